@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wire formats on the CPU: what a codec is, and the functions that encode, decode and reduce.
+ *
+ * Pure: no MPI, no CUDA, no globals but the SIMD level, which is found once. Every function here is
+ * thread-safe and reentrant, allocates nothing, and computes under the default floating-point
+ * environment (round to nearest even, no flush to zero, exceptions masked), whatever the caller's is.
+ *
+ * docs/wire-format.md gives every byte; codecs/scalar.h defines each conversion once, for the CPU
+ * reference, the SIMD versions and the GPU kernels.
+ */
+#ifndef CSHIM_CODEC_H
+#define CSHIM_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Element types of the caller's buffer. The values travel in policies and headers: never renumber. */
+enum cshim_dtype {
+    CSHIM_FLOAT32 = 0,
+    CSHIM_FLOAT64 = 1,
+    CSHIM_FLOAT16 = 2,
+    CSHIM_BFLOAT16 = 3,
+    CSHIM_DTYPE_COUNT,
+    CSHIM_DTYPE_OTHER = 255 /* integers, pairs, derived types: never compressed */
+};
+
+/* Wire formats. The values travel in message headers: never renumber. */
+enum cshim_codec_id {
+    CSHIM_CODEC_NONE = 0, /* pass through: the caller's call, untouched */
+    CSHIM_CODEC_RAW = 1,  /* the caller's own bytes: tests the whole path exactly */
+    CSHIM_CODEC_FP32 = 2, /* float64 narrowed to float32; the identity for float32 */
+    CSHIM_CODEC_FP16 = 3,
+    CSHIM_CODEC_BF16 = 4,
+    CSHIM_CODEC_FP8_E4M3 = 5,
+    CSHIM_CODEC_FP8_E5M2 = 6,
+    CSHIM_CODEC_INT8 = 7,
+    CSHIM_CODEC_COUNT
+};
+
+/* Instruction sets the codecs are written for, in rising order. */
+enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 = 2 };
+
+/* What a codec is, for plans and explanations. */
+struct cshim_codec_info {
+    enum cshim_codec_id id;
+    const char *name;       /* as in policy.ini */
+    unsigned element_bytes; /* payload bytes per element; 0 for raw: those of the dtype */
+    unsigned block;         /* elements that share one scale; 1 where there is no scale */
+    unsigned scale_bytes;   /* bytes of one scale; 0 where there is none */
+    /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
+     * |error| <= relative * |x| + absolute * a (+ 2^-145, the floor near float32's smallest
+     * subnormals). See docs/wire-format.md for the derivation. */
+    double bound_relative;
+    double bound_absolute;
+    double typical; /* measured relative L2 error of one quantization of normal data */
+};
+
+/* Returns the description of a codec, or NULL for an id that is none (CSHIM_CODEC_NONE included). */
+const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
+
+/* Finds a codec by its policy name ("none" included). Returns false if there is no such name. */
+bool cshim_codec_by_name(const char *name, enum cshim_codec_id *id);
+
+/* The policy name of a codec id, "none" included; "?" for an unknown id. */
+const char *cshim_codec_name(enum cshim_codec_id id);
+
+/* "float32", "float64", "float16", "bfloat16"; "other" otherwise. */
+const char *cshim_dtype_name(enum cshim_dtype dtype);
+bool cshim_dtype_by_name(const char *name, enum cshim_dtype *dtype);
+
+/* Bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
+size_t cshim_dtype_bytes(enum cshim_dtype dtype);
+
+/* Whether a codec can carry a dtype without widening it: every codec carries float32 and float64;
+ * float16 and bfloat16 are carried by raw, their own 16-bit codec, fp8 and int8. */
+bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
+
+/* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
+ * never compress together. */
+uint64_t cshim_codec_table_hash(void);
+
+/* Elements per pipeline grain: every codec's block divides it, so data may be cut at its multiples
+ * and the encoded parts are those of the whole. */
+#define CSHIM_GRAIN 256u
+/* Encoded sizes are multiples of this many bytes. */
+#define CSHIM_WIRE_ALIGN 16u
+
+/* Bytes that count elements take when encoded: payload rounded up to CSHIM_WIRE_ALIGN, then the
+ * scales, rounded up again. 0 for count 0. */
+size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
+
+/* Encodes count elements of dtype at input into cshim_encoded_bytes() bytes at encoded. Padding
+ * bytes are written as zero, so equal input gives equal bytes. input needs the alignment of its
+ * element only; encoded any. The two must not overlap. */
+void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
+                  void *encoded);
+
+/* Decodes count elements into output, rounding to dtype where it is narrower than float32. */
+void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
+                  void *output);
+
+/* Decodes the encoded parts of all ranks and adds them in rank order, part 0 first, in float32
+ * (float64 for dtype float64). Writes the sum, rounded once to dtype, to output and, encoded once,
+ * to reencoded; either may be NULL. Works through the parts in tiles that stay in the cache.
+ * ranks >= 1. output and reencoded must not overlap any part. */
+void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                  unsigned ranks, size_t count, void *output, void *reencoded);
+
+/* The SIMD level in use: the best the processor has, unless lowered. */
+enum cshim_simd cshim_simd_level(void);
+const char *cshim_simd_name(enum cshim_simd level);
+/* Lowers (or raises back, up to what the processor has) the level, for tests and benchmarks; the
+ * bytes are the same at every level. Returns the level now in use. Not for use while another thread
+ * encodes. */
+enum cshim_simd cshim_simd_limit(enum cshim_simd level);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* policy.ini: parse, check, match, explain.
+ *
+ * Pure: reads text that it is given, knows nothing of MPI or CUDA, keeps no globals. A parsed policy
+ * is immutable and may be read by any thread. compshim-policy(5) documents the grammar.
+ */
+#ifndef CSHIM_POLICY_H
+#define CSHIM_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "codecs/codec.h"
+
+enum cshim_library { CSHIM_MPI = 0, CSHIM_NCCL = 1, CSHIM_LIBRARY_COUNT };
+
+enum cshim_collective {
+    CSHIM_ALLREDUCE = 0,
+    CSHIM_COLLECTIVE_COUNT,
+};
+
+enum cshim_op {
+    CSHIM_SUM = 0,
+    CSHIM_AVG = 1,
+    CSHIM_OP_COUNT,
+    CSHIM_OP_OTHER = 255 /* min, max, product, user operations: never compressed */
+};
+
+enum cshim_algorithm {
+    CSHIM_ALGORITHM_AUTO = 0,
+    CSHIM_ALGORITHM_ALLREDUCE = 1,
+    CSHIM_ALGORITHM_ALLGATHER = 2,
+    CSHIM_ALGORITHM_TWO_SHOT = 3,
+    CSHIM_ALGORITHM_HIERARCHICAL = 4,
+    CSHIM_ALGORITHM_COUNT
+};
+
+enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LOG_DEBUG };
+
+#define CSHIM_RULE_NAME_MAX 64
+#define CSHIM_PATH_MAX 1024
+#define CSHIM_MESSAGE_MAX 512
+
+/* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
+struct cshim_rule {
+    char name[CSHIM_RULE_NAME_MAX];
+    unsigned line; /* of the section's header */
+    uint32_t libraries;
+    uint32_t collectives;
+    uint32_t dtypes;
+    uint32_t ops;
+    uint64_t min_size; /* bytes of the caller's buffer, inclusive */
+    uint64_t max_size; /* inclusive */
+    uint32_t min_ranks;
+    uint32_t max_ranks;
+    enum cshim_codec_id codec;
+    enum cshim_algorithm algorithm;
+};
+
+/* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
+struct cshim_policy {
+    char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
+    char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
+    enum cshim_log_level log;
+    size_t rule_count;
+    struct cshim_rule *rules;
+};
+
+/* The facts of a call that a rule looks at. All are equal on all ranks of the communicator. */
+struct cshim_call {
+    enum cshim_library library;
+    enum cshim_collective collective;
+    enum cshim_dtype dtype;
+    enum cshim_op op;
+    uint64_t bytes; /* of the caller's buffer */
+    uint32_t ranks;
+};
+
+/* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success returns
+ * the policy, which the caller frees. On failure returns NULL and writes one line without newline to
+ * message: "source:LINE: what is wrong (did you mean 'x'?)". */
+struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
+                                        char message[CSHIM_MESSAGE_MAX]);
+
+void cshim_policy_free(struct cshim_policy *policy);
+
+/* The built-in default policy's text, NUL-terminated; static (generated from policy/default.ini). */
+const char *cshim_policy_default_text(void);
+
+/* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
+ * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
+ * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
+ * its length, and in source the file's name as the user would write it ("policy.ini",
+ * "built-in default"). On failure returns NULL with a message: only a file that exists but cannot be
+ * read, or that COMPSHIM_POLICY names, is a failure. `explicit_path` (may be NULL) goes before the
+ * environment. */
+char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
+                        char message[CSHIM_MESSAGE_MAX]);
+
+/* The first rule that matches the call, or NULL when none does (which means pass through). */
+const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
+                                            const struct cshim_call *call);
+
+/* Names for values; "?" if out of range. cshim_op_name gives "other" for CSHIM_OP_OTHER. */
+const char *cshim_library_name(enum cshim_library library);
+const char *cshim_collective_name(enum cshim_collective collective);
+const char *cshim_op_name(enum cshim_op op);
+const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
+
+/* The name in names[0..count) nearest to word by edit distance, or NULL if none is near enough to be
+ * a likely slip (distance at most max(1, strlen(word)/3), rounded up). */
+const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
+
+/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB; a fraction is allowed if it comes to
+ * whole bytes. Returns false if malformed or above 2^63. */
+bool cshim_parse_size(const char *text, uint64_t *bytes);
+
+/* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */
+void cshim_policy_sha256(const char *text, size_t length, char digest[65]);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The planner: what a compressed call will do, as a pure function of facts equal on all ranks.
+ *
+ * No MPI, no CUDA, no globals, nothing read but the arguments: the same arguments give the same plan
+ * on every rank, in every run, and in `compshim explain`.
+ */
+#ifndef CSHIM_PLAN_H
+#define CSHIM_PLAN_H
+
+#include "codecs/codec.h"
+#include "policy/policy.h"
+
+/* Why a call is not compressed. The names are those of reports and of `compshim explain`. */
+enum cshim_reason {
+    CSHIM_REASON_COMPRESS = 0, /* it is compressed */
+    CSHIM_REASON_DTYPE,
+    CSHIM_REASON_OP,
+    CSHIM_REASON_EMPTY,
+    CSHIM_REASON_TOO_SMALL,
+    CSHIM_REASON_RULE_NONE,
+    CSHIM_REASON_NO_RULE,
+    CSHIM_REASON_SINGLE_RANK,
+    CSHIM_REASON_INTERCOMM,
+    CSHIM_REASON_DEVICE_BUFFER,
+    CSHIM_REASON_DERIVED_DATATYPE,
+    CSHIM_REASON_NOT_AGREED,
+    CSHIM_REASON_CAPTURED,
+    CSHIM_REASON_NONBLOCKING,
+    CSHIM_REASON_DISABLED,
+    CSHIM_REASON_NO_MEMORY,
+    CSHIM_REASON_COUNT
+};
+
+const char *cshim_reason_name(enum cshim_reason reason);
+
+/* Each message starts with one header (docs/wire-format.md). */
+#define CSHIM_HEADER_BYTES 32u
+
+/* How a call is reissued. */
+struct cshim_plan {
+    enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why not; then the rest is 0 */
+    const struct cshim_rule *rule;  /* the rule that decided, or NULL */
+    enum cshim_codec_id codec;
+    enum cshim_algorithm algorithm; /* never AUTO in a plan that compresses */
+    enum cshim_dtype dtype;
+    uint32_t ranks;
+    uint64_t count;                 /* elements */
+    uint64_t segment;               /* elements per segment, a multiple of ranks * CSHIM_GRAIN */
+    uint64_t segments;
+    uint64_t scratch_bytes;         /* per rank, whatever the count */
+    uint64_t bytes_wire;            /* handed to the library for sending, sum over all ranks */
+    uint64_t bytes_native;          /* what a ring all-reduce would send, sum over all ranks */
+    unsigned quantizations;         /* on a value's way */
+    double expected_error;          /* relative L2, normal data */
+};
+
+/* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. */
+struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
+                                  uint64_t count);
+
+/* The elements [*begin, *begin + *length) of a segment of `count` elements that rank `index` of
+ * `ranks` owns in a two-shot. Chunks are whole grains except the last non-empty one; late ranks may
+ * own nothing. */
+void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
+                      uint64_t *length);
+
+#endif
