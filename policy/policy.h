@@ -108,8 +108,9 @@ const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
-/* The name in names[0..count) nearest to word by edit distance, or NULL if none is near enough to be
- * a likely slip (distance at most max(1, strlen(word)/3), rounded up). */
+/* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough to
+ * be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name that
+ * begins with word; else NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB; a fraction is allowed if it comes to

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of values, and the name nearest to a misspelt one. */
+#include "policy/policy.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Longer than any name of the grammar; longer candidates are never near. */
+#define NAME_LIMIT 63
+
+const char *cshim_library_name(enum cshim_library library)
+{
+    static const char *const names[CSHIM_LIBRARY_COUNT] = {"mpi", "nccl"};
+    return (unsigned)library < CSHIM_LIBRARY_COUNT ? names[library] : "?";
+}
+
+const char *cshim_collective_name(enum cshim_collective collective)
+{
+    return collective == CSHIM_ALLREDUCE ? "allreduce" : "?";
+}
+
+const char *cshim_op_name(enum cshim_op op)
+{
+    static const char *const names[CSHIM_OP_COUNT] = {"sum", "avg"};
+    if (op == CSHIM_OP_OTHER)
+        return "other";
+    return (unsigned)op < CSHIM_OP_COUNT ? names[op] : "?";
+}
+
+const char *cshim_algorithm_name(enum cshim_algorithm algorithm)
+{
+    static const char *const names[CSHIM_ALGORITHM_COUNT] = {"auto", "allreduce", "allgather",
+                                                             "two_shot", "hierarchical"};
+    return (unsigned)algorithm < CSHIM_ALGORITHM_COUNT ? names[algorithm] : "?";
+}
+
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein distance without regard to case, one row of the table at a time. */
+static size_t edit_distance(const char *word, const char *name)
+{
+    size_t row[NAME_LIMIT + 1];
+    size_t length = strlen(name);
+    for (size_t i = 0; i <= length; i++)
+        row[i] = i;
+    for (size_t w = 0; word[w] != '\0'; w++) {
+        size_t diagonal = row[0];
+        row[0] = w + 1;
+        for (size_t i = 0; i < length; i++) {
+            size_t substituted = diagonal + !same_letter(word[w], name[i]);
+            diagonal = row[i + 1];
+            row[i + 1] = smaller(substituted, 1 + smaller(diagonal, row[i]));
+        }
+    }
+    return row[length];
+}
+
+const char *cshim_nearest_name(const char *word, const char *const *names, size_t count)
+{
+    size_t length = strlen(word);
+    size_t limit = length <= 3 ? 1 : (length + 2) / 3;
+    const char *nearest = NULL;
+    size_t best = limit + 1;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = strlen(names[i]) <= NAME_LIMIT ? edit_distance(word, names[i]) : best;
+        if (distance < best) {
+            best = distance;
+            nearest = names[i];
+        }
+    }
+    for (size_t i = 0; nearest == NULL && length > 0 && i < count; i++)
+        if (strncasecmp(word, names[i], length) == 0)
+            nearest = names[i];
+    return nearest;
+}

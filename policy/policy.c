@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A parsed policy: which rule decides, and its end. */
+#include "policy/policy.h"
+
+#include <stdlib.h>
+
+/* Values outside a mask (CSHIM_DTYPE_OTHER, CSHIM_OP_OTHER) are in none. */
+static bool in_mask(uint32_t mask, unsigned value)
+{
+    return value < 32 && (mask >> value & 1) != 0;
+}
+
+static bool rule_matches(const struct cshim_rule *rule, const struct cshim_call *call)
+{
+    return in_mask(rule->libraries, call->library) &&
+           in_mask(rule->collectives, call->collective) && in_mask(rule->dtypes, call->dtype) &&
+           in_mask(rule->ops, call->op) && call->bytes >= rule->min_size &&
+           call->bytes <= rule->max_size && call->ranks >= rule->min_ranks &&
+           call->ranks <= rule->max_ranks;
+}
+
+const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
+                                            const struct cshim_call *call)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (rule_matches(&policy->rules[i], call))
+            return &policy->rules[i];
+    return NULL;
+}
+
+void cshim_policy_free(struct cshim_policy *policy)
+{
+    if (policy == NULL)
+        return;
+    free(policy->rules);
+    free(policy);
+}
