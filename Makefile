@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+# compshim: see README.md. `make help` lists the targets.
+VERSION := 0.1.0
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+LIBDIR ?= $(PREFIX)/lib
+BINDIR ?= $(PREFIX)/bin
+MANDIR ?= $(PREFIX)/share/man
+DATADIR ?= $(PREFIX)/share/compshim
+DOCDIR ?= $(PREFIX)/share/doc/compshim
+
+CC = gcc
+MPICC ?= mpicc.openmpi
+OPTIMIZE ?= -O2
+WARNINGS ?= -Wall -Wextra -Werror
+# SANITIZE=1 builds everything with ASan and UBSan (use another BUILD with it).
+ifeq ($(SANITIZE),1)
+sanitizers := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+CFLAGS ?= -g
+CPPFLAGS += -D_GNU_SOURCE -I. -I$(BUILD)/generated -MMD -MP
+flags = -std=c11 $(OPTIMIZE) $(CFLAGS) -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) \
+	$(sanitizers) $(CPPFLAGS)
+library_ldflags := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
+	-Wl,--exclude-libs,ALL
+ifneq ($(SANITIZE),1)
+library_ldflags += -Wl,--no-undefined
+endif
+
+pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c
+front_sources := $(wildcard shim/front/*.c) shim/log.c
+ompi_sources := $(wildcard shim/mpi/*.c) shim/log.c shim/ledger.c shim/report.c $(pure_sources)
+tool_sources := $(wildcard tools/*.c)
+mnist_sources := $(wildcard examples/mnist/*.c)
+unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
+bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+generated := $(BUILD)/generated/version.h $(BUILD)/generated/default_ini.h
+
+products := $(BUILD)/libcompshim.so $(BUILD)/libcompshim-ompi.so $(BUILD)/compshim \
+	$(BUILD)/mnist_train $(bench_programs)
+
+.PHONY: all
+all: $(products)
+	@command -v nvcc >/dev/null 2>&1 || echo "note: the NCCL engine and mnist_train_nccl are not part of this version"
+
+.PHONY: help
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make                 builds into build/ (BUILD=DIR for another folder)
+## make packages        installs the Debian/Ubuntu packages that are missing
+## make demo            installs what is missing, builds, and fills the all-reduce lab's tables
+## make test            installs what is missing, builds, and runs every test
+## make lint            clang-format, clang-tidy, cppcheck, shell syntax
+## make bench           codec and all-reduce benchmarks of this machine
+## make install         PREFIX=/usr/local DESTDIR=
+## make clean
+.PHONY: packages
+packages:
+	@tools/install-packages.sh
+
+# Objects that other programs share -------------------------------------------------------------
+$(BUILD)/generated/version.h: Makefile
+	@mkdir -p $(@D)
+	printf '#define CSHIM_VERSION "$(VERSION)"\n' >$@
+
+$(BUILD)/generated/default_ini.h: policy/default.ini
+	@mkdir -p $(@D)
+	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+
+$(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/mnist/%.o $(BUILD)/obj/tests/mpi/%.o \
+$(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
+$(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
+$(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
+# The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
+compiler = $(CC)
+
+$(BUILD)/obj/%.o: %.c $(generated)
+	@mkdir -p $(@D)
+	$(compiler) $(flags) -c -o $@ $<
+
+# Products --------------------------------------------------------------------------------------
+$(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
+	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
+		-o $@ $(filter %.o,$^)
+
+$(BUILD)/libcompshim-ompi.so: $(call objects,$(ompi_sources)) shim/mpi/exports.map
+	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
+		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+
+$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lm
+
+$(BUILD)/mnist_train: $(call objects,$(mnist_sources))
+	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
+
+$(BUILD)/codec_bench: $(call objects,tests/bench/codec_bench.c $(pure_sources))
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
+
+$(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
+	$(MPICC) $(flags) -o $@ $^ -lm
+
+# Tests -----------------------------------------------------------------------------------------
+$(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
+		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -o $@ $^ -lcmocka -lopenblas -lz -lm
+
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
+		$(call objects,$(pure_sources) shim/log.c shim/ledger.c shim/report.c)
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
+
+$(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o $(call objects,$(filter codecs/%,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -o $@ $^ -lm
+
+.PHONY: test
+test: packages
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/run.sh
+
+.PHONY: test-programs
+test-programs: all $(unit_tests) $(mpi_tests)
+
+.PHONY: lint
+lint: packages
+	@$(MAKE) --no-print-directory $(generated)
+	@BUILD=$(BUILD) tests/lint.sh
+
+# Demo and benchmarks ---------------------------------------------------------------------------
+.PHONY: demo
+demo: packages
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) examples/demo.sh
+
+.PHONY: bench
+bench: packages
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) tests/bench/bench.sh
+
+# Installation ----------------------------------------------------------------------------------
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
+		$(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)
+	install -m 644 $(BUILD)/libcompshim.so $(BUILD)/libcompshim-ompi.so $(DESTDIR)$(LIBDIR)
+	install -m 755 $(BUILD)/compshim $(DESTDIR)$(BINDIR)
+	install -m 644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 docs/man/*.5 $(DESTDIR)$(MANDIR)/man5
+	install -m 644 policy/default.ini examples/policy.ini $(DESTDIR)$(DATADIR)
+	install -m 644 README.md CHANGELOG.md LICENSE docs/wire-format.md $(DESTDIR)$(DOCDIR)
+
+.PHONY: uninstall
+uninstall:
+	rm -f $(DESTDIR)$(LIBDIR)/libcompshim.so $(DESTDIR)$(LIBDIR)/libcompshim-ompi.so \
+		$(DESTDIR)$(BINDIR)/compshim $(DESTDIR)$(MANDIR)/man1/compshim.1 \
+		$(DESTDIR)$(MANDIR)/man5/compshim-policy.5
+	rm -rf $(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell [ -d $(BUILD)/obj ] && find $(BUILD)/obj -name '*.d')
+.SECONDARY:
+.DELETE_ON_ERROR:

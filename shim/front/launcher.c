@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the preload finds itself in mpirun: has Open MPI forward LD_PRELOAD and COMPSHIM_* to the
+ * remote nodes, so that one command line works across hosts.
+ *
+ * Open MPI forwards by -x on the command line or by the parameter mca_base_env_list, and refuses both
+ * at once. So: the parameter, through the environment, where no -x is given; else mpirun starts over
+ * with one more -x for each variable.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/front/front.h"
+
+#define ENV_LIST "OMPI_MCA_mca_base_env_list"
+#define MARK "COMPSHIM_FORWARDED"
+
+extern char **environ;
+
+static int is_launcher(void)
+{
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "mpirun.openmpi",
+                                        "mpiexec.openmpi"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(program_invocation_short_name, names[i]) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int is_forwarded(const char *entry)
+{
+    return strncmp(entry, "LD_PRELOAD=", 11) == 0 ||
+           (strncmp(entry, "COMPSHIM", 8) == 0 && (entry[8] == '=' || entry[8] == '_'));
+}
+
+/* Remote processes start in other directories: our own entry of LD_PRELOAD becomes absolute. */
+static void make_preload_absolute(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    Dl_info info;
+    char absolute[PATH_MAX], list[3 * PATH_MAX];
+    size_t length = 0;
+
+    if (preload == NULL || !dladdr((const void *)is_launcher, &info) ||
+        realpath(info.dli_fname, absolute) == NULL)
+        return;
+    for (const char *entry = preload; *entry != '\0';) {
+        const size_t size = strcspn(entry, " :");
+        const int ours = size == strlen(info.dli_fname) && !strncmp(entry, info.dli_fname, size);
+        const char *text = ours ? absolute : entry;
+        const size_t bytes = ours ? strlen(absolute) : size;
+        if (length + bytes + 2 > sizeof list)
+            return;
+        if (length > 0 && bytes > 0)
+            list[length++] = ':';
+        memcpy(list + length, text, bytes);
+        length += bytes;
+        entry += size + (entry[size] != '\0');
+    }
+    list[length] = '\0';
+    setenv("LD_PRELOAD", list, 1);
+}
+
+static void extend_env_list(void)
+{
+    char list[4096];
+    const char *present = getenv(ENV_LIST);
+    size_t length = (size_t)snprintf(list, sizeof list, "%s", present ? present : "");
+    if (length >= sizeof list)
+        return;
+    for (char **entry = environ; *entry != NULL; entry++) {
+        const size_t name = strcspn(*entry, "=");
+        if (!is_forwarded(*entry) || length + name + 2 > sizeof list)
+            continue;
+        if (length > 0)
+            list[length++] = ';';
+        memcpy(list + length, *entry, name);
+        length += name;
+        list[length] = '\0';
+    }
+    setenv(ENV_LIST, list, 1);
+}
+
+/* Runs mpirun again with "-x NAME" for each variable right behind its own name. Returns only if that
+ * fails; mpirun then goes on without. */
+static void start_over_with_x(int argc, char **argv)
+{
+    size_t count = 0, at = 0;
+    for (char **entry = environ; *entry != NULL; entry++)
+        count += is_forwarded(*entry) ? 1 : 0;
+    char **arguments = calloc((size_t)argc + 2 * count + 1, sizeof *arguments);
+    if (arguments == NULL)
+        return;
+    arguments[at++] = argv[0];
+    for (char **entry = environ; *entry != NULL; entry++) {
+        if (!is_forwarded(*entry))
+            continue;
+        arguments[at++] = "-x";
+        arguments[at++] = strndup(*entry, strcspn(*entry, "="));
+    }
+    memcpy(arguments + at, argv + 1, sizeof *argv * (size_t)argc);
+    setenv(MARK, "1", 1);
+    execv("/proc/self/exe", arguments);
+    unsetenv(MARK);
+    for (size_t i = 2; i <= 2 * count; i += 2)
+        free(arguments[i]);
+    free(arguments);
+}
+
+static int has_argument(int argc, char **argv, const char *wanted)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], wanted) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+__attribute__((constructor)) static void forward_environment(int argc, char **argv, char **envp)
+{
+    (void)envp;
+    if (!is_launcher())
+        return;
+    if (getenv(MARK) != NULL) {
+        unsetenv(MARK); /* the ranks start from here: the mark is not for them */
+        return;
+    }
+    const int saved_errno = errno;
+    make_preload_absolute();
+    if (has_argument(argc, argv, "mca_base_env_list"))
+        ; /* the user's own list stands; neither way may be added to it */
+    else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
+        start_over_with_x(argc, argv);
+    else
+        extend_env_list();
+    errno = saved_errno;
+}

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian/Ubuntu packages that a build, the tests and the linter need and that are missing.
+set -u
+packages="gcc g++ make libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev
+libjansson-dev libcmocka-dev clang-format clang-tidy cppcheck python3 git valgrind"
+
+missing=
+for package in $packages; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+        missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+
+cannot() {
+    echo "compshim: these packages are missing and could not be installed ($1):" >&2
+    echo "   $missing" >&2
+    echo "Install them (on Debian or Ubuntu: apt-get install$missing) and run make again." >&2
+    exit 1
+}
+command -v apt-get >/dev/null 2>&1 || cannot "this system has no apt-get"
+become=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || cannot "not root, and there is no sudo"
+    become=sudo
+fi
+echo "compshim: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+$become apt-get update -qq || cannot "apt-get update failed"
+# shellcheck disable=SC2086
+$become apt-get install -y -qq --no-install-recommends $missing >/dev/null ||
+    cannot "apt-get install failed"
