@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is checked of a rule as a whole: that it can be carried out, and that it can ever match. */
+#include "policy/parser.h"
+
+static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
+{
+    if (!parser->dtype_seen || rule->codec == CSHIM_CODEC_NONE)
+        return true;
+    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+        if ((rule->dtypes >> dtype & 1) != 0 &&
+            !cshim_codec_carries(rule->codec, (enum cshim_dtype)dtype))
+            return cshim_parser_fail(
+                parser, rule->line, "rule '%s': codec '%s' cannot carry dtype '%s'", rule->name,
+                cshim_codec_name(rule->codec), cshim_dtype_name((enum cshim_dtype)dtype));
+    return true;
+}
+
+/* The library's own all-reduce adds in the narrowed type: below 16 bits, and with a scale for every
+ * block, there is none to add in. */
+static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
+    if (rule->algorithm != CSHIM_ALGORITHM_ALLREDUCE || info == NULL || info->element_bytes != 1)
+        return true;
+    return cshim_parser_fail(
+        parser, rule->line,
+        "rule '%s': algorithm 'allreduce' needs codec raw, fp32, fp16 or bf16, "
+        "not '%s' (use two_shot or auto)",
+        rule->name, cshim_codec_name(rule->codec));
+}
+
+/* A call's facts as one point each: the lists' bits, and a place on the two scales. */
+struct point {
+    uint32_t library, collective, dtype, op;
+    uint64_t size;
+    uint64_t ranks; /* wider than a rule's, to step past its end */
+};
+
+static bool rule_holds(const struct cshim_rule *rule, const struct point *point)
+{
+    return (rule->libraries & point->library) != 0 &&
+           (rule->collectives & point->collective) != 0 && (rule->dtypes & point->dtype) != 0 &&
+           (rule->ops & point->op) != 0 && point->size >= rule->min_size &&
+           point->size <= rule->max_size && point->ranks >= rule->min_ranks &&
+           point->ranks <= rule->max_ranks;
+}
+
+/* Whether the earlier rules take every number of ranks of `rule` at this size and these bits. */
+static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+                          struct point point)
+{
+    const struct cshim_rule *earlier = policy->rules;
+    point.ranks = rule->min_ranks;
+    while (point.ranks <= rule->max_ranks) {
+        while (earlier < rule && !rule_holds(earlier, &point))
+            earlier++;
+        if (earlier == rule)
+            return false;
+        point.ranks = (uint64_t)earlier->max_ranks + 1;
+        earlier = policy->rules;
+    }
+    return true;
+}
+
+/* Whether the earlier rules take every size and number of ranks of `rule` at these bits. If they
+ * leave a point free, they leave one free whose size is the rule's smallest, or follows the end of
+ * an earlier rule. */
+static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+                          struct point point)
+{
+    point.size = rule->min_size;
+    if (!ranks_covered(policy, rule, point))
+        return false;
+    for (const struct cshim_rule *earlier = policy->rules; earlier < rule; earlier++) {
+        if (earlier->max_size < rule->min_size || earlier->max_size >= rule->max_size)
+            continue;
+        point.size = earlier->max_size + 1;
+        if (!ranks_covered(policy, rule, point))
+            return false;
+    }
+    return true;
+}
+
+/* Whether no call is left for the newest rule: each choice from its lists is tried. */
+static bool rule_unreachable(const struct cshim_policy *policy, const struct cshim_rule *rule)
+{
+    for (uint32_t library = 1; library >> CSHIM_LIBRARY_COUNT == 0; library <<= 1)
+        for (uint32_t collective = 1; collective >> CSHIM_COLLECTIVE_COUNT == 0; collective <<= 1)
+            for (uint32_t dtype = 1; dtype >> CSHIM_DTYPE_COUNT == 0; dtype <<= 1)
+                for (uint32_t op = 1; op >> CSHIM_OP_COUNT == 0; op <<= 1) {
+                    struct point point = {library, collective,     dtype,
+                                          op,      rule->min_size, rule->min_ranks};
+                    if (rule_holds(rule, &point) && !sizes_covered(policy, rule, point))
+                        return false;
+                }
+    return true;
+}
+
+bool cshim_check_rule(struct cshim_parser *parser)
+{
+    const struct cshim_policy *policy = parser->policy;
+    const struct cshim_rule *rule = &policy->rules[policy->rule_count - 1];
+    if (!parser->codec_seen)
+        return cshim_parser_fail(parser, rule->line,
+                                 "rule '%s' has no codec (add 'codec = ...', or 'codec = none')",
+                                 rule->name);
+    if (!check_dtypes(parser, rule) || !check_algorithm(parser, rule))
+        return false;
+    if (rule_unreachable(policy, rule))
+        return cshim_parser_fail(
+            parser, rule->line,
+            "rule '%s' can never match: the rules before it take all its calls "
+            "(the first that matches decides)",
+            rule->name);
+    return true;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the policy comes from. */
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Far above any policy; a file that large is something else. */
+#define FILE_LIMIT ((size_t)1 << 20)
+
+const char *cshim_policy_default_text(void)
+{
+    static const char text[] =
+#include "default_ini.h"
+        ;
+    return text;
+}
+
+/* Reads what is left of file, up to one byte more than the limit. Returns NULL with a message. */
+static char *read_file(FILE *file, const char *path, size_t *length,
+                       char message[CSHIM_MESSAGE_MAX])
+{
+    char *text = malloc(FILE_LIMIT + 2);
+    if (text == NULL) {
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", path);
+        return NULL;
+    }
+    errno = 0;
+    *length = fread(text, 1, FILE_LIMIT + 1, file);
+    if (ferror(file) != 0)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path,
+                 strerror(errno));
+    else if (*length > FILE_LIMIT)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
+    else {
+        text[*length] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+/* Whether a path failed to open only because there is nothing. */
+static bool nothing_there(int error)
+{
+    return error == ENOENT || error == ENOTDIR;
+}
+
+/* Tries one place. Returns its text; or NULL, with an empty message if there is no file and none
+ * was required by `named_by`, which says who named the path (NULL: it is one of the usual places).
+ */
+static char *load_path(const char *path, const char *named_by, size_t *length,
+                       char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        if (named_by != NULL)
+            snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open the policy that %s names: %s",
+                     path, named_by, strerror(errno));
+        else if (!nothing_there(errno))
+            snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open this policy: %s", path,
+                     strerror(errno));
+        return NULL;
+    }
+    char *text = read_file(file, path, length, message);
+    fclose(file);
+    if (text != NULL)
+        snprintf(source, CSHIM_PATH_MAX, "%s", path);
+    return text;
+}
+
+/* Writes the user's policy path. Returns false if the environment names no place for it. */
+static bool user_path(char path[CSHIM_PATH_MAX])
+{
+    const char *base = getenv("XDG_CONFIG_HOME");
+    const char *format = "%s/compshim/policy.ini";
+    if (base == NULL || *base == '\0') {
+        base = getenv("HOME");
+        format = "%s/.config/compshim/policy.ini";
+    }
+    if (base == NULL || *base == '\0')
+        return false;
+    int length = snprintf(path, CSHIM_PATH_MAX, format, base);
+    return length > 0 && length < CSHIM_PATH_MAX;
+}
+
+static char *load_default(size_t *length, char source[CSHIM_PATH_MAX],
+                          char message[CSHIM_MESSAGE_MAX])
+{
+    char *text = strdup(cshim_policy_default_text());
+    if (text == NULL) {
+        snprintf(message, CSHIM_MESSAGE_MAX, "built-in default: out of memory");
+        return NULL;
+    }
+    *length = strlen(text);
+    snprintf(source, CSHIM_PATH_MAX, "built-in default");
+    return text;
+}
+
+char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
+                        char message[CSHIM_MESSAGE_MAX])
+{
+    char user[CSHIM_PATH_MAX];
+    const char *environment = getenv("COMPSHIM_POLICY");
+    message[0] = '\0';
+    if (explicit_path != NULL)
+        return load_path(explicit_path, "the command line", length, source, message);
+    if (environment != NULL && *environment != '\0')
+        return load_path(environment, "COMPSHIM_POLICY", length, source, message);
+    const char *places[] = {"policy.ini", user_path(user) ? user : NULL,
+                            "/etc/compshim/policy.ini"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *text = places[i] != NULL ? load_path(places[i], NULL, length, source, message) : NULL;
+        if (text != NULL || message[0] != '\0')
+            return text;
+    }
+    return load_default(length, source, message);
+}

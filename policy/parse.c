@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* policy.ini's lines and sections. inih splits keys from values; the reader that feeds it sees to
+ * what inih leaves open: it counts lines, refuses those that inih would split, takes comments off,
+ * and follows the section headers (inih reports neither empty sections nor names above 49 bytes).
+ */
+#include "policy/parser.h"
+
+#include <ctype.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More would be a mistake, and keeps the check for unreachable rules short. */
+#define RULE_LIMIT 256u
+/* A source that is shown longer would leave no room for what is wrong with it. */
+#define SOURCE_SHOWN 255
+
+bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
+{
+    if (parser->failed)
+        return false;
+    parser->failed = true;
+    size_t length = strlen(parser->source);
+    const char *shown =
+        length > SOURCE_SHOWN ? parser->source + length - SOURCE_SHOWN : parser->source;
+    int used = snprintf(parser->message, CSHIM_MESSAGE_MAX, "%s:%u: ", shown, line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(parser->message + used, CSHIM_MESSAGE_MAX - (size_t)used, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
+                          const char *const *names, size_t count)
+{
+    const char *nearest = cshim_nearest_name(word, names, count);
+    if (nearest != NULL)
+        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
+                                 word, nearest);
+    char known[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
+                             known);
+}
+
+/* Closes the section that is open, at the next header or the end of the text. */
+static bool end_section(struct cshim_parser *parser)
+{
+    return parser->section != CSHIM_SECTION_RULE || cshim_check_rule(parser);
+}
+
+static bool check_rule_name(struct cshim_parser *parser, const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    if (*name == '\0')
+        return cshim_parser_fail(parser, parser->line, "a rule needs a name: [rule NAME]");
+    if (strlen(name) >= CSHIM_RULE_NAME_MAX)
+        return cshim_parser_fail(parser, parser->line,
+                                 "the rule's name is longer than %d characters",
+                                 CSHIM_RULE_NAME_MAX - 1);
+    if (name[strspn(name, letters)] != '\0')
+        return cshim_parser_fail(parser, parser->line,
+                                 "rule name '%s' may hold letters, digits, '_', '-' and '.' only",
+                                 name);
+    for (size_t i = 0; i < parser->policy->rule_count; i++)
+        if (strcmp(parser->policy->rules[i].name, name) == 0)
+            return cshim_parser_fail(parser, parser->line,
+                                     "duplicate rule '%s' (the first is in line %u)", name,
+                                     parser->policy->rules[i].line);
+    return true;
+}
+
+/* Appends a rule that matches everything. */
+static bool begin_rule(struct cshim_parser *parser, const char *name)
+{
+    struct cshim_policy *policy = parser->policy;
+    if (!check_rule_name(parser, name))
+        return false;
+    if (policy->rule_count == RULE_LIMIT)
+        return cshim_parser_fail(parser, parser->line, "more than %u rules", RULE_LIMIT);
+    struct cshim_rule *rules = realloc(policy->rules, (policy->rule_count + 1) * sizeof *rules);
+    if (rules == NULL)
+        return cshim_parser_fail(parser, parser->line, "out of memory");
+    policy->rules = rules;
+    struct cshim_rule *rule = &rules[policy->rule_count++];
+    *rule = (struct cshim_rule){
+        .line = parser->line,
+        .libraries = (1u << CSHIM_LIBRARY_COUNT) - 1,
+        .collectives = (1u << CSHIM_COLLECTIVE_COUNT) - 1,
+        .dtypes = (1u << CSHIM_DTYPE_COUNT) - 1,
+        .ops = (1u << CSHIM_OP_COUNT) - 1,
+        .max_size = UINT64_MAX,
+        .min_ranks = 1,
+        .max_ranks = UINT32_MAX,
+    };
+    memcpy(rule->name, name, strlen(name) + 1);
+    parser->section = CSHIM_SECTION_RULE;
+    parser->codec_seen = false;
+    parser->dtype_seen = false;
+    return true;
+}
+
+static bool unknown_section(struct cshim_parser *parser, char *title, char *name)
+{
+    static const char *const kinds[] = {"compshim", "rule"};
+    const char *nearest = cshim_nearest_name(title, kinds, 2);
+    const char *space = *name != '\0' ? " " : "";
+    if (nearest == NULL)
+        return cshim_parser_fail(parser, parser->line,
+                                 "unknown section '%s%s%s' (known: compshim, rule NAME)", title,
+                                 space, name);
+    return cshim_parser_fail(parser, parser->line,
+                             "unknown section '%s%s%s' (did you mean '%s%s%s'?)", title, space,
+                             name, nearest, space, name);
+}
+
+/* Opens the section of a header's inside: "compshim" or "rule NAME". Cuts title up. */
+static bool begin_section(struct cshim_parser *parser, char *title)
+{
+    if (!end_section(parser))
+        return false;
+    parser->keys_seen = 0;
+    char *name = title + strcspn(title, " \t");
+    if (*name != '\0') {
+        *name++ = '\0';
+        name += strspn(name, " \t");
+    }
+    if (strcmp(title, "rule") == 0)
+        return begin_rule(parser, name);
+    if (strcmp(title, "compshim") != 0 || *name != '\0')
+        return unknown_section(parser, title, name);
+    if (parser->general_seen)
+        return cshim_parser_fail(parser, parser->line, "duplicate section [compshim]");
+    parser->general_seen = true;
+    parser->section = CSHIM_SECTION_GENERAL;
+    return true;
+}
+
+static bool read_header(struct cshim_parser *parser, const char *line)
+{
+    char title[CSHIM_MESSAGE_MAX];
+    size_t length = strlen(line);
+    if (line[length - 1] != ']' || length >= sizeof title)
+        return cshim_parser_fail(parser, parser->line,
+                                 "a section header is [compshim] or [rule NAME]");
+    memcpy(title, line + 1, length - 2);
+    title[length - 2] = '\0';
+    return begin_section(parser, title);
+}
+
+/* The length of line[0..length) without its comment and the blanks before that. A comment begins
+ * the line or follows a blank. */
+static size_t content_length(const char *line, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((line[i] == ';' || line[i] == '#') && (i == 0 || isspace((unsigned char)line[i - 1])))
+            length = i;
+    while (length > 0 && isspace((unsigned char)line[length - 1]))
+        length--;
+    return length;
+}
+
+/* inih's reader: puts the next line into buffer. Returns NULL at the end, or if the parse failed.
+ */
+static char *read_line(char *buffer, int size, void *stream)
+{
+    struct cshim_parser *parser = stream;
+    if (parser->failed || parser->next == parser->end)
+        return NULL;
+    const char *line = parser->next;
+    const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
+    const char *stop = newline != NULL ? newline : parser->end;
+    parser->next = newline != NULL ? newline + 1 : parser->end;
+    parser->line++;
+    /* inih takes an indented line as the continuation of the last value. */
+    while (line < stop && isspace((unsigned char)*line))
+        line++;
+    size_t length = content_length(line, (size_t)(stop - line));
+    if (length + 2 > (size_t)size) {
+        cshim_parser_fail(parser, parser->line, "the line is longer than %d characters", size - 2);
+        return NULL;
+    }
+    memcpy(buffer, line, length);
+    buffer[length] = '\0';
+    if (strlen(buffer) != length)
+        cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
+    else if (length > 0 && buffer[0] == '[')
+        read_header(parser, buffer);
+    return parser->failed ? NULL : buffer;
+}
+
+/* inih's handler. Returns nonzero always: inih's own count of errors is of malformed lines only. */
+static int handle_key(void *user, const char *section, const char *key, const char *value)
+{
+    (void)section;
+    struct cshim_parser *parser = user;
+    if (parser->section == CSHIM_SECTION_NONE)
+        cshim_parser_fail(parser, parser->line,
+                          "key '%s' is outside a section (begin with [compshim] or [rule NAME])",
+                          key);
+    else if (*value == '\0')
+        cshim_parser_fail(parser, parser->line, "key '%s' has no value", key);
+    else if (parser->section == CSHIM_SECTION_GENERAL)
+        cshim_set_general_key(parser, key, value);
+    else
+        cshim_set_rule_key(parser, key, value);
+    return 1;
+}
+
+/* Reads all lines into parser->policy. */
+static bool parse_lines(struct cshim_parser *parser)
+{
+    static const char byte_order_mark[] = "\xEF\xBB\xBF";
+    if (parser->end - parser->next >= 3 && memcmp(parser->next, byte_order_mark, 3) == 0)
+        parser->next += 3;
+    int malformed = ini_parse_stream(read_line, parser, handle_key, parser);
+    if (malformed > 0 && (!parser->failed || (unsigned)malformed < parser->line)) {
+        /* The first error of the file is the one to show. */
+        parser->failed = false;
+        return cshim_parser_fail(parser, (unsigned)malformed,
+                                 "neither '[section]' nor 'key = value'");
+    }
+    if (malformed < 0)
+        return cshim_parser_fail(parser, parser->line, "out of memory");
+    return !parser->failed && end_section(parser);
+}
+
+struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
+                                        char message[CSHIM_MESSAGE_MAX])
+{
+    struct cshim_parser parser = {.next = text, .end = text + length, .source = source};
+    parser.message = message;
+    parser.policy = calloc(1, sizeof *parser.policy);
+    if (parser.policy == NULL) {
+        cshim_parser_fail(&parser, 0, "out of memory");
+        return NULL;
+    }
+    snprintf(parser.policy->source, sizeof parser.policy->source, "%s", source);
+    snprintf(parser.policy->report, sizeof parser.policy->report, "summary");
+    parser.policy->log = CSHIM_LOG_WARN;
+    if (parse_lines(&parser))
+        return parser.policy;
+    cshim_policy_free(parser.policy);
+    return NULL;
+}
