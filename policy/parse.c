@@ -107,7 +107,7 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
     return true;
 }
 
-static bool unknown_section(struct cshim_parser *parser, char *title, char *name)
+static bool unknown_section(struct cshim_parser *parser, const char *title, const char *name)
 {
     static const char *const kinds[] = {"compshim", "rule"};
     const char *nearest = cshim_nearest_name(title, kinds, 2);
@@ -116,9 +116,13 @@ static bool unknown_section(struct cshim_parser *parser, char *title, char *name
         return cshim_parser_fail(parser, parser->line,
                                  "unknown section '%s%s%s' (known: compshim, rule NAME)", title,
                                  space, name);
+    if (nearest == kinds[0])
+        return cshim_parser_fail(parser, parser->line,
+                                 "unknown section '%s%s%s' (did you mean 'compshim'?)", title,
+                                 space, name);
     return cshim_parser_fail(parser, parser->line,
-                             "unknown section '%s%s%s' (did you mean '%s%s%s'?)", title, space,
-                             name, nearest, space, name);
+                             "unknown section '%s%s%s' (did you mean 'rule%s%s'?)", title, space,
+                             name, space, name);
 }
 
 /* Opens the section of a header's inside: "compshim" or "rule NAME". Cuts title up. */

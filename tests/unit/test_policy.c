@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* policy.ini: what is accepted, what matches, and each error with its line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "policy/policy.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static struct cshim_policy *parse(const char *text, char message[CSHIM_MESSAGE_MAX])
+{
+    message[0] = '\0';
+    return cshim_policy_parse(text, strlen(text), "policy.ini", message);
+}
+
+/* Parses what has to be right. */
+static struct cshim_policy *parse_good(const char *text)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy = parse(text, message);
+    if (policy == NULL)
+        fail_msg("refused: %s", message);
+    return policy;
+}
+
+static void assert_refused(const char *text, const char *expected)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy = parse(text, message);
+    if (policy != NULL)
+        fail_msg("accepted: %s", text);
+    assert_string_equal(message, expected);
+}
+
+static void every_key_is_read(void **state)
+{
+    (void)state;
+    struct cshim_policy *policy = parse_good("\xEF\xBB\xBF; comment\r\n"
+                                             "[compshim] # comment\n"
+                                             "report = out/{jobid}.{rank}.json ; comment\n"
+                                             "log=debug\n"
+                                             "  # comment\n"
+                                             "[rule  a-1.x_Y]\n"
+                                             "    library = nccl\n"
+                                             "    collective = allreduce\n"
+                                             "\tdtype = float32 ,bfloat16\n"
+                                             "op = avg\n"
+                                             "ranks = 3-8\n"
+                                             "min_size = 1KB\n"
+                                             "max_size = 1.5MiB\n"
+                                             "codec = int8\n"
+                                             "algorithm = hierarchical\n"
+                                             "error_feedback = off\n"
+                                             "rounding = nearest");
+    const struct cshim_rule *rule = policy->rules;
+    assert_string_equal(policy->source, "policy.ini");
+    assert_string_equal(policy->report, "out/{jobid}.{rank}.json");
+    assert_int_equal(policy->log, CSHIM_LOG_DEBUG);
+    assert_int_equal(policy->rule_count, 1);
+    assert_string_equal(rule->name, "a-1.x_Y");
+    assert_int_equal(rule->line, 6);
+    assert_int_equal(rule->libraries, 1u << CSHIM_NCCL);
+    assert_int_equal(rule->collectives, 1u << CSHIM_ALLREDUCE);
+    assert_int_equal(rule->dtypes, 1u << CSHIM_FLOAT32 | 1u << CSHIM_BFLOAT16);
+    assert_int_equal(rule->ops, 1u << CSHIM_AVG);
+    assert_int_equal(rule->min_ranks, 3);
+    assert_int_equal(rule->max_ranks, 8);
+    assert_int_equal(rule->min_size, 1000);
+    assert_int_equal(rule->max_size, 3 << 19);
+    assert_int_equal(rule->codec, CSHIM_CODEC_INT8);
+    assert_int_equal(rule->algorithm, CSHIM_ALGORITHM_HIERARCHICAL);
+    cshim_policy_free(policy);
+}
+
+static void what_is_left_out_matches_everything(void **state)
+{
+    (void)state;
+    struct cshim_policy *policy = parse_good("[rule all]\ncodec = raw\n");
+    assert_string_equal(policy->report, "summary");
+    assert_int_equal(policy->log, CSHIM_LOG_WARN);
+    assert_int_equal(policy->rules[0].algorithm, CSHIM_ALGORITHM_AUTO);
+    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+        for (unsigned library = 0; library < CSHIM_LIBRARY_COUNT; library++) {
+            struct cshim_call call = {.library = library, .dtype = dtype, .op = CSHIM_AVG};
+            call.ranks = 1;
+            assert_ptr_equal(cshim_policy_match(policy, &call), policy->rules);
+            call = (struct cshim_call){.library = library, .dtype = dtype, .bytes = UINT64_MAX};
+            call.ranks = UINT32_MAX;
+            assert_ptr_equal(cshim_policy_match(policy, &call), policy->rules);
+        }
+    struct cshim_call other = {.dtype = CSHIM_DTYPE_OTHER, .ranks = 2};
+    assert_null(cshim_policy_match(policy, &other));
+    cshim_policy_free(policy);
+    policy = parse_good("");
+    assert_int_equal(policy->rule_count, 0);
+    assert_null(cshim_policy_match(policy, &other));
+    cshim_policy_free(policy);
+}
+
+static void first_match_decides(void **state)
+{
+    (void)state;
+    struct cshim_policy *policy = parse_good("[rule small]\nmax_size = 64KiB\ncodec = none\n"
+                                             "[rule medium]\nmax_size = 1MiB\ncodec = fp16\n"
+                                             "[rule large]\nranks = 4-\ncodec = fp8_e4m3\n");
+    static const struct {
+        uint64_t bytes;
+        uint32_t ranks;
+        const char *rule;
+    } cases[] = {
+        {0, 2, "small"},        {65536, 2, "small"},   {65537, 2, "medium"},
+        {1048576, 9, "medium"}, {1048577, 4, "large"}, {1048577, 3, NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct cshim_call call = {.bytes = cases[i].bytes, .ranks = cases[i].ranks};
+        const struct cshim_rule *rule = cshim_policy_match(policy, &call);
+        assert_int_equal(rule == NULL, cases[i].rule == NULL);
+        if (rule != NULL)
+            assert_string_equal(rule->name, cases[i].rule);
+    }
+    cshim_policy_free(policy);
+}
+
+static void each_fact_is_compared(void **state)
+{
+    (void)state;
+    struct cshim_policy *policy =
+        parse_good("[rule one]\nlibrary = mpi\ndtype = float64\nop = sum\nranks = 4\n"
+                   "min_size = 10\nmax_size = 20\ncodec = fp32\n");
+    const struct cshim_call good = {.dtype = CSHIM_FLOAT64, .bytes = 15, .ranks = 4};
+    struct cshim_call calls[7];
+    for (size_t i = 0; i < COUNT(calls); i++)
+        calls[i] = good;
+    calls[0].library = CSHIM_NCCL;
+    calls[1].dtype = CSHIM_FLOAT32;
+    calls[2].op = CSHIM_AVG;
+    calls[3].ranks = 3;
+    calls[4].ranks = 5;
+    calls[5].bytes = 9;
+    calls[6].bytes = 21;
+    assert_non_null(cshim_policy_match(policy, &good));
+    for (size_t i = 0; i < COUNT(calls); i++)
+        assert_null(cshim_policy_match(policy, &calls[i]));
+    cshim_policy_free(policy);
+}
+
+static void section_errors(void **state)
+{
+    (void)state;
+    assert_refused("codec = fp16\n", "policy.ini:1: key 'codec' is outside a section (begin with "
+                                     "[compshim] or [rule NAME])");
+    assert_refused("\n[compshm]\n",
+                   "policy.ini:2: unknown section 'compshm' (did you mean 'compshim'?)");
+    assert_refused("[rul big]\n",
+                   "policy.ini:1: unknown section 'rul big' (did you mean 'rule big'?)");
+    assert_refused("[defaults]\n",
+                   "policy.ini:1: unknown section 'defaults' (known: compshim, rule NAME)");
+    assert_refused("[compshim x]\n",
+                   "policy.ini:1: unknown section 'compshim x' (did you mean 'compshim'?)");
+    assert_refused("[compshim\n", "policy.ini:1: a section header is [compshim] or [rule NAME]");
+    assert_refused("[", "policy.ini:1: a section header is [compshim] or [rule NAME]");
+    assert_refused("[compshim]\n[compshim]\n", "policy.ini:2: duplicate section [compshim]");
+    assert_refused("[rule]\n", "policy.ini:1: a rule needs a name: [rule NAME]");
+    assert_refused("[rule a b]\n",
+                   "policy.ini:1: rule name 'a b' may hold letters, digits, '_', '-' and '.' only");
+    assert_refused("[rule a123456789b123456789c123456789d123456789e123456789f123456789g123]\n",
+                   "policy.ini:1: the rule's name is longer than 63 characters");
+    assert_refused("[rule a]\nmax_size = 1\ncodec = raw\n[rule a]\ncodec = raw\n",
+                   "policy.ini:4: duplicate rule 'a' (the first is in line 1)");
+}
+
+static void key_errors(void **state)
+{
+    (void)state;
+    assert_refused("; 1\n[compshim]\nlog = warn\n\n[rule a]\nmax_size = 1\ncodc = fp8\n",
+                   "policy.ini:7: unknown key 'codc' (did you mean 'codec'?)");
+    assert_refused("[compshim]\ncodec = fp16\n",
+                   "policy.ini:2: unknown key 'codec' (known: report, log)");
+    assert_refused("[rule a]\ncodec = raw\ncodec = raw\n",
+                   "policy.ini:3: duplicate key 'codec' in this section");
+    assert_refused("[rule a]\ncodec = ; nothing\n", "policy.ini:2: key 'codec' has no value");
+    assert_refused("[rule a]\ncodec\n", "policy.ini:2: neither '[section]' nor 'key = value'");
+    assert_refused("[rule a]\ncodec\n[rule a]\n",
+                   "policy.ini:2: neither '[section]' nor 'key = value'");
+    assert_refused("[rule a]\n  codec = raw\n  log = warn\n",
+                   "policy.ini:3: unknown key 'log' (known: library, collective, dtype, op, ranks, "
+                   "min_size, max_size, codec, algorithm, error_feedback, rounding)");
+}
+
+static void value_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        const char *error;
+    } cases[] = {
+        {"codec = fp8", "unknown codec 'fp8' (did you mean 'fp8_e4m3'?)"},
+        {"codec = FP16", "unknown codec 'FP16' (did you mean 'fp16'?)"},
+        {"library = mpi, ncl", "unknown library 'ncl' (did you mean 'nccl'?)"},
+        {"library = mpi,", "'mpi,' has an empty item"},
+        {"collective = alreduce", "unknown collective 'alreduce' (did you mean 'allreduce'?)"},
+        {"dtype = float", "unknown dtype 'float' (did you mean 'float32'?)"},
+        {"dtype = complex", "unknown dtype 'complex' (known: float32, float64, float16, bfloat16)"},
+        {"op = max", "unknown op 'max' (known: sum, avg)"},
+        {"algorithm = two-shot", "unknown algorithm 'two-shot' (did you mean 'two_shot'?)"},
+        {"error_feedback = on", "error_feedback = on is not available in this version"},
+        {"rounding = stochastic", "rounding = stochastic is not available in this version"},
+        {"rounding = nearst", "unknown rounding 'nearst' (did you mean 'nearest'?)"},
+        {"ranks = 0", "malformed ranks '0' (write 4, 2-8 or 2-)"},
+        {"ranks = -4", "malformed ranks '-4' (write 4, 2-8 or 2-)"},
+        {"ranks = 2-4-8", "malformed ranks '2-4-8' (write 4, 2-8 or 2-)"},
+        {"ranks = 4294967296", "malformed ranks '4294967296' (write 4, 2-8 or 2-)"},
+        {"ranks = 8-2", "ranks '8-2' run backwards"},
+        {"min_size = 64Kib",
+         "malformed size '64Kib' (write bytes, or B, KB, KiB, MB, MiB, GB, GiB, "
+         "as in 64KiB)"},
+        {"min_size = 2KiB\nmax_size = 1KiB", "min_size is above max_size"},
+        {"max_size = 1KiB\nmin_size = 2KiB", "min_size is above max_size"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char text[256], expected[CSHIM_MESSAGE_MAX];
+        unsigned line = strchr(cases[i].line, '\n') != NULL ? 3 : 2;
+        snprintf(text, sizeof text, "[rule a]\n%s\n", cases[i].line);
+        snprintf(expected, sizeof expected, "policy.ini:%u: %s", line, cases[i].error);
+        assert_refused(text, expected);
+    }
+}
+
+static void general_errors(void **state)
+{
+    (void)state;
+    assert_refused("[compshim]\nreport = sumary\n",
+                   "policy.ini:2: unknown report 'sumary' (did you mean 'summary'?)");
+    assert_refused("[compshim]\nreport = a.{host}\n",
+                   "policy.ini:2: 'a.{host}' may hold {rank} and {jobid} only in braces");
+    assert_refused("[compshim]\nlog = warning\n",
+                   "policy.ini:2: unknown log level 'warning' (did you mean 'warn'?)");
+}
+
+static void rule_errors(void **state)
+{
+    (void)state;
+    assert_refused("\n[rule a]\nmax_size = 1\n[rule b]\ncodec = raw\n",
+                   "policy.ini:2: rule 'a' has no codec (add 'codec = ...', or 'codec = none')");
+    assert_refused("[rule a]",
+                   "policy.ini:1: rule 'a' has no codec (add 'codec = ...', or 'codec = "
+                   "none')");
+    assert_refused("[rule a]\ncodec = fp16\ndtype = float32, bfloat16\n",
+                   "policy.ini:1: rule 'a': codec 'fp16' cannot carry dtype 'bfloat16'");
+    assert_refused("[rule a]\nalgorithm = allreduce\ncodec = fp8_e5m2\n",
+                   "policy.ini:1: rule 'a': algorithm 'allreduce' needs codec raw, fp32, fp16 or "
+                   "bf16, not 'fp8_e5m2' (use two_shot or auto)");
+    assert_refused("[rule a]\ncodec = raw\n[rule b]\nop = avg\ncodec = raw\n",
+                   "policy.ini:3: rule 'b' can never match: the rules before it take all its calls "
+                   "(the first that matches decides)");
+}
+
+static void allreduce_takes_wide_codecs(void **state)
+{
+    (void)state;
+    static const char *const codecs[] = {"none", "raw", "fp32", "fp16", "bf16"};
+    for (size_t i = 0; i < COUNT(codecs); i++) {
+        char text[128];
+        snprintf(text, sizeof text, "[rule a]\nalgorithm = allreduce\ncodec = %s\n", codecs[i]);
+        cshim_policy_free(parse_good(text));
+    }
+}
+
+static void bytes_that_are_no_text(void **state)
+{
+    (void)state;
+    char message[CSHIM_MESSAGE_MAX], line[512];
+    assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
+    assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
+    memset(line, 'x', sizeof line);
+    memcpy(line, "[compshim]\nreport = a.", 22);
+    assert_null(cshim_policy_parse(line, sizeof line, "p", message));
+    assert_string_equal(message, "p:2: the line is longer than 198 characters");
+    /* As long as a line may be: 9 of "report = ", and the rest. */
+    struct cshim_policy *policy = cshim_policy_parse(line, 11 + 198, "p", message);
+    assert_non_null(policy);
+    assert_int_equal(strlen(policy->report), 198 - 9);
+    cshim_policy_free(policy);
+    /* What is behind a comment's sign counts for nothing. */
+    line[11 + 11] = ' ';
+    line[11 + 12] = ';';
+    policy = cshim_policy_parse(line, sizeof line, "p", message);
+    assert_non_null(policy);
+    assert_string_equal(policy->report, "a.");
+    cshim_policy_free(policy);
+}
+
+static void long_sources_leave_room_for_the_error(void **state)
+{
+    (void)state;
+    char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    memset(source, 'd', sizeof source);
+    memcpy(source + sizeof source - 12, "/policy.ini", 12);
+    assert_null(cshim_policy_parse("[compshim]\nlogs = warn\n", 23, source, message));
+    assert_non_null(strstr(message, "d/policy.ini:2: unknown key 'logs' (did you mean 'log'?)"));
+}
+
+static void sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {
+        {"0", 0},
+        {"1024", 1024},
+        {"7B", 7},
+        {"64KiB", 65536},
+        {"64 KiB", 65536},
+        {"2KB", 2000},
+        {"25MB", 25000000},
+        {"1.50MiB", 1572864},
+        {"0.001KB", 1},
+        {"1GB", 1000000000},
+        {"4GiB", UINT64_C(1) << 32},
+        {"9223372036854775808", UINT64_C(1) << 63},
+    };
+    static const char *const bad[] = {"",
+                                      "KiB",
+                                      "-1",
+                                      "+1",
+                                      "1.KiB",
+                                      ".5KiB",
+                                      "0.5",
+                                      "1.0001KB",
+                                      "1kib",
+                                      "1TiB",
+                                      "1KiBx",
+                                      "0x10",
+                                      "1 2",
+                                      "1e3",
+                                      " 1",
+                                      "9223372036854775809",
+                                      "18446744073709551616",
+                                      "9007199254740993KiB"};
+    uint64_t bytes;
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_true(cshim_parse_size(good[i].text, &bytes));
+        assert_int_equal(bytes, good[i].bytes);
+    }
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (cshim_parse_size(bad[i], &bytes))
+            fail_msg("accepted '%s'", bad[i]);
+}
+
+static void nearest_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"none", "fp16", "fp8_e4m3", "fp8_e5m2"};
+    assert_string_equal(cshim_nearest_name("fp61", names, 4), "fp16");
+    assert_string_equal(cshim_nearest_name("fp8_e5m3", names, 4), "fp8_e4m3");
+    assert_string_equal(cshim_nearest_name("FP8_E5M2", names, 4), "fp8_e5m2");
+    assert_string_equal(cshim_nearest_name("fp8", names, 4), "fp8_e4m3");
+    assert_string_equal(cshim_nearest_name("non", names, 4), "none");
+    assert_null(cshim_nearest_name("zstd", names, 4));
+    assert_null(cshim_nearest_name("", names, 4));
+    assert_null(cshim_nearest_name("fp16", names, 0));
+}
+
+static void names_of_values(void **state)
+{
+    (void)state;
+    assert_string_equal(cshim_library_name(CSHIM_NCCL), "nccl");
+    assert_string_equal(cshim_collective_name(CSHIM_ALLREDUCE), "allreduce");
+    assert_string_equal(cshim_op_name(CSHIM_AVG), "avg");
+    assert_string_equal(cshim_op_name(CSHIM_OP_OTHER), "other");
+    assert_string_equal(cshim_algorithm_name(CSHIM_ALGORITHM_TWO_SHOT), "two_shot");
+    assert_string_equal(cshim_library_name(CSHIM_LIBRARY_COUNT), "?");
+    assert_string_equal(cshim_collective_name(CSHIM_COLLECTIVE_COUNT), "?");
+    assert_string_equal(cshim_op_name(CSHIM_OP_COUNT), "?");
+    assert_string_equal(cshim_algorithm_name(CSHIM_ALGORITHM_COUNT), "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(what_is_left_out_matches_everything),
+        cmocka_unit_test(first_match_decides),
+        cmocka_unit_test(each_fact_is_compared),
+        cmocka_unit_test(section_errors),
+        cmocka_unit_test(key_errors),
+        cmocka_unit_test(value_errors),
+        cmocka_unit_test(general_errors),
+        cmocka_unit_test(rule_errors),
+        cmocka_unit_test(allreduce_takes_wide_codecs),
+        cmocka_unit_test(bytes_that_are_no_text),
+        cmocka_unit_test(long_sources_leave_room_for_the_error),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(nearest_names),
+        cmocka_unit_test(names_of_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a policy is looked for, what cannot be read, and its SHA-256. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "policy/policy.h"
+
+/* An empty folder to stand in, and an environment that names nothing. */
+static int enter_scratch(void **state)
+{
+    char pattern[] = "/tmp/compshim-policy-XXXXXX";
+    if (mkdtemp(pattern) == NULL || chdir(pattern) != 0)
+        return -1;
+    *state = strdup(pattern);
+    unsetenv("COMPSHIM_POLICY");
+    setenv("XDG_CONFIG_HOME", pattern, 1);
+    setenv("HOME", pattern, 1);
+    return *state == NULL ? -1 : 0;
+}
+
+static int leave_scratch(void **state)
+{
+    static const char *const files[] = {"policy.ini",
+                                        "named.ini",
+                                        "compshim/policy.ini",
+                                        "compshim",
+                                        ".config/compshim/policy.ini",
+                                        ".config/compshim",
+                                        ".config"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        remove(files[i]);
+    int failed = chdir("/") + rmdir(*state);
+    free(*state);
+    return failed;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_loads(const char *path, const char *source, const char *text)
+{
+    char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    size_t length = 0;
+    char *loaded = cshim_policy_load(path, &length, found, message);
+    if (loaded == NULL)
+        fail_msg("not loaded: %s", message);
+    assert_string_equal(found, source);
+    assert_string_equal(loaded, text);
+    assert_int_equal(length, strlen(text));
+    free(loaded);
+}
+
+static void assert_fails(const char *path, const char *expected)
+{
+    char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    size_t length;
+    assert_null(cshim_policy_load(path, &length, found, message));
+    assert_string_equal(message, expected);
+}
+
+static void places_in_order(void **state)
+{
+    const char *scratch = *state;
+    char user[CSHIM_PATH_MAX];
+    /* A system-wide policy of this machine would come before the built-in one. */
+    if (access("/etc/compshim/policy.ini", F_OK) != 0)
+        assert_loads(NULL, "built-in default", cshim_policy_default_text());
+
+    assert_int_equal(mkdir(".config", 0700) + mkdir(".config/compshim", 0700), 0);
+    write_file(".config/compshim/policy.ini", "; home\n");
+    setenv("XDG_CONFIG_HOME", "", 1);
+    snprintf(user, sizeof user, "%s/.config/compshim/policy.ini", scratch);
+    assert_loads(NULL, user, "; home\n");
+
+    setenv("XDG_CONFIG_HOME", scratch, 1);
+    assert_int_equal(mkdir("compshim", 0700), 0);
+    write_file("compshim/policy.ini", "; user\n");
+    snprintf(user, sizeof user, "%s/compshim/policy.ini", scratch);
+    assert_loads(NULL, user, "; user\n");
+
+    write_file("policy.ini", "; here\n");
+    assert_loads(NULL, "policy.ini", "; here\n");
+
+    write_file("named.ini", "; named\n");
+    setenv("COMPSHIM_POLICY", "named.ini", 1);
+    assert_loads(NULL, "named.ini", "; named\n");
+    assert_loads("./policy.ini", "./policy.ini", "; here\n");
+    setenv("COMPSHIM_POLICY", "", 1);
+    assert_loads(NULL, "policy.ini", "; here\n");
+}
+
+static void what_cannot_be_read(void **state)
+{
+    (void)state;
+    assert_fails("absent.ini", "absent.ini: cannot open the policy that the command line names: No "
+                               "such file or directory");
+    setenv("COMPSHIM_POLICY", "absent.ini", 1);
+    assert_fails(NULL,
+                 "absent.ini: cannot open the policy that COMPSHIM_POLICY names: No such file "
+                 "or directory");
+    unsetenv("COMPSHIM_POLICY");
+    assert_int_equal(symlink("policy.ini", "policy.ini"), 0);
+    assert_fails(NULL, "policy.ini: cannot open this policy: Too many levels of symbolic links");
+    assert_int_equal(unlink("policy.ini") + mkdir("policy.ini", 0700), 0);
+    assert_fails(NULL, "policy.ini: cannot read this policy: Is a directory");
+}
+
+static void files_too_large(void **state)
+{
+    (void)state;
+    write_file("policy.ini", "");
+    assert_int_equal(truncate("policy.ini", 1 << 20), 0);
+    char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    size_t length;
+    char *text = cshim_policy_load(NULL, &length, found, message);
+    assert_non_null(text);
+    assert_int_equal(length, 1 << 20);
+    free(text);
+    assert_int_equal(truncate("policy.ini", (1 << 20) + 1), 0);
+    assert_fails(NULL, "policy.ini: larger than 1 MiB: this is not a policy");
+}
+
+static void default_is_a_good_policy(void **state)
+{
+    (void)state;
+    char message[CSHIM_MESSAGE_MAX];
+    const char *text = cshim_policy_default_text();
+    struct cshim_policy *policy =
+        cshim_policy_parse(text, strlen(text), "built-in default", message);
+    if (policy == NULL)
+        fail_msg("%s", message);
+    static const struct {
+        enum cshim_dtype dtype;
+        uint64_t bytes;
+        int codec; /* -1: no rule */
+    } cases[] = {
+        {CSHIM_FLOAT32, (256 << 10) - 1, CSHIM_CODEC_NONE},
+        {CSHIM_FLOAT32, 256 << 10, CSHIM_CODEC_FP16},
+        {CSHIM_FLOAT64, 1 << 20, -1},
+        {CSHIM_BFLOAT16, 1 << 20, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cshim_call call = {.dtype = cases[i].dtype, .bytes = cases[i].bytes, .ranks = 2};
+        const struct cshim_rule *rule = cshim_policy_match(policy, &call);
+        assert_int_equal(rule != NULL ? (int)rule->codec : -1, cases[i].codec);
+        call.op = CSHIM_AVG;
+        assert_null(cshim_policy_match(policy, &call));
+    }
+    cshim_policy_free(policy);
+}
+
+/* The vectors of FIPS 180, and the lengths at which the padding changes. */
+static void sha256_vectors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *digest;
+    } cases[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+        {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrl"
+         "m"
+         "nopqrsmnopqrstnopqrstu",
+         "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
+    };
+    char digest[65];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cshim_policy_sha256(cases[i].text, strlen(cases[i].text), digest);
+        assert_string_equal(digest, cases[i].digest);
+    }
+    static char million[1000000];
+    memset(million, 'a', sizeof million);
+    cshim_policy_sha256(million, sizeof million, digest);
+    assert_string_equal(digest, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    cshim_policy_sha256(million, 55, digest);
+    assert_string_equal(digest, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
+    cshim_policy_sha256(million, 56, digest);
+    assert_string_equal(digest, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
+    cshim_policy_sha256(million, 64, digest);
+    assert_string_equal(digest, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(places_in_order, enter_scratch, leave_scratch),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read, enter_scratch, leave_scratch),
+        cmocka_unit_test_setup_teardown(files_too_large, enter_scratch, leave_scratch),
+        cmocka_unit_test(default_is_a_good_policy),
+        cmocka_unit_test(sha256_vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unreachable rules: the parser's answer against trying every call there is, on random policies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "policy/policy.h"
+
+/* Random limits stay below these, so that trying sizes and ranks up to them tries every case. */
+#define SIZES 5u
+#define RANKS 5u
+#define RULES 6u
+#define TEXT_LIMIT 2048
+
+static uint32_t next_random(uint64_t *seed)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+/* Whether no call of rule `index` is left by the rules before it, by trial. */
+static bool no_call_left(const struct cshim_policy *policy, size_t index)
+{
+    struct cshim_call call = {0};
+    for (call.library = 0; call.library < CSHIM_LIBRARY_COUNT; call.library++)
+        for (call.dtype = 0; call.dtype < CSHIM_DTYPE_COUNT; call.dtype++)
+            for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++)
+                for (call.bytes = 0; call.bytes <= SIZES; call.bytes++)
+                    for (call.ranks = 1; call.ranks <= RANKS; call.ranks++)
+                        if (cshim_policy_match(policy, &call) == &policy->rules[index])
+                            return false;
+    return true;
+}
+
+/* Writes a rule with keys by chance; few values, so that covers by several rules happen. */
+static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
+{
+    static const char *const libraries[] = {"", "", "library = mpi\n", "library = nccl\n"};
+    static const char *const dtypes[] = {"", "", "dtype = float32\n", "dtype = float64, float16\n"};
+    static const char *const ops[] = {"", "", "op = sum\n", "op = avg\n"};
+    char sizes[64] = "", ranks[32] = "";
+    uint32_t low = next_random(seed) % SIZES, high = next_random(seed) % SIZES;
+    if (low <= high)
+        snprintf(sizes, sizeof sizes, "min_size = %u\nmax_size = %u\n", low, high);
+    else if (low % 2 == 0)
+        snprintf(sizes, sizeof sizes, "%s_size = %u\n", high % 2 == 0 ? "min" : "max", low);
+    low = 1 + next_random(seed) % (RANKS - 1), high = 1 + next_random(seed) % (RANKS - 1);
+    if (low < high)
+        snprintf(ranks, sizeof ranks, "ranks = %u-%u\n", low, high);
+    else if (low % 2 == 0)
+        snprintf(ranks, sizeof ranks, "ranks = %u-\n", low);
+    return snprintf(text, room, "[rule r%u]\n%s%s%s%s%scodec = raw\n", number,
+                    libraries[next_random(seed) % 4], dtypes[next_random(seed) % 4],
+                    ops[next_random(seed) % 4], sizes, ranks);
+}
+
+/* Checks one random policy, rule by rule. Returns whether one of them was refused. */
+static bool check_policy(uint64_t *seed)
+{
+    char text[TEXT_LIMIT], message[CSHIM_MESSAGE_MAX], name[16];
+    struct cshim_policy accepted = {.rule_count = 0};
+    struct cshim_rule rules[RULES + 1];
+    size_t used = 0;
+    for (unsigned number = 0; number < RULES; number++) {
+        /* Parsed alone a rule is always good: it joins those accepted so far for the trial. */
+        int length = write_rule(text + used, sizeof text - used, number, seed);
+        struct cshim_policy *alone =
+            cshim_policy_parse(text + used, (size_t)length, "alone", message);
+        assert_non_null(alone);
+        rules[number] = alone->rules[0];
+        cshim_policy_free(alone);
+        used += (size_t)length;
+        accepted.rules = rules;
+        accepted.rule_count = number + 1;
+        bool dead = no_call_left(&accepted, number);
+        struct cshim_policy *policy = cshim_policy_parse(text, used, "p", message);
+        if (dead != (policy == NULL))
+            fail_msg("rule r%u should be %s:\n%s", number, dead ? "refused" : "accepted", text);
+        cshim_policy_free(policy);
+        if (dead) {
+            snprintf(name, sizeof name, "'r%u'", number);
+            assert_non_null(strstr(message, name));
+            assert_non_null(strstr(message, "can never match"));
+            return true;
+        }
+    }
+    return false;
+}
+
+static void parser_agrees_with_trial(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    unsigned refused = 0, total = 20000;
+    for (unsigned i = 0; i < total; i++)
+        refused += check_policy(&seed);
+    /* Both answers must have been tried often. */
+    assert_in_range(refused, total / 10, total * 9 / 10);
+}
+
+static void several_rules_cover_one(void **state)
+{
+    (void)state;
+    static const char text[] = "[rule a]\nmax_size = 4KiB\ncodec = none\n"
+                               "[rule b]\nmin_size = 4097\nranks = 3-\ncodec = raw\n"
+                               "[rule c]\nmin_size = 4097\nranks = 1-2\ncodec = raw\n"
+                               "[rule d]\ndtype = float32\nranks = 2-4\ncodec = raw\n";
+    char message[CSHIM_MESSAGE_MAX];
+    assert_null(cshim_policy_parse(text, strlen(text), "p", message));
+    assert_non_null(strstr(message, "p:12: rule 'd' can never match"));
+}
+
+/* As many rules as there may be, each alive, take no long time and one more is refused. */
+static void many_rules(void **state)
+{
+    (void)state;
+    static char text[64 * 1024];
+    char message[CSHIM_MESSAGE_MAX];
+    size_t used = 0, last = 0;
+    for (unsigned i = 0; i < 257; i++) {
+        last = used;
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "[rule r%u]\nmax_size = %u\ncodec = raw\n", i, i);
+    }
+    struct cshim_policy *policy = cshim_policy_parse(text, last, "p", message);
+    assert_non_null(policy);
+    assert_int_equal(policy->rule_count, 256);
+    cshim_policy_free(policy);
+    assert_null(cshim_policy_parse(text, used, "p", message));
+    assert_string_equal(message, "p:769: more than 256 rules");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parser_agrees_with_trial),
+        cmocka_unit_test(several_rules_cover_one),
+        cmocka_unit_test(many_rules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
