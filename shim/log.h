@@ -11,7 +11,8 @@ void cshim_log_set_level(enum cshim_log_level level);
 /* Sets the MPI rank shown in messages; negative: none. */
 void cshim_log_set_rank(int rank);
 
-/* Writes "compshim: [rank N: ]text\n" if level is at or above the level set; at most 1 KiB of it. */
+/* Writes "compshim: [rank N: ]text\n" if level is at or above the level set; at most 1 KiB of it.
+ */
 void cshim_log(enum cshim_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

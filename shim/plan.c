@@ -4,13 +4,8 @@
 
 #include <math.h>
 
-/* Scratch of one rank, whatever the tensor's size (unless one grain per rank already needs more).
- */
-#define SCRATCH_LIMIT ((uint64_t)32 << 20)
 /* The largest message: pieces of this order keep a link busy and stay in the cache. */
 #define PIECE_LIMIT ((uint64_t)256 << 10)
-/* While one segment is on the wire the next is encoded. */
-#define SEGMENTS_IN_FLIGHT 2u
 /* Up to these, one step with more bytes is faster than two steps with fewer. */
 #define ALLGATHER_RANKS 4u
 #define ALLGATHER_BYTES ((uint64_t)32 << 10)
@@ -144,7 +139,8 @@ static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t r
  * grain at least. Encoding k grains never takes more than k times the bytes of one. */
 static uint64_t largest_chunk(const struct cshim_plan *plan, const struct layout *layout)
 {
-    uint64_t limit = minimum(PIECE_LIMIT, SCRATCH_LIMIT / (SEGMENTS_IN_FLIGHT * layout->pieces));
+    uint64_t limit =
+        minimum(PIECE_LIMIT, CSHIM_SCRATCH_LIMIT / (CSHIM_SEGMENTS_IN_FLIGHT * layout->pieces));
     uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
     if (limit < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
@@ -160,8 +156,9 @@ static void cut_segments(struct cshim_plan *plan)
     uint64_t chunk = grains_up(divide_up(divide_up(plan->count, fewest), layout.chunks));
     plan->segment = layout.chunks * chunk;
     plan->segments = divide_up(plan->count, plan->segment);
-    plan->scratch_bytes =
-        minimum(plan->segments, SEGMENTS_IN_FLIGHT) * layout.pieces * message_bytes(plan, chunk);
+    plan->piece_bytes = message_bytes(plan, chunk);
+    plan->slot_bytes = layout.pieces * plan->piece_bytes;
+    plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
 }
 
 /* Bytes of one segment in `message`s that each go to one rank: the whole (allgather), or every

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner: what a compressed call will do, as a pure function of facts equal on all ranks.
  *
- * No MPI, no CUDA, no globals, nothing read but the arguments: the same arguments give the same plan
- * on every rank, in every run, and in `compshim explain`.
+ * No MPI, no CUDA, no globals, nothing read but the arguments: the same arguments give the same
+ * plan on every rank, in every run, and in `compshim explain`.
  */
 #ifndef CSHIM_PLAN_H
 #define CSHIM_PLAN_H
@@ -36,22 +36,29 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* Each message starts with one header (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
+/* Scratch of a communicator on each rank, whatever the tensor's size. */
+#define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
+/* Segments under way at once: while one is on the wire others are encoded, reduced and decoded. */
+#define CSHIM_SEGMENTS_IN_FLIGHT 4u
+
 /* How a call is reissued. */
 struct cshim_plan {
-    enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why not; then the rest is 0 */
-    const struct cshim_rule *rule;  /* the rule that decided, or NULL */
+    enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not; then the rest is 0 */
+    const struct cshim_rule *rule; /* the rule that decided, or NULL */
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm; /* never AUTO in a plan that compresses */
     enum cshim_dtype dtype;
     uint32_t ranks;
-    uint64_t count;                 /* elements */
-    uint64_t segment;               /* elements per segment, a multiple of ranks * CSHIM_GRAIN */
+    uint64_t count;   /* elements */
+    uint64_t segment; /* elements per segment, a multiple of ranks * CSHIM_GRAIN */
     uint64_t segments;
-    uint64_t scratch_bytes;         /* per rank, whatever the count */
-    uint64_t bytes_wire;            /* handed to the library for sending, sum over all ranks */
-    uint64_t bytes_native;          /* what a ring all-reduce would send, sum over all ranks */
-    unsigned quantizations;         /* on a value's way */
-    double expected_error;          /* relative L2, normal data */
+    uint64_t piece_bytes;   /* the largest message, header included */
+    uint64_t slot_bytes;    /* scratch of one segment in flight */
+    uint64_t scratch_bytes; /* of all; per rank, whatever the count */
+    uint64_t bytes_wire;    /* handed to the library for sending, sum over all ranks */
+    uint64_t bytes_native;  /* what a ring all-reduce would send, sum over all ranks */
+    unsigned quantizations; /* on a value's way */
+    double expected_error;  /* relative L2, normal data */
 };
 
 /* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. */

@@ -11,9 +11,9 @@
 #include "shim/front/front.h"
 #include "shim/log.h"
 
-/* The real functions behind a wrapper: `next` is what a call goes on to, another tool's wrapper if one
- * is stacked behind this library; `bottom` is the MPI library's own, for calls that such a tool or the
- * library makes while a call of ours is under way. */
+/* The real functions behind a wrapper: `next` is what a call goes on to, another tool's wrapper if
+ * one is stacked behind this library; `bottom` is the MPI library's own, for calls that such a tool
+ * or the library makes while a call of ours is under way. */
 struct function {
     const char *name;
     void *next;
@@ -25,11 +25,11 @@ static struct function init_thread_function = {.name = "MPI_Init_thread"};
 static struct function finalize_function = {.name = "MPI_Finalize"};
 static struct function allreduce_function = {.name = "MPI_Allreduce"};
 
-static struct cshim_mpi_real real;             /* set before `engine` is published */
+static struct cshim_mpi_real real;            /* set before `engine` is published */
 static const struct cshim_mpi_engine *engine; /* NULL: pass everything on */
 
-/* Not 0 while this thread is inside the shim: what the library or another tool calls from there goes
- * straight to the library. */
+/* Not 0 while this thread is inside the shim: what the library or another tool calls from there
+ * goes straight to the library. */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
 #define ALIAS(name)                                                                                \

@@ -13,9 +13,9 @@
 
 /* Finds the next definition of an MPI function behind this library, for a call that came from
  * `caller` (a return address): the global scope, then the closure of the calling object, then every
- * loaded libmpi. `name` is "MPI_X"; with `bottom` the library's own "PMPI_X" is wanted, past any tool
- * stacked behind this library. Never caches a failure, never calls exit. Returns NULL if there is
- * none. */
+ * loaded libmpi. `name` is "MPI_X"; with `bottom` the library's own "PMPI_X" is wanted, past any
+ * tool stacked behind this library. Never caches a failure, never calls exit. Returns NULL if there
+ * is none. */
 void *cshim_resolve(const char *name, const void *caller, int bottom);
 
 /* The directory this library was loaded from, with a trailing slash; false if unknown. */

@@ -2,9 +2,9 @@
 /* When the preload finds itself in mpirun: has Open MPI forward LD_PRELOAD and COMPSHIM_* to the
  * remote nodes, so that one command line works across hosts.
  *
- * Open MPI forwards by -x on the command line or by the parameter mca_base_env_list, and refuses both
- * at once. So: the parameter, through the environment, where no -x is given; else mpirun starts over
- * with one more -x for each variable.
+ * Open MPI forwards by -x on the command line or by the parameter mca_base_env_list, and refuses
+ * both at once. So: the parameter, through the environment, where no -x is given; else mpirun
+ * starts over with one more -x for each variable.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -86,8 +86,8 @@ static void extend_env_list(void)
     setenv(ENV_LIST, list, 1);
 }
 
-/* Runs mpirun again with "-x NAME" for each variable right behind its own name. Returns only if that
- * fails; mpirun then goes on without. */
+/* Runs mpirun again with "-x NAME" for each variable right behind its own name. Returns only if
+ * that fails; mpirun then goes on without. */
 static void start_over_with_x(int argc, char **argv)
 {
     size_t count = 0, at = 0;

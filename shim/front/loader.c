@@ -41,13 +41,15 @@ const struct cshim_mpi_engine *cshim_engine_open(const void *real_function)
     strcat(path, file);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "cannot open the engine (%s): all calls are passed on", dlerror());
+        cshim_log(CSHIM_LOG_WARN, "cannot open the engine (%s): all calls are passed on",
+                  dlerror());
         return NULL;
     }
     const struct cshim_mpi_engine *engine = dlsym(handle, CSHIM_ENGINE_SYMBOL);
     if (engine == NULL || engine->abi != CSHIM_ENGINE_ABI) {
-        cshim_log(CSHIM_LOG_WARN, "%s is of another version: all calls are passed on; install both "
-                                  "files of one build",
+        cshim_log(CSHIM_LOG_WARN,
+                  "%s is of another version: all calls are passed on; install both "
+                  "files of one build",
                   path);
         return NULL;
     }

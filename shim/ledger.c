@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/ledger.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy)
+{
+    memset(ledger, 0, sizeof *ledger);
+    ledger->policy = policy;
+    ledger->row_count = policy->rule_count * CSHIM_DTYPE_COUNT * CSHIM_ALGORITHM_COUNT;
+    ledger->rows = calloc(ledger->row_count + 1, sizeof *ledger->rows);
+    return ledger->rows != NULL && pthread_mutex_init(&ledger->lock, NULL) == 0;
+}
+
+void cshim_ledger_free(struct cshim_ledger *ledger)
+{
+    pthread_mutex_destroy(&ledger->lock);
+    free(ledger->rows);
+    memset(ledger, 0, sizeof *ledger);
+}
+
+static void add_row(struct cshim_row *to, const struct cshim_row *from)
+{
+    to->calls += from->calls;
+    to->bytes_in += from->bytes_in;
+    to->bytes_wire += from->bytes_wire;
+    to->bytes_native += from->bytes_native;
+    to->seconds += from->seconds;
+    to->seconds_encode += from->seconds_encode;
+    to->seconds_exchange += from->seconds_exchange;
+    to->seconds_decode += from->seconds_decode;
+    to->error_squares += from->error_squares;
+    to->sum_squares += from->sum_squares;
+    to->samples += from->samples;
+}
+
+void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
+                      const struct cshim_row *figures)
+{
+    const size_t rule = (size_t)(plan->rule - ledger->policy->rules);
+    const size_t index =
+        (rule * CSHIM_DTYPE_COUNT + plan->dtype) * CSHIM_ALGORITHM_COUNT + (size_t)plan->algorithm;
+    pthread_mutex_lock(&ledger->lock);
+    add_row(&ledger->rows[index], figures);
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *rows,
+                        const uint64_t passed[CSHIM_REASON_COUNT])
+{
+    for (size_t i = 0; i < ledger->row_count; i++)
+        add_row(&ledger->rows[i], &rows[i]);
+    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
+        ledger->passed[i] += passed[i];
+}
+
+struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index)
+{
+    const size_t kind = index / CSHIM_ALGORITHM_COUNT;
+    return (struct cshim_row_key){
+        .rule = &ledger->policy->rules[kind / CSHIM_DTYPE_COUNT],
+        .dtype = (enum cshim_dtype)(kind % CSHIM_DTYPE_COUNT),
+        .algorithm = (enum cshim_algorithm)(index % CSHIM_ALGORITHM_COUNT),
+    };
+}
+
+double cshim_row_error(const struct cshim_row *row)
+{
+    if (row->samples == 0)
+        return -1.0;
+    return row->sum_squares > 0 ? sqrt(row->error_squares / row->sum_squares) : 0.0;
+}
+
+struct cshim_row cshim_ledger_total(const struct cshim_ledger *ledger)
+{
+    struct cshim_row total = {0};
+    for (size_t i = 0; i < ledger->row_count; i++)
+        add_row(&total, &ledger->rows[i]);
+    return total;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Agreement at start: propose, acknowledge, commit.
+ *
+ * Every rank says hello to rank 0. When all have, with the same version and codec table, rank 0
+ * proposes; when all have acknowledged, it commits. A rank that has acknowledged waits for the
+ * decision; one that stopped waiting before never acknowledges, so a late rank 0 cannot count it
+ * in. Only rank 0 is sent anything unasked: ranks without the shim get no message. Receives that
+ * stay unanswered are left posted until finalize, so that a late message never meets a receive of
+ * the program's.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "shim/mpi/internal.h"
+#include "version.h"
+
+#define WAIT_SECONDS 10.0
+
+enum { TAG_HELLO = 0x63736801, TAG_REPLY, TAG_ACKNOWLEDGE, TAG_DECISION };
+
+struct hello {
+    uint64_t table; /* cshim_codec_table_hash() */
+    char version[24];
+    char host[96];
+};
+
+enum answer { ANSWER_OFF = 0, ANSWER_ON = 1 };
+
+/* Buffers of receives that may outlive the agreement. */
+static struct hello *hellos;
+static MPI_Request *hello_requests; /* of rank 0: from each rank */
+static MPI_Request reply_request = MPI_REQUEST_NULL;
+static int reply;
+
+static struct hello own_hello(void)
+{
+    struct hello own = {.table = cshim_codec_table_hash(), .version = CSHIM_VERSION};
+    gethostname(own.host, sizeof own.host - 1);
+    return own;
+}
+
+/* Waits until all requests are done or the time is up. */
+static bool wait_until(int count, MPI_Request *requests, double deadline)
+{
+    int done = 0;
+    while (!done) {
+        PMPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
+        if (!done && cshim_seconds() > deadline)
+            return false;
+        if (!done)
+            usleep(100);
+    }
+    return true;
+}
+
+/* Appends "rank 3 (hostname)" for each rank that has not said hello as this one does. */
+static bool describe_missing(const struct hello *own, const int *arrived, char *text, size_t size)
+{
+    bool all = true;
+    size_t length = 0;
+    for (int rank = 1; rank < cshim_job.ranks; rank++) {
+        const char *why = NULL;
+        if (!arrived[rank])
+            why = "no answer";
+        else if (strcmp(hellos[rank].version, own->version) != 0)
+            why = hellos[rank].version;
+        else if (hellos[rank].table != own->table)
+            why = "another codec table";
+        if (why == NULL)
+            continue;
+        all = false;
+        if (length < size)
+            length += (size_t)snprintf(
+                text + length, size - length, "%srank %d (%s%s%s)", length > 0 ? ", " : "", rank,
+                arrived[rank] ? hellos[rank].host : "", arrived[rank] ? ": " : "", why);
+    }
+    return all;
+}
+
+/* Rank 0, first half: returns true when all ranks have said the right hello; then, or when not,
+ * answers those who did say hello. */
+static bool collect_hellos(int *arrived)
+{
+    const struct hello own = own_hello();
+    const double deadline = cshim_seconds() + WAIT_SECONDS;
+    char missing[700] = "";
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
+        PMPI_Irecv(&hellos[rank], sizeof *hellos, MPI_BYTE, rank, TAG_HELLO, MPI_COMM_WORLD,
+                   &hello_requests[rank]);
+    int count = 1;
+    while (count < cshim_job.ranks && cshim_seconds() < deadline) {
+        for (int rank = 1; rank < cshim_job.ranks; rank++) {
+            if (!arrived[rank])
+                PMPI_Test(&hello_requests[rank], &arrived[rank], MPI_STATUS_IGNORE);
+        }
+        count = 1;
+        for (int rank = 1; rank < cshim_job.ranks; rank++)
+            count += arrived[rank];
+        if (count < cshim_job.ranks)
+            usleep(100);
+    }
+    const bool all = describe_missing(&own, arrived, missing, sizeof missing);
+    if (!all)
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "nothing is compressed: not all ranks have this shim: %s; start all with the same "
+            "LD_PRELOAD (mpirun -x LD_PRELOAD)",
+            missing);
+    int answer = all ? ANSWER_ON : ANSWER_OFF;
+    for (int rank = 1; rank < cshim_job.ranks; rank++) {
+        if (arrived[rank])
+            PMPI_Send(&answer, 1, MPI_INT, rank, TAG_REPLY, MPI_COMM_WORLD);
+    }
+    return all;
+}
+
+/* Rank 0, second half: all acknowledged in time, or nobody goes on. */
+static bool collect_acknowledgements(int *acknowledged)
+{
+    const double deadline = cshim_seconds() + WAIT_SECONDS;
+    MPI_Request *requests = malloc((size_t)cshim_job.ranks * sizeof *requests);
+    if (requests == NULL)
+        PMPI_Abort(MPI_COMM_WORLD, 1); /* the others wait for a decision */
+    requests[0] = MPI_REQUEST_NULL;
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
+        PMPI_Irecv(&acknowledged[rank], 1, MPI_INT, rank, TAG_ACKNOWLEDGE, MPI_COMM_WORLD,
+                   &requests[rank]);
+    const bool all = wait_until(cshim_job.ranks, requests, deadline);
+    int answer = all ? ANSWER_ON : ANSWER_OFF;
+    for (int rank = 1; rank < cshim_job.ranks; rank++) {
+        int done = 0;
+        PMPI_Test(&requests[rank], &done, MPI_STATUS_IGNORE);
+        if (done) {
+            PMPI_Send(&answer, 1, MPI_INT, rank, TAG_DECISION, MPI_COMM_WORLD);
+        } else {
+            PMPI_Cancel(&requests[rank]);
+            PMPI_Request_free(&requests[rank]);
+        }
+    }
+    free(requests);
+    if (!all)
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed: a rank stopped waiting for the agreement");
+    return all;
+}
+
+static bool agree_as_root(void)
+{
+    const size_t ranks = (size_t)cshim_job.ranks;
+    int *flags = calloc(2 * ranks, sizeof *flags);
+    hellos = calloc(ranks, sizeof *hellos);
+    hello_requests = malloc(ranks * sizeof *hello_requests);
+    if (flags == NULL || hellos == NULL || hello_requests == NULL) {
+        free(flags);
+        return false; /* the others stop waiting by themselves */
+    }
+    for (size_t i = 0; i < ranks; i++)
+        hello_requests[i] = MPI_REQUEST_NULL;
+    hellos[0] = own_hello();
+    const bool agreed = collect_hellos(flags) && collect_acknowledgements(flags + ranks);
+    free(flags);
+    return agreed;
+}
+
+static bool agree_as_other(void)
+{
+    const struct hello own = own_hello();
+    MPI_Request request;
+    int word = 1;
+    PMPI_Irecv(&reply, 1, MPI_INT, 0, TAG_REPLY, MPI_COMM_WORLD, &reply_request);
+    /* Small enough to be sent whether or not anybody receives it. */
+    PMPI_Isend(&own, sizeof own, MPI_BYTE, 0, TAG_HELLO, MPI_COMM_WORLD, &request);
+    if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
+        PMPI_Request_free(&request);
+    if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
+        cshim_log(CSHIM_LOG_WARN, "nothing is compressed: rank 0 does not have the shim; start all "
+                                  "ranks with the same LD_PRELOAD (mpirun -x LD_PRELOAD)");
+        return false;
+    }
+    if (reply != ANSWER_ON)
+        return false;
+    PMPI_Send(&word, 1, MPI_INT, 0, TAG_ACKNOWLEDGE, MPI_COMM_WORLD);
+    PMPI_Recv(&word, 1, MPI_INT, 0, TAG_DECISION, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return word == ANSWER_ON;
+}
+
+static uint32_t count_hosts(void)
+{
+    uint32_t hosts = 0;
+    for (int i = 0; i < cshim_job.ranks; i++) {
+        bool seen = false;
+        for (int j = 0; j < i && !seen; j++)
+            seen = strcmp(hellos[i].host, hellos[j].host) == 0;
+        hosts += seen ? 0 : 1;
+    }
+    return hosts;
+}
+
+/* A wrong policy ends the job before any work is done. */
+static void __attribute__((noreturn)) refuse_policy(const char *message)
+{
+    cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
+}
+
+/* Parses the policy; on rank 0 it is the job's, elsewhere what rank 0 sent. */
+static void take_policy(const char *text, size_t length, const char *source)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    cshim_job.policy = cshim_policy_parse(text, length, source, message);
+    if (cshim_job.policy == NULL)
+        refuse_policy(message);
+    cshim_log_set_level(cshim_job.policy->log);
+    cshim_policy_sha256(text, length, cshim_job.policy_sha256);
+    if (!cshim_ledger_init(&cshim_job.ledger, cshim_job.policy))
+        refuse_policy("no memory for the ledger");
+}
+
+/* Sends rank 0's policy to all: its length and source, then its text. */
+static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX])
+{
+    unsigned long long bytes = *length;
+    PMPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_job.world);
+    PMPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_job.world);
+    PMPI_Bcast(&cshim_job.nodes, 1, MPI_UINT32_T, 0, cshim_job.world);
+    if (cshim_job.rank != 0) {
+        *length = bytes;
+        *text = calloc(1, *length + 1);
+        if (*text == NULL)
+            refuse_policy("no memory for the policy");
+    }
+    PMPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_job.world);
+}
+
+bool cshim_agree(void)
+{
+    char source[CSHIM_PATH_MAX] = "", message[CSHIM_MESSAGE_MAX];
+    char *text = NULL;
+    size_t length = 0;
+    MPI_Group group;
+
+    if (cshim_job.rank == 0) {
+        text = cshim_policy_load(NULL, &length, source, message);
+        if (text == NULL)
+            refuse_policy(message);
+        take_policy(text, length, source);
+    }
+    const bool agreed = cshim_job.rank == 0 ? agree_as_root() : agree_as_other();
+    if (agreed) {
+        PMPI_Comm_group(MPI_COMM_WORLD, &group);
+        PMPI_Comm_create(MPI_COMM_WORLD, group, &cshim_job.world);
+        PMPI_Group_free(&group);
+        if (cshim_job.rank == 0)
+            cshim_job.nodes = count_hosts();
+        share_policy(&text, &length, source);
+        if (cshim_job.rank != 0)
+            take_policy(text, length, source);
+        cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", source,
+                  cshim_simd_name(cshim_simd_level()));
+    }
+    free(text);
+    return agreed;
+}
+
+void cshim_agree_finalize(void)
+{
+    for (int rank = 1; hello_requests != NULL && rank < cshim_job.ranks; rank++) {
+        if (hello_requests[rank] == MPI_REQUEST_NULL)
+            continue;
+        PMPI_Cancel(&hello_requests[rank]);
+        PMPI_Request_free(&hello_requests[rank]);
+    }
+    free(hello_requests);
+    free(hellos);
+    hello_requests = NULL;
+    hellos = NULL;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the Open MPI engine. Functions that the front exports (MPI_Allreduce) are called through
+ * job.real only. */
+#ifndef CSHIM_MPI_INTERNAL_H
+#define CSHIM_MPI_INTERNAL_H
+
+#include <mpi.h>
+#include <string.h>
+
+#include "shim/engine.h"
+#include "shim/ledger.h"
+#include "shim/log.h"
+
+/* The job, from start to finalize; written only there, by one thread. */
+struct cshim_job {
+    const struct cshim_mpi_real *real;
+    struct cshim_policy *policy;
+    char policy_sha256[65];
+    struct cshim_ledger ledger;
+    MPI_Comm world; /* private; all ranks have agreed on it */
+    int rank;
+    int ranks;
+    uint32_t nodes;
+    double started;
+    int keyval; /* of the communicator's state */
+};
+extern struct cshim_job cshim_job;
+
+/* What a compressed call needs on its communicator; made at the first one, freed with it. */
+struct cshim_comm {
+    MPI_Comm comm; /* private: the same ranks, errors returned */
+    int rank;
+    int ranks;
+    uint32_t sequence;        /* compressed calls so far */
+    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
+    uint32_t *calls_by_rule;  /* compressed calls per rule, to choose samples by */
+    uint8_t *scratch;         /* CSHIM_SCRATCH_LIMIT bytes of address space */
+    MPI_Request *requests;    /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
+};
+
+/* One compressed call under way. */
+struct cshim_exchange {
+    struct cshim_comm *comm;
+    const struct cshim_plan *plan;
+    const uint8_t *input;
+    uint8_t *output;
+    size_t element_bytes;
+    uint32_t sequence;
+    struct cshim_row figures; /* seconds of the phases */
+};
+
+/* Seconds of a monotonic clock. */
+double cshim_seconds(void);
+
+/* agree.c: all ranks say that they have the shim, and get rank 0's policy. Fills cshim_job. Returns
+ * true if the job compresses. Ends the job if rank 0's policy is wrong. Collective. */
+bool cshim_agree(void);
+/* Withdraws receives of the agreement that nobody answered. */
+void cshim_agree_finalize(void);
+
+/* communicator.c: finds or makes the state of a communicator; collective when it makes it, with the
+ * same outcome on all ranks. Returns an MPI error. */
+int cshim_comm_get(MPI_Comm comm, struct cshim_comm **state);
+/* Registers the attribute that holds the state. Returns an MPI error. */
+int cshim_comm_setup(void);
+/* Frees the memory of every state left. */
+void cshim_comm_teardown(void);
+
+/* exchange.c: runs the plan's allgather or two_shot. Returns an MPI error. */
+int cshim_exchange_run(struct cshim_exchange *exchange);
+/* cast.c: runs the plan's allreduce: narrow, the library's own all-reduce, widen. setup makes the
+ * operations that add 16-bit floats, teardown frees them. All return an MPI error. */
+int cshim_cast_run(struct cshim_exchange *exchange);
+int cshim_cast_setup(void);
+void cshim_cast_teardown(void);
+
+/* sample.c: the sampled error of one call. `begin` keeps some of the input before the call, `end`
+ * compares the result with its sum in float64. Both are collective, and cheap where the call is not
+ * sampled. They return an MPI error. */
+struct cshim_sample {
+    bool taken;
+    uint64_t first;  /* element */
+    uint32_t length; /* elements */
+    double values[512];
+};
+void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
+                        uint32_t call_of_rule);
+int cshim_sample_end(struct cshim_sample *sample, struct cshim_exchange *exchange);
+
+#endif

@@ -1,0 +1,56 @@
+# shellcheck shell=bash
+# What the shell tests share: source it, call check and expect, end with finish.
+#
+#   check NAME CMD...          passes if CMD exits 0; its output is shown if not
+#   expect NAME STATUS CMD...  passes if CMD exits with STATUS; leaves its output in $output
+#   contains NAME TEXT         passes if $output contains TEXT
+#   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
+#   finish                     prints the counts; exits 1 if anything failed
+#
+# $top is the project's root, $build the build folder, $scratch a folder of the test's own.
+set -u
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${BUILD:-$top/build}
+case $build in /*) ;; *) build=$top/$build ;; esac
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OPENBLAS_NUM_THREADS=1
+unset LD_PRELOAD "${!COMPSHIM@}"
+passed=0 failed=0 output=
+
+pass() {
+    passed=$((passed + 1))
+    echo "ok - $1"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "not ok - $1"
+    [ -z "${2-}" ] || printf '%s\n' "$2" | sed 's/^/    /'
+}
+check() {
+    local name=$1 text
+    shift
+    if text=$("$@" 2>&1); then pass "$name"; else fail "$name" "$text"; fi
+}
+expect() {
+    local name=$1 want=$2 status
+    shift 2
+    output=$("$@" 2>&1)
+    status=$?
+    if [ "$status" = "$want" ]; then pass "$name"; else fail "$name" "status $status, not $want: $output"; fi
+}
+contains() {
+    case $output in *"$2"*) pass "$1" ;; *) fail "$1" "'$2' is not in: $output" ;; esac
+}
+golden() {
+    [ "${UPDATE:-0}" = 1 ] && printf '%s\n' "$output" >"$2"
+    if text=$(diff -u "$2" <(printf '%s\n' "$output")); then pass "$1"; else fail "$1" "$text"; fi
+}
+finish() {
+    echo "$(basename "$0"): $passed passed, $failed failed"
+    [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+    exit
+}
