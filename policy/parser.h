@@ -23,12 +23,13 @@ struct cshim_parser {
     char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
 };
 
-/* Writes "source:line: ..." as the parse's outcome, unless something failed before. Returns false, so
- * that a caller can return it. */
+/* Writes "source:line: ..." as the parse's outcome, unless something failed before. Returns false,
+ * so that a caller can return it. */
 bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fails at the parser's line: "unknown WHAT 'WORD'", with the nearest of the names or all of them. */
+/* Fails at the parser's line: "unknown WHAT 'WORD'", with the nearest of the names or all of them.
+ */
 bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
                           const char *const *names, size_t count);
 

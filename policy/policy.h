@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* policy.ini: parse, check, match, explain.
  *
- * Pure: reads text that it is given, knows nothing of MPI or CUDA, keeps no globals. A parsed policy
- * is immutable and may be read by any thread. compshim-policy(5) documents the grammar.
+ * Pure: reads text that it is given, knows nothing of MPI or CUDA, keeps no globals. A parsed
+ * policy is immutable and may be read by any thread. compshim-policy(5) documents the grammar.
  */
 #ifndef CSHIM_POLICY_H
 #define CSHIM_POLICY_H
@@ -77,24 +77,25 @@ struct cshim_call {
     uint32_t ranks;
 };
 
-/* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success returns
- * the policy, which the caller frees. On failure returns NULL and writes one line without newline to
- * message: "source:LINE: what is wrong (did you mean 'x'?)". */
+/* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success
+ * returns the policy, which the caller frees. On failure returns NULL and writes one line without
+ * newline to message: "source:LINE: what is wrong (did you mean 'x'?)". */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
 void cshim_policy_free(struct cshim_policy *policy);
 
-/* The built-in default policy's text, NUL-terminated; static (generated from policy/default.ini). */
+/* The built-in default policy's text, NUL-terminated; static (generated from policy/default.ini).
+ */
 const char *cshim_policy_default_text(void);
 
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
  * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
  * its length, and in source the file's name as the user would write it ("policy.ini",
- * "built-in default"). On failure returns NULL with a message: only a file that exists but cannot be
- * read, or that COMPSHIM_POLICY names, is a failure. `explicit_path` (may be NULL) goes before the
- * environment. */
+ * "built-in default"). On failure returns NULL with a message: only a file that exists but cannot
+ * be read, or that COMPSHIM_POLICY names, is a failure. `explicit_path` (may be NULL) goes before
+ * the environment. */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
@@ -108,13 +109,13 @@ const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
-/* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough to
- * be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name that
- * begins with word; else NULL. */
+/* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough
+ * to be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name
+ * that begins with word; else NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
-/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB; a fraction is allowed if it comes to
- * whole bytes. Returns false if malformed or above 2^63. */
+/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB; a fraction is allowed if it comes
+ * to whole bytes. Returns false if malformed or above 2^63. */
 bool cshim_parse_size(const char *text, uint64_t *bytes);
 
 /* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */

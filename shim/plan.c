@@ -136,7 +136,8 @@ static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t r
 }
 
 /* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
- * grain at least. Encoding k grains never takes more than k times the bytes of one. */
+ * grain at least (that of thousands of ranks is too much: the call is passed on). Encoding k grains
+ * never takes more than k times the bytes of one. */
 static uint64_t largest_chunk(const struct cshim_plan *plan, const struct layout *layout)
 {
     uint64_t limit =
@@ -214,6 +215,8 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.count = count;
     plan.algorithm = choose_algorithm(&plan);
     cut_segments(&plan);
+    if (plan.scratch_bytes > CSHIM_SCRATCH_LIMIT)
+        return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = plan.rule};
     plan.bytes_wire = wire_bytes(&plan);
     plan.bytes_native = multiply(2 * ((uint64_t)plan.ranks - 1), call->bytes);
     plan.quantizations = count_quantizations(&plan);

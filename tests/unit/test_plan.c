@@ -188,7 +188,9 @@ static uint64_t count_messages(const struct cshim_plan *plan)
 /* What the design gives as the memory of one rank, from the plan's own segment. */
 static uint64_t count_scratch(const struct cshim_plan *plan)
 {
-    uint64_t ranks = plan->ranks, in_flight = plan->segments > 1 ? 2 : 1;
+    uint64_t ranks = plan->ranks, in_flight = plan->segments;
+    if (in_flight > CSHIM_SEGMENTS_IN_FLIGHT)
+        in_flight = CSHIM_SEGMENTS_IN_FLIGHT;
     uint64_t chunk = plan->segment / ranks;
     if (plan->algorithm == CSHIM_ALGORITHM_ALLGATHER)
         return in_flight * (ranks + 1) *
@@ -203,10 +205,16 @@ static void check_plan(const struct cshim_plan *plan)
     uint64_t bytes = plan->count * cshim_dtype_bytes(plan->dtype);
     assert_int_equal(plan->reason, CSHIM_REASON_COMPRESS);
     assert_true(plan->segment > 0 && plan->segment % (whole * CSHIM_GRAIN) == 0);
-    assert_true(plan->segments == (plan->count + plan->segment - 1) / plan->segment);
+    assert_true((plan->segments - 1) * plan->segment < plan->count);
+    assert_true(plan->segments * plan->segment >= plan->count);
     /* No larger than the call needs. */
     assert_true(plan->segment < plan->count + whole * CSHIM_GRAIN);
     assert_true(plan->scratch_bytes <= 32 * MIB);
+    assert_true(plan->piece_bytes <= 256 << 10 || plan->segment == whole * CSHIM_GRAIN);
+    assert_true(plan->piece_bytes ==
+                32 + cshim_encoded_bytes(plan->codec, plan->dtype, plan->segment / whole));
+    assert_true(plan->slot_bytes % plan->piece_bytes == 0);
+    assert_true(plan->scratch_bytes % plan->slot_bytes == 0);
     assert_true(plan->bytes_native == 2 * (plan->ranks - (uint64_t)1) * bytes);
     assert_true(plan->expected_error >= 0);
     if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE) {
@@ -226,6 +234,7 @@ static void assert_same(const struct cshim_plan *a, const struct cshim_plan *b)
     assert_true(a->reason == b->reason && a->rule == b->rule && a->codec == b->codec);
     assert_true(a->algorithm == b->algorithm && a->dtype == b->dtype && a->ranks == b->ranks);
     assert_true(a->count == b->count && a->segment == b->segment && a->segments == b->segments);
+    assert_true(a->piece_bytes == b->piece_bytes && a->slot_bytes == b->slot_bytes);
     assert_true(a->scratch_bytes == b->scratch_bytes && a->bytes_wire == b->bytes_wire);
     assert_true(a->bytes_native == b->bytes_native && a->quantizations == b->quantizations);
     assert_memory_equal(&a->expected_error, &b->expected_error, sizeof a->expected_error);
@@ -296,9 +305,29 @@ static void figures_stop_at_the_largest(void **state)
 {
     (void)state;
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_ALLGATHER);
-    struct cshim_plan plan = plan_mpi(policy, CSHIM_FLOAT64, UINT32_MAX, (uint64_t)1 << 40);
+    struct cshim_plan plan = plan_mpi(policy, CSHIM_FLOAT64, 1024, (uint64_t)1 << 50);
     assert_true(plan.bytes_wire == UINT64_MAX);
-    assert_true(plan.bytes_native == UINT64_MAX);
+    assert_true(plan.bytes_native == 2 * (uint64_t)1023 << 53);
+    cshim_policy_free(policy);
+}
+
+/* From so many ranks on that a grain of each is too much, calls are passed on. */
+static void too_many_ranks_for_the_scratch(void **state)
+{
+    (void)state;
+    struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
+    bool before = true;
+    for (uint64_t ranks = 2; ranks <= UINT32_MAX; ranks = ranks * 5 / 4 + 1) {
+        struct cshim_plan plan =
+            plan_mpi(policy, CSHIM_FLOAT32, (uint32_t)ranks, (uint64_t)1 << 40);
+        bool fits = plan.reason == CSHIM_REASON_COMPRESS;
+        assert_true(fits || plan.reason == CSHIM_REASON_NO_MEMORY);
+        assert_true(plan.scratch_bytes <= 32 * MIB);
+        assert_true(fits || (plan.bytes_wire == 0 && plan.segments == 0));
+        assert_true(before || !fits);
+        before = fits;
+    }
+    assert_false(before);
     cshim_policy_free(policy);
 }
 
@@ -320,8 +349,10 @@ static void example_policy_fits_the_example(void **state)
     char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
     size_t length;
     char *text = cshim_policy_load("examples/policy.ini", &length, source, message);
-    if (text == NULL)
+    if (text == NULL) {
         fail_msg("%s (unit tests run in the project's root)", message);
+        return;
+    }
     struct cshim_policy *policy = parse(text);
     for (size_t i = 0; i < COUNT(cases); i++)
         for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
@@ -345,6 +376,7 @@ int main(void)
         cmocka_unit_test(large_calls_have_large_pieces),
         cmocka_unit_test(bytes_grow_with_the_count),
         cmocka_unit_test(figures_stop_at_the_largest),
+        cmocka_unit_test(too_many_ranks_for_the_scratch),
         cmocka_unit_test(example_policy_fits_the_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

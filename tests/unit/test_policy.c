@@ -274,11 +274,10 @@ static void allreduce_takes_wide_codecs(void **state)
 static void bytes_that_are_no_text(void **state)
 {
     (void)state;
-    char message[CSHIM_MESSAGE_MAX], line[512];
+    char message[CSHIM_MESSAGE_MAX], line[512] = "[compshim]\nreport = a.";
     assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
-    memset(line, 'x', sizeof line);
-    memcpy(line, "[compshim]\nreport = a.", 22);
+    memset(line + 22, 'x', sizeof line - 22);
     assert_null(cshim_policy_parse(line, sizeof line, "p", message));
     assert_string_equal(message, "p:2: the line is longer than 198 characters");
     /* As long as a line may be: 9 of "report = ", and the rest. */

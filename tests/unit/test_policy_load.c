@@ -143,14 +143,14 @@ static void default_is_a_good_policy(void **state)
     if (policy == NULL)
         fail_msg("%s", message);
     static const struct {
-        enum cshim_dtype dtype;
         uint64_t bytes;
+        enum cshim_dtype dtype;
         int codec; /* -1: no rule */
     } cases[] = {
-        {CSHIM_FLOAT32, (256 << 10) - 1, CSHIM_CODEC_NONE},
-        {CSHIM_FLOAT32, 256 << 10, CSHIM_CODEC_FP16},
-        {CSHIM_FLOAT64, 1 << 20, -1},
-        {CSHIM_BFLOAT16, 1 << 20, -1},
+        {(256 << 10) - 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE},
+        {256 << 10, CSHIM_FLOAT32, CSHIM_CODEC_FP16},
+        {1 << 20, CSHIM_FLOAT64, -1},
+        {1 << 20, CSHIM_BFLOAT16, -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cshim_call call = {.dtype = cases[i].dtype, .bytes = cases[i].bytes, .ranks = 2};
