@@ -187,6 +187,7 @@ static char *read_line(char *buffer, int size, void *stream)
     while (line < stop && isspace((unsigned char)*line))
         line++;
     size_t length = content_length(line, (size_t)(stop - line));
+    /* Some versions of inih take a line that fills the buffer for one that was cut. */
     if (length + 2 > (size_t)size) {
         cshim_parser_fail(parser, parser->line, "the line is longer than %d characters", size - 2);
         return NULL;

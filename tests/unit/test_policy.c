@@ -250,6 +250,8 @@ static void rule_errors(void **state)
     assert_refused("[rule a]",
                    "policy.ini:1: rule 'a' has no codec (add 'codec = ...', or 'codec = "
                    "none')");
+    assert_refused("[rule a]\nmax_size = 1\ncodec = raw\n[rule b]\n",
+                   "policy.ini:4: rule 'b' has no codec (add 'codec = ...', or 'codec = none')");
     assert_refused("[rule a]\ncodec = fp16\ndtype = float32, bfloat16\n",
                    "policy.ini:1: rule 'a': codec 'fp16' cannot carry dtype 'bfloat16'");
     assert_refused("[rule a]\nalgorithm = allreduce\ncodec = fp8_e5m2\n",
@@ -278,7 +280,7 @@ static void bytes_that_are_no_text(void **state)
     assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
     memset(line + 22, 'x', sizeof line - 22);
-    assert_null(cshim_policy_parse(line, sizeof line, "p", message));
+    assert_null(cshim_policy_parse(line, 11 + 199, "p", message));
     assert_string_equal(message, "p:2: the line is longer than 198 characters");
     /* As long as a line may be: 9 of "report = ", and the rest. */
     struct cshim_policy *policy = cshim_policy_parse(line, 11 + 198, "p", message);
@@ -341,6 +343,7 @@ static void sizes(void **state)
                                       " 1",
                                       "9223372036854775809",
                                       "18446744073709551616",
+                                      "8589934592.5GiB",
                                       "9007199254740993KiB"};
     uint64_t bytes;
     for (size_t i = 0; i < COUNT(good); i++) {
