@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # compshim: see README.md. `make help` lists the targets.
 VERSION := 0.1.0
+hash := \#
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -65,7 +66,7 @@ packages:
 # Objects that other programs share -------------------------------------------------------------
 $(BUILD)/generated/version.h: Makefile
 	@mkdir -p $(@D)
-	printf '#define CSHIM_VERSION "$(VERSION)"\n' >$@
+	printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@
 
 $(BUILD)/generated/default_ini.h: policy/default.ini
 	@mkdir -p $(@D)

@@ -7,6 +7,8 @@
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
 #   finish                     prints the counts; exits 1 if anything failed
 #
+#   mpi, shimmed, policy       see below
+#
 # $top is the project's root, $build the build folder, $scratch a folder of the test's own.
 set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -53,4 +55,29 @@ finish() {
     echo "$(basename "$0"): $passed passed, $failed failed"
     [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
     exit
+}
+
+# What is preloaded: with sanitizers their runtime has to come first.
+preload=$build/libcompshim.so
+if [ "${SANITIZE:-0}" = 1 ]; then
+    preload=$(gcc -print-file-name=libasan.so):$preload
+    export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+fi
+
+# mpi N [VARIABLE=VALUE...] PROGRAM... : N ranks without the shim; shimmed N ...: with it
+mpi() {
+    local ranks=$1
+    shift
+    timeout --kill-after=5 "${LIMIT:-120}" mpirun --oversubscribe -n "$ranks" env "$@"
+}
+shimmed() {
+    local ranks=$1
+    shift
+    mpi "$ranks" LD_PRELOAD="$preload" "$@"
+}
+
+# policy FILE CODEC [ALGORITHM] [DTYPE]: a policy that compresses every sum
+policy() {
+    printf '[compshim]\nreport = off\n[rule all]\nop = sum\ndtype = %s\ncodec = %s\nalgorithm = %s\n' \
+        "${4:-float32}" "$2" "${3:-auto}" >"$1"
 }

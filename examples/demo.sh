@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The all-reduce lab's tables, from real training runs: serial, 2 and 4 ranks with the shim off, then
+# fp16 and fp8. Takes a few minutes on two cores.
+#   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else generated digits
+#   DEMO_IMAGES=N   training images per run (10000)
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+data=()
+for directory in "${MNIST_DIR:-}" data/mnist ../shared/mnist; do
+    if [ -n "$directory" ] && { [ -e "$directory/train-images-idx3-ubyte" ] ||
+        [ -e "$directory/train-images-idx3-ubyte.gz" ]; }; then
+        data=(--data "$directory")
+        echo "MNIST: $directory"
+        break
+    fi
+done
+[ ${#data[@]} -gt 0 ] || echo "MNIST: none found (examples/get_mnist.sh fetches it); generated digits"
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+if [ "$(id -u)" = 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+exec "$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks 1,2,4 --json "$build/demo.json" \
+    --title "MNIST, convolutional network, one epoch of ${DEMO_IMAGES:-10000} images" \
+    -- mpirun -n '{ranks}' "$build/mnist_train" "${data[@]}" --epochs 1 \
+    --limit "${DEMO_IMAGES:-10000}"

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times MPI_Allreduce over float32 sums. An ordinary MPI program: run it with and without the
+ * preload.
+ *
+ *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place]
+ *
+ * Per size it prints one line: bytes, calls, and the median and the smallest seconds of a call,
+ * each call counted as its slowest rank. It repeats each size until S seconds are over, 5 calls at
+ * least.
+ */
+#include <getopt.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS_MAX 10000
+#define CALLS_MIN 5
+
+static double budget = 1.0;
+static int in_place;
+
+static size_t parse_size(const char *text, char **end)
+{
+    size_t value = strtoull(text, end, 10);
+    static const struct {
+        const char *unit;
+        size_t bytes;
+    } units[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strncmp(*end, units[i].unit, 3) == 0) {
+            *end += 3;
+            return value * units[i].bytes;
+        }
+    }
+    return value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double time_call(const float *input, float *output, int count)
+{
+    double slowest = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double began = MPI_Wtime();
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : (const void *)input, output, count, MPI_FLOAT, MPI_SUM,
+                  MPI_COMM_WORLD);
+    const double own = MPI_Wtime() - began;
+    MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
+static void measure(size_t bytes, int rank)
+{
+    static double seconds[CALLS_MAX];
+    const int count = (int)(bytes / sizeof(float));
+    float *input = malloc(bytes), *output = malloc(bytes);
+    if (input == NULL || output == NULL) {
+        fprintf(stderr, "allreduce_bench: no memory for two buffers of %zu bytes\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    unsigned state = 12345u + (unsigned)rank;
+    for (int i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        input[i] = output[i] = (float)(int)state * 0x1p-31f;
+    }
+    time_call(input, output, count); /* warms up */
+    int calls = 0, more = 1;
+    for (double spent = 0; more && calls < CALLS_MAX; calls++) {
+        if (in_place)
+            memcpy(output, input, bytes);
+        seconds[calls] = time_call(input, output, count);
+        spent += seconds[calls];
+        more = calls + 1 < CALLS_MIN || spent < budget;
+    }
+    if (rank == 0) {
+        qsort(seconds, (size_t)calls, sizeof *seconds, by_value);
+        printf("%zu %d %.9f %.9f\n", bytes, calls, seconds[calls / 2], seconds[0]);
+        fflush(stdout);
+    }
+    free(input);
+    free(output);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
+                                            {"seconds", required_argument, NULL, 't'},
+                                            {"in-place", no_argument, NULL, 'i'},
+                                            {NULL, 0, NULL, 0}};
+    char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
+    int rank, option;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 's')
+            sizes = optarg;
+        else if (option == 't')
+            budget = atof(optarg);
+        else if (option == 'i')
+            in_place = 1;
+        else
+            MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (char *next = sizes; *next != '\0'; next += *next == ',') {
+        measure(parse_size(next, &next), rank);
+        if (*next != ',' && *next != '\0') {
+            fprintf(stderr, "allreduce_bench: size '%s' not understood\n", next);
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The preloaded object itself: what it exports and needs, and that it is harmless in processes it has
+# no business in.
+. "$(dirname "$0")/../lib.sh"
+library=$build/libcompshim.so
+
+exports() { nm -D --defined-only "$1" | awk '{ print $NF }' | sort; }
+if [ "${SANITIZE:-0}" != 1 ]; then
+    check "the front exports what the list says" diff <(exports "$library") <(sort "$top/shim/front/exports.list")
+    check "the version script says the same" diff \
+        <(sed -n 's/^ *\(P\{0,1\}MPI_[A-Za-z_]*\);$/\1/p' "$top/shim/front/exports.map" | sort) \
+        <(sort "$top/shim/front/exports.list")
+    check "the engine exports its table only" test "$(exports "$build/libcompshim-ompi.so")" = cshim_mpi_engine
+    check "the front needs libc only" test \
+        "$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')" = libc.so.6
+    check "nothing unresolved is of MPI, NCCL or CUDA" test -z \
+        "$(nm -D --undefined-only "$library" | grep -E ' (P?MPI_|ompi_|p?nccl|cu[A-Z])')"
+    check "no text relocations, no executable stack" test -z \
+        "$(readelf -dlW "$library" | grep -E 'TEXTREL|GNU_STACK.*RWE')"
+fi
+
+mkdir -p "$scratch/repo"
+cd "$scratch/repo" || exit 3
+git init -q .
+printf 'int main(void) { return 0; }\n' >main.c
+# Each line is a command whose output and status must not change.
+while IFS= read -r command; do
+    want=$(bash -c "$command" 2>&1 </dev/null)
+    want_status=$?
+    got=$(LD_PRELOAD=$preload bash -c "$command" 2>&1 </dev/null)
+    got_status=$?
+    if [ "$want" = "$got" ] && [ $want_status = $got_status ]; then
+        pass "same with the preload: $command"
+    else
+        fail "same with the preload: $command" "$want ($want_status), then $got ($got_status)"
+    fi
+done <<'E2'
+sh -c 'echo $0 $#; exit 3'
+ls -la / | wc -l
+git status --short
+git log
+python3 -c 'import ctypes, json; print(json.dumps([1, 2]))'
+mpirun --version
+mpirun --oversubscribe -n 2 echo rank
+mpirun --no-such-option
+gcc -c main.c -o main.o && size main.o
+perl -e 'print "$0\n"'
+awk 'BEGIN { print 1 / 3 }'
+false
+E2
+
+check "no COMPSHIM variable makes it speak" test -z \
+    "$(LD_PRELOAD=$preload COMPSHIM=on COMPSHIM_POLICY=missing COMPSHIM_LOG=debug /bin/true 2>&1)"
+finish

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One call of each kind that is compressed or passed on, with small exact sums: the program's
+ * output is the same whatever carries them. An ordinary MPI program. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int rank, ranks, failures;
+
+static void check(int good, const char *what)
+{
+    if (!good) {
+        failures++;
+        fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
+    }
+}
+
+static void sum_floats(MPI_Comm comm, int count, const char *what)
+{
+    float *data = malloc((size_t)count * sizeof *data + 1);
+    int size, good = 1;
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; i < count; i++)
+        data[i] = 1;
+    MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, comm);
+    for (int i = 0; i < count; i++)
+        good &= data[i] == (float)size;
+    check(good, what);
+    free(data);
+}
+
+static void call_others(void)
+{
+    int number = 1, sum = 0;
+    double wide[3] = {1, 2, 3}, wide_sum[3] = {0};
+    float values[2] = {(float)rank, 1}, most[2];
+    MPI_Datatype pair;
+    MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    check(sum == ranks, "MPI_INT");
+    MPI_Allreduce(wide, wide_sum, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    check(wide_sum[2] == 3.0 * ranks, "MPI_DOUBLE");
+    MPI_Allreduce(values, most, 2, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+    check(most[0] == (float)(ranks - 1), "MPI_MAX");
+    MPI_Allreduce(values, most, 2, MPI_FLOAT, MPI_PROD, MPI_COMM_WORLD);
+    MPI_Type_contiguous(1, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    MPI_Op band;
+    MPI_Op_create((MPI_User_function *)(void (*)(void))abort, 1, &band);
+    MPI_Allreduce(MPI_IN_PLACE, NULL, 0, pair, band, MPI_COMM_SELF);
+    MPI_Op_free(&band);
+    MPI_Type_free(&pair);
+}
+
+/* The two halves of the world, each other's remote group: everybody gets the other half's sum. */
+static void call_intercommunicator(void)
+{
+    const int half = ranks / 2, upper = rank >= half;
+    float value = 1, sum = 0;
+    MPI_Comm local, inter;
+    if (ranks < 2)
+        return;
+    MPI_Comm_split(MPI_COMM_WORLD, upper, rank, &local);
+    MPI_Intercomm_create(local, 0, MPI_COMM_WORLD, upper ? 0 : half, 1, &inter);
+    MPI_Allreduce(&value, &sum, 1, MPI_FLOAT, MPI_SUM, inter);
+    check(sum == (float)(upper ? half : ranks - half), "intercommunicator");
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&local);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    sum_floats(MPI_COMM_WORLD, 0, "no elements");
+    sum_floats(MPI_COMM_WORLD, 100, "small");
+    for (int i = 0; i < 3; i++)
+        sum_floats(MPI_COMM_WORLD, 100000, "medium");
+    for (int i = 0; i < 2; i++)
+        sum_floats(MPI_COMM_WORLD, 1000000, "large");
+    sum_floats(MPI_COMM_SELF, 1000, "one rank");
+    call_others();
+    call_intercommunicator();
+    int total = 0;
+    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("work done, %d failures\n", total);
+    MPI_Finalize();
+    return total != 0;
+}

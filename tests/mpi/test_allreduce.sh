@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every codec, algorithm and number of ranks against a float64 reference, on real Open MPI.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_allreduce
+
+digest() { sed -n 's/^digest \([0-9a-f]*\),.*/\1/p' <<<"$output"; }
+
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]
+matches() {
+    policy "$scratch/policy.ini" "$2" "$3" "${5:-float32}"
+    expect "$2 by $3, ${5:-float32}, $1 ranks" 0 \
+        shimmed "$1" COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$2" "$4" "${5:-float32}"
+}
+
+expect "the library's own sum, 3 ranks" 0 mpi 3 "$program" none 1
+
+for ranks in 1 2 3 4 5 7; do
+    for codec in raw fp16 fp8_e4m3; do
+        matches "$ranks" "$codec" two_shot 2
+        matches "$ranks" "$codec" allgather 1
+    done
+done
+for codec in bf16 fp8_e5m2 int8; do
+    matches 4 "$codec" two_shot 2
+    matches 3 "$codec" allgather 1
+done
+for codec in fp16 bf16; do
+    matches 4 "$codec" allreduce 0
+    matches 5 "$codec" allreduce 0
+done
+matches 3 raw allreduce 0
+for codec in raw fp32 fp16; do
+    matches 4 "$codec" two_shot 2 float64
+    matches 3 "$codec" allgather 1 float64
+done
+matches 4 fp32 allreduce 0 float64
+
+matches 4 fp8_e4m3 two_shot 2
+first=$(digest)
+matches 4 fp8_e4m3 two_shot 2
+if [ -n "$first" ] && [ "$first" = "$(digest)" ]; then
+    pass "two runs give the same bits"
+else
+    fail "two runs give the same bits" "$first, then $(digest)"
+fi
+matches 4 int8 two_shot 2
+if [ "$first" != "$(digest)" ]; then
+    pass "another codec gives other bits"
+else
+    fail "another codec gives other bits" "nothing was compressed"
+fi
+finish

@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A job as a whole: policy errors, switching off, who agrees, what is reported.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_calls
+json() { python3 -c "import json,sys; r = json.load(open('$scratch/report.json')); print($1)"; }
+
+# A wrong policy ends the job before any work.
+printf '[compshim]\nreport = summary\n\n[rule large]\nmin_size = 64KiB\ndtype = float32\ncodc = fp8\n' \
+    >"$scratch/policy.ini"
+cd "$scratch" || exit 3
+LIMIT=30
+output=$(shimmed 3 "$program" 2>&1)
+status=$?
+if [ "$status" != 0 ] && [ "$status" != 124 ]; then
+    pass "a wrong policy ends the job"
+else
+    fail "a wrong policy ends the job" "status $status: $output"
+fi
+contains "it says where and what" "policy.ini:7: unknown key 'codc' (did you mean 'codec'?)"
+case $output in
+*"work done"*) fail "it ends before any work" "$output" ;;
+*) pass "it ends before any work" ;;
+esac
+output=$(shimmed 2 COMPSHIM_POLICY=missing.ini "$program" 2>&1) && fail "a missing policy ends the job"
+contains "a missing policy is named" "missing.ini"
+
+# Rank 0's file is the job's policy.
+policy "$scratch/policy.ini" fp16
+mkdir -p "$scratch/other"
+printf '[rule wrong\n' >"$scratch/other/policy.ini"
+expect "rank 0's policy is the job's" 0 timeout 60 mpirun --oversubscribe \
+    -n 1 env LD_PRELOAD="$preload" COMPSHIM_REPORT=report.json "$program" : \
+    -n 2 env LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other/policy.ini" "$program"
+check "all three ranks compressed" test "$(json 'r["ranks"], r["rows"][0]["codec"]')" = "(3, 'fp16')"
+
+# The report.
+cat >"$scratch/policy.ini" <<'P'
+[rule small]
+max_size = 64KiB
+codec = none
+[rule medium]
+max_size = 1MiB
+codec = fp16
+dtype = float32
+[rule large]
+codec = fp8_e4m3
+dtype = float32
+P
+expect "a job with a report" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" "$program"
+contains "the table names the rule" "large"
+contains "the table says what was passed on" "passed through"
+check "the JSON has the two rows" test \
+    "$(json '[(x["rule"], x["codec"], x["calls"]) for x in r["rows"]]')" = \
+    "[('medium', 'fp16', 3), ('large', 'fp8_e4m3', 2)]"
+check "fp8 sends at most 1/3.9" test "$(json 'r["rows"][1]["bytes_native"]/r["rows"][1]["bytes_wire"] > 3.9')" = True
+check "fp16 sends at most 1/1.98" test "$(json 'r["rows"][0]["bytes_native"]/r["rows"][0]["bytes_wire"] > 1.98')" = True
+check "native bytes are a ring's" test "$(json 'r["rows"][1]["bytes_native"] == 2*3*r["rows"][1]["bytes_in"]')" = True
+check "the sampled error is that of fp8" test "$(json '0.005 < r["rows"][1]["rel_error"] < 0.05')" = True
+check "what was passed on has its reason" test "$(json 'sorted(r["passed_through"].items())')" = \
+    "[('derived_datatype', 4), ('dtype', 2), ('empty', 1), ('intercomm', 2), ('op', 2), ('single_rank', 4), ('too_small', 2)]"
+check "all calls are counted" test \
+    "$(json 'r["totals"]["calls"] == sum(r["passed_through"].values()) + r["totals"]["compressed_calls"]')" = True
+
+# Off, and not there at all, are the same.
+native=$(mpi 3 "$program" 2>&1)
+output=$(shimmed 3 COMPSHIM=off "$program" 2>&1)
+check "off: the same output" test "$native" = "$output"
+contains "the program does its work" "work done"
+expect "the report can be turned off" 0 shimmed 3 COMPSHIM_REPORT=off "$program"
+check "then nothing is printed" test "$output" = "$native"
+
+# A missing engine is said once per rank and harmless.
+cp "$build/libcompshim.so" "$scratch/"
+output=$(mpi 2 LD_PRELOAD="${preload%"$build"*}$scratch/libcompshim.so" "$program" 2>&1)
+contains "a missing engine is said" "cannot open the engine"
+contains "and the program runs" "work done"
+
+# Some ranks without the shim: everybody runs native, nobody hangs.
+LIMIT=60
+for split in "1 2" "2 1"; do
+    read -r with without <<<"$split"
+    output=$(timeout 60 mpirun --oversubscribe -n "$with" env LD_PRELOAD="$preload" "$program" : \
+        -n "$without" "$program" 2>&1)
+    contains "$without of 3 ranks without the shim: the work is done" "work done"
+    contains "and it is said" "nothing is compressed"
+done
+output=$(timeout 60 mpirun --oversubscribe -n 1 "$program" : -n 1 env LD_PRELOAD="$preload" "$program" 2>&1)
+contains "rank 0 without the shim: the work is done" "work done"
+contains "and it is said" "rank 0 does not have the shim"
+finish

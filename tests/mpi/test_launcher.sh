@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# mpirun with the preload in its own environment: the ranks on other nodes get it too. The launch agent
+# starts each daemon with an empty environment, as ssh does.
+. "$(dirname "$0")/../lib.sh"
+cat >"$scratch/agent" <<'A'
+#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+shift
+exec env -i PATH=/usr/bin:/bin HOME=/tmp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    ${ASAN_OPTIONS:+ASAN_OPTIONS=$ASAN_OPTIONS} sh -c "$*"
+A
+chmod +x "$scratch/agent"
+cat >"$scratch/show" <<'S'
+#!/bin/sh
+echo "preload=$LD_PRELOAD policy=$COMPSHIM_POLICY mark=$COMPSHIM_FORWARDED mine=$MINE"
+S
+chmod +x "$scratch/show"
+remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
+    local variables=()
+    while [ "$1" != -- ]; do
+        variables+=("$1")
+        shift
+    done
+    shift
+    timeout 60 env "${variables[@]}" mpirun --host elsewhere:2 --mca plm rsh \
+        --mca plm_rsh_agent "$scratch/agent" -n 2 "$@" 2>&1
+}
+
+expect "without the shim nothing is forwarded" 0 remote COMPSHIM_POLICY=p -- "$scratch/show"
+contains "nothing indeed" "preload= policy= mark= mine="
+expect "the preload and its variables are forwarded" 0 \
+    remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p -- "$scratch/show"
+contains "both of them" "preload=$preload policy=p mark= mine="
+expect "also beside the user's own -x" 0 \
+    remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- -x MINE "$scratch/show"
+contains "all three" "preload=$preload policy=p mark= mine=yes"
+expect "the user's own list stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
+    --mca mca_base_env_list MINE "$scratch/show"
+contains "alone" "policy= mark= mine=yes"
+cd "$build" || exit 3
+relative=${preload/"$build"\//}
+expect "a relative path becomes absolute" 0 remote LD_PRELOAD="$relative" -- "$scratch/show"
+contains "absolute" "preload=$preload "
+
+policy "$scratch/policy.ini" fp16
+expect "a job on such a node compresses" 0 remote LD_PRELOAD="$preload" \
+    COMPSHIM_POLICY="$scratch/policy.ini" COMPSHIM_REPORT=summary -- \
+    --mca btl tcp,self --mca btl_tcp_if_include lo "$build/tests/mpi_calls"
+contains "the work is done" "work done, 0 failures"
+contains "and compressed" "fp16"
+finish
