@@ -8,6 +8,7 @@
  * stay unanswered are left posted until finalize, so that a late message never meets a receive of
  * the program's.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -48,11 +48,12 @@ void cshim_cast_teardown(void)
     PMPI_Op_free(&bfloat16_sum);
 }
 
-/* Calls work on tiles of a segment of `count` elements at `data`, as float32. */
+/* Elements [first, first + length) of a segment as float32: what codec fp32's payload is. */
 static void widen_tile(const struct cshim_exchange *exchange, const uint8_t *data, uint64_t first,
                        size_t length, float *tile)
 {
-    cshim_widen(exchange->plan->dtype, data + first * exchange->element_bytes, length, tile);
+    cshim_encode(CSHIM_CODEC_FP32, exchange->plan->dtype, data + first * exchange->element_bytes,
+                 length, tile);
 }
 
 static size_t tile_length(uint64_t count, uint64_t first)
@@ -105,7 +106,8 @@ static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint
         const size_t length = tile_length(count, first);
         for (size_t i = 0; i < length; i++)
             tile[i] = cshim_fp16_decode(codes[first + i], exponent);
-        cshim_narrow(exchange->plan->dtype, tile, length, output + first * exchange->element_bytes);
+        cshim_decode(CSHIM_CODEC_FP32, exchange->plan->dtype, tile, length,
+                     output + first * exchange->element_bytes);
     }
     return status;
 }
@@ -127,7 +129,7 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
 
 static MPI_Datatype native_datatype(enum cshim_dtype dtype)
 {
-    return dtype == CSHIM_FLOAT32 ? MPI_FLOAT : dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : MPI_REAL2;
+    return dtype == CSHIM_FLOAT32 ? MPI_FLOAT : dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : CSHIM_MPI_HALF;
 }
 
 int cshim_cast_run(struct cshim_exchange *exchange)

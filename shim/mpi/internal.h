@@ -11,6 +11,13 @@
 #include "shim/ledger.h"
 #include "shim/log.h"
 
+/* The 16-bit float of this MPI; many builds have none. */
+#ifdef MPI_REAL2
+#define CSHIM_MPI_HALF MPI_REAL2
+#else
+#define CSHIM_MPI_HALF MPI_DATATYPE_NULL
+#endif
+
 /* The job, from start to finalize; written only there, by one thread. */
 struct cshim_job {
     const struct cshim_mpi_real *real;

@@ -29,7 +29,7 @@ static void widen(enum cshim_dtype dtype, const uint8_t *from, uint32_t length, 
         memcpy(to, from, length * sizeof *to);
         return;
     }
-    cshim_widen(dtype, from, length, narrow);
+    cshim_encode(CSHIM_CODEC_FP32, dtype, from, length, narrow); /* the payload is plain floats */
     for (uint32_t i = 0; i < length; i++)
         to[i] = narrow[i];
 }

@@ -39,7 +39,7 @@ expect "the user's own list stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLI
     --mca mca_base_env_list MINE "$scratch/show"
 contains "alone" "policy= mark= mine=yes"
 cd "$build" || exit 3
-relative=${preload/"$build"\//}
+relative=${preload/"$build"\//./}
 expect "a relative path becomes absolute" 0 remote LD_PRELOAD="$relative" -- "$scratch/show"
 contains "absolute" "preload=$preload "
 
