@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One measured run: the command made up for a mode and a number of ranks, started, and read. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/compare.h"
+#include "tools/launch.h"
+#include "tools/ledger_file.h"
+#include "tools/tool.h"
+
+#define TAIL_LINES 12
+
+/* Replaces every `from` in text; the caller frees the result. */
+static char *replace(const char *text, const char *from, const char *to)
+{
+    char *result = tool_format("%s", "");
+    for (const char *found = NULL; (found = strstr(text, from)) != NULL;
+         text = found + strlen(from)) {
+        char *longer = tool_format("%s%.*s%s", result, (int)(found - text), text, to);
+        free(result);
+        result = longer;
+    }
+    char *whole = tool_format("%s%s", result, text);
+    free(result);
+    return whole;
+}
+
+static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t ranks)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", ranks);
+    char *with_ranks = replace(text, "{ranks}", number);
+    char *filled = replace(with_ranks, "{mode}", mode->name);
+    free(with_ranks);
+    return filled;
+}
+
+/* The NULL-terminated command of a run, every word the caller's to free. */
+static char **make_command(const struct compare_plan *plan, const struct compare_mode *mode,
+                           uint32_t ranks)
+{
+    size_t words = 0;
+    while (plan->command[words] != NULL)
+        words++;
+    char **command = tool_allocate((words > 3 ? words : 3) + 1, sizeof *command);
+    if (mode->is_serial) {
+        command[0] = tool_format("/bin/sh");
+        command[1] = tool_format("-c");
+        command[2] = tool_format("%s", plan->serial);
+        return command;
+    }
+    for (size_t i = 0; i < words; i++)
+        command[i] = fill_in(plan->command[i], mode, ranks);
+    return command;
+}
+
+static void free_command(char **command)
+{
+    for (size_t i = 0; command[i] != NULL; i++)
+        free(command[i]);
+    free(command);
+}
+
+/* The command as one would type it: words with anything unusual in them are quoted. */
+static char *command_text(char *const *command)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    if (file == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    for (size_t i = 0; command[i] != NULL; i++) {
+        bool plain =
+            command[i][0] != '\0' && strpbrk(command[i], " \t\n'\"\\$&|;<>()*?[]{}!#~`") == NULL;
+        char *quoted = plain ? NULL : replace(command[i], "'", "'\\''");
+        fprintf(file, plain ? "%s%s" : "%s'%s'", i > 0 ? " " : "", plain ? command[i] : quoted);
+        free(quoted);
+    }
+    fclose(file);
+    return text;
+}
+
+char *compare_tail(const char *output)
+{
+    const char *begin = output + strlen(output);
+    while (begin > output && begin[-1] == '\n')
+        begin--;
+    size_t length = (size_t)(begin - output);
+    for (int lines = 0; begin > output; begin--)
+        if (begin[-1] == '\n' && ++lines == TAIL_LINES)
+            break;
+    return tool_format("%.*s", (int)(length - (size_t)(begin - output)), begin);
+}
+
+bool compare_metric(const regex_t *expression, const char *output, double *value)
+{
+    regmatch_t match[2];
+    bool found = false;
+    int flags = 0;
+    while (regexec(expression, output, 2, match, flags) == 0) {
+        if (match[1].rm_so >= 0) {
+            const char *number = output + match[1].rm_so;
+            char *end = NULL;
+            double parsed = strtod(number, &end);
+            if (end > number) {
+                *value = parsed;
+                found = true;
+            }
+        }
+        if (match[0].rm_eo == 0 && *output == '\0')
+            break;
+        output += match[0].rm_eo > 0 ? match[0].rm_eo : 1;
+        flags = output[-1] == '\n' ? 0 : REG_NOTBOL;
+    }
+    return found;
+}
+
+static void read_report(const char *path, struct compare_run *result)
+{
+    struct ledger_file ledger;
+    bool unreadable = false;
+    char message[LEDGER_MESSAGE_MAX];
+    if (!ledger_open(path, &ledger, &unreadable, message)) {
+        if (!unreadable)
+            tool_warn("%s", message);
+        return;
+    }
+    result->has_report = true;
+    result->calls = ledger_total(&ledger, "calls");
+    result->compressed_calls = ledger_total(&ledger, "compressed_calls");
+    result->bytes_native = ledger_total(&ledger, "bytes_native");
+    result->bytes_wire = ledger_total(&ledger, "bytes_wire");
+    ledger_close(&ledger);
+}
+
+static void tell_failure(const struct compare_child *child, const char *command)
+{
+    char *tail = compare_tail(child->output);
+    char *how = WIFSIGNALED(child->status)
+                    ? tool_format("signal %d", WTERMSIG(child->status))
+                    : tool_format("exit status %d", WEXITSTATUS(child->status));
+    tool_warn("this run failed (%s):\n  %s\nits last lines:\n%s", how, command,
+              *tail != '\0' ? tail : "(no output)");
+    free(how);
+    free(tail);
+}
+
+static void warn_if_not_compressed(const struct compare_mode *mode, const struct compare_run *run)
+{
+    if (!run->has_report)
+        tool_warn("%s: the run left no report: is the program one that calls MPI or NCCL "
+                  "dynamically, and does LD_PRELOAD reach its ranks?",
+                  mode->name);
+    else if (run->compressed_calls == 0)
+        tool_warn("%s: nothing was compressed: no all-reduce matches its rules (see --min-size, "
+                  "compshim explain)",
+                  mode->name);
+}
+
+enum compare_end compare_run_once(const struct compare_plan *plan, const struct compare_mode *mode,
+                                  uint32_t ranks, const char *progress, struct compare_run *result)
+{
+    bool shim = mode->shim;
+    char **command = make_command(plan, mode, ranks);
+    char *report = tool_format("%s/report.json", plan->folder);
+    char *preload = launch_preload(shim ? plan->library : NULL, getenv("LD_PRELOAD"));
+    struct compare_child child = {.command = command,
+                                  .preload = *preload != '\0' ? preload : NULL,
+                                  .policy = mode->policy,
+                                  .report = shim ? report : NULL,
+                                  .progress = progress};
+    enum compare_end end = COMPARE_DONE;
+    char *text = command_text(command);
+    unlink(report);
+    if (!compare_child_run(&child)) {
+        end = COMPARE_STOPPED;
+    } else if (child.status != 0) {
+        tell_failure(&child, text);
+        end = COMPARE_FAILED;
+    } else {
+        *result = (struct compare_run){.wall = child.wall, .tail = compare_tail(child.output)};
+        result->command = tool_format("%s", text);
+        result->has_time = compare_metric(&plan->time, child.output, &result->time);
+        result->has_accuracy = compare_metric(&plan->accuracy, child.output, &result->accuracy);
+        if (shim) {
+            read_report(report, result);
+            warn_if_not_compressed(mode, result);
+        }
+    }
+    unlink(report);
+    free(child.output);
+    free(text);
+    free(preload);
+    free(report);
+    free_command(command);
+    return end;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim explain: what would happen to one all-reduce, and why, without running anything. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/plan.h"
+#include "tools/launch.h"
+#include "tools/tool.h"
+
+struct explain_options {
+    const char *policy;
+    uint64_t size;
+    const char *dtype;
+    const char *op;
+    uint32_t ranks;
+    const char *library;
+    bool json;
+};
+
+#define OPTION(field) offsetof(struct explain_options, field)
+
+static const struct tool_option options[] = {
+    {"policy", 'p', TOOL_TEXT, OPTION(policy), "FILE",
+     "explain this policy.ini (default: the one a run would find)"},
+    {"size", 's', TOOL_SIZE, OPTION(size), "SIZE", "bytes of the caller's buffer, such as 25MiB"},
+    {"dtype", 0, TOOL_TEXT, OPTION(dtype), "NAME",
+     "float32 (default), float64, float16, bfloat16, other"},
+    {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
+    {"ranks", 'n', TOOL_COUNT, OPTION(ranks), "N", "ranks of the communicator (default 4)"},
+    {"library", 0, TOOL_TEXT, OPTION(library), "NAME", "mpi (default), nccl"},
+    {"json", 0, TOOL_FLAG, OPTION(json), NULL, "print the same as JSON"},
+    {0},
+};
+
+/* What each reason means to a reader who has to do something about it. */
+static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
+    [CSHIM_REASON_COMPRESS] = "the call is compressed",
+    [CSHIM_REASON_DTYPE] = "this element type is never compressed, or the rule's codec does not "
+                           "carry it",
+    [CSHIM_REASON_OP] = "only sums and averages are compressed",
+    [CSHIM_REASON_EMPTY] = "there are no elements",
+    [CSHIM_REASON_TOO_SMALL] = "the rule leaves buffers up to its max_size alone (codec = none)",
+    [CSHIM_REASON_RULE_NONE] = "the rule says codec = none",
+    [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
+    [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
+};
+
+/* A call, and what becomes of it. */
+struct answer {
+    const struct cshim_policy *policy;
+    struct cshim_call call;
+    struct cshim_plan plan;
+};
+
+static enum cshim_dtype parse_dtype(const char *name)
+{
+    static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "other"};
+    size_t count = sizeof names / sizeof *names;
+    enum cshim_dtype dtype = CSHIM_DTYPE_OTHER;
+    if (strcmp(name, "other") != 0 && !cshim_dtype_by_name(name, &dtype))
+        tool_misuse(&tool_explain, "--dtype: unknown element type '%s'%s", name,
+                    tool_hint("", name, names, count));
+    return dtype;
+}
+
+static enum cshim_op parse_op(const char *name)
+{
+    static const char *const names[] = {"sum", "avg", "other"};
+    for (enum cshim_op op = 0; op < CSHIM_OP_COUNT; op++)
+        if (strcmp(name, cshim_op_name(op)) == 0)
+            return op;
+    if (strcmp(name, "other") != 0)
+        tool_misuse(&tool_explain, "--op: unknown operation '%s'%s", name,
+                    tool_hint("", name, names, sizeof names / sizeof *names));
+    return CSHIM_OP_OTHER;
+}
+
+static enum cshim_library parse_library(const char *name)
+{
+    const char *names[CSHIM_LIBRARY_COUNT];
+    for (enum cshim_library library = 0; library < CSHIM_LIBRARY_COUNT; library++) {
+        names[library] = cshim_library_name(library);
+        if (strcmp(name, names[library]) == 0)
+            return library;
+    }
+    tool_misuse(&tool_explain, "--library: unknown library '%s'%s", name,
+                tool_hint("", name, names, CSHIM_LIBRARY_COUNT));
+}
+
+/* The call that the options describe, and its number of elements. */
+static struct cshim_call describe_call(const struct explain_options *chosen, uint64_t *count)
+{
+    struct cshim_call call = {.library = parse_library(chosen->library),
+                              .collective = CSHIM_ALLREDUCE,
+                              .dtype = parse_dtype(chosen->dtype),
+                              .op = parse_op(chosen->op),
+                              .bytes = chosen->size,
+                              .ranks = chosen->ranks};
+    size_t element = cshim_dtype_bytes(call.dtype);
+    if (element == 0) /* unknown elements: bytes will do */
+        element = 1;
+    if (call.bytes % element != 0)
+        tool_misuse(&tool_explain,
+                    "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", call.bytes,
+                    chosen->dtype, element);
+    *count = call.bytes / element;
+    return call;
+}
+
+/* A line of the answer; takes the value over. */
+static void add_line(struct tool_table *table, const char *label, char *value)
+{
+    char *cells[] = {tool_format("%s", label), value};
+    tool_table_add(table, cells);
+}
+
+static char *exact_bytes(uint64_t bytes)
+{
+    char *rounded = tool_bytes((double)bytes);
+    char *text = tool_format("%" PRIu64 " (%s)", bytes, rounded);
+    free(rounded);
+    return text;
+}
+
+static void add_call(struct tool_table *table, const struct answer *answer)
+{
+    const struct cshim_call *call = &answer->call;
+    const struct cshim_rule *rule = answer->plan.rule;
+    char *ranks = tool_plural(call->ranks, "rank");
+    char *bytes = exact_bytes(call->bytes);
+    add_line(table, "call",
+             tool_format("%s %s of %s bytes, %s, %s, %s", cshim_library_name(call->library),
+                         cshim_collective_name(call->collective), bytes,
+                         cshim_dtype_name(call->dtype), cshim_op_name(call->op), ranks));
+    add_line(table, "policy", tool_format("%s", answer->policy->source));
+    if (rule != NULL)
+        add_line(table, "rule",
+                 tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line));
+    else
+        add_line(table, "rule", tool_format("none"));
+    free(bytes);
+    free(ranks);
+}
+
+static char *bound_text(const struct cshim_codec_info *codec)
+{
+    if (codec->bound_relative == 0 && codec->bound_absolute == 0)
+        return tool_format("0: each quantization is exact");
+    if (codec->bound_absolute == 0)
+        return tool_format("%.3g |x| for each quantization of an element x", codec->bound_relative);
+    return tool_format("%.3g |x| + %.3g a for each quantization of an element x, a the largest of "
+                       "its block of %u",
+                       codec->bound_relative, codec->bound_absolute, codec->block);
+}
+
+static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
+{
+    const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
+    char *scratch = exact_bytes(plan->scratch_bytes);
+    add_line(table, "codec", tool_format("%s", codec->name));
+    add_line(table, "algorithm", tool_format("%s", cshim_algorithm_name(plan->algorithm)));
+    add_line(
+        table, "segments",
+        tool_format("%" PRIu64 " of up to %" PRIu64 " elements", plan->segments, plan->segment));
+    add_line(table, "scratch per rank", scratch);
+    add_line(table, "bytes natively (ring)", exact_bytes(plan->bytes_native));
+    add_line(table, "bytes on the wire", exact_bytes(plan->bytes_wire));
+    add_line(table, "  per rank, natively", exact_bytes(plan->bytes_native / plan->ranks));
+    add_line(table, "  per rank, on the wire", exact_bytes(plan->bytes_wire / plan->ranks));
+    add_line(table, "ratio",
+             tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
+    add_line(table, "quantizations", tool_format("%u", plan->quantizations));
+    add_line(table, "expected error",
+             tool_format("%.2g (relative L2, normally distributed data)", plan->expected_error));
+    add_line(table, "error bound", bound_text(codec));
+}
+
+static void print_text(const struct answer *answer)
+{
+    struct tool_table table = {.columns = 2, .numeric_from = 2};
+    enum cshim_reason reason = answer->plan.reason;
+    add_call(&table, answer);
+    add_line(&table, "compressed", tool_format(reason == CSHIM_REASON_COMPRESS ? "yes" : "no"));
+    if (reason == CSHIM_REASON_COMPRESS)
+        add_plan(&table, &answer->plan);
+    else
+        add_line(&table, "reason",
+                 tool_format("%s: %s", cshim_reason_name(reason), reason_sentences[reason]));
+    tool_table_print(&table, stdout);
+    tool_table_free(&table);
+}
+
+static json_t *call_json(const struct cshim_call *call)
+{
+    return json_pack("{ss ss ss ss sI sI}", "library", cshim_library_name(call->library),
+                     "collective", cshim_collective_name(call->collective), "dtype",
+                     cshim_dtype_name(call->dtype), "op", cshim_op_name(call->op), "bytes",
+                     (json_int_t)call->bytes, "ranks", (json_int_t)call->ranks);
+}
+
+static json_t *plan_json(const struct cshim_plan *plan)
+{
+    const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
+    return json_pack("{ss ss sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name, "algorithm",
+                     cshim_algorithm_name(plan->algorithm), "segments", (json_int_t)plan->segments,
+                     "segment_elements", (json_int_t)plan->segment, "scratch_bytes",
+                     (json_int_t)plan->scratch_bytes, "bytes_native",
+                     (json_int_t)plan->bytes_native, "bytes_wire", (json_int_t)plan->bytes_wire,
+                     "ratio", (double)plan->bytes_native / (double)plan->bytes_wire,
+                     "quantizations", (json_int_t)plan->quantizations, "expected_error",
+                     plan->expected_error, "bound_relative", codec->bound_relative,
+                     "bound_absolute", codec->bound_absolute, "block", (json_int_t)codec->block);
+}
+
+static void print_json(const struct answer *answer)
+{
+    const struct cshim_plan *plan = &answer->plan;
+    bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
+    json_t *root = json_object();
+    json_object_set_new(root, "call", call_json(&answer->call));
+    json_object_set_new(root, "policy", json_string(answer->policy->source));
+    json_object_set_new(root, "rule",
+                        plan->rule == NULL ? json_null()
+                                           : json_pack("{ss sI}", "name", plan->rule->name, "line",
+                                                       (json_int_t)plan->rule->line));
+    json_object_set_new(root, "compressed", json_boolean(compressed));
+    json_object_set_new(root, "reason",
+                        compressed ? json_null() : json_string(cshim_reason_name(plan->reason)));
+    json_object_set_new(root, "plan", compressed ? plan_json(plan) : json_null());
+    json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+}
+
+static int run(int argc, char **argv)
+{
+    struct explain_options chosen = {
+        .size = UINT64_MAX, .dtype = "float32", .op = "sum", .ranks = 4, .library = "mpi"};
+    int first = tool_parse(&tool_explain, argc, argv, &chosen);
+    if (first < argc)
+        tool_misuse(&tool_explain, "'%s' is one word too many", argv[first]);
+    if (chosen.size == UINT64_MAX)
+        tool_misuse(&tool_explain, "--size is missing: the bytes of the buffer");
+    uint64_t count = 0;
+    struct cshim_call call = describe_call(&chosen, &count);
+    struct cshim_policy *policy = launch_load_policy(chosen.policy);
+    struct answer answer = {policy, call, cshim_plan_call(policy, &call, count)};
+    if (chosen.json)
+        print_json(&answer);
+    else
+        print_text(&answer);
+    cshim_policy_free(policy);
+    return tool_finish(TOOL_GOOD);
+}
+
+const struct tool_command tool_explain = {
+    .name = "explain",
+    .summary = "say what would happen to one all-reduce, and why",
+    .usage = "--size SIZE [OPTION...]",
+    .details =
+        "Nothing is run: the answer comes from the planner that the library itself uses. Bytes "
+        "are what\nall ranks together hand to the library for sending.\n\n"
+        "  compshim explain --size 25MiB --ranks 8\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON report that a run leaves (COMPSHIM_REPORT=FILE), read back. */
+#ifndef TOOL_LEDGER_FILE_H
+#define TOOL_LEDGER_FILE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* A report: checked to be one, and read through the functions below. */
+struct ledger_file {
+    const char *path; /* the caller's string */
+    json_t *root;
+};
+
+#define LEDGER_MESSAGE_MAX 512
+
+/* Reads a report. Returns false, with one line in message, if the file cannot be read (then
+ * *unreadable is set) or is no report. On success the caller releases it with ledger_close. */
+bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
+                 char message[LEDGER_MESSAGE_MAX]);
+void ledger_close(struct ledger_file *ledger);
+
+/* A number of totals; 0 if it is not there. */
+double ledger_total(const struct ledger_file *ledger, const char *key);
+/* The same of any object. */
+double ledger_number(const json_t *object, const char *key);
+/* A text of an object; "" if it is not there. Valid as long as the object. */
+const char *ledger_text(const json_t *object, const char *key);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim(1): finds the subcommand and hands over. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+#include "version.h"
+
+static const struct tool_command *const commands[] = {
+    &tool_run,
+    &tool_explain,
+    &tool_report,
+    &tool_compare,
+};
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+static void print_help(void)
+{
+    printf("usage: compshim COMMAND [OPTION...] [ARGUMENT...]\n\n"
+           "Compresses the all-reduces of unmodified MPI and NCCL programs, and shows what that "
+           "does.\n\ncommands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
+    printf("\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"
+           "'compshim --version' prints the version.\n\n"
+           "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the system "
+           "failed\n");
+}
+
+static const struct tool_command *find_command(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(name, names[i]) == 0)
+            return commands[i];
+    }
+    tool_fail(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
+              tool_hint("", name, names, COMMAND_COUNT));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        tool_fail(TOOL_USAGE, "no command given; 'compshim --help' lists them");
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0) {
+        printf("compshim %s\n", CSHIM_VERSION);
+        return tool_finish(TOOL_GOOD);
+    }
+    bool help = strcmp(word, "help") == 0;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc == 2)) {
+        print_help();
+        return tool_finish(TOOL_GOOD);
+    }
+    if (help) {
+        tool_help(find_command(argv[2]));
+        return tool_finish(TOOL_GOOD);
+    }
+    return find_command(word)->run(argc - 1, argv + 1);
+}

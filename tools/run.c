@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim run: starts a program with the shim preloaded. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/launch.h"
+#include "tools/tool.h"
+
+struct run_options {
+    const char *policy;
+    bool off;
+    bool verbose;
+};
+
+static const struct tool_option options[] = {
+    {"policy", 'p', TOOL_TEXT, offsetof(struct run_options, policy), "FILE",
+     "use this policy.ini (it is checked before anything starts)"},
+    {"off", 0, TOOL_FLAG, offsetof(struct run_options, off), NULL,
+     "preload the shim but let it compress nothing"},
+    {"verbose", 'v', TOOL_FLAG, offsetof(struct run_options, verbose), NULL,
+     "say on stderr what is set"},
+    {0},
+};
+
+static void set(const char *name, const char *value, bool verbose)
+{
+    if (setenv(name, value, 1) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot set %s: %s", name, strerror(errno));
+    if (verbose)
+        tool_warn("%s=%s", name, value);
+}
+
+/* A policy that does not parse would end the job at its start: better to say so before. */
+static void check_policy(const struct run_options *chosen)
+{
+    struct cshim_policy *policy = launch_load_policy(chosen->policy);
+    if (chosen->verbose)
+        tool_warn("policy: %s", policy->source);
+    cshim_policy_free(policy);
+}
+
+static int run(int argc, char **argv)
+{
+    struct run_options chosen = {0};
+    int first = tool_parse(&tool_run, argc, argv, &chosen);
+    if (first == argc)
+        tool_misuse(&tool_run, "no command to run");
+    char *library = launch_find_library();
+    if (!chosen.off || chosen.policy != NULL)
+        check_policy(&chosen);
+    char *preload = launch_preload(library, getenv("LD_PRELOAD"));
+    char *policy = chosen.policy != NULL ? launch_absolute(chosen.policy) : NULL;
+    if (policy != NULL)
+        set("COMPSHIM_POLICY", policy, chosen.verbose);
+    if (chosen.off)
+        set("COMPSHIM", "off", chosen.verbose);
+    set("LD_PRELOAD", preload, chosen.verbose);
+    execvp(argv[first], argv + first);
+    int error = errno;
+    unsetenv("LD_PRELOAD");
+    tool_fail(TOOL_SYSTEM, "cannot run '%s': %s", argv[first], strerror(error));
+}
+
+const struct tool_command tool_run = {
+    .name = "run",
+    .summary = "start a program with the shim preloaded",
+    .usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
+    .details =
+        "The library is found beside this tool or in the lib folder of the same prefix. What "
+        "LD_PRELOAD\nholds already stays in force behind it. Without --policy the program "
+        "looks for its policy as\ncompshim-policy(5) says.\n\n"
+        "  compshim run --policy policy.ini -- mpirun -n 4 ./train\n",
+    .takes_command = true,
+    .options = options,
+    .run = run,
+};

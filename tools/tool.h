@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the subcommands of compshim(1) share: exit statuses, messages, options, tables, memory.
+ *
+ * The tool is one thread and short-lived. Functions that cannot go on print what is wrong and what
+ * to do, and exit with the status that says whose fault it is; callers need no error paths for
+ * them.
+ */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum tool_status {
+    TOOL_GOOD = 0,
+    TOOL_NOT_SO = 1, /* the thing asked about is not so: a bad policy, a run that failed */
+    TOOL_USAGE = 2,
+    TOOL_SYSTEM = 3 /* a file, a process or memory that could not be had */
+};
+
+/* What an option's argument is, and the type of the field that it fills. */
+enum tool_option_kind {
+    TOOL_FLAG, /* bool, no argument */
+    TOOL_TEXT, /* const char *, pointing into argv */
+    TOOL_SIZE, /* uint64_t, "25MiB" */
+    TOOL_COUNT /* uint32_t, 1 to 1000000 */
+};
+
+/* One option: parsing and --help both read this. The last entry of a table has a NULL name. */
+struct tool_option {
+    const char *name;
+    char letter; /* 0 for none */
+    enum tool_option_kind kind;
+    size_t offset;        /* of the field in the command's own options struct */
+    const char *argument; /* its name in --help */
+    const char *help;     /* one line */
+};
+
+struct tool_command {
+    const char *name;
+    const char *summary; /* one line, for the list of commands */
+    const char *usage;   /* what follows "compshim NAME" */
+    const char *details; /* paragraphs below the options in --help, or NULL */
+    bool takes_command;  /* the first operand ends the options: it is a command line */
+    const struct tool_option *options;
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct tool_command tool_explain;
+extern const struct tool_command tool_run;
+extern const struct tool_command tool_report;
+extern const struct tool_command tool_compare;
+
+/* Parses argv by the command's table into the struct at `fields`; returns the index of the first
+ * operand. --help prints the help and exits 0; wrong use exits 2. */
+int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields);
+
+/* Prints the help of one command to stdout. */
+void tool_help(const struct tool_command *command);
+
+/* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. Valid
+ * until the next call. */
+const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
+
+/* "compshim: ..." on stderr. */
+void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, and exits with the status. */
+_Noreturn void tool_fail(enum tool_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same with status 2 and a pointer to the command's --help. */
+_Noreturn void tool_misuse(const struct tool_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Zeroed memory that the caller frees. */
+void *tool_allocate(size_t count, size_t size);
+/* asprintf: the caller frees the result. */
+char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The whole of a file, NUL-terminated; the caller frees it. Returns NULL with errno set if it
+ * cannot be read. */
+char *tool_read_file(const char *path, size_t *length);
+
+/* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
+int tool_finish(int status);
+
+/* The list "a,b,c" as an array of strings, each the caller's to free, as is the array. Empty items
+ * are kept, for the caller to complain about. */
+char **tool_split(const char *list, size_t *count);
+void tool_split_free(char **items, size_t count);
+
+/* A table of text, printed with aligned columns or as CSV. */
+struct tool_table {
+    size_t columns;
+    size_t numeric_from; /* columns from this one on are aligned right */
+    size_t headings;     /* rows above the line */
+    size_t rows;
+    char **cells; /* rows * columns, owned */
+};
+
+/* Appends a row of `columns` cells, taking ownership of the strings; NULL is an empty cell. */
+void tool_table_add(struct tool_table *table, char **cells);
+void tool_table_print(const struct tool_table *table, FILE *file);
+void tool_table_print_csv(const struct tool_table *table, FILE *file);
+void tool_table_free(struct tool_table *table);
+
+/* "25.0 MiB" for readers; the caller frees it. */
+char *tool_bytes(double bytes);
+/* "1 rank", "2 ranks"; the caller frees it. */
+char *tool_plural(uint64_t count, const char *noun);
+
+#endif
