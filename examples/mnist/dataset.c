@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "examples/mnist/dataset.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "examples/mnist/digits.h"
+#include "examples/mnist/idx.h"
+
+/* As many as MNIST has. */
+enum { DRAWN_TRAINING = 60000, DRAWN_TEST = 10000 };
+enum { MESSAGE_BYTES = PATH_MAX + 256 };
+
+static const char training_images[] = "train-images-idx3-ubyte";
+static const char training_labels[] = "train-labels-idx1-ubyte";
+static const char test_images[] = "t10k-images-idx3-ubyte";
+static const char test_labels[] = "t10k-labels-idx1-ubyte";
+
+/* Finds a file of a folder, plain or gzipped; without either `path` names the plain one. */
+static bool find_file(const char *directory, const char *name, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/%s.gz", directory, name);
+    if (access(path, F_OK) == 0)
+        return true;
+    snprintf(path, PATH_MAX, "%s/%s", directory, name);
+    return access(path, F_OK) == 0;
+}
+
+static bool read_pair(const char *directory, const char *image_name, const char *label_name,
+                      struct image_set *set, char *error)
+{
+    char image_path[PATH_MAX], label_path[PATH_MAX];
+    if (!find_file(directory, image_name, image_path)) {
+        snprintf(error, MESSAGE_BYTES,
+                 "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)", image_path);
+        return false;
+    }
+    if (!find_file(directory, label_name, label_path)) {
+        snprintf(error, MESSAGE_BYTES,
+                 "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)", label_path);
+        return false;
+    }
+    return idx_read_set(image_path, label_path, set, error, MESSAGE_BYTES);
+}
+
+static bool read_all(const char *directory, struct dataset *dataset, char *error)
+{
+    return read_pair(directory, training_images, training_labels, &dataset->training, error) &&
+           read_pair(directory, test_images, test_labels, &dataset->test, error);
+}
+
+static bool draw_all(int limit, struct dataset *dataset, char *error)
+{
+    int training = limit > 0 && limit < DRAWN_TRAINING ? limit : DRAWN_TRAINING;
+    if (digits_draw(0, training, &dataset->training) &&
+        digits_draw(DRAWN_TRAINING, DRAWN_TEST, &dataset->test))
+        return true;
+    snprintf(error, MESSAGE_BYTES, "no memory for %d images", training + DRAWN_TEST);
+    return false;
+}
+
+/* Returns the first usual place that has MNIST, or NULL; *searched names the places. */
+static const char *find_directory(char searched[MESSAGE_BYTES])
+{
+    const char *places[] = {getenv("MNIST_DIR"), "data/mnist"};
+    char path[PATH_MAX];
+    if (places[0] != NULL && find_file(places[0], training_images, path))
+        return places[0];
+    if (find_file(places[1], training_images, path))
+        return places[1];
+    snprintf(searched, MESSAGE_BYTES, "%s%s%s", places[0] != NULL ? places[0] : "",
+             places[0] != NULL ? " or " : "", places[1]);
+    return NULL;
+}
+
+/* Rank 0's part. */
+static bool obtain(const char *directory, int limit, bool quiet, struct dataset *dataset,
+                   char *error)
+{
+    char searched[MESSAGE_BYTES];
+    bool draw = directory != NULL && strcmp(directory, "generated") == 0;
+    if (directory == NULL) {
+        directory = find_directory(searched);
+        draw = directory == NULL;
+        if (draw)
+            printf("no MNIST found in %s: training on generated digits\n", searched);
+    } else if (draw) {
+        printf("training on generated digits\n");
+    }
+    if (draw ? !draw_all(limit, dataset, error) : !read_all(directory, dataset, error))
+        return false;
+    if (limit > 0 && limit < dataset->training.count)
+        dataset->training.count = limit;
+    if (!quiet)
+        printf("data: %d training and %d test images %s%s\n", dataset->training.count,
+               dataset->test.count, draw ? "drawn" : "from ", draw ? "" : directory);
+    fflush(stdout);
+    return true;
+}
+
+static void broadcast_set(struct image_set *set, int rank)
+{
+    MPI_Bcast(&set->count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank != 0) {
+        set->pixels = malloc((size_t)set->count * IMAGE_PIXELS);
+        set->labels = malloc((size_t)set->count);
+        if (set->pixels == NULL || set->labels == NULL) {
+            fprintf(stderr, "mnist_train: rank %d: no memory for %d images\n", rank, set->count);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    MPI_Bcast(set->pixels, set->count * IMAGE_PIXELS, MPI_BYTE, 0, MPI_COMM_WORLD);
+    MPI_Bcast(set->labels, set->count, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *dataset)
+{
+    char error[MESSAGE_BYTES];
+    int rank = 0, good = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    memset(dataset, 0, sizeof *dataset);
+    if (rank == 0) {
+        good = obtain(directory, limit, quiet, dataset, error);
+        if (!good)
+            fprintf(stderr, "mnist_train: %s\n", error);
+    }
+    MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!good) {
+        dataset_free(dataset);
+        return false;
+    }
+    broadcast_set(&dataset->training, rank);
+    broadcast_set(&dataset->test, rank);
+    return true;
+}
+
+void dataset_free(struct dataset *dataset)
+{
+    free(dataset->training.pixels);
+    free(dataset->training.labels);
+    free(dataset->test.pixels);
+    free(dataset->test.labels);
+    memset(dataset, 0, sizeof *dataset);
+}

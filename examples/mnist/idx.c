@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "examples/mnist/idx.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { HEADER_BYTES = 4, EXTENT_BYTES = 4, MOST_DIMENSIONS = 3 };
+enum { MAGIC_UNSIGNED_BYTES = 0x00000800 };
+enum { FIRST_PIECE = 1 << 20 };
+
+/* One file while it is read. */
+struct source {
+    gzFile file;
+    const char *path;
+    size_t position; /* bytes delivered so far, after decompression */
+    char *error;
+    size_t error_size;
+};
+
+__attribute__((format(printf, 2, 3))) static void complain(struct source *source,
+                                                           const char *format, ...)
+{
+    int used = snprintf(source->error, source->error_size, "%s: ", source->path);
+    if (used < 0 || (size_t)used >= source->error_size)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(source->error + used, source->error_size - (size_t)used, format, arguments);
+    va_end(arguments);
+}
+
+/* Says why a read delivered fewer bytes than it should; `whole` is the size the file should have.
+ */
+static void complain_of_short_read(struct source *source, size_t whole)
+{
+    int code = Z_OK;
+    const char *text = gzerror(source->file, &code);
+    if (code == Z_ERRNO)
+        complain(source, "cannot be read: %s", strerror(errno));
+    else if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        complain(source, "damaged after byte %zu of %zu: %s", source->position, whole, text);
+    else
+        complain(source, "truncated at byte %zu of %zu", source->position, whole);
+}
+
+static bool read_exactly(struct source *source, void *bytes, size_t count, size_t whole)
+{
+    int got = gzread(source->file, bytes, (unsigned)count);
+    source->position += got > 0 ? (size_t)got : 0;
+    if (got >= 0 && (size_t)got == count)
+        return true;
+    complain_of_short_read(source, whole);
+    return false;
+}
+
+static uint32_t big_endian(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/* Reads magic and extents; what comes after the count must be as large as an image. */
+static bool read_header(struct source *source, int dimensions, size_t *count)
+{
+    uint8_t bytes[HEADER_BYTES + MOST_DIMENSIONS * EXTENT_BYTES];
+    size_t header = HEADER_BYTES + (size_t)dimensions * EXTENT_BYTES;
+    if (!read_exactly(source, bytes, HEADER_BYTES, header))
+        return false;
+    uint32_t magic = big_endian(bytes), wanted = MAGIC_UNSIGNED_BYTES + (uint32_t)dimensions;
+    if (magic != wanted) {
+        complain(source, "bad magic 0x%08x, not 0x%08x (IDX, unsigned bytes, dimensions: %d)",
+                 magic, wanted, dimensions);
+        return false;
+    }
+    if (!read_exactly(source, bytes + HEADER_BYTES, header - HEADER_BYTES, header))
+        return false;
+    const uint8_t *extent = bytes + HEADER_BYTES;
+    *count = big_endian(extent);
+    if (*count == 0 || *count > IMAGE_COUNT_LIMIT) {
+        complain(source, "declares %zu items; this program takes 1 to %d", *count,
+                 IMAGE_COUNT_LIMIT);
+        return false;
+    }
+    if (dimensions == MOST_DIMENSIONS) {
+        uint32_t rows = big_endian(extent + EXTENT_BYTES);
+        uint32_t columns = big_endian(extent + 2 * EXTENT_BYTES);
+        if (rows != IMAGE_SIDE || columns != IMAGE_SIDE) {
+            complain(source, "wrong dimensions: images of %ux%u, not %dx%d", rows, columns,
+                     IMAGE_SIDE, IMAGE_SIDE);
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint8_t *read_body(struct source *source, size_t size)
+{
+    size_t whole = source->position + size, capacity = 0, filled = 0;
+    uint8_t *body = NULL;
+    while (filled < size) {
+        capacity = capacity == 0 ? FIRST_PIECE : 2 * capacity;
+        if (capacity > size)
+            capacity = size;
+        uint8_t *larger = realloc(body, capacity);
+        if (larger == NULL) {
+            complain(source, "no memory for %zu bytes", capacity);
+            free(body);
+            return NULL;
+        }
+        body = larger;
+        if (!read_exactly(source, body + filled, capacity - filled, whole)) {
+            free(body);
+            return NULL;
+        }
+        filled = capacity;
+    }
+    return body;
+}
+
+/* Reads on to the end: it must be here, and only there does zlib compare the checksum. */
+static bool at_end(struct source *source)
+{
+    uint8_t beyond;
+    int code = Z_OK;
+    if (gzread(source->file, &beyond, 1) > 0) {
+        complain(source, "has more than the %zu bytes that its header declares", source->position);
+        return false;
+    }
+    const char *text = gzerror(source->file, &code);
+    if (code == Z_OK || code == Z_STREAM_END)
+        return true;
+    complain(source, "damaged after byte %zu: %s", source->position, text);
+    return false;
+}
+
+/* Returns the items of a file with 1 or 3 dimensions and their count, or NULL and the message. */
+static uint8_t *read_file(const char *path, int dimensions, size_t *count, char *error,
+                          size_t error_size)
+{
+    struct source source = {.path = path, .error = error, .error_size = error_size};
+    source.file = gzopen(path, "rb");
+    if (source.file == NULL) {
+        complain(&source, "cannot be opened: %s", strerror(errno));
+        return NULL;
+    }
+    uint8_t *body = NULL;
+    if (read_header(&source, dimensions, count))
+        body = read_body(&source, *count * (dimensions == MOST_DIMENSIONS ? IMAGE_PIXELS : 1));
+    if (body != NULL && !at_end(&source)) {
+        free(body);
+        body = NULL;
+    }
+    gzclose(source.file);
+    return body;
+}
+
+static bool labels_fit(const char *path, const struct image_set *set, size_t label_count,
+                       char *error, size_t error_size)
+{
+    if (label_count != (size_t)set->count) {
+        snprintf(error, error_size, "%s: holds %zu labels for %d images", path, label_count,
+                 set->count);
+        return false;
+    }
+    for (int i = 0; i < set->count; i++) {
+        if (set->labels[i] >= IMAGE_CLASSES) {
+            snprintf(error, error_size, "%s: label %d of item %d is greater than %d", path,
+                     set->labels[i], i, IMAGE_CLASSES - 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool idx_read_set(const char *image_path, const char *label_path, struct image_set *set,
+                  char *error, size_t error_size)
+{
+    size_t image_count = 0, label_count = 0;
+    memset(set, 0, sizeof *set);
+    set->pixels = read_file(image_path, MOST_DIMENSIONS, &image_count, error, error_size);
+    if (set->pixels != NULL)
+        set->labels = read_file(label_path, 1, &label_count, error, error_size);
+    set->count = (int)image_count;
+    if (set->labels != NULL && labels_fit(label_path, set, label_count, error, error_size))
+        return true;
+    free(set->pixels);
+    free(set->labels);
+    memset(set, 0, sizeof *set);
+    return false;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counter-based random numbers: each is a pure function of a stream and a counter, so that any rank
+ * can compute any number, and the same run twice draws the same ones. Thread-safe, no state.
+ */
+#ifndef MNIST_RNG_H
+#define MNIST_RNG_H
+
+#include <stdint.h>
+
+/* What a stream of numbers is for: different purposes never share numbers. */
+enum rng_purpose { RNG_INITIAL_WEIGHTS, RNG_SHUFFLE, RNG_DROPOUT, RNG_DIGITS };
+
+/* Returns the stream of a seed, a purpose and an index of the caller's (a tensor, a step, ...). */
+uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint64_t index);
+
+/* Returns 64 random bits: SplitMix64 (Steele, Lea, Flood 2014) at a position of its sequence. */
+uint64_t rng_bits(uint64_t stream, uint64_t counter);
+
+/* Returns a number uniform in [low, high). */
+double rng_uniform(uint64_t stream, uint64_t counter, double low, double high);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "examples/mnist/trainer.h"
+
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "examples/mnist/journal.h"
+#include "examples/mnist/rng.h"
+#include "examples/mnist/simd.h"
+
+/* Each epoch's learning rate, as a part of that of the epoch before. */
+static const double learning_rate_decay = 0.5;
+
+struct trainer {
+    const struct options *options;
+    const struct dataset *dataset;
+    struct network *network;
+    struct tensor *tensors;
+    int tensor_count;
+    int rank, ranks;
+    int capacity;                /* images of this rank in one pass */
+    int steps_per_epoch;         /* the last one may be smaller */
+    int *order;                  /* the epoch's permutation of the training images */
+    const uint8_t **pixels;      /* of the images of one pass */
+    uint8_t *labels;             /* theirs */
+    struct step_record *records; /* of the epoch's steps */
+    double train_seconds, allreduce_seconds;
+    struct journal journal;
+};
+
+/* Item `part` of `parts` nearly equal parts of `count` begins here. */
+static int part_begin(int count, int part, int parts)
+{
+    return (int)((long long)count * part / parts);
+}
+
+static void trainer_init(struct trainer *trainer)
+{
+    const struct options *options = trainer->options;
+    MPI_Comm_rank(MPI_COMM_WORLD, &trainer->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &trainer->ranks);
+    int images = trainer->dataset->training.count;
+    trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
+    trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
+    trainer->network = network_new(options->model, trainer->capacity, options->seed);
+    trainer->order = malloc((size_t)images * sizeof *trainer->order);
+    trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
+    trainer->labels = malloc((size_t)trainer->capacity);
+    trainer->records = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->records);
+    if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
+        trainer->labels == NULL || trainer->records == NULL) {
+        fprintf(stderr,
+                "mnist_train: rank %d: no memory for batches of %d images: try a smaller --batch\n",
+                trainer->rank, trainer->capacity);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    trainer->tensors = network_tensors(trainer->network, &trainer->tensor_count);
+    for (int t = 0; t < trainer->tensor_count; t++)
+        MPI_Bcast(trainer->tensors[t].weights, (int)trainer->tensors[t].count, MPI_FLOAT, 0,
+                  MPI_COMM_WORLD);
+}
+
+static void trainer_free(struct trainer *trainer)
+{
+    network_free(trainer->network);
+    free(trainer->order);
+    free(trainer->pixels);
+    free(trainer->labels);
+    free(trainer->records);
+}
+
+/* Fisher and Yates, from numbers that every rank draws alike. */
+static void shuffle(struct trainer *trainer, int epoch)
+{
+    uint64_t stream = rng_stream(trainer->options->seed, RNG_SHUFFLE, (uint64_t)epoch);
+    int count = trainer->dataset->training.count;
+    for (int i = 0; i < count; i++)
+        trainer->order[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int other = (int)(rng_bits(stream, (uint64_t)i) % ((uint64_t)i + 1));
+        int kept = trainer->order[i];
+        trainer->order[i] = trainer->order[other];
+        trainer->order[other] = kept;
+    }
+}
+
+/* The images `begin` to `end - 1` of a set, taken in an order, or as they come if that is NULL. */
+static struct batch gather(struct trainer *trainer, const struct image_set *set, const int *order,
+                           int begin, int end)
+{
+    for (int i = begin; i < end; i++) {
+        int image = order != NULL ? order[i] : i;
+        trainer->pixels[i - begin] = set->pixels + (size_t)image * IMAGE_PIXELS;
+        trainer->labels[i - begin] = set->labels[image];
+    }
+    return (struct batch){end - begin, trainer->pixels, trainer->labels};
+}
+
+/* Gradient descent with momentum, on gradients that are still the sum over the ranks. */
+SIMD_CLONES static void descend(struct tensor *tensor, float ranks, float learning_rate,
+                                float momentum)
+{
+    float *restrict weights = tensor->weights, *restrict velocity = tensor->momentum;
+    const float *restrict gradients = tensor->gradients;
+    for (size_t i = 0; i < tensor->count; i++) {
+        velocity[i] = momentum * velocity[i] + gradients[i] / ranks;
+        weights[i] -= learning_rate * velocity[i];
+    }
+}
+
+static void sum_gradients(struct trainer *trainer)
+{
+    double begin = MPI_Wtime();
+    for (int t = 0; t < trainer->tensor_count; t++)
+        MPI_Allreduce(MPI_IN_PLACE, trainer->tensors[t].gradients, (int)trainer->tensors[t].count,
+                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    trainer->allreduce_seconds += MPI_Wtime() - begin;
+}
+
+/* One step; `step` counts within the epoch, `total` over all. */
+static void train_step(struct trainer *trainer, int step, int total, float learning_rate)
+{
+    const struct options *options = trainer->options;
+    const struct image_set *set = &trainer->dataset->training;
+    int first = step * options->batch;
+    int size = set->count - first < options->batch ? set->count - first : options->batch;
+    int begin = part_begin(size, trainer->rank, trainer->ranks);
+    int end = part_begin(size, trainer->rank + 1, trainer->ranks);
+    struct batch batch = gather(trainer, set, trainer->order, first + begin, first + end);
+
+    /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
+    float scale = (float)trainer->ranks / (float)size;
+    uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
+    struct step_record *record = &trainer->records[step];
+    record->score = network_train(trainer->network, &batch, scale, dropout, begin);
+    record->images = size;
+    sum_gradients(trainer);
+    for (int t = 0; t < trainer->tensor_count; t++)
+        descend(&trainer->tensors[t], (float)trainer->ranks, learning_rate,
+                (float)options->momentum);
+}
+
+/* Returns the test accuracy in percent, on rank 0. */
+static double evaluate(struct trainer *trainer)
+{
+    const struct image_set *set = &trainer->dataset->test;
+    int end = part_begin(set->count, trainer->rank + 1, trainer->ranks);
+    int correct = 0, total = 0, count = 0;
+    for (int i = part_begin(set->count, trainer->rank, trainer->ranks); i < end; i += count) {
+        count = end - i < trainer->capacity ? end - i : trainer->capacity;
+        struct batch batch = gather(trainer, set, NULL, i, i + count);
+        correct += (int)network_evaluate(trainer->network, &batch).correct;
+    }
+    MPI_Reduce(&correct, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    return 100.0 * total / set->count;
+}
+
+/* Sums the ranks' records on rank 0, once per epoch; returns the epoch's mean loss there. */
+static double collect_records(struct trainer *trainer)
+{
+    double sums[2], loss = 0;
+    for (int i = 0; i < trainer->steps_per_epoch; i++) {
+        struct score *score = &trainer->records[i].score;
+        double own[2] = {score->loss, score->correct};
+        MPI_Reduce(own, sums, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        *score = (struct score){sums[0], sums[1]};
+        loss += sums[0];
+    }
+    return loss / trainer->dataset->training.count;
+}
+
+static void train_epoch(struct trainer *trainer, int epoch, double *loss, double *accuracy)
+{
+    int steps = trainer->steps_per_epoch, first_step = epoch * steps;
+    double before = trainer->train_seconds, begin = MPI_Wtime();
+    float rate = (float)(trainer->options->learning_rate * pow(learning_rate_decay, epoch));
+    shuffle(trainer, epoch);
+    for (int step = 0; step < steps; step++) {
+        train_step(trainer, step, first_step + step, rate);
+        struct step_record *record = &trainer->records[step];
+        record->seconds = before + MPI_Wtime() - begin;
+        journal_progress(&trainer->journal, epoch + 1, step + 1, steps,
+                         record->score.loss * trainer->ranks / record->images, record->seconds);
+    }
+    trainer->train_seconds = before + MPI_Wtime() - begin;
+    *loss = collect_records(trainer);
+    *accuracy = evaluate(trainer);
+    journal_epoch(&trainer->journal, epoch + 1, trainer->records, steps, first_step + 1, *loss,
+                  *accuracy, trainer->train_seconds - before);
+}
+
+static void print_network(const struct trainer *trainer)
+{
+    size_t parameters = 0;
+    for (int t = 0; t < trainer->tensor_count; t++)
+        parameters += trainer->tensors[t].count;
+    printf("model: %s, %zu parameters in %d tensors; batch %d, ranks %d\n",
+           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", parameters,
+           trainer->tensor_count, trainer->options->batch, trainer->ranks);
+    fflush(stdout);
+}
+
+/* Rank 0's verdict, for all. */
+static bool agree(bool good)
+{
+    int verdict = good;
+    MPI_Bcast(&verdict, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return verdict != 0;
+}
+
+bool trainer_run(const struct options *options, const struct dataset *dataset)
+{
+    struct trainer trainer = {.options = options, .dataset = dataset};
+    double loss = 0, accuracy = 0;
+    trainer_init(&trainer);
+    bool good = agree(journal_open(&trainer.journal, options->log, trainer.rank, options->epochs,
+                                   options->quiet));
+    if (good && trainer.journal.lines)
+        print_network(&trainer);
+    for (int epoch = 0; good && epoch < options->epochs; epoch++)
+        train_epoch(&trainer, epoch, &loss, &accuracy);
+    good = agree(journal_close(&trainer.journal)) && good;
+    if (good && trainer.rank == 0) {
+        double steps = (double)trainer.steps_per_epoch * options->epochs;
+        printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "
+               "allreduce %.1f %%\n",
+               accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
+               100 * trainer.allreduce_seconds / trainer.train_seconds);
+    }
+    trainer_free(&trainer);
+    return good;
+}
