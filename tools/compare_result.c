@@ -168,7 +168,7 @@ bool compare_write_json(const struct compare_plan *plan, json_t *environment, co
     json_object_set_new(root, "time_is", json_string(compare_uses_wall(plan) ? "wall" : "metric"));
     json_object_set(root, "environment", environment);
     json_object_set_new(root, "results", results);
-    bool written = json_dump_file(root, path, JSON_INDENT(2)) == 0;
+    bool written = json_dump_file(root, path, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
     if (!written)
         tool_warn("%s: cannot write the results", path);
     json_decref(root);

@@ -149,9 +149,8 @@ static char *bound_text(const struct cshim_codec_info *codec)
     if (codec->bound_relative == 0 && codec->bound_absolute == 0)
         return tool_format("0: each quantization is exact");
     if (codec->bound_absolute == 0)
-        return tool_format("%.3g |x| for each quantization of an element x", codec->bound_relative);
-    return tool_format("%.3g |x| + %.3g a for each quantization of an element x, a the largest of "
-                       "its block of %u",
+        return tool_format("%.3g |x| per quantization of x", codec->bound_relative);
+    return tool_format("%.3g |x| + %.3g max|block of %u| per quantization of x",
                        codec->bound_relative, codec->bound_absolute, codec->block);
 }
 

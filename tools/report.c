@@ -26,9 +26,9 @@ static char *ratio_text(double native, double wire)
     return wire > 0 ? tool_format("%.2f", native / wire) : copy("-");
 }
 
-static char *seconds_text(double seconds)
+static char *seconds_text(double seconds, bool exact)
 {
-    return tool_format("%.3f", seconds);
+    return tool_format(exact ? "%.9g" : "%.3f", seconds);
 }
 
 enum fact {
@@ -72,7 +72,7 @@ static char *fact_text(const struct ledger_file *ledger, enum fact fact)
     case FACT_POLICY:
         return copy(ledger_text(json_object_get(root, "policy"), "source"));
     case FACT_WALL:
-        return seconds_text(ledger_number(root, "wall_seconds"));
+        return seconds_text(ledger_number(root, "wall_seconds"), false);
     case FACT_CALLS:
         return tool_format("%.0f", ledger_total(ledger, "calls"));
     case FACT_COMPRESSED:
@@ -84,7 +84,7 @@ static char *fact_text(const struct ledger_file *ledger, enum fact fact)
     case FACT_RATIO:
         return ratio_text(native, wire);
     case FACT_SECONDS:
-        return seconds_text(ledger_total(ledger, "seconds"));
+        return seconds_text(ledger_total(ledger, "seconds"), false);
     case FACT_COUNT:
         break;
     }
@@ -167,10 +167,10 @@ static void add_row(struct tool_table *table, const char *path, const json_t *ro
         size_text(row, "bytes_native", exact),
         size_text(row, "bytes_wire", exact),
         ratio_text(ledger_number(row, "bytes_native"), ledger_number(row, "bytes_wire")),
-        seconds_text(ledger_number(row, "seconds")),
-        seconds_text(ledger_number(row, "seconds_encode")),
-        seconds_text(ledger_number(row, "seconds_exchange")),
-        seconds_text(ledger_number(row, "seconds_decode")),
+        seconds_text(ledger_number(row, "seconds"), exact),
+        seconds_text(ledger_number(row, "seconds_encode"), exact),
+        seconds_text(ledger_number(row, "seconds_exchange"), exact),
+        seconds_text(ledger_number(row, "seconds_decode"), exact),
         error_text(row),
     };
     tool_table_add(table, cells);

@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# compshim compare, with programs that only print what a trainer would.
+. "$(dirname "$0")/../lib.sh"
+tool=$build/compshim
+golden=$top/tests/cli/golden
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
+cd "$scratch" || exit 1
+
+# Takes a time from its arguments, notes how it was called, and writes a report if it is asked to.
+cat >trainer <<'SH'
+#!/bin/bash
+echo "$1 ranks, mode $2, shim ${LD_PRELOAD:+on}, policy ${COMPSHIM_POLICY##*/}" >>calls
+echo "epoch 1/1  loss 0.2134  test accuracy 12.34 %  41.3 s"
+case $2 in off) time=40.0 ;; *) time=20.0 ;; esac
+[ -z "$COMPSHIM_REPORT" ] || {
+    grep -h . "$COMPSHIM_POLICY" >"policy.$2"
+    cp "$REPORT" "$COMPSHIM_REPORT"
+}
+echo "final: test accuracy 98.71 %  loss 0.0412  train time $time s  step 12.8 ms"
+SH
+chmod +x trainer
+export REPORT=$golden/report_fp16.json
+
+expect "a comparison" 0 "$tool" compare --modes off,fp16 --ranks 1,2 --repeat 2 --json out.json \
+    --serial './trainer 1 off' --title "A title" --link "two tin cans" \
+    -- ./trainer '{ranks}' '{mode}'
+all=$output
+contains "the title" "A title"
+contains "the link" "two tin cans"
+output=$(sed -n '/^Results/,$p' <<<"$all")
+golden "the tables" "$golden/compare.txt"
+output=$(cat calls)
+golden "the runs, in turn" "$golden/compare_calls.txt"
+output=$(cat policy.fp16)
+golden "the policy of a codec's mode" "$golden/compare_policy.txt"
+check "the JSON" python3 - out.json <<'PY'
+import json, sys
+data = json.load(open(sys.argv[1]))
+assert data["complete"] and data["title"] == "A title", data
+assert {"servers", "processors", "cards", "links", "operating system", "framework",
+        "compshim"} == set(data["environment"]), data["environment"]
+cells = {(cell["mode"], cell["ranks"]): cell for cell in data["results"]}
+assert set(cells) == {("serial", 1), ("off", 1), ("off", 2), ("fp16", 2)}, cells.keys()
+fp16 = cells["fp16", 2]
+assert fp16["speed_up"] == 2 and fp16["time"] == 20 and fp16["accuracy"] == 98.71, fp16
+assert fp16["bytes_native"] == 629145600 and fp16["bytes_wire"] == 315000000, fp16
+assert len(fp16["runs"]) == 2 and fp16["runs"][0]["command"] == "./trainer 2 fp16", fp16
+assert "98.71" in fp16["runs"][1]["output_tail"], fp16
+assert cells["off", 2]["bytes_wire"] is None, cells["off", 2]
+PY
+check "no temporary file is left" test -z "$(ls -A "$TMPDIR")"
+
+printf '[rule all]\ncodec = bf16\n' >job.ini
+expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini -- ./trainer 2 '{mode}'
+contains "is a row" "job.ini"
+check "is the policy of the run" cmp job.ini policy.job.ini
+expect "other metrics" 0 "$tool" compare --modes off --metric-time 'took ([0-9.]+)' \
+    --metric-accuracy 'score=([0-9.]+)' -- echo took 3.5 score=77.25
+check "are found" grep -qE 'off \(native\) +3\.5 +77\.25 +1\.00' <<<"$output"
+expect "no metrics" 0 "$tool" compare --modes off -- echo nothing
+contains "the wall clock stands in, and is told" "Times are of the whole command"
+unset REPORT
+expect "a run without a report" 0 "$tool" compare --modes fp16 -- echo nothing
+contains "is warned of" "fp16: the run left no report"
+REPORT=$golden/report_off.json expect "a run without compression" 0 \
+    "$tool" compare --modes fp16 -- sh -c "cp $golden/report_off.json \"\$COMPSHIM_REPORT\""
+contains "is warned of" "fp16: nothing was compressed"
+
+expect "a failing run" 1 "$tool" compare --modes off --ranks 1,2 --json failed.json \
+    -- sh -c 'echo "train time 5 s"; [ {ranks} = 1 ] || { echo "out of luck" >&2; exit 9; }'
+contains "tells its status" "this run failed (exit status 9)"
+contains "tells its output" "out of luck"
+check "what is finished is printed" grep -qE 'off \(native\) +5\.0 ' <<<"$output"
+check "the JSON says that it is not complete" grep -q '"complete": false' failed.json
+expect "a program that is not there" 1 "$tool" compare --modes off -- ./missing
+contains "is named" "cannot run './missing'"
+
+# The signal goes to the tool alone; the program's child must end too.
+mkfifo started
+"$tool" compare --modes off -- sh -c 'sleep 60 & echo $! >started; wait' >stopped 2>&1 &
+process=$!
+read -r sleeper <started
+kill -INT "$process"
+wait "$process"
+status=$?
+check "an interrupt gives status 130" test "$status" = 130
+gone() {
+    for _ in $(seq 50); do
+        # an orphan that has ended may wait for the system to collect it
+        grep -qs '^State:[[:space:]]*[^Z]' "/proc/$sleeper/status" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+check "an interrupt ends the whole group" gone
+check "an interrupt still prints the tables" grep -q '^Results' stopped
+check "an interrupt leaves no temporary file" test -z "$(ls -A "$TMPDIR")"
+
+expect "no command" 2 "$tool" compare
+expect "an unknown mode" 2 "$tool" compare --modes off,fp61 -- true
+contains "is named" "'fp61' is neither off, nor a codec, nor a file.ini"
+expect "a mode given twice" 2 "$tool" compare --modes off,off -- true
+contains "is named" "'off' is given twice"
+expect "rank counts without a place" 2 "$tool" compare --modes off --ranks 1,2 -- true
+contains "is told" "no {ranks} in the command"
+expect "a bad rank count" 2 "$tool" compare --modes off --ranks 2,x -- true
+contains "is named" "'x' is not a number of ranks"
+expect "a bad expression" 2 "$tool" compare --metric-time '(' -- true
+expect "an expression without a group" 2 "$tool" compare --metric-time 'x' -- true
+contains "is told" "no group"
+expect "a bad policy" 1 "$tool" compare --modes missing.ini -- true
+expect "results that cannot be written" 3 "$tool" compare --modes off --json no/where -- true
+contains "are named before any run" "no/where: No such file or directory"
+finish

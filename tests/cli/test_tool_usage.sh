@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# compshim(1): help, version, wrong use, exit statuses.
+. "$(dirname "$0")/../lib.sh"
+tool=$build/compshim
+golden=$top/tests/cli/golden
+
+expect "the help" 0 "$tool" --help
+golden "the help's text" "$golden/help.txt"
+for command in run explain report compare; do
+    expect "$command --help" 0 "$tool" "$command" --help
+    golden "$command --help's text" "$golden/help_$command.txt"
+    expect "help $command" 0 "$tool" help "$command"
+    golden "help $command is the same" "$golden/help_$command.txt"
+done
+expect "the version" 0 "$tool" --version
+check "the version is three numbers" grep -qxE 'compshim [0-9]+\.[0-9]+\.[0-9]+' <<<"$output"
+
+expect "no command" 2 "$tool"
+expect "an unknown command" 2 "$tool" explane
+contains "names the nearest command" "unknown command 'explane' (did you mean 'explain'?)"
+expect "an unknown command near to none" 2 "$tool" xyzzy
+contains "has no hint" "unknown command 'xyzzy'; 'compshim --help' lists them"
+expect "an unknown option" 2 "$tool" explain --sise 4
+contains "names the nearest option" "unknown option '--sise' (did you mean '--size'?)"
+expect "an unknown letter" 2 "$tool" explain -q
+contains "is named" "unknown option '-q'"
+expect "a missing argument" 2 "$tool" explain --size
+contains "is said" "option '--size' needs an argument"
+expect "an argument to a flag" 2 "$tool" explain --json=3
+contains "is refused" "option '--json=3': it takes no argument"
+expect "a bad number" 2 "$tool" explain --size 4 --ranks -3
+contains "is quoted" "'-3' is not a whole number"
+check "output that cannot be written is an error" \
+    sh -c '"$1" --help >/dev/full 2>/dev/null; [ $? = 3 ]' sh "$tool"
+finish
