@@ -3,7 +3,8 @@
  *
  * Pure: no MPI, no CUDA, no globals but the SIMD level, which is found once. Every function here is
  * thread-safe and reentrant, allocates nothing, and computes under the default floating-point
- * environment (round to nearest even, no flush to zero, exceptions masked), whatever the caller's is.
+ * environment (round to nearest even, no flush to zero, exceptions masked), whatever the caller's
+ * is.
  *
  * docs/wire-format.md gives every byte; codecs/scalar.h defines each conversion once, for the CPU
  * reference, the SIMD versions and the GPU kernels.
@@ -15,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Element types of the caller's buffer. The values travel in policies and headers: never renumber. */
+/* Element types of the caller's buffer. The values travel in policies and headers: never renumber.
+ */
 enum cshim_dtype {
     CSHIM_FLOAT32 = 0,
     CSHIM_FLOAT64 = 1,
@@ -49,14 +51,15 @@ struct cshim_codec_info {
     unsigned block;         /* elements that share one scale; 1 where there is no scale */
     unsigned scale_bytes;   /* bytes of one scale; 0 where there is none */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
-     * |error| <= relative * |x| + absolute * a (+ 2^-145, the floor near float32's smallest
-     * subnormals). See docs/wire-format.md for the derivation. */
+     * |error| <= relative * |x| + absolute * a + 2^-145, where bf16's floor is 2^-134 instead: half
+     * a step of its subnormals. See docs/wire-format.md, "Error", for the derivation. */
     double bound_relative;
     double bound_absolute;
     double typical; /* measured relative L2 error of one quantization of normal data */
 };
 
-/* Returns the description of a codec, or NULL for an id that is none (CSHIM_CODEC_NONE included). */
+/* Returns the description of a codec, or NULL for an id that is none (CSHIM_CODEC_NONE included).
+ */
 const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
 
 /* Finds a codec by its policy name ("none" included). Returns false if there is no such name. */
@@ -96,7 +99,10 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
                   void *encoded);
 
-/* Decodes count elements into output, rounding to dtype where it is narrower than float32. */
+/* Decodes count elements into output, rounding to dtype where it is narrower than float32: what is
+ * too large for float16 becomes Inf, so that a program that watches for overflow sees it; bfloat16
+ * saturates. NaNs come out as the positive quiet NaN without payload (raw, and fp32 for float32,
+ * copy the bytes). output needs the alignment of its element; encoded any. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
 

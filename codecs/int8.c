@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int8: integers from -127 to 127 with one 16-bit scale per 64 elements. */
+#include "codecs/simd.h"
+
+enum { BLOCK = CSHIM_INT8_BLOCK };
+
+/* Scales outside these two are left to the scalar loops: below, they are not normal floats; above,
+ * 127 times them may exceed the largest float. */
+#define FIRST_ORDINARY CSHIM_INT8_NORMAL_SCALE
+#define LAST_ORDINARY ((269 << 7) + 127)
+
+static uint16_t load_scale(const uint8_t *scales, size_t block)
+{
+    return (uint16_t)(scales[2 * block] | scales[2 * block + 1] << 8);
+}
+
+static void store_scale(uint8_t *scales, size_t block, uint16_t scale)
+{
+    scales[2 * block] = (uint8_t)scale;
+    scales[2 * block + 1] = (uint8_t)(scale >> 8);
+}
+
+static void encode_scalar(const float *input, size_t count, uint8_t *payload, uint8_t *scales)
+{
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = count - begin < BLOCK ? count : begin + BLOCK;
+        uint32_t largest = 0;
+        for (size_t i = begin; i < end; i++) {
+            uint32_t magnitude = cshim_finite_magnitude(input[i]);
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        uint16_t scale = cshim_int8_scale(largest);
+        float inverse = cshim_int8_inverse(scale);
+        store_scale(scales, begin / BLOCK, scale);
+        for (size_t i = begin; i < end; i++) {
+            payload[i] = (uint8_t)cshim_int8_encode(input[i], scale, inverse);
+        }
+    }
+}
+
+static inline void expand_scalar(const uint8_t *payload, const uint8_t *scales, size_t count,
+                                 float *output, bool add)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t scale = load_scale(scales, i / BLOCK);
+        cshim_put(output + i, cshim_int8_decode((int8_t)payload[i], scale), add);
+    }
+}
+
+#if CSHIM_X86
+CSHIM_AVX2_INLINE __m256i codes_avx2(const float *input, __m256 inverse)
+{
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(input), inverse));
+}
+
+CSHIM_AVX512_INLINE __m512i codes_avx512(const float *input, __m512 inverse)
+{
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(input), inverse));
+}
+
+CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *payload,
+                                   uint8_t *scales)
+{
+    const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    size_t begin = 0;
+    for (; begin + BLOCK <= count; begin += BLOCK) {
+        uint32_t largest = cshim_largest_avx2(input + begin, BLOCK);
+        uint16_t scale = cshim_int8_scale(largest);
+        if (largest >= CSHIM_INFINITY_BITS || scale < FIRST_ORDINARY) {
+            encode_scalar(input + begin, BLOCK, payload + begin, scales + begin / BLOCK * 2);
+            continue;
+        }
+        store_scale(scales, begin / BLOCK, scale);
+        const __m256 inverse = _mm256_set1_ps(cshim_int8_inverse(scale));
+        for (size_t i = begin; i < begin + BLOCK; i += 32) {
+            __m256i low = _mm256_packs_epi32(codes_avx2(input + i, inverse),
+                                             codes_avx2(input + i + 8, inverse));
+            __m256i high = _mm256_packs_epi32(codes_avx2(input + i + 16, inverse),
+                                              codes_avx2(input + i + 24, inverse));
+            __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), in_order);
+            _mm256_storeu_si256((__m256i *)(payload + i), codes);
+        }
+    }
+    encode_scalar(input + begin, count - begin, payload + begin, scales + begin / BLOCK * 2);
+}
+
+CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t *payload,
+                                       uint8_t *scales)
+{
+    const __m512i in_order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    size_t i = 0;
+    for (; i + BLOCK <= count; i += BLOCK) {
+        uint32_t largest = cshim_largest_avx512(input + i, BLOCK);
+        uint16_t scale = cshim_int8_scale(largest);
+        if (largest >= CSHIM_INFINITY_BITS || scale < FIRST_ORDINARY) {
+            encode_scalar(input + i, BLOCK, payload + i, scales + i / BLOCK * 2);
+            continue;
+        }
+        store_scale(scales, i / BLOCK, scale);
+        const __m512 inverse = _mm512_set1_ps(cshim_int8_inverse(scale));
+        __m512i low = _mm512_packs_epi32(codes_avx512(input + i, inverse),
+                                         codes_avx512(input + i + 16, inverse));
+        __m512i high = _mm512_packs_epi32(codes_avx512(input + i + 32, inverse),
+                                          codes_avx512(input + i + 48, inverse));
+        __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packs_epi16(low, high));
+        _mm512_storeu_si512(payload + i, codes);
+    }
+    encode_scalar(input + i, count - i, payload + i, scales + i / BLOCK * 2);
+}
+
+/* The float of an ordinary scale, or 0 for one that is left to the scalar loop. */
+static inline float ordinary_scale(uint16_t scale)
+{
+    if (scale < FIRST_ORDINARY || scale > LAST_ORDINARY) {
+        return 0.0f;
+    }
+    return cshim_bits_float((uint32_t)(scale - CSHIM_INT8_SCALE_OFFSET) << 16);
+}
+
+CSHIM_AVX2_INLINE __m256 values_avx2(const uint8_t *payload, __m256 scale)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32((int)CSHIM_NAN_BITS));
+    __m256i codes = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)payload));
+    __m256i is_nan = _mm256_cmpeq_epi32(codes, _mm256_set1_epi32(CSHIM_INT8_NAN));
+    __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(codes), scale);
+    return _mm256_blendv_ps(value, nan, _mm256_castsi256_ps(is_nan));
+}
+
+CSHIM_AVX512_INLINE __m512 values_avx512(const uint8_t *payload, __m512 scale)
+{
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32((int)CSHIM_NAN_BITS));
+    __m512i codes = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)payload));
+    __mmask16 is_nan = _mm512_cmpeq_epi32_mask(codes, _mm512_set1_epi32(CSHIM_INT8_NAN));
+    return _mm512_mask_mov_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(codes), scale), is_nan, nan);
+}
+
+CSHIM_AVX2_INLINE void expand_avx2(const uint8_t *payload, const uint8_t *scales, size_t count,
+                                   float *output, bool add)
+{
+    size_t begin = 0;
+    for (; begin + BLOCK <= count; begin += BLOCK) {
+        float ordinary = ordinary_scale(load_scale(scales, begin / BLOCK));
+        if (ordinary == 0.0f) {
+            expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, add);
+            continue;
+        }
+        const __m256 scale = _mm256_set1_ps(ordinary);
+        for (size_t i = begin; i < begin + BLOCK; i += 8) {
+            cshim_put_avx2(output + i, values_avx2(payload + i, scale), add);
+        }
+    }
+    expand_scalar(payload + begin, scales + begin / BLOCK * 2, count - begin, output + begin, add);
+}
+
+CSHIM_AVX512_INLINE void expand_avx512(const uint8_t *payload, const uint8_t *scales, size_t count,
+                                       float *output, bool add)
+{
+    size_t begin = 0;
+    for (; begin + BLOCK <= count; begin += BLOCK) {
+        float ordinary = ordinary_scale(load_scale(scales, begin / BLOCK));
+        if (ordinary == 0.0f) {
+            expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, add);
+            continue;
+        }
+        const __m512 scale = _mm512_set1_ps(ordinary);
+        for (size_t i = begin; i < begin + BLOCK; i += 16) {
+            cshim_put_avx512(output + i, values_avx512(payload + i, scale), add);
+        }
+    }
+    expand_scalar(payload + begin, scales + begin / BLOCK * 2, count - begin, output + begin, add);
+}
+#endif
+
+CSHIM_DEFINE_KERNELS(cshim_int8_kernels)

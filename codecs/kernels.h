@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to codecs/: the loops that each format offers, one set per SIMD level. */
+#ifndef CSHIM_KERNELS_H
+#define CSHIM_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "codecs/codec.h"
+
+#if defined(__x86_64__)
+#define CSHIM_X86 1
+#define CSHIM_LEVELS 3
+#else
+#define CSHIM_X86 0
+#define CSHIM_LEVELS 1
+#endif
+
+/* Loops over float32 that start at a block's first element. payload and scales need no alignment;
+ * formats without scales ignore theirs. No padding is written. */
+struct cshim_kernels {
+    void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
+    void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
+    /* sum[i] = sum[i] + decoded value, any NaN made the canonical one */
+    void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
+};
+
+/* Indexed by enum cshim_simd. */
+extern const struct cshim_kernels cshim_fp32_kernels[CSHIM_LEVELS];
+extern const struct cshim_kernels cshim_fp16_kernels[CSHIM_LEVELS];
+extern const struct cshim_kernels cshim_bf16_kernels[CSHIM_LEVELS];
+extern const struct cshim_kernels cshim_e4m3_kernels[CSHIM_LEVELS];
+extern const struct cshim_kernels cshim_e5m2_kernels[CSHIM_LEVELS];
+extern const struct cshim_kernels cshim_int8_kernels[CSHIM_LEVELS];
+
+/* Rounds count floats to IEEE binary16; what is too large becomes Inf. Indexed likewise. */
+typedef void cshim_half_narrow(const float *input, size_t count, uint8_t *output);
+extern cshim_half_narrow *const cshim_half_narrow_kernels[CSHIM_LEVELS];
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which instruction set the loops use. */
+#include <stdatomic.h>
+
+#include "codecs/kernels.h"
+
+/* The level in use plus one; 0 until it is first asked for. Threads that ask at once find the same.
+ */
+static atomic_int level_plus_one;
+
+/* The builtin also asks whether the operating system keeps the wide registers. */
+static enum cshim_simd best_level(void)
+{
+#if CSHIM_X86
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__builtin_cpu_supports("f16c")) {
+        return CSHIM_SIMD_SCALAR;
+    }
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        return CSHIM_SIMD_AVX512;
+    }
+    return CSHIM_SIMD_AVX2;
+#else
+    return CSHIM_SIMD_SCALAR;
+#endif
+}
+
+enum cshim_simd cshim_simd_level(void)
+{
+    int level = atomic_load_explicit(&level_plus_one, memory_order_relaxed);
+    if (level == 0) {
+        level = (int)best_level() + 1;
+        atomic_store_explicit(&level_plus_one, level, memory_order_relaxed);
+    }
+    return (enum cshim_simd)(level - 1);
+}
+
+const char *cshim_simd_name(enum cshim_simd level)
+{
+    static const char *const names[] = {"scalar", "avx2", "avx512"};
+    return (unsigned)level < sizeof names / sizeof names[0] ? names[level] : "?";
+}
+
+enum cshim_simd cshim_simd_limit(enum cshim_simd level)
+{
+    enum cshim_simd best = best_level();
+    enum cshim_simd chosen = level < best ? level : best;
+    atomic_store_explicit(&level_plus_one, (int)chosen + 1, memory_order_relaxed);
+    return chosen;
+}

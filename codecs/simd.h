@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to codecs/: what the AVX2 and AVX-512 loops of several formats have in common.
+ *
+ * The loops treat whole blocks of ordinary numbers. Blocks with a non-finite element or a scale at
+ * the ends of the float32 range, and the last, partial block, go to the format's scalar loop, so
+ * that the exceptional cases exist once.
+ */
+#ifndef CSHIM_SIMD_H
+#define CSHIM_SIMD_H
+
+#include <stdbool.h>
+
+#include "codecs/kernels.h"
+#include "codecs/scalar.h"
+
+#if CSHIM_X86
+#include <immintrin.h>
+
+#define CSHIM_AVX2 __attribute__((target("avx2,f16c,fma")))
+#define CSHIM_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma")))
+#define CSHIM_AVX2_INLINE static inline __attribute__((always_inline)) CSHIM_AVX2
+#define CSHIM_AVX512_INLINE static inline __attribute__((always_inline)) CSHIM_AVX512
+
+/* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching stops
+ * at the end of each page. */
+#define CSHIM_PREFETCH_FLOATS 512
+
+/* The largest magnitude's bits among count floats (a multiple of 32); NaN and Inf are largest. */
+CSHIM_AVX2_INLINE uint32_t cshim_largest_avx2(const float *input, size_t count)
+{
+    const __m256i magnitude = _mm256_set1_epi32((int)~CSHIM_SIGN_BIT);
+    __m256i largest[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                          _mm256_setzero_si256()};
+    for (size_t i = 0; i < count; i += 32) {
+        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+        _mm_prefetch((const char *)(input + i + 16 + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+        for (size_t k = 0; k < 4; k++) {
+            __m256i bits = _mm256_loadu_si256((const __m256i *)(input + i + 8 * k));
+            largest[k] = _mm256_max_epu32(largest[k], _mm256_and_si256(bits, magnitude));
+        }
+    }
+    largest[0] = _mm256_max_epu32(_mm256_max_epu32(largest[0], largest[1]),
+                                  _mm256_max_epu32(largest[2], largest[3]));
+    __m128i half =
+        _mm_max_epu32(_mm256_castsi256_si128(largest[0]), _mm256_extracti128_si256(largest[0], 1));
+    half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0x4e));
+    half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(half);
+}
+
+/* The same for a multiple of 64 floats. */
+CSHIM_AVX512_INLINE uint32_t cshim_largest_avx512(const float *input, size_t count)
+{
+    const __m512i magnitude = _mm512_set1_epi32((int)~CSHIM_SIGN_BIT);
+    __m512i largest[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                          _mm512_setzero_si512()};
+    for (size_t i = 0; i < count; i += 64) {
+        for (size_t k = 0; k < 4; k++) {
+            _mm_prefetch((const char *)(input + i + 16 * k + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+            __m512i bits = _mm512_loadu_si512(input + i + 16 * k);
+            largest[k] = _mm512_max_epu32(largest[k], _mm512_and_si512(bits, magnitude));
+        }
+    }
+    largest[0] = _mm512_max_epu32(_mm512_max_epu32(largest[0], largest[1]),
+                                  _mm512_max_epu32(largest[2], largest[3]));
+    return _mm512_reduce_max_epu32(largest[0]);
+}
+
+CSHIM_AVX2_INLINE __m256 cshim_canonical_avx2(__m256 value)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32((int)CSHIM_NAN_BITS));
+    return _mm256_blendv_ps(value, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+}
+
+CSHIM_AVX512_INLINE __m512 cshim_canonical_avx512(__m512 value)
+{
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32((int)CSHIM_NAN_BITS));
+    return _mm512_mask_mov_ps(value, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), nan);
+}
+
+/* Stores value, or the sum of it and what is there, with any NaN made canonical. */
+CSHIM_AVX2_INLINE void cshim_put_avx2(float *output, __m256 value, bool add)
+{
+    __m256 result = add ? _mm256_add_ps(_mm256_loadu_ps(output), value) : value;
+    _mm256_storeu_ps(output, cshim_canonical_avx2(result));
+}
+
+CSHIM_AVX512_INLINE void cshim_put_avx512(float *output, __m512 value, bool add)
+{
+    __m512 result = add ? _mm512_add_ps(_mm512_loadu_ps(output), value) : value;
+    _mm512_storeu_ps(output, cshim_canonical_avx512(result));
+}
+#endif
+
+/* Whether a power-of-two scale is one that the SIMD loops multiply by: it and its reciprocal are
+ * normal floats, and the format's top code times it is finite. */
+static inline bool cshim_scale_is_ordinary(int exponent, int max_exponent)
+{
+    return exponent >= -126 && exponent + max_exponent <= 127;
+}
+
+/* Stores value, or its sum with what is there: the scalar counterpart of cshim_put_avx2. */
+static inline void cshim_put(float *output, float value, bool add)
+{
+    *output = add ? cshim_sum(*output, value) : value;
+}
+
+/* Defines a format's table from its encode_LEVEL and expand_LEVEL, where
+ * expand_LEVEL(payload, scales, count, output, add) is an inline function that decodes or adds. */
+#define CSHIM_DEFINE_EXPANSIONS(target, level)                                                     \
+    target static void decode_##level(const uint8_t *payload, const uint8_t *scales, size_t count, \
+                                      float *output)                                               \
+    {                                                                                              \
+        expand_##level(payload, scales, count, output, false);                                     \
+    }                                                                                              \
+    target static void add_##level(const uint8_t *payload, const uint8_t *scales, size_t count,    \
+                                   float *sum)                                                     \
+    {                                                                                              \
+        expand_##level(payload, scales, count, sum, true);                                         \
+    }
+
+#if CSHIM_X86
+#define CSHIM_DEFINE_KERNELS(table)                                                                \
+    CSHIM_DEFINE_EXPANSIONS(, scalar)                                                              \
+    CSHIM_DEFINE_EXPANSIONS(CSHIM_AVX2, avx2)                                                      \
+    CSHIM_DEFINE_EXPANSIONS(CSHIM_AVX512, avx512)                                                  \
+    const struct cshim_kernels table[CSHIM_LEVELS] = {                                             \
+        {encode_scalar, decode_scalar, add_scalar},                                                \
+        {encode_avx2, decode_avx2, add_avx2},                                                      \
+        {encode_avx512, decode_avx512, add_avx512},                                                \
+    };
+#else
+#define CSHIM_DEFINE_KERNELS(table)                                                                \
+    CSHIM_DEFINE_EXPANSIONS(, scalar)                                                              \
+    const struct cshim_kernels table[CSHIM_LEVELS] = {                                             \
+        {encode_scalar, decode_scalar, add_scalar},                                                \
+    };
+#endif
+
+#endif

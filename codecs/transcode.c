@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encode, decode and reduce for every codec and element type: the formats' loops know float32 only;
+ * here other types are widened and narrowed in tiles that stay in the first-level cache. */
+#include <math.h>
+
+#include "codecs/kernels.h"
+#include "codecs/scalar.h"
+
+#if CSHIM_X86
+#include <xmmintrin.h>
+#else
+#include <fenv.h>
+#endif
+
+/* Elements worked on at a time, a multiple of every block. */
+enum { TILE = 2048 };
+
+/* The caller's floating-point environment, set aside while ours is in force. The functions that
+ * compute are not inlined into those that switch, so that no operation can move out of between. */
+#if CSHIM_X86
+typedef unsigned environment;
+
+static environment enter_environment(void)
+{
+    const unsigned defaults = 0x1f80; /* nearest, no flush or denormals-are-zero, all masked */
+    environment saved = _mm_getcsr();
+    _mm_setcsr(defaults);
+    return saved;
+}
+
+static void leave_environment(const environment *saved)
+{
+    _mm_setcsr(*saved);
+}
+#else
+typedef fenv_t environment;
+
+static environment enter_environment(void)
+{
+    environment saved;
+    fegetenv(&saved);
+    fesetenv(FE_DFL_ENV);
+    return saved;
+}
+
+static void leave_environment(const environment *saved)
+{
+    fesetenv(saved);
+}
+#endif
+
+/* An encoded array, taken apart. */
+struct view {
+    const struct cshim_kernels *kernels;
+    size_t element_bytes;
+    size_t block;
+    size_t scale_bytes;
+    size_t scales_offset;
+    bool is_raw;
+};
+
+/* float16 data are fp16 payloads whose scales are all 2^0. */
+enum { UNIT = -CSHIM_FP16_MIN_SCALE };
+static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
+_Static_assert(sizeof unit_scales == TILE / CSHIM_FP16_BLOCK, "one scale per block of a tile");
+
+static const struct cshim_kernels *codec_kernels(enum cshim_codec_id id)
+{
+    static const struct cshim_kernels *const tables[CSHIM_CODEC_COUNT] = {
+        [CSHIM_CODEC_FP32] = cshim_fp32_kernels,     [CSHIM_CODEC_FP16] = cshim_fp16_kernels,
+        [CSHIM_CODEC_BF16] = cshim_bf16_kernels,     [CSHIM_CODEC_FP8_E4M3] = cshim_e4m3_kernels,
+        [CSHIM_CODEC_FP8_E5M2] = cshim_e5m2_kernels, [CSHIM_CODEC_INT8] = cshim_int8_kernels,
+    };
+    return tables[id] + cshim_simd_level();
+}
+
+/* The loops that read an element type's own bytes as floats; none for float64. */
+static const struct cshim_kernels *dtype_kernels(enum cshim_dtype dtype)
+{
+    static const struct cshim_kernels *const tables[CSHIM_DTYPE_COUNT] = {
+        [CSHIM_FLOAT32] = cshim_fp32_kernels,
+        [CSHIM_FLOAT64] = cshim_fp32_kernels,
+        [CSHIM_FLOAT16] = cshim_fp16_kernels,
+        [CSHIM_BFLOAT16] = cshim_bf16_kernels,
+    };
+    return tables[dtype] + cshim_simd_level();
+}
+
+static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(id);
+    bool is_raw = id == CSHIM_CODEC_RAW;
+    size_t element_bytes = is_raw ? cshim_dtype_bytes(dtype) : info->element_bytes;
+    size_t payload = count * element_bytes;
+    return (struct view){
+        .kernels = is_raw ? dtype_kernels(dtype) : codec_kernels(id),
+        .element_bytes = element_bytes,
+        .block = info->block,
+        .scale_bytes = info->scale_bytes,
+        .scales_offset = (payload + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN,
+        .is_raw = is_raw,
+    };
+}
+
+static const uint8_t *payload_at(const struct view *view, const void *encoded, size_t begin)
+{
+    return (const uint8_t *)encoded + begin * view->element_bytes;
+}
+
+static const uint8_t *scales_at(const struct view *view, const void *encoded, size_t begin)
+{
+    if (view->is_raw) {
+        return unit_scales;
+    }
+    return (const uint8_t *)encoded + view->scales_offset + begin / view->block * view->scale_bytes;
+}
+
+static size_t tile_length(size_t begin, size_t count)
+{
+    return count - begin < TILE ? count - begin : TILE;
+}
+
+/* float64 to float32. What is finite stays finite. */
+static void narrow_doubles(const double *input, size_t length, float *output)
+{
+    for (size_t i = 0; i < length; i++) {
+        float value = (float)input[i];
+        output[i] = isfinite(input[i]) ? cshim_saturate(value) : value;
+    }
+}
+
+static void widen(enum cshim_dtype dtype, const void *input, size_t length, float *output)
+{
+    if (dtype == CSHIM_FLOAT64) {
+        narrow_doubles(input, length, output);
+    } else {
+        dtype_kernels(dtype)->decode(input, unit_scales, length, output);
+    }
+}
+
+static void narrow(enum cshim_dtype dtype, const float *input, size_t length, void *output)
+{
+    if (dtype == CSHIM_FLOAT16) {
+        cshim_half_narrow_kernels[cshim_simd_level()](input, length, output);
+        return;
+    }
+    if (dtype != CSHIM_FLOAT64) {
+        dtype_kernels(dtype)->encode(input, length, output, NULL);
+        return;
+    }
+    double *wide = output;
+    for (size_t i = 0; i < length; i++) {
+        wide[i] = (double)input[i];
+    }
+}
+
+/* Zeroes what follows the payload and the scales. */
+static void pad(const struct view *view, size_t count, void *encoded, size_t encoded_bytes)
+{
+    uint8_t *bytes = encoded;
+    size_t payload_end = count * view->element_bytes;
+    size_t blocks = count / view->block + (count % view->block != 0);
+    size_t scales_end = view->scales_offset + blocks * view->scale_bytes;
+    memset(bytes + payload_end, 0, view->scales_offset - payload_end);
+    memset(bytes + scales_end, 0, encoded_bytes - scales_end);
+}
+
+/* Encodes length floats as the elements from begin on. */
+static void encode_floats(const struct view *view, const float *input, size_t length, size_t begin,
+                          void *encoded)
+{
+    uint8_t *bytes = encoded;
+    view->kernels->encode(input, length, bytes + begin * view->element_bytes,
+                          bytes + view->scales_offset + begin / view->block * view->scale_bytes);
+}
+
+__attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
+                                             const void *input, size_t count, void *encoded)
+{
+    struct view view = view_of(id, dtype, count);
+    size_t element = cshim_dtype_bytes(dtype);
+    if (view.is_raw) {
+        memcpy(encoded, input, count * element);
+    } else if (dtype == CSHIM_FLOAT32) {
+        encode_floats(&view, input, count, 0, encoded);
+    } else {
+        float tile[TILE];
+        for (size_t begin = 0; begin < count; begin += TILE) {
+            size_t length = tile_length(begin, count);
+            widen(dtype, (const uint8_t *)input + begin * element, length, tile);
+            encode_floats(&view, tile, length, begin, encoded);
+        }
+    }
+    pad(&view, count, encoded, cshim_encoded_bytes(id, dtype, count));
+}
+
+__attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_dtype dtype,
+                                             const void *encoded, size_t count, void *output)
+{
+    struct view view = view_of(id, dtype, count);
+    size_t element = cshim_dtype_bytes(dtype);
+    if (view.is_raw) {
+        memcpy(output, encoded, count * element);
+        return;
+    }
+    if (dtype == CSHIM_FLOAT32) {
+        view.kernels->decode(encoded, scales_at(&view, encoded, 0), count, output);
+        return;
+    }
+    float tile[TILE];
+    for (size_t begin = 0; begin < count; begin += TILE) {
+        size_t length = tile_length(begin, count);
+        view.kernels->decode(payload_at(&view, encoded, begin), scales_at(&view, encoded, begin),
+                             length, tile);
+        narrow(dtype, tile, length, (uint8_t *)output + begin * element);
+    }
+}
+
+/* Sums length elements from begin on over all parts. */
+static void sum_floats(const struct view *view, const void *const *parts, unsigned ranks,
+                       size_t begin, size_t length, float *sum)
+{
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        const uint8_t *payload = payload_at(view, parts[rank], begin);
+        const uint8_t *scales = scales_at(view, parts[rank], begin);
+        if (rank == 0) {
+            view->kernels->decode(payload, scales, length, sum);
+        } else {
+            view->kernels->add(payload, scales, length, sum);
+        }
+    }
+}
+
+/* Every element type but float64. */
+static void reduce_floats(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded)
+{
+    struct view view = view_of(id, dtype, count);
+    size_t element = cshim_dtype_bytes(dtype);
+    float tile[TILE];
+    for (size_t begin = 0; begin < count; begin += TILE) {
+        size_t length = tile_length(begin, count);
+        uint8_t *place = output != NULL ? output + begin * element : NULL;
+        float *sum = dtype == CSHIM_FLOAT32 && place != NULL ? (float *)(void *)place : tile;
+        sum_floats(&view, parts, ranks, begin, length, sum);
+        if (place != NULL && sum == tile) {
+            narrow(dtype, sum, length, place);
+        }
+        if (reencoded != NULL && view.is_raw) {
+            narrow(dtype, sum, length, reencoded + begin * element);
+        } else if (reencoded != NULL) {
+            encode_floats(&view, sum, length, begin, reencoded);
+        }
+    }
+}
+
+/* The values of length elements from begin on, as doubles. */
+static void load_doubles(const struct view *view, const void *part, size_t begin, size_t length,
+                         double *values)
+{
+    const uint8_t *payload = payload_at(view, part, begin);
+    if (view->is_raw) {
+        memcpy(values, payload, length * sizeof *values);
+        return;
+    }
+    float tile[TILE];
+    view->kernels->decode(payload, scales_at(view, part, begin), length, tile);
+    for (size_t i = 0; i < length; i++) {
+        values[i] = (double)tile[i];
+    }
+}
+
+static void sum_doubles(const struct view *view, const void *const *parts, unsigned ranks,
+                        size_t begin, size_t length, double *sum)
+{
+    load_doubles(view, parts[0], begin, length, sum);
+    double values[TILE];
+    for (unsigned rank = 1; rank < ranks; rank++) {
+        load_doubles(view, parts[rank], begin, length, values);
+        for (size_t i = 0; i < length; i++) {
+            double total = sum[i] + values[i];
+            sum[i] = isnan(total) ? (double)NAN : total;
+        }
+    }
+}
+
+static void reduce_doubles(enum cshim_codec_id id, const void *const *parts, unsigned ranks,
+                           size_t count, uint8_t *output, uint8_t *reencoded)
+{
+    struct view view = view_of(id, CSHIM_FLOAT64, count);
+    double sum[TILE];
+    float tile[TILE];
+    for (size_t begin = 0; begin < count; begin += TILE) {
+        size_t length = tile_length(begin, count);
+        sum_doubles(&view, parts, ranks, begin, length, sum);
+        if (output != NULL) {
+            memcpy(output + begin * sizeof *sum, sum, length * sizeof *sum);
+        }
+        if (reencoded != NULL && view.is_raw) {
+            memcpy(reencoded + begin * sizeof *sum, sum, length * sizeof *sum);
+        } else if (reencoded != NULL) {
+            narrow_doubles(sum, length, tile);
+            encode_floats(&view, tile, length, begin, reencoded);
+        }
+    }
+}
+
+__attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
+                                             const void *const *parts, unsigned ranks, size_t count,
+                                             void *output, void *reencoded)
+{
+    if (dtype == CSHIM_FLOAT64) {
+        reduce_doubles(id, parts, ranks, count, output, reencoded);
+    } else {
+        reduce_floats(id, dtype, parts, ranks, count, output, reencoded);
+    }
+    if (reencoded != NULL) {
+        struct view view = view_of(id, dtype, count);
+        pad(&view, count, reencoded, cshim_encoded_bytes(id, dtype, count));
+    }
+}
+
+void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
+                  void *encoded)
+{
+    if (count == 0) {
+        return;
+    }
+    environment saved = enter_environment();
+    encode(id, dtype, input, count, encoded);
+    leave_environment(&saved);
+}
+
+void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
+                  void *output)
+{
+    if (count == 0) {
+        return;
+    }
+    environment saved = enter_environment();
+    decode(id, dtype, encoded, count, output);
+    leave_environment(&saved);
+}
+
+void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                  unsigned ranks, size_t count, void *output, void *reencoded)
+{
+    if (count == 0) {
+        return;
+    }
+    environment saved = enter_environment();
+    reduce(id, dtype, parts, ranks, count, output, reencoded);
+    leave_environment(&saved);
+}

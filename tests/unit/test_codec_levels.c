@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same bytes come out at every SIMD level, whatever the alignment, the cut, the caller's
+ * floating-point environment, and what was in the output before. */
+#include "test_codec_data.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+enum { LONGEST = 5000, RANKS = 3 };
+
+/* Everything that can be made of one input with one codec. */
+struct results {
+    uint8_t encoded[RANKS][LONGEST * 8 + 64];
+    uint8_t reencoded[LONGEST * 8 + 64];
+    uint8_t decoded[LONGEST * 8];
+    uint8_t sum[LONGEST * 8];
+};
+
+static struct results expected, found;
+static double inputs[RANKS][LONGEST + 1];
+
+static void compute(enum cshim_codec_id id, enum cshim_dtype dtype, size_t offset, size_t count,
+                    struct results *results)
+{
+    const void *parts[RANKS];
+    memset(results, 0xa5, sizeof *results);
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        const uint8_t *input = (const uint8_t *)inputs[rank] + offset * cshim_dtype_bytes(dtype);
+        cshim_encode(id, dtype, input, count, results->encoded[rank]);
+        parts[rank] = results->encoded[rank];
+    }
+    cshim_decode(id, dtype, parts[0], count, results->decoded);
+    cshim_reduce(id, dtype, parts, RANKS, count, results->sum, results->reencoded);
+}
+
+static void fill_inputs(enum cshim_dtype dtype, enum pattern pattern)
+{
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        static float values[LONGEST + 1];
+        fill(pattern, rank + 1, values, LONGEST + 1);
+        if (dtype == CSHIM_FLOAT32) {
+            memcpy(inputs[rank], values, sizeof values);
+            continue;
+        }
+        for (size_t i = 0; dtype == CSHIM_FLOAT64 && i <= LONGEST; i++) {
+            inputs[rank][i] = (double)values[i] * 1.000000001;
+        }
+        for (size_t i = 0; dtype != CSHIM_FLOAT64 && i <= LONGEST; i++) {
+            uint16_t half = (uint16_t)(bits_of(values[i]) >> 16);
+            memcpy((uint8_t *)inputs[rank] + 2 * i, &half, 2);
+        }
+    }
+}
+
+static void assert_same_results(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
+                                const char *what)
+{
+    if (memcmp(&expected, &found, sizeof expected) != 0) {
+        const uint8_t *a = (const uint8_t *)&expected, *b = (const uint8_t *)&found;
+        size_t at = 0;
+        while (a[at] == b[at]) {
+            at++;
+        }
+        fail_msg("%s of %s, count %zu, %s: byte %zu of the results is 0x%02x, not 0x%02x",
+                 cshim_codec_name(id), cshim_dtype_name(dtype), count, what, at, b[at], a[at]);
+    }
+}
+
+static void compare_levels(enum cshim_codec_id id, enum cshim_dtype dtype, size_t offset,
+                           size_t count)
+{
+    enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
+    assert_int_equal(cshim_simd_limit(CSHIM_SIMD_SCALAR), CSHIM_SIMD_SCALAR);
+    compute(id, dtype, offset, count, &expected);
+    for (int level = CSHIM_SIMD_AVX2; level <= (int)best; level++) {
+        assert_int_equal(cshim_simd_limit((enum cshim_simd)level), level);
+        compute(id, dtype, offset, count, &found);
+        assert_same_results(id, dtype, count, cshim_simd_name((enum cshim_simd)level));
+    }
+    cshim_simd_limit(best);
+}
+
+static void levels_agree_on_difficult_data(void **state)
+{
+    (void)state;
+    for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++) {
+        for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
+            fill_inputs((enum cshim_dtype)dtype, (enum pattern)pattern);
+            for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+                compare_levels((enum cshim_codec_id)id, (enum cshim_dtype)dtype, 0, LONGEST);
+            }
+        }
+    }
+}
+
+static void levels_agree_on_every_short_count(void **state)
+{
+    (void)state;
+    fill_inputs(CSHIM_FLOAT32, PATTERN_MIXED);
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        for (size_t count = 0; count <= 600; count++) {
+            compare_levels((enum cshim_codec_id)id, CSHIM_FLOAT32, count % 2, count);
+        }
+    }
+}
+
+/* Every byte string is a valid encoding, and all levels give the same floats for it. */
+static void levels_agree_on_any_bytes(void **state)
+{
+    (void)state;
+    enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
+    uint64_t random = 7;
+    for (int round = 0; round < 40; round++) {
+        for (size_t i = 0; i < sizeof expected.encoded[0]; i++) {
+            uint8_t byte = (uint8_t)next_random(&random);
+            for (unsigned rank = 0; rank < RANKS; rank++) {
+                expected.encoded[rank][i] = (uint8_t)(byte ^ (rank << (byte & 7)));
+            }
+        }
+        const void *parts[RANKS] = {expected.encoded[0], expected.encoded[1], expected.encoded[2]};
+        for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+            enum cshim_codec_id codec = (enum cshim_codec_id)id;
+            cshim_simd_limit(CSHIM_SIMD_SCALAR);
+            cshim_decode(codec, CSHIM_FLOAT32, parts[0], LONGEST, expected.decoded);
+            cshim_reduce(codec, CSHIM_FLOAT32, parts, RANKS, LONGEST, expected.sum, NULL);
+            for (int level = CSHIM_SIMD_AVX2; level <= (int)best; level++) {
+                cshim_simd_limit((enum cshim_simd)level);
+                cshim_decode(codec, CSHIM_FLOAT32, parts[0], LONGEST, found.decoded);
+                cshim_reduce(codec, CSHIM_FLOAT32, parts, RANKS, LONGEST, found.sum, NULL);
+                assert_memory_equal(expected.decoded, found.decoded, LONGEST * 4);
+                assert_memory_equal(expected.sum, found.sum, LONGEST * 4);
+            }
+        }
+    }
+    cshim_simd_limit(best);
+}
+
+/* Encoded data may stand anywhere, and nothing outside their bytes is written. */
+static void alignment_and_surroundings_do_not_matter(void **state)
+{
+    (void)state;
+    enum { COUNT = 1111 };
+    static uint8_t place[COUNT * 4 + 256];
+    static float decoded[COUNT + 2];
+    fill_inputs(CSHIM_FLOAT32, PATTERN_MIXED);
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        enum cshim_codec_id codec = (enum cshim_codec_id)id;
+        size_t bytes = cshim_encoded_bytes(codec, CSHIM_FLOAT32, COUNT);
+        cshim_encode(codec, CSHIM_FLOAT32, inputs[0], COUNT, expected.encoded[0]);
+        cshim_decode(codec, CSHIM_FLOAT32, expected.encoded[0], COUNT, expected.decoded);
+        for (size_t offset = 1; offset < 67; offset += 2) {
+            memset(place, 0x5a, sizeof place);
+            memset(decoded, 0x5a, sizeof decoded);
+            cshim_encode(codec, CSHIM_FLOAT32, inputs[0], COUNT, place + offset);
+            cshim_decode(codec, CSHIM_FLOAT32, place + offset, COUNT, decoded + 1);
+            assert_memory_equal(place + offset, expected.encoded[0], bytes);
+            assert_memory_equal(decoded + 1, expected.decoded, COUNT * sizeof *decoded);
+            assert_int_equal(place[offset - 1], 0x5a);
+            assert_int_equal(place[offset + bytes], 0x5a);
+            assert_int_equal(bits_of(decoded[0]), 0x5a5a5a5a);
+            assert_int_equal(bits_of(decoded[COUNT + 1]), 0x5a5a5a5a);
+        }
+    }
+}
+
+/* payload, zeros to 16 bytes, scales, zeros to 16 bytes */
+static void padding_is_zero(void **state)
+{
+    (void)state;
+    fill_inputs(CSHIM_FLOAT32, PATTERN_NORMAL);
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
+        for (size_t count = 1; count < 700; count += 3) {
+            compute(info->id, CSHIM_FLOAT32, 0, count, &found);
+            size_t payload = count * (info->element_bytes != 0 ? info->element_bytes : 4);
+            size_t scales_at = (payload + 15) / 16 * 16;
+            size_t scales_end =
+                scales_at + (count + info->block - 1) / info->block * info->scale_bytes;
+            size_t end = (scales_end + 15) / 16 * 16;
+            assert_int_equal(end, cshim_encoded_bytes(info->id, CSHIM_FLOAT32, count));
+            for (size_t i = payload; i < end; i++) {
+                if (i < scales_at || i >= scales_end) {
+                    assert_int_equal(found.encoded[0][i], 0);
+                    assert_int_equal(found.reencoded[i], 0);
+                }
+            }
+            assert_int_equal(found.encoded[0][end], 0xa5);
+            assert_int_equal(found.reencoded[end], 0xa5);
+        }
+    }
+}
+
+/* Pieces cut at CSHIM_GRAIN have the payload and the scales of the whole. */
+static void cutting_at_grains_changes_nothing(void **state)
+{
+    (void)state;
+    static uint8_t piece[LONGEST * 4 + 64];
+    enum { CUT = 7 * CSHIM_GRAIN };
+    fill_inputs(CSHIM_FLOAT32, PATTERN_MIXED);
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
+        size_t element = info->element_bytes != 0 ? info->element_bytes : 4;
+        assert_int_equal(CSHIM_GRAIN % info->block, 0);
+        cshim_encode(info->id, CSHIM_FLOAT32, inputs[0], LONGEST, expected.encoded[0]);
+        const uint8_t *scales = expected.encoded[0] + (LONGEST * element + 15) / 16 * 16;
+        for (size_t begin = 0; begin < LONGEST; begin += CUT) {
+            size_t length = LONGEST - begin < CUT ? LONGEST - begin : CUT;
+            const float *input = (const float *)(const void *)inputs[0] + begin;
+            cshim_encode(info->id, CSHIM_FLOAT32, input, length, piece);
+            assert_memory_equal(piece, expected.encoded[0] + begin * element, length * element);
+            assert_memory_equal(piece + (length * element + 15) / 16 * 16,
+                                scales + begin / info->block * info->scale_bytes,
+                                (length + info->block - 1) / info->block * info->scale_bytes);
+        }
+    }
+}
+
+#if defined(__x86_64__)
+static void callers_environment_does_not_matter(void **state)
+{
+    (void)state;
+    const unsigned flush_and_round_up = 0x1f80 | 0x8000 | 0x0040 | 0x4000;
+    const unsigned with_sticky_flag = flush_and_round_up | 0x0001;
+    unsigned saved = _mm_getcsr();
+    enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
+    for (int level = 0; level <= (int)best; level++) {
+        cshim_simd_limit((enum cshim_simd)level);
+        for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+            for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++) {
+                fill_inputs((enum cshim_dtype)dtype, PATTERN_MIXED);
+                compute((enum cshim_codec_id)id, (enum cshim_dtype)dtype, 0, LONGEST, &expected);
+                _mm_setcsr(with_sticky_flag);
+                compute((enum cshim_codec_id)id, (enum cshim_dtype)dtype, 0, LONGEST, &found);
+                unsigned after = _mm_getcsr();
+                _mm_setcsr(saved);
+                assert_int_equal(after, with_sticky_flag);
+                assert_same_results((enum cshim_codec_id)id, (enum cshim_dtype)dtype, LONGEST,
+                                    "under flush to zero and rounding up");
+            }
+        }
+    }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_agree_on_difficult_data),
+        cmocka_unit_test(levels_agree_on_every_short_count),
+        cmocka_unit_test(levels_agree_on_any_bytes),
+        cmocka_unit_test(alignment_and_surroundings_do_not_matter),
+        cmocka_unit_test(padding_is_zero),
+        cmocka_unit_test(cutting_at_grains_changes_nothing),
+#if defined(__x86_64__)
+        cmocka_unit_test(callers_environment_does_not_matter),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
