@@ -12,9 +12,9 @@
 
 static void compile(regex_t *expression, const char *option, const char *text)
 {
-    char message[256];
     int error = regcomp(expression, text, REG_EXTENDED | REG_NEWLINE);
     if (error != 0) {
+        char message[256];
         regerror(error, expression, message, sizeof message);
         tool_misuse(&tool_compare, "%s: '%s': %s", option, text, message);
     }

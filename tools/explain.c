@@ -37,8 +37,7 @@ static const struct tool_option options[] = {
 /* What each reason means to a reader who has to do something about it. */
 static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_COMPRESS] = "the call is compressed",
-    [CSHIM_REASON_DTYPE] = "this element type is never compressed, or the rule's codec does not "
-                           "carry it",
+    [CSHIM_REASON_DTYPE] = "never compressed, or not carried by the rule's codec",
     [CSHIM_REASON_OP] = "only sums and averages are compressed",
     [CSHIM_REASON_EMPTY] = "there are no elements",
     [CSHIM_REASON_TOO_SMALL] = "the rule leaves buffers up to its max_size alone (codec = none)",

@@ -6,13 +6,14 @@
 #include "tools/tool.h"
 #include "version.h"
 
-static const struct tool_command *const commands[] = {
+#define COMMAND_COUNT 4
+
+static const struct tool_command *const commands[COMMAND_COUNT] = {
     &tool_run,
     &tool_explain,
     &tool_report,
     &tool_compare,
 };
-#define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 static void print_help(void)
 {

@@ -67,11 +67,11 @@ const char *tool_hint(const char *prefix, const char *word, const char *const *n
 /* "compshim: ..." on stderr. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, and exits with the status. */
-_Noreturn void tool_fail(enum tool_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void tool_fail(enum tool_status status, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
 /* The same with status 2 and a pointer to the command's --help. */
-_Noreturn void tool_misuse(const struct tool_command *command, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void tool_misuse(const struct tool_command *command, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
 
 /* Zeroed memory that the caller frees. */
 void *tool_allocate(size_t count, size_t size);
