@@ -41,22 +41,31 @@ static void check_policy(const struct run_options *chosen)
     cshim_policy_free(policy);
 }
 
+/* Sets the environment of the program. */
+static void prepare(const struct run_options *chosen)
+{
+    char *library = launch_find_library();
+    if (!chosen->off || chosen->policy != NULL)
+        check_policy(chosen);
+    char *preload = launch_preload(library, getenv("LD_PRELOAD"));
+    char *policy = chosen->policy != NULL ? launch_absolute(chosen->policy) : NULL;
+    if (policy != NULL)
+        set("COMPSHIM_POLICY", policy, chosen->verbose);
+    if (chosen->off)
+        set("COMPSHIM", "off", chosen->verbose);
+    set("LD_PRELOAD", preload, chosen->verbose);
+    free(policy);
+    free(preload);
+    free(library);
+}
+
 static int run(int argc, char **argv)
 {
     struct run_options chosen = {0};
     int first = tool_parse(&tool_run, argc, argv, &chosen);
     if (first == argc)
         tool_misuse(&tool_run, "no command to run");
-    char *library = launch_find_library();
-    if (!chosen.off || chosen.policy != NULL)
-        check_policy(&chosen);
-    char *preload = launch_preload(library, getenv("LD_PRELOAD"));
-    char *policy = chosen.policy != NULL ? launch_absolute(chosen.policy) : NULL;
-    if (policy != NULL)
-        set("COMPSHIM_POLICY", policy, chosen.verbose);
-    if (chosen.off)
-        set("COMPSHIM", "off", chosen.verbose);
-    set("LD_PRELOAD", preload, chosen.verbose);
+    prepare(&chosen);
     execvp(argv[first], argv + first);
     int error = errno;
     unsetenv("LD_PRELOAD");
