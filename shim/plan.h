@@ -41,20 +41,21 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* Segments under way at once: while one is on the wire others are encoded, reduced and decoded. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* How a call is reissued. */
+/* How a call is reissued. Where it is not, only reason and rule are set. */
 struct cshim_plan {
-    enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not; then the rest is 0 */
+    enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule; /* the rule that decided, or NULL */
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm; /* never AUTO in a plan that compresses */
     enum cshim_dtype dtype;
     uint32_t ranks;
-    uint64_t count;   /* elements */
-    uint64_t segment; /* elements per segment, a multiple of ranks * CSHIM_GRAIN */
+    uint64_t count; /* elements */
+    /* Elements per segment: whole grains, and for two_shot and allreduce as many for each rank. */
+    uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* the largest message, header included */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
-    uint64_t scratch_bytes; /* of all; per rank, whatever the count */
+    uint64_t scratch_bytes; /* of all; per rank, at most CSHIM_SCRATCH_LIMIT */
     uint64_t bytes_wire;    /* handed to the library for sending, sum over all ranks */
     uint64_t bytes_native;  /* what a ring all-reduce would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */

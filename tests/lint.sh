@@ -14,7 +14,7 @@ clang-format --dry-run --Werror "${sources[@]}" "${headers[@]}" || status=1
 
 echo "clang-tidy"
 mapfile -t mpi_flags < <(mpicc.openmpi --showme:compile | tr ' ' '\n')
-printf '%s\n' "${sources[@]}" | xargs -P 2 -n 4 sh -c '
+printf '%s\n' "${sources[@]}" | xargs -P 2 -n 1 sh -c '
     clang-tidy --quiet "$@" -- -std=c11 -D_GNU_SOURCE -I. -I'"$build"'/generated '"${mpi_flags[*]}"' 2>/dev/null
 ' tidy || status=1
 

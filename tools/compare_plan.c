@@ -41,13 +41,13 @@ static _Noreturn void refuse_mode(const char *name)
 /* A mode that --modes names; `is_policy` if --policy does. */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
-    struct compare_mode mode = {.name = tool_format("%s", name)};
+    struct compare_mode mode = {.name = tool_copy(name)};
     if (is_policy || ends_in(name, ".ini")) {
         cshim_policy_free(launch_load_policy(name));
         mode.policy = launch_absolute(name);
-        mode.label = tool_format("%s", name);
+        mode.label = tool_copy(name);
     } else if (strcmp(name, "off") == 0) {
-        mode.label = tool_format("off (native)");
+        mode.label = tool_copy("off (native)");
     } else if (cshim_codec_by_name(name, &mode.codec) && mode.codec != CSHIM_CODEC_NONE) {
         size_t bytes = cshim_encoded_bytes(mode.codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN;
         mode.label = tool_format("%s (%zu bit)", name, 8 * bytes);
@@ -128,7 +128,7 @@ static void add_serial(struct compare_plan *plan)
         return;
     plan->modes = tool_allocate(1, sizeof *plan->modes);
     plan->modes[0] = (struct compare_mode){
-        .name = tool_format("serial"), .label = tool_format("serial"), .is_serial = true};
+        .name = tool_copy("serial"), .label = tool_copy("serial"), .is_serial = true};
     plan->mode_count = 1;
 }
 

@@ -100,7 +100,7 @@ static json_t *text_json(const char *text)
     json_t *string = json_string(text);
     if (string != NULL)
         return string;
-    char *ascii = tool_format("%s", text);
+    char *ascii = tool_copy(text);
     for (char *at = ascii; *at != '\0'; at++)
         if ((unsigned char)*at >= 0x80)
             *at = '?';

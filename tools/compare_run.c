@@ -15,7 +15,7 @@
 /* Replaces every `from` in text; the caller frees the result. */
 static char *replace(const char *text, const char *from, const char *to)
 {
-    char *result = tool_format("%s", "");
+    char *result = tool_copy("");
     for (const char *found = NULL; (found = strstr(text, from)) != NULL;
          text = found + strlen(from)) {
         char *longer = tool_format("%s%.*s%s", result, (int)(found - text), text, to);
@@ -46,9 +46,9 @@ static char **make_command(const struct compare_plan *plan, const struct compare
         words++;
     char **command = tool_allocate((words > 3 ? words : 3) + 1, sizeof *command);
     if (mode->is_serial) {
-        command[0] = tool_format("/bin/sh");
-        command[1] = tool_format("-c");
-        command[2] = tool_format("%s", plan->serial);
+        command[0] = tool_copy("/bin/sh");
+        command[1] = tool_copy("-c");
+        command[2] = tool_copy(plan->serial);
         return command;
     }
     for (size_t i = 0; i < words; i++)
@@ -181,7 +181,7 @@ enum compare_end compare_run_once(const struct compare_plan *plan, const struct 
         end = COMPARE_FAILED;
     } else {
         *result = (struct compare_run){.wall = child.wall, .tail = compare_tail(child.output)};
-        result->command = tool_format("%s", text);
+        result->command = tool_copy(text);
         result->has_time = compare_metric(&plan->time, child.output, &result->time);
         result->has_accuracy = compare_metric(&plan->accuracy, child.output, &result->accuracy);
         if (shim) {

@@ -6,11 +6,6 @@
 #include "tools/compare.h"
 #include "tools/tool.h"
 
-static char *copy(const char *text)
-{
-    return tool_format("%s", text);
-}
-
 static void print_environment(const struct compare_plan *plan, const json_t *environment)
 {
     struct tool_table table = {.columns = 2, .numeric_from = 2};
@@ -19,7 +14,7 @@ static void print_environment(const struct compare_plan *plan, const json_t *env
     printf("%s\n\nEnvironment\n", plan->title);
     json_object_foreach((json_t *)environment, name, value)
     {
-        char *cells[] = {copy(name), copy(json_string_value(value))};
+        char *cells[] = {tool_copy(name), tool_copy(json_string_value(value))};
         tool_table_add(&table, cells);
     }
     tool_table_print(&table, stdout);
@@ -35,11 +30,11 @@ static struct tool_table start_table(const struct compare_plan *plan, const char
         .columns = 1 + plan->rank_count * per_rank, .numeric_from = 1, .headings = 2};
     char **above = tool_allocate(table.columns, sizeof *above);
     char **below = tool_allocate(table.columns, sizeof *below);
-    below[0] = copy("mode");
+    below[0] = tool_copy("mode");
     for (size_t rank = 0; rank < plan->rank_count; rank++) {
         above[1 + rank * per_rank] = tool_plural(plan->ranks[rank], "rank");
         for (size_t i = 0; i < per_rank; i++)
-            below[1 + rank * per_rank + i] = copy(names[i]);
+            below[1 + rank * per_rank + i] = tool_copy(names[i]);
     }
     tool_table_add(&table, above);
     tool_table_add(&table, below);
@@ -52,9 +47,9 @@ static char *figure(const char *format, double value)
 {
     char text[64];
     if (value < 0)
-        return copy("-");
+        return tool_copy("-");
     snprintf(text, sizeof text, format, value);
-    return copy(text);
+    return tool_copy(text);
 }
 
 #define RESULT_COLUMNS 3
@@ -65,7 +60,7 @@ static void print_results(const struct compare_plan *plan)
     struct tool_table table = start_table(plan, names, RESULT_COLUMNS);
     char **cells = tool_allocate(table.columns, sizeof *cells);
     for (size_t mode = 0; mode < plan->mode_count; mode++) {
-        cells[0] = copy(plan->modes[mode].label);
+        cells[0] = tool_copy(plan->modes[mode].label);
         for (size_t rank = 0; rank < plan->rank_count; rank++) {
             struct compare_medians medians = compare_medians(plan, mode, rank);
             char **cell = cells + 1 + rank * RESULT_COLUMNS;
@@ -84,7 +79,7 @@ static void print_results(const struct compare_plan *plan)
 
 static char *byte_figure(double bytes)
 {
-    return bytes < 0 ? copy("-") : tool_bytes(bytes);
+    return bytes < 0 ? tool_copy("-") : tool_bytes(bytes);
 }
 
 static void print_bytes(const struct compare_plan *plan)
@@ -95,7 +90,7 @@ static void print_bytes(const struct compare_plan *plan)
     for (size_t mode = 0; mode < plan->mode_count; mode++) {
         if (!plan->modes[mode].shim)
             continue;
-        cells[0] = copy(plan->modes[mode].label);
+        cells[0] = tool_copy(plan->modes[mode].label);
         for (size_t rank = 0; rank < plan->rank_count; rank++) {
             struct compare_medians medians = compare_medians(plan, mode, rank);
             bool known = medians.bytes_wire > 0;

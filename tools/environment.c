@@ -73,7 +73,7 @@ static char *cards(void)
     long count = driver != NULL ? strtol(driver, NULL, 10) : 0;
     free(driver);
     if (count == 0)
-        return tool_format("none found");
+        return tool_copy("none found");
     char *name = first_line("cat /proc/driver/nvidia/gpus/*/information 2>/dev/null");
     const char *model = name != NULL ? name + strcspn(name, ":") : "";
     char *text = tool_format("%ld x %s", count,
@@ -87,16 +87,16 @@ json_t *compare_environment(const struct compare_plan *plan)
     json_t *environment = json_object();
     struct utsname kernel;
     uname(&kernel);
-    set(environment, "servers", tool_format("%s", kernel.nodename));
+    set(environment, "servers", tool_copy(kernel.nodename));
     set(environment, "processors", processor());
     set(environment, "cards", cards());
-    set(environment, "links", tool_format("%s", plan->link));
+    set(environment, "links", tool_copy(plan->link));
     char *system = value_in_file("/etc/os-release", "PRETTY_NAME", '=');
     set(environment, "operating system",
         tool_format("%s, %s %s %s", system != NULL ? system : "unknown", kernel.sysname,
                     kernel.release, kernel.machine));
     free(system);
     set(environment, "framework", first_line("mpirun --version 2>/dev/null"));
-    set(environment, "compshim", tool_format("%s", CSHIM_VERSION));
+    set(environment, "compshim", tool_copy(CSHIM_VERSION));
     return environment;
 }

@@ -111,7 +111,7 @@ static struct cshim_call describe_call(const struct explain_options *chosen, uin
 /* A line of the answer; takes the value over. */
 static void add_line(struct tool_table *table, const char *label, char *value)
 {
-    char *cells[] = {tool_format("%s", label), value};
+    char *cells[] = {tool_copy(label), value};
     tool_table_add(table, cells);
 }
 
@@ -133,12 +133,12 @@ static void add_call(struct tool_table *table, const struct answer *answer)
              tool_format("%s %s of %s bytes, %s, %s, %s", cshim_library_name(call->library),
                          cshim_collective_name(call->collective), bytes,
                          cshim_dtype_name(call->dtype), cshim_op_name(call->op), ranks));
-    add_line(table, "policy", tool_format("%s", answer->policy->source));
+    add_line(table, "policy", tool_copy(answer->policy->source));
     if (rule != NULL)
         add_line(table, "rule",
                  tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line));
     else
-        add_line(table, "rule", tool_format("none"));
+        add_line(table, "rule", tool_copy("none"));
     free(bytes);
     free(ranks);
 }
@@ -146,7 +146,7 @@ static void add_call(struct tool_table *table, const struct answer *answer)
 static char *bound_text(const struct cshim_codec_info *codec)
 {
     if (codec->bound_relative == 0 && codec->bound_absolute == 0)
-        return tool_format("0: each quantization is exact");
+        return tool_copy("0: each quantization is exact");
     if (codec->bound_absolute == 0)
         return tool_format("%.3g |x| per quantization of x", codec->bound_relative);
     return tool_format("%.3g |x| + %.3g max|block of %u| per quantization of x",
@@ -157,8 +157,8 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
 {
     const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
     char *scratch = exact_bytes(plan->scratch_bytes);
-    add_line(table, "codec", tool_format("%s", codec->name));
-    add_line(table, "algorithm", tool_format("%s", cshim_algorithm_name(plan->algorithm)));
+    add_line(table, "codec", tool_copy(codec->name));
+    add_line(table, "algorithm", tool_copy(cshim_algorithm_name(plan->algorithm)));
     add_line(
         table, "segments",
         tool_format("%" PRIu64 " of up to %" PRIu64 " elements", plan->segments, plan->segment));
@@ -180,7 +180,7 @@ static void print_text(const struct answer *answer)
     struct tool_table table = {.columns = 2, .numeric_from = 2};
     enum cshim_reason reason = answer->plan.reason;
     add_call(&table, answer);
-    add_line(&table, "compressed", tool_format(reason == CSHIM_REASON_COMPRESS ? "yes" : "no"));
+    add_line(&table, "compressed", tool_copy(reason == CSHIM_REASON_COMPRESS ? "yes" : "no"));
     if (reason == CSHIM_REASON_COMPRESS)
         add_plan(&table, &answer->plan);
     else

@@ -57,7 +57,7 @@ static bool is_shim(const char *entry, size_t length)
 
 char *launch_preload(const char *library, const char *existing)
 {
-    char *value = tool_format("%s", library != NULL ? library : "");
+    char *value = tool_copy(library != NULL ? library : "");
     const char *entry = existing != NULL ? existing : "";
     while (*entry != '\0') {
         size_t length = strcspn(entry, PRELOAD_SEPARATORS);

@@ -16,14 +16,9 @@ static const struct tool_option options[] = {
     {0},
 };
 
-static char *copy(const char *text)
-{
-    return tool_format("%s", text);
-}
-
 static char *ratio_text(double native, double wire)
 {
-    return wire > 0 ? tool_format("%.2f", native / wire) : copy("-");
+    return wire > 0 ? tool_format("%.2f", native / wire) : tool_copy("-");
 }
 
 static char *seconds_text(double seconds, bool exact)
@@ -65,12 +60,12 @@ static char *fact_text(const struct ledger_file *ledger, enum fact fact)
     double wire = ledger_total(ledger, "bytes_wire");
     switch (fact) {
     case FACT_LIBRARY:
-        return copy(ledger_text(root, "library"));
+        return tool_copy(ledger_text(root, "library"));
     case FACT_RANKS:
         return tool_format("%.0f on %.0f", ledger_number(root, "ranks"),
                            ledger_number(root, "nodes"));
     case FACT_POLICY:
-        return copy(ledger_text(json_object_get(root, "policy"), "source"));
+        return tool_copy(ledger_text(json_object_get(root, "policy"), "source"));
     case FACT_WALL:
         return seconds_text(ledger_number(root, "wall_seconds"), false);
     case FACT_CALLS:
@@ -96,10 +91,10 @@ static void add_facts(struct tool_table *table, const struct ledger_file *ledger
 {
     cells[0] = NULL;
     for (size_t i = 0; i < count; i++)
-        cells[i + 1] = copy(ledgers[i].path);
+        cells[i + 1] = tool_copy(ledgers[i].path);
     tool_table_add(table, cells);
     for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
-        cells[0] = copy(fact_names[fact]);
+        cells[0] = tool_copy(fact_names[fact]);
         for (size_t i = 0; i < count; i++)
             cells[i + 1] = fact_text(&ledgers[i], fact);
         tool_table_add(table, cells);
@@ -150,18 +145,18 @@ static char *size_text(const json_t *row, const char *key, bool exact)
 static char *error_text(const json_t *row)
 {
     const json_t *error = json_object_get(row, "rel_error");
-    return json_is_number(error) ? tool_format("%.2e", json_number_value(error)) : copy("-");
+    return json_is_number(error) ? tool_format("%.2e", json_number_value(error)) : tool_copy("-");
 }
 
 static void add_row(struct tool_table *table, const char *path, const json_t *row, bool exact)
 {
     char *cells[ROW_COLUMNS] = {
-        copy(path),
-        copy(ledger_text(row, "rule")),
-        copy(ledger_text(row, "collective")),
-        copy(ledger_text(row, "codec")),
-        copy(ledger_text(row, "algorithm")),
-        copy(ledger_text(row, "dtype")),
+        tool_copy(path),
+        tool_copy(ledger_text(row, "rule")),
+        tool_copy(ledger_text(row, "collective")),
+        tool_copy(ledger_text(row, "codec")),
+        tool_copy(ledger_text(row, "algorithm")),
+        tool_copy(ledger_text(row, "dtype")),
         tool_format("%.0f", ledger_number(row, "calls")),
         size_text(row, "bytes_in", exact),
         size_text(row, "bytes_native", exact),
@@ -185,7 +180,7 @@ static void print_rows(const struct ledger_file *ledgers, size_t count, bool csv
     struct tool_table table = {.columns = ROW_COLUMNS, .numeric_from = ROW_TEXTS, .headings = 1};
     char *cells[ROW_COLUMNS];
     for (size_t i = 0; i < ROW_COLUMNS; i++)
-        cells[i] = copy(headings[i]);
+        cells[i] = tool_copy(headings[i]);
     tool_table_add(&table, cells);
     for (size_t i = 0; i < count; i++) {
         const json_t *rows = json_object_get(ledgers[i].root, "rows");

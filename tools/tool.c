@@ -47,6 +47,11 @@ void *tool_allocate(size_t count, size_t size)
     return memory;
 }
 
+char *tool_copy(const char *text)
+{
+    return tool_format("%s", text);
+}
+
 char *tool_format(const char *format, ...)
 {
     va_list arguments;

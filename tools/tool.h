@@ -75,7 +75,8 @@ void tool_misuse(const struct tool_command *command, const char *format, ...)
 
 /* Zeroed memory that the caller frees. */
 void *tool_allocate(size_t count, size_t size);
-/* asprintf: the caller frees the result. */
+/* strdup and asprintf: the caller frees the result. */
+char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The whole of a file, NUL-terminated; the caller frees it. Returns NULL with errno set if it

@@ -129,8 +129,6 @@ static int allreduce(const void *sendbuf, void *recvbuf, int count, void *dataty
         if (status != MPI_SUCCESS)
             return PMPI_Comm_call_errhandler(comm, status), status;
         plan.reason = state->reason;
-        if (plan.scratch_bytes > CSHIM_SCRATCH_LIMIT)
-            plan.reason = CSHIM_REASON_NO_MEMORY;
     }
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         PMPI_Comm_rank(comm, &rank);

@@ -16,7 +16,7 @@ enum step { STEP_PARTS = 0, STEP_REDUCED = 1, STEPS };
 enum kind { RECEIVE_PARTS, RECEIVE_REDUCED, SEND_PARTS, SEND_REDUCED, KINDS };
 
 /* A segment begins, is reduced this many segments later, and finishes after that. */
-#define REDUCE_LAG ((CSHIM_SEGMENTS_IN_FLIGHT - 1) / 2)
+#define REDUCE_LAG 1u
 #define FINISH_LAG (CSHIM_SEGMENTS_IN_FLIGHT - 1)
 
 /* A segment in flight: where it lies, its scratch and its requests. */

@@ -167,6 +167,13 @@ static void fail(const char *what, enum data data, size_t count, size_t i, doubl
                 data_names[data], count, i, got, want, bound);
 }
 
+/* Sums up to 16 need three mantissa bits and a scale that is a power of two. */
+static int integers_are_exact(void)
+{
+    return codec == NULL ||
+           (steps > 0 && codec->id != CSHIM_CODEC_INT8 && codec->id != CSHIM_CODEC_FP8_E5M2);
+}
+
 static void compare(const struct reference *reference, enum data data, size_t count,
                     const void *result)
 {
@@ -179,7 +186,7 @@ static void compare(const struct reference *reference, enum data data, size_t co
             continue;
         else if (exact && got != reference->ordered[i])
             fail("not the sum in rank order", data, count, i, got, reference->ordered[i], 0);
-        else if (data == INTEGERS && steps > 0 && got != want)
+        else if (data == INTEGERS && integers_are_exact() && got != want)
             fail("small integers are not exact", data, count, i, got, want, 0);
         else if (!(fabs(got - want) <= reference->bound[i]))
             fail("outside the bound", data, count, i, got, want, reference->bound[i]);
@@ -277,7 +284,7 @@ int main(int argc, char **argv)
     }
     for (int data = 0; data < DATA_COUNT; data++)
         run((enum data)data, 20011, data % 2, MPI_COMM_WORLD);
-    run(NORMAL, 1500001, 0, MPI_COMM_WORLD);
+    run(NORMAL, 400009, 0, MPI_COMM_WORLD);
     run_communicators(rank, ranks);
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
