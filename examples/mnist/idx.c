@@ -38,11 +38,12 @@ __attribute__((format(printf, 2, 3))) static void complain(struct source *source
 static void complain_of_short_read(struct source *source, size_t whole)
 {
     int code = Z_OK;
-    const char *text = gzerror(source->file, &code);
+    gzerror(source->file, &code);
     if (code == Z_ERRNO)
         complain(source, "cannot be read: %s", strerror(errno));
     else if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        complain(source, "damaged after byte %zu of %zu: %s", source->position, whole, text);
+        complain(source, "damaged after byte %zu of %zu: %s", source->position, whole,
+                 zError(code));
     else
         complain(source, "truncated at byte %zu of %zu", source->position, whole);
 }
@@ -129,10 +130,10 @@ static bool at_end(struct source *source)
         complain(source, "has more than the %zu bytes that its header declares", source->position);
         return false;
     }
-    const char *text = gzerror(source->file, &code);
+    gzerror(source->file, &code);
     if (code == Z_OK || code == Z_STREAM_END)
         return true;
-    complain(source, "damaged after byte %zu: %s", source->position, text);
+    complain(source, "damaged after byte %zu: %s", source->position, zError(code));
     return false;
 }
 

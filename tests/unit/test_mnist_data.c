@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader of IDX files on good and on damaged ones, and the generator of digits. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <zlib.h>
+
+#include "examples/mnist/digits.h"
+#include "examples/mnist/idx.h"
+
+enum { COUNT = 3, IMAGE_HEADER = 16, LABEL_HEADER = 8 };
+enum { IMAGE_BYTES = IMAGE_HEADER + COUNT * IMAGE_PIXELS, LABEL_BYTES = LABEL_HEADER + COUNT };
+
+/* A folder with a good pair of files, in memory as well so that a test can damage them. */
+struct fixture {
+    char folder[64], image_path[96], label_path[96];
+    uint8_t images[IMAGE_BYTES + 1], labels[LABEL_BYTES + 1];
+    struct image_set set;
+    char error[256];
+};
+
+static void write_plain(const char *path, const uint8_t *bytes, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_gzipped(const char *path, const uint8_t *bytes, size_t count)
+{
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, bytes, (unsigned)count), count);
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    strcpy(fixture->folder, "/tmp/test_mnist_data.XXXXXX");
+    assert_non_null(mkdtemp(fixture->folder));
+    snprintf(fixture->image_path, sizeof fixture->image_path, "%s/images", fixture->folder);
+    snprintf(fixture->label_path, sizeof fixture->label_path, "%s/labels", fixture->folder);
+    const uint8_t image_header[IMAGE_HEADER] = {0, 0, 8, 3,  0, 0, 0, COUNT,
+                                                0, 0, 0, 28, 0, 0, 0, 28};
+    const uint8_t label_header[LABEL_HEADER] = {0, 0, 8, 1, 0, 0, 0, COUNT};
+    memcpy(fixture->images, image_header, IMAGE_HEADER);
+    memcpy(fixture->labels, label_header, LABEL_HEADER);
+    for (int i = 0; i < COUNT * IMAGE_PIXELS; i++)
+        fixture->images[IMAGE_HEADER + i] = (uint8_t)(i * 7);
+    for (int i = 0; i < COUNT; i++)
+        fixture->labels[LABEL_HEADER + i] = (uint8_t)(9 - i);
+    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
+    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    unlink(fixture->image_path);
+    unlink(fixture->label_path);
+    rmdir(fixture->folder);
+    free(fixture->set.pixels);
+    free(fixture->set.labels);
+    free(fixture);
+    return 0;
+}
+
+static bool read_set(struct fixture *fixture)
+{
+    return idx_read_set(fixture->image_path, fixture->label_path, &fixture->set, fixture->error,
+                        sizeof fixture->error);
+}
+
+static void assert_good(struct fixture *fixture)
+{
+    bool good = read_set(fixture);
+    if (!good)
+        print_error("%s\n", fixture->error);
+    assert_true(good);
+    assert_int_equal(fixture->set.count, COUNT);
+    assert_memory_equal(fixture->set.pixels, fixture->images + IMAGE_HEADER, COUNT * IMAGE_PIXELS);
+    assert_memory_equal(fixture->set.labels, fixture->labels + LABEL_HEADER, COUNT);
+}
+
+/* Reading must fail with a message that begins with the file's path and goes on like this. */
+static void assert_refused(struct fixture *fixture, const char *path, const char *text)
+{
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "%s: %s", path, text);
+    assert_false(read_set(fixture));
+    assert_null(fixture->set.pixels);
+    assert_null(fixture->set.labels);
+    assert_int_equal(fixture->set.count, 0);
+    fixture->error[strlen(wanted) < sizeof fixture->error ? strlen(wanted) : 0] = '\0';
+    assert_string_equal(fixture->error, wanted);
+}
+
+static void reads_plain_files(void **state)
+{
+    assert_good(*state);
+}
+
+static void reads_gzipped_files(void **state)
+{
+    struct fixture *fixture = *state;
+    write_gzipped(fixture->image_path, fixture->images, IMAGE_BYTES);
+    write_gzipped(fixture->label_path, fixture->labels, LABEL_BYTES);
+    assert_good(fixture);
+}
+
+static void refuses_missing_file(void **state)
+{
+    struct fixture *fixture = *state;
+    unlink(fixture->label_path);
+    assert_refused(fixture, fixture->label_path, "cannot be opened: No such file or directory");
+}
+
+static void refuses_folder(void **state)
+{
+    struct fixture *fixture = *state;
+    strcpy(fixture->label_path, fixture->folder);
+    assert_refused(fixture, fixture->folder, "cannot be");
+}
+
+/* Every length short of the whole is refused, and said with the byte. */
+static void refuses_truncated_file(void **state)
+{
+    struct fixture *fixture = *state;
+    const int lengths[] = {0, 3, 4, 15, 16, 17, IMAGE_HEADER + IMAGE_PIXELS, IMAGE_BYTES - 1};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char text[64];
+        write_plain(fixture->image_path, fixture->images, (size_t)lengths[i]);
+        snprintf(text, sizeof text, "truncated at byte %d of %d", lengths[i],
+                 lengths[i] < IMAGE_HEADER ? IMAGE_HEADER : IMAGE_BYTES);
+        assert_refused(fixture, fixture->image_path, text);
+    }
+}
+
+static void refuses_truncated_labels(void **state)
+{
+    struct fixture *fixture = *state;
+    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES - 1);
+    assert_refused(fixture, fixture->label_path, "truncated at byte 10 of 11");
+}
+
+static size_t read_whole(const char *path, uint8_t *bytes, size_t capacity)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t count = fread(bytes, 1, capacity, file);
+    fclose(file);
+    return count;
+}
+
+static void refuses_truncated_gzip(void **state)
+{
+    struct fixture *fixture = *state;
+    uint8_t packed[2 * IMAGE_BYTES];
+    write_gzipped(fixture->image_path, fixture->images, IMAGE_BYTES);
+    size_t count = read_whole(fixture->image_path, packed, sizeof packed);
+    write_plain(fixture->image_path, packed, count / 2);
+    assert_refused(fixture, fixture->image_path, "truncated at byte ");
+    write_plain(fixture->image_path, packed, count - 4);
+    assert_refused(fixture, fixture->image_path, "damaged after byte 2368");
+}
+
+static void refuses_wrong_checksum(void **state)
+{
+    struct fixture *fixture = *state;
+    uint8_t packed[2 * IMAGE_BYTES];
+    write_gzipped(fixture->image_path, fixture->images, IMAGE_BYTES);
+    size_t count = read_whole(fixture->image_path, packed, sizeof packed);
+    packed[count - 8] ^= 1; /* the checksum is the last but one word */
+    write_plain(fixture->image_path, packed, count);
+    assert_refused(fixture, fixture->image_path, "damaged after byte ");
+}
+
+static void refuses_wrong_magic(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->images[2] = 0x0d;
+    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
+    assert_refused(fixture, fixture->image_path, "bad magic 0x00000d03, not 0x00000803");
+}
+
+static void refuses_labels_for_images(void **state)
+{
+    struct fixture *fixture = *state;
+    write_plain(fixture->image_path, fixture->labels, LABEL_BYTES);
+    assert_refused(fixture, fixture->image_path, "bad magic 0x00000801, not 0x00000803");
+}
+
+static void refuses_wrong_dimensions(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->images[11] = 32;
+    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
+    assert_refused(fixture, fixture->image_path, "wrong dimensions: images of 32x28, not 28x28");
+}
+
+static void refuses_trailing_bytes(void **state)
+{
+    struct fixture *fixture = *state;
+    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES + 1);
+    assert_refused(fixture, fixture->image_path, "has more than the 2368 bytes");
+}
+
+static void refuses_no_items(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->images[7] = 0;
+    write_plain(fixture->image_path, fixture->images, IMAGE_HEADER);
+    assert_refused(fixture, fixture->image_path, "declares 0 items");
+}
+
+/* The largest count there is, and the largest one accepted, whose bytes are not there. */
+static void refuses_huge_count(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[96];
+    memset(fixture->images + 4, 0xff, 4);
+    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
+    assert_refused(fixture, fixture->image_path, "declares 4294967295 items");
+    for (int i = 0; i < 4; i++)
+        fixture->images[4 + i] = (uint8_t)(IMAGE_COUNT_LIMIT >> (24 - 8 * i));
+    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
+    snprintf(text, sizeof text, "truncated at byte %d of %ld", IMAGE_BYTES,
+             IMAGE_HEADER + (long)IMAGE_COUNT_LIMIT * IMAGE_PIXELS);
+    assert_refused(fixture, fixture->image_path, text);
+}
+
+static void refuses_different_counts(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->labels[7] = COUNT - 1;
+    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES - 1);
+    assert_refused(fixture, fixture->label_path, "holds 2 labels for 3 images");
+}
+
+static void refuses_label_above_nine(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->labels[LABEL_HEADER + 1] = 10;
+    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES);
+    assert_refused(fixture, fixture->label_path, "label 10 of item 1 is greater than 9");
+}
+
+/* The sequence does not depend on where or how often it is drawn. */
+static void draws_the_same_digits(void **state)
+{
+    (void)state;
+    struct image_set whole, part;
+    assert_true(digits_draw(0, 50, &whole));
+    assert_true(digits_draw(20, 30, &part));
+    assert_memory_equal(whole.pixels + (size_t)20 * IMAGE_PIXELS, part.pixels,
+                        (size_t)30 * IMAGE_PIXELS);
+    assert_memory_equal(whole.labels + 20, part.labels, 30);
+    free(whole.pixels);
+    free(whole.labels);
+    free(part.pixels);
+    free(part.labels);
+}
+
+/* All ten digits occur, no two images are equal, and each has ink and background. */
+static void draws_different_digits(void **state)
+{
+    (void)state;
+    struct image_set set;
+    int seen[IMAGE_CLASSES] = {0};
+    assert_true(digits_draw(0, 300, &set));
+    for (int i = 0; i < set.count; i++) {
+        const uint8_t *image = set.pixels + (size_t)i * IMAGE_PIXELS;
+        int inked = 0;
+        assert_in_range(set.labels[i], 0, IMAGE_CLASSES - 1);
+        seen[set.labels[i]]++;
+        for (int p = 0; p < IMAGE_PIXELS; p++)
+            inked += image[p] > 128;
+        assert_in_range(inked, 15, IMAGE_PIXELS / 2);
+        for (int other = 0; other < i; other++)
+            assert_int_not_equal(
+                memcmp(image, set.pixels + (size_t)other * IMAGE_PIXELS, IMAGE_PIXELS), 0);
+    }
+    for (int digit = 0; digit < IMAGE_CLASSES; digit++)
+        assert_in_range(seen[digit], 10, 60);
+    free(set.pixels);
+    free(set.labels);
+}
+
+#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FILES(reads_plain_files),
+        WITH_FILES(reads_gzipped_files),
+        WITH_FILES(refuses_missing_file),
+        WITH_FILES(refuses_folder),
+        WITH_FILES(refuses_truncated_file),
+        WITH_FILES(refuses_truncated_labels),
+        WITH_FILES(refuses_truncated_gzip),
+        WITH_FILES(refuses_wrong_checksum),
+        WITH_FILES(refuses_wrong_magic),
+        WITH_FILES(refuses_labels_for_images),
+        WITH_FILES(refuses_wrong_dimensions),
+        WITH_FILES(refuses_trailing_bytes),
+        WITH_FILES(refuses_no_items),
+        WITH_FILES(refuses_huge_count),
+        WITH_FILES(refuses_different_counts),
+        WITH_FILES(refuses_label_above_nine),
+        cmocka_unit_test(draws_the_same_digits),
+        cmocka_unit_test(draws_different_digits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
