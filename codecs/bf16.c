@@ -15,13 +15,13 @@ static void encode_scalar(const float *input, size_t count, uint8_t *payload, ui
 }
 
 static inline void expand_scalar(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                 float *output, bool add)
+                                 float *output, enum cshim_put_mode mode)
 {
     (void)scales;
     for (size_t i = 0; i < count; i++) {
         uint16_t code;
         memcpy(&code, payload + 2 * i, 2);
-        cshim_put(output + i, cshim_bf16_decode(code), add);
+        cshim_put(output + i, cshim_bf16_decode(code), mode);
     }
 }
 
@@ -44,6 +44,7 @@ CSHIM_AVX512_INLINE __m512i codes_avx512(__m512i bits)
 CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *payload,
                                    uint8_t *scales)
 {
+    const bool past_cache = cshim_goes_past_cache(payload, count);
     const __m256i magnitude = _mm256_set1_epi32((int)~CSHIM_SIGN_BIT);
     const __m256i ordinary = _mm256_set1_epi32((int)EXCEPTIONAL - 1);
     size_t i = 0;
@@ -58,14 +59,16 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
             continue;
         }
         __m256i codes = _mm256_packus_epi32(codes_avx2(low), codes_avx2(high));
-        _mm256_storeu_si256((__m256i *)(payload + 2 * i), _mm256_permute4x64_epi64(codes, 0xd8));
+        cshim_store_avx2(payload + 2 * i, _mm256_permute4x64_epi64(codes, 0xd8), past_cache);
     }
     encode_scalar(input + i, count - i, payload + 2 * i, scales);
+    cshim_end_past_cache(past_cache);
 }
 
 CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t *payload,
                                        uint8_t *scales)
 {
+    const bool past_cache = cshim_goes_past_cache(payload, count);
     const __m512i in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     const __m512i magnitude = _mm512_set1_epi32((int)~CSHIM_SIGN_BIT);
     const __m512i exceptional = _mm512_set1_epi32((int)EXCEPTIONAL);
@@ -82,33 +85,34 @@ CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t
             continue;
         }
         __m512i codes = _mm512_packus_epi32(codes_avx512(low), codes_avx512(high));
-        _mm512_storeu_si512(payload + 2 * i, _mm512_permutexvar_epi64(in_order, codes));
+        cshim_store_avx512(payload + 2 * i, _mm512_permutexvar_epi64(in_order, codes), past_cache);
     }
     encode_scalar(input + i, count - i, payload + 2 * i, scales);
+    cshim_end_past_cache(past_cache);
 }
 
 CSHIM_AVX2_INLINE void expand_avx2(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                   float *output, bool add)
+                                   float *output, enum cshim_put_mode mode)
 {
     size_t i = 0;
     for (; i + 8 <= count; i += 8) {
         __m128i codes = _mm_loadu_si128((const __m128i *)(payload + 2 * i));
         __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16);
-        cshim_put_avx2(output + i, _mm256_castsi256_ps(bits), add);
+        cshim_put_avx2(output + i, _mm256_castsi256_ps(bits), mode);
     }
-    expand_scalar(payload + 2 * i, scales, count - i, output + i, add);
+    expand_scalar(payload + 2 * i, scales, count - i, output + i, mode);
 }
 
 CSHIM_AVX512_INLINE void expand_avx512(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                       float *output, bool add)
+                                       float *output, enum cshim_put_mode mode)
 {
     size_t i = 0;
     for (; i + 16 <= count; i += 16) {
         __m256i codes = _mm256_loadu_si256((const __m256i *)(payload + 2 * i));
         __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16);
-        cshim_put_avx512(output + i, _mm512_castsi512_ps(bits), add);
+        cshim_put_avx512(output + i, _mm512_castsi512_ps(bits), mode);
     }
-    expand_scalar(payload + 2 * i, scales, count - i, output + i, add);
+    expand_scalar(payload + 2 * i, scales, count - i, output + i, mode);
 }
 #endif
 

@@ -31,7 +31,7 @@ CSHIM_AVX2 static void add_avx2(const uint8_t *payload, const uint8_t *scales, s
 {
     size_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        cshim_put_avx2(sum + i, _mm256_loadu_ps((const float *)(payload + 4 * i)), true);
+        cshim_put_avx2(sum + i, _mm256_loadu_ps((const float *)(payload + 4 * i)), CSHIM_PUT_SUM);
     }
     add_scalar(payload + 4 * i, scales, count - i, sum + i);
 }
@@ -41,7 +41,7 @@ CSHIM_AVX512 static void add_avx512(const uint8_t *payload, const uint8_t *scale
 {
     size_t i = 0;
     for (; i + 16 <= count; i += 16) {
-        cshim_put_avx512(sum + i, _mm512_loadu_ps(payload + 4 * i), true);
+        cshim_put_avx512(sum + i, _mm512_loadu_ps(payload + 4 * i), CSHIM_PUT_SUM);
     }
     add_scalar(payload + 4 * i, scales, count - i, sum + i);
 }

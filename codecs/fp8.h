@@ -29,11 +29,11 @@ static void encode_scalar(const float *input, size_t count, uint8_t *payload, ui
 }
 
 static inline void expand_scalar(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                 float *output, bool add)
+                                 float *output, enum cshim_put_mode mode)
 {
     for (size_t i = 0; i < count; i++) {
         int exponent = scales[i / FP8_BLOCK] + FP8_MIN_SCALE;
-        cshim_put(output + i, fp8_decode(payload[i], exponent), add);
+        cshim_put(output + i, fp8_decode(payload[i], exponent), mode);
     }
 }
 
@@ -77,6 +77,7 @@ CSHIM_AVX512_INLINE __m512i codes_avx512(const float *input, __m512 inverse)
 CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *payload,
                                    uint8_t *scales)
 {
+    const bool past_cache = cshim_goes_past_cache(payload, count);
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     size_t begin = 0;
     for (; begin + FP8_BLOCK <= count; begin += FP8_BLOCK) {
@@ -95,15 +96,17 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
             __m256i high = _mm256_packus_epi32(codes_avx2(input + i + 16, inverse),
                                                codes_avx2(input + i + 24, inverse));
             __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), in_order);
-            _mm256_storeu_si256((__m256i *)(payload + i), codes);
+            cshim_store_avx2(payload + i, codes, past_cache);
         }
     }
     encode_scalar(input + begin, count - begin, payload + begin, scales + begin / FP8_BLOCK);
+    cshim_end_past_cache(past_cache);
 }
 
 CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t *payload,
                                        uint8_t *scales)
 {
+    const bool past_cache = cshim_goes_past_cache(payload, count);
     const __m512i in_order =
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     size_t begin = 0;
@@ -123,10 +126,11 @@ CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t
             __m512i high = _mm512_packus_epi32(codes_avx512(input + i + 32, inverse),
                                                codes_avx512(input + i + 48, inverse));
             __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packus_epi16(low, high));
-            _mm512_storeu_si512(payload + i, codes);
+            cshim_store_avx512(payload + i, codes, past_cache);
         }
     }
     encode_scalar(input + begin, count - begin, payload + begin, scales + begin / FP8_BLOCK);
+    cshim_end_past_cache(past_cache);
 }
 
 /* Codes, one per 16-bit lane, as binary16: an e5m2 code is a binary16's upper byte; an e4m3 code
@@ -159,14 +163,14 @@ CSHIM_AVX512_INLINE __m512i halves_avx512(__m512i codes)
 }
 
 CSHIM_AVX2_INLINE void expand_avx2(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                   float *output, bool add)
+                                   float *output, enum cshim_put_mode mode)
 {
     size_t begin = 0;
     for (; begin + FP8_BLOCK <= count; begin += FP8_BLOCK) {
         int exponent = scales[begin / FP8_BLOCK] + FP8_MIN_SCALE;
         if (!cshim_scale_is_ordinary(exponent, FP8_MAX_EXPONENT)) {
             expand_scalar(payload + begin, scales + begin / FP8_BLOCK, FP8_BLOCK, output + begin,
-                          add);
+                          mode);
             continue;
         }
         const __m256 scale = _mm256_set1_ps(cshim_power_of_two(exponent + 8 * FP8_IS_E4M3));
@@ -175,22 +179,22 @@ CSHIM_AVX2_INLINE void expand_avx2(const uint8_t *payload, const uint8_t *scales
             __m256i halves = halves_avx2(_mm256_cvtepu8_epi16(codes));
             __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
             __m256 high = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
-            cshim_put_avx2(output + i, _mm256_mul_ps(low, scale), add);
-            cshim_put_avx2(output + i + 8, _mm256_mul_ps(high, scale), add);
+            cshim_put_avx2(output + i, _mm256_mul_ps(low, scale), mode);
+            cshim_put_avx2(output + i + 8, _mm256_mul_ps(high, scale), mode);
         }
     }
-    expand_scalar(payload + begin, scales + begin / FP8_BLOCK, count - begin, output + begin, add);
+    expand_scalar(payload + begin, scales + begin / FP8_BLOCK, count - begin, output + begin, mode);
 }
 
 CSHIM_AVX512_INLINE void expand_avx512(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                       float *output, bool add)
+                                       float *output, enum cshim_put_mode mode)
 {
     size_t begin = 0;
     for (; begin + FP8_BLOCK <= count; begin += FP8_BLOCK) {
         int exponent = scales[begin / FP8_BLOCK] + FP8_MIN_SCALE;
         if (!cshim_scale_is_ordinary(exponent, FP8_MAX_EXPONENT)) {
             expand_scalar(payload + begin, scales + begin / FP8_BLOCK, FP8_BLOCK, output + begin,
-                          add);
+                          mode);
             continue;
         }
         const __m512 scale = _mm512_set1_ps(cshim_power_of_two(exponent + 8 * FP8_IS_E4M3));
@@ -199,10 +203,10 @@ CSHIM_AVX512_INLINE void expand_avx512(const uint8_t *payload, const uint8_t *sc
             __m512i halves = halves_avx512(_mm512_cvtepu8_epi16(codes));
             __m512 low = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
             __m512 high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
-            cshim_put_avx512(output + i, _mm512_mul_ps(low, scale), add);
-            cshim_put_avx512(output + i + 16, _mm512_mul_ps(high, scale), add);
+            cshim_put_avx512(output + i, _mm512_mul_ps(low, scale), mode);
+            cshim_put_avx512(output + i + 16, _mm512_mul_ps(high, scale), mode);
         }
     }
-    expand_scalar(payload + begin, scales + begin / FP8_BLOCK, count - begin, output + begin, add);
+    expand_scalar(payload + begin, scales + begin / FP8_BLOCK, count - begin, output + begin, mode);
 }
 #endif

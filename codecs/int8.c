@@ -39,11 +39,11 @@ static void encode_scalar(const float *input, size_t count, uint8_t *payload, ui
 }
 
 static inline void expand_scalar(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                 float *output, bool add)
+                                 float *output, enum cshim_put_mode mode)
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t scale = load_scale(scales, i / BLOCK);
-        cshim_put(output + i, cshim_int8_decode((int8_t)payload[i], scale), add);
+        cshim_put(output + i, cshim_int8_decode((int8_t)payload[i], scale), mode);
     }
 }
 
@@ -61,6 +61,7 @@ CSHIM_AVX512_INLINE __m512i codes_avx512(const float *input, __m512 inverse)
 CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *payload,
                                    uint8_t *scales)
 {
+    const bool past_cache = cshim_goes_past_cache(payload, count);
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     size_t begin = 0;
     for (; begin + BLOCK <= count; begin += BLOCK) {
@@ -78,15 +79,17 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
             __m256i high = _mm256_packs_epi32(codes_avx2(input + i + 16, inverse),
                                               codes_avx2(input + i + 24, inverse));
             __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), in_order);
-            _mm256_storeu_si256((__m256i *)(payload + i), codes);
+            cshim_store_avx2(payload + i, codes, past_cache);
         }
     }
     encode_scalar(input + begin, count - begin, payload + begin, scales + begin / BLOCK * 2);
+    cshim_end_past_cache(past_cache);
 }
 
 CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t *payload,
                                        uint8_t *scales)
 {
+    const bool past_cache = cshim_goes_past_cache(payload, count);
     const __m512i in_order =
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     size_t i = 0;
@@ -104,9 +107,10 @@ CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t
         __m512i high = _mm512_packs_epi32(codes_avx512(input + i + 32, inverse),
                                           codes_avx512(input + i + 48, inverse));
         __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packs_epi16(low, high));
-        _mm512_storeu_si512(payload + i, codes);
+        cshim_store_avx512(payload + i, codes, past_cache);
     }
     encode_scalar(input + i, count - i, payload + i, scales + i / BLOCK * 2);
+    cshim_end_past_cache(past_cache);
 }
 
 /* The float of an ordinary scale, or 0 for one that is left to the scalar loop. */
@@ -136,39 +140,39 @@ CSHIM_AVX512_INLINE __m512 values_avx512(const uint8_t *payload, __m512 scale)
 }
 
 CSHIM_AVX2_INLINE void expand_avx2(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                   float *output, bool add)
+                                   float *output, enum cshim_put_mode mode)
 {
     size_t begin = 0;
     for (; begin + BLOCK <= count; begin += BLOCK) {
         float ordinary = ordinary_scale(load_scale(scales, begin / BLOCK));
         if (ordinary == 0.0f) {
-            expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, add);
+            expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, mode);
             continue;
         }
         const __m256 scale = _mm256_set1_ps(ordinary);
         for (size_t i = begin; i < begin + BLOCK; i += 8) {
-            cshim_put_avx2(output + i, values_avx2(payload + i, scale), add);
+            cshim_put_avx2(output + i, values_avx2(payload + i, scale), mode);
         }
     }
-    expand_scalar(payload + begin, scales + begin / BLOCK * 2, count - begin, output + begin, add);
+    expand_scalar(payload + begin, scales + begin / BLOCK * 2, count - begin, output + begin, mode);
 }
 
 CSHIM_AVX512_INLINE void expand_avx512(const uint8_t *payload, const uint8_t *scales, size_t count,
-                                       float *output, bool add)
+                                       float *output, enum cshim_put_mode mode)
 {
     size_t begin = 0;
     for (; begin + BLOCK <= count; begin += BLOCK) {
         float ordinary = ordinary_scale(load_scale(scales, begin / BLOCK));
         if (ordinary == 0.0f) {
-            expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, add);
+            expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, mode);
             continue;
         }
         const __m512 scale = _mm512_set1_ps(ordinary);
         for (size_t i = begin; i < begin + BLOCK; i += 16) {
-            cshim_put_avx512(output + i, values_avx512(payload + i, scale), add);
+            cshim_put_avx512(output + i, values_avx512(payload + i, scale), mode);
         }
     }
-    expand_scalar(payload + begin, scales + begin / BLOCK * 2, count - begin, output + begin, add);
+    expand_scalar(payload + begin, scales + begin / BLOCK * 2, count - begin, output + begin, mode);
 }
 #endif
 

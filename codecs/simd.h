@@ -13,6 +13,9 @@
 #include "codecs/kernels.h"
 #include "codecs/scalar.h"
 
+/* What becomes of decoded values: replace what is there, the same past the caches, or be added. */
+enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM };
+
 #if CSHIM_X86
 #include <immintrin.h>
 
@@ -23,7 +26,45 @@
 
 /* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching stops
  * at the end of each page. */
-#define CSHIM_PREFETCH_FLOATS 512
+#define CSHIM_PREFETCH_FLOATS 2048
+
+/* Arrays of at least this many elements are written past the caches, which would not keep them
+ * anyway: that spares the memory reading each line before it is overwritten. Pipelines work on
+ * smaller pieces, which do stay in the cache. */
+#define CSHIM_PAST_CACHE_COUNT ((size_t)1 << 22)
+
+static inline bool cshim_goes_past_cache(const void *output, size_t count)
+{
+    return count >= CSHIM_PAST_CACHE_COUNT && (uintptr_t)output % 32 == 0;
+}
+
+/* Stores past the cache are ordered with later ones only by a fence. */
+static inline void cshim_end_past_cache(bool past_cache)
+{
+    if (past_cache) {
+        _mm_sfence();
+    }
+}
+
+CSHIM_AVX2_INLINE void cshim_store_avx2(void *output, __m256i bytes, bool past_cache)
+{
+    if (past_cache) {
+        _mm256_stream_si256(output, bytes);
+    } else {
+        _mm256_storeu_si256(output, bytes);
+    }
+}
+
+/* Past the cache in halves, because messages are aligned to 32 bytes only. */
+CSHIM_AVX512_INLINE void cshim_store_avx512(void *output, __m512i bytes, bool past_cache)
+{
+    if (past_cache) {
+        _mm256_stream_si256(output, _mm512_castsi512_si256(bytes));
+        _mm256_stream_si256((__m256i *)output + 1, _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+        _mm512_storeu_si512(output, bytes);
+    }
+}
 
 /* The largest magnitude's bits among count floats (a multiple of 32); NaN and Inf are largest. */
 CSHIM_AVX2_INLINE uint32_t cshim_largest_avx2(const float *input, size_t count)
@@ -78,17 +119,21 @@ CSHIM_AVX512_INLINE __m512 cshim_canonical_avx512(__m512 value)
     return _mm512_mask_mov_ps(value, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), nan);
 }
 
-/* Stores value, or the sum of it and what is there, with any NaN made canonical. */
-CSHIM_AVX2_INLINE void cshim_put_avx2(float *output, __m256 value, bool add)
+/* Puts a value, or the sum of it and what is there, with any NaN made canonical. */
+CSHIM_AVX2_INLINE void cshim_put_avx2(float *output, __m256 value, enum cshim_put_mode mode)
 {
-    __m256 result = add ? _mm256_add_ps(_mm256_loadu_ps(output), value) : value;
-    _mm256_storeu_ps(output, cshim_canonical_avx2(result));
+    bool is_sum = mode == CSHIM_PUT_SUM;
+    __m256 result = is_sum ? _mm256_add_ps(_mm256_loadu_ps(output), value) : value;
+    __m256i bits = _mm256_castps_si256(cshim_canonical_avx2(result));
+    cshim_store_avx2(output, bits, mode == CSHIM_PUT_PAST_CACHE);
 }
 
-CSHIM_AVX512_INLINE void cshim_put_avx512(float *output, __m512 value, bool add)
+CSHIM_AVX512_INLINE void cshim_put_avx512(float *output, __m512 value, enum cshim_put_mode mode)
 {
-    __m512 result = add ? _mm512_add_ps(_mm512_loadu_ps(output), value) : value;
-    _mm512_storeu_ps(output, cshim_canonical_avx512(result));
+    bool is_sum = mode == CSHIM_PUT_SUM;
+    __m512 result = is_sum ? _mm512_add_ps(_mm512_loadu_ps(output), value) : value;
+    __m512i bits = _mm512_castps_si512(cshim_canonical_avx512(result));
+    cshim_store_avx512(output, bits, mode == CSHIM_PUT_PAST_CACHE);
 }
 #endif
 
@@ -99,31 +144,48 @@ static inline bool cshim_scale_is_ordinary(int exponent, int max_exponent)
     return exponent >= -126 && exponent + max_exponent <= 127;
 }
 
-/* Stores value, or its sum with what is there: the scalar counterpart of cshim_put_avx2. */
-static inline void cshim_put(float *output, float value, bool add)
+/* The scalar counterpart of cshim_put_avx2. */
+static inline void cshim_put(float *output, float value, enum cshim_put_mode mode)
 {
-    *output = add ? cshim_sum(*output, value) : value;
+    *output = mode == CSHIM_PUT_SUM ? cshim_sum(*output, value) : value;
 }
 
 /* Defines a format's table from its encode_LEVEL and expand_LEVEL, where
- * expand_LEVEL(payload, scales, count, output, add) is an inline function that decodes or adds. */
-#define CSHIM_DEFINE_EXPANSIONS(target, level)                                                     \
-    target static void decode_##level(const uint8_t *payload, const uint8_t *scales, size_t count, \
-                                      float *output)                                               \
-    {                                                                                              \
-        expand_##level(payload, scales, count, output, false);                                     \
-    }                                                                                              \
+ * expand_LEVEL(payload, scales, count, output, mode) is an inline function that puts all values. */
+#define CSHIM_DEFINE_ADD(target, level)                                                            \
     target static void add_##level(const uint8_t *payload, const uint8_t *scales, size_t count,    \
                                    float *sum)                                                     \
     {                                                                                              \
-        expand_##level(payload, scales, count, sum, true);                                         \
+        expand_##level(payload, scales, count, sum, CSHIM_PUT_SUM);                                \
+    }
+
+#define CSHIM_DEFINE_SCALAR_DECODE                                                                 \
+    static void decode_scalar(const uint8_t *payload, const uint8_t *scales, size_t count,         \
+                              float *output)                                                       \
+    {                                                                                              \
+        expand_scalar(payload, scales, count, output, CSHIM_PUT);                                  \
+    }
+
+#define CSHIM_DEFINE_SIMD_DECODE(target, level)                                                    \
+    target static void decode_##level(const uint8_t *payload, const uint8_t *scales, size_t count, \
+                                      float *output)                                               \
+    {                                                                                              \
+        if (cshim_goes_past_cache(output, count)) {                                                \
+            expand_##level(payload, scales, count, output, CSHIM_PUT_PAST_CACHE);                  \
+            cshim_end_past_cache(true);                                                            \
+        } else {                                                                                   \
+            expand_##level(payload, scales, count, output, CSHIM_PUT);                             \
+        }                                                                                          \
     }
 
 #if CSHIM_X86
 #define CSHIM_DEFINE_KERNELS(table)                                                                \
-    CSHIM_DEFINE_EXPANSIONS(, scalar)                                                              \
-    CSHIM_DEFINE_EXPANSIONS(CSHIM_AVX2, avx2)                                                      \
-    CSHIM_DEFINE_EXPANSIONS(CSHIM_AVX512, avx512)                                                  \
+    CSHIM_DEFINE_SCALAR_DECODE                                                                     \
+    CSHIM_DEFINE_ADD(, scalar)                                                                     \
+    CSHIM_DEFINE_SIMD_DECODE(CSHIM_AVX2, avx2)                                                     \
+    CSHIM_DEFINE_ADD(CSHIM_AVX2, avx2)                                                             \
+    CSHIM_DEFINE_SIMD_DECODE(CSHIM_AVX512, avx512)                                                 \
+    CSHIM_DEFINE_ADD(CSHIM_AVX512, avx512)                                                         \
     const struct cshim_kernels table[CSHIM_LEVELS] = {                                             \
         {encode_scalar, decode_scalar, add_scalar},                                                \
         {encode_avx2, decode_avx2, add_avx2},                                                      \
@@ -131,7 +193,8 @@ static inline void cshim_put(float *output, float value, bool add)
     };
 #else
 #define CSHIM_DEFINE_KERNELS(table)                                                                \
-    CSHIM_DEFINE_EXPANSIONS(, scalar)                                                              \
+    CSHIM_DEFINE_SCALAR_DECODE                                                                     \
+    CSHIM_DEFINE_ADD(, scalar)                                                                     \
     const struct cshim_kernels table[CSHIM_LEVELS] = {                                             \
         {encode_scalar, decode_scalar, add_scalar},                                                \
     };

@@ -164,6 +164,40 @@ static void alignment_and_surroundings_do_not_matter(void **state)
     }
 }
 
+/* Arrays too large for the caches are stored in another way; they are the same bytes. */
+static void levels_agree_on_large_arrays(void **state)
+{
+    (void)state;
+    enum { COUNT = (1 << 22) + 37 };
+    enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
+    float *input = allocate(COUNT * sizeof *input);
+    uint8_t *encoded[2] = {allocate(COUNT * 4 + 96), allocate(COUNT * 4 + 96)};
+    uint8_t *decoded[2] = {allocate(COUNT * 4 + 96), allocate(COUNT * 4 + 96)};
+    fill(PATTERN_MIXED, 5, input, COUNT);
+    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+        enum cshim_codec_id codec = (enum cshim_codec_id)id;
+        size_t bytes = cshim_encoded_bytes(codec, CSHIM_FLOAT32, COUNT);
+        for (int level = 0; level <= (int)best; level++) {
+            uint8_t *to = encoded[level > 0], *back = decoded[level > 0];
+            to += 32 - (uintptr_t)to % 32;
+            back += 32 - (uintptr_t)back % 32;
+            cshim_simd_limit((enum cshim_simd)level);
+            cshim_encode(codec, CSHIM_FLOAT32, input, COUNT, to);
+            cshim_decode(codec, CSHIM_FLOAT32, to, COUNT, back);
+            const uint8_t *first = encoded[0] + 32 - (uintptr_t)encoded[0] % 32;
+            const uint8_t *first_back = decoded[0] + 32 - (uintptr_t)decoded[0] % 32;
+            assert_int_equal(memcmp(to, first, bytes), 0);
+            assert_int_equal(memcmp(back, first_back, COUNT * sizeof *input), 0);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        free(encoded[i]);
+        free(decoded[i]);
+    }
+    free(input);
+    cshim_simd_limit(best);
+}
+
 /* payload, zeros to 16 bytes, scales, zeros to 16 bytes */
 static void padding_is_zero(void **state)
 {
@@ -249,6 +283,7 @@ int main(void)
         cmocka_unit_test(levels_agree_on_difficult_data),
         cmocka_unit_test(levels_agree_on_every_short_count),
         cmocka_unit_test(levels_agree_on_any_bytes),
+        cmocka_unit_test(levels_agree_on_large_arrays),
         cmocka_unit_test(alignment_and_surroundings_do_not_matter),
         cmocka_unit_test(padding_is_zero),
         cmocka_unit_test(cutting_at_grains_changes_nothing),

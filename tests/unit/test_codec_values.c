@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each format's values against references written here from docs/wire-format.md alone: every code
+ * is decoded, and a sweep over all floats (every one with CSHIM_SWEEP=full) is encoded to the
+ * nearest. */
+#include "test_codec_data.h"
+
+/* A prime, so that the sweep meets all low bits with all exponents. */
+#define STRIDE 2003u
+
+static uint64_t stride(void)
+{
+    const char *sweep = getenv("CSHIM_SWEEP");
+    return sweep != NULL && strcmp(sweep, "full") == 0 ? 1 : STRIDE;
+}
+
+/* A small float format: all non-negative finite values in rising order; the index is the code. */
+struct table {
+    unsigned count;
+    double values[32768];
+};
+
+static void make_table(struct table *table, unsigned count, int mantissa_bits, int min_exponent)
+{
+    table->count = count;
+    for (unsigned code = 0; code < count; code++) {
+        int exponent = (int)(code >> mantissa_bits);
+        double mantissa = code & ((1u << mantissa_bits) - 1);
+        int power = min_exponent - mantissa_bits + (exponent > 0 ? exponent - 1 : 0);
+        table->values[code] = ldexp(mantissa + (exponent > 0 ? 1u << mantissa_bits : 0), power);
+    }
+}
+
+/* The code whose value is nearest to magnitude; the even one of two as near. */
+static unsigned nearest(const struct table *table, double magnitude)
+{
+    unsigned low = 0, high = table->count - 1;
+    while (low + 1 < high) {
+        unsigned middle = (low + high) / 2;
+        if (table->values[middle] <= magnitude) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    double below = magnitude - table->values[low], above = table->values[high] - magnitude;
+    if (below == above) {
+        return low % 2 == 0 ? low : high;
+    }
+    return below < above ? low : high;
+}
+
+/* What the sweep needs to know of a power-of-two scaled format. */
+struct scaled_format {
+    enum cshim_codec_id id;
+    unsigned values, mantissa_bits;
+    int min_exponent, min_scale;
+    unsigned infinity, nan, sign;
+};
+
+static const struct scaled_format scaled_formats[] = {
+    {CSHIM_CODEC_FP16, 0x7c00, 10, -14, -125, 0x7c00, 0x7e00, 0x8000},
+    {CSHIM_CODEC_FP8_E4M3, 0x7f, 3, -6, -135, 0x7f, 0x7f, 0x80},
+    {CSHIM_CODEC_FP8_E5M2, 0x7c, 2, -14, -133, 0x7c, 0x7e, 0x80},
+};
+
+static struct table table;
+
+static unsigned code_at(const uint8_t *encoded, size_t i, size_t bytes)
+{
+    return bytes == 2 ? (unsigned)(encoded[2 * i] | encoded[2 * i + 1] << 8) : encoded[i];
+}
+
+/* Checks the encoding of one block of finite floats: the scale is the smallest that keeps the
+ * largest magnitude from rounding above the top code (near the smallest scale, where all but
+ * subnormal floats are meant, one that is twice as large is allowed), and every element has the
+ * nearest code. Every 13th element is made zero to see the signs. */
+static void check_block(const struct scaled_format *format, const float *block, size_t count,
+                        const uint8_t *encoded)
+{
+    size_t bytes = cshim_codec_info(format->id)->element_bytes;
+    size_t scales_at = (count * bytes + 15) / 16 * 16;
+    int scale = encoded[scales_at] + format->min_scale;
+    double largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)block[i]));
+    }
+    double top = table.values[format->values - 1], step = top - table.values[format->values - 2];
+    bool top_is_even = (format->values - 1) % 2 == 0;
+    double limit = top + step / 2;
+    double scaled = ldexp(largest, -scale);
+    assert_true(top_is_even ? scaled <= limit : scaled < limit);
+    if (scale > format->min_scale && largest >= FLT_MIN) {
+        assert_true(top_is_even ? 2 * scaled > limit : 2 * scaled >= limit);
+    }
+    for (size_t i = 0; i < count; i++) {
+        unsigned code = nearest(&table, ldexp(fabs((double)block[i]), -scale));
+        code |= signbit(block[i]) ? format->sign : 0;
+        if (code_at(encoded, i, bytes) != code) {
+            fail_msg("%s: %a with scale 2^%d: code 0x%x, not 0x%x", cshim_codec_name(format->id),
+                     (double)block[i], scale, code_at(encoded, i, bytes), code);
+        }
+    }
+}
+
+/* Blocks of floats of neighbouring bit patterns, so that all meet mantissas of all kinds. */
+static void scaled_encoders_choose_the_nearest(void **state)
+{
+    (void)state;
+    static float block[256];
+    static uint8_t encoded[256 * 2 + 32];
+    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+        const struct scaled_format *format = &scaled_formats[f];
+        size_t length = cshim_codec_info(format->id)->block;
+        make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
+        uint64_t bits = 0;
+        while (bits < 0x7f800000u) {
+            size_t count = 0;
+            for (; count < length && bits < 0x7f800000u; bits += stride()) {
+                uint32_t sign = (uint32_t)(count * 0x9e3779b9u) & 0x80000000u;
+                block[count] = float_of(count % 13 == 5 ? sign : (uint32_t)bits | sign);
+                count++;
+            }
+            cshim_encode(format->id, CSHIM_FLOAT32, block, count, encoded);
+            check_block(format, block, count, encoded);
+        }
+    }
+}
+
+/* Blocks whose magnitudes spread over the whole format, subnormal codes included. */
+static void scaled_encoders_use_subnormal_codes(void **state)
+{
+    (void)state;
+    static float block[256];
+    static uint8_t encoded[256 * 2 + 32];
+    uint64_t random = 11;
+    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+        const struct scaled_format *format = &scaled_formats[f];
+        size_t length = cshim_codec_info(format->id)->block;
+        make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
+        for (int exponent = -149; exponent <= 127; exponent++) {
+            for (int round = 0; round < 5; round++) {
+                for (size_t i = 0; i < length; i++) {
+                    uint64_t bits = next_random(&random);
+                    float value = float_of(0x3f800000u | (uint32_t)(bits & 0x807fffffu));
+                    block[i] = ldexpf(value, exponent - (int)(bits >> 40) % 48);
+                }
+                cshim_encode(format->id, CSHIM_FLOAT32, block, length, encoded);
+                check_block(format, block, length, encoded);
+            }
+        }
+    }
+}
+
+/* All codes with all scales: exact, except that a finite value beyond FLT_MAX becomes FLT_MAX. */
+static void scaled_decoders_know_every_code(void **state)
+{
+    (void)state;
+    static uint8_t encoded[65536 * 2 + 256];
+    static float decoded[65536];
+    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+        const struct scaled_format *format = &scaled_formats[f];
+        size_t bytes = cshim_codec_info(format->id)->element_bytes;
+        unsigned codes = bytes == 2 ? 65536 : 256;
+        make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
+        for (unsigned code = 0; code < codes; code++) {
+            encoded[bytes * code] = (uint8_t)code;
+            encoded[bytes * code + bytes - 1] = (uint8_t)(bytes == 2 ? code >> 8 : code);
+        }
+        for (int scale = 0; scale < 256; scale++) {
+            memset(encoded + bytes * codes, scale, 256);
+            cshim_decode(format->id, CSHIM_FLOAT32, encoded, codes, decoded);
+            for (unsigned code = 0; code < codes; code++) {
+                unsigned magnitude = code & (format->sign - 1);
+                uint32_t expected = 0x7fc00000u;
+                if (magnitude < format->values) {
+                    double value = ldexp(table.values[magnitude], scale + format->min_scale);
+                    expected = bits_of((float)fmin(value, (double)FLT_MAX));
+                } else if (magnitude == format->infinity && format->infinity != format->nan) {
+                    expected = 0x7f800000u;
+                }
+                expected |= code != magnitude && expected != 0x7fc00000u ? 0x80000000u : 0;
+                if (bits_of(decoded[code]) != expected) {
+                    fail_msg("%s: code 0x%x, scale code %d: %a", cshim_codec_name(format->id), code,
+                             scale, (double)decoded[code]);
+                }
+            }
+        }
+    }
+}
+
+/* Every finite bf16 value decodes to itself and encodes back; NaN codes become the canonical one.
+ */
+static void bf16_codes_round_trip(void **state)
+{
+    (void)state;
+    static uint16_t codes[65536], again[65536];
+    static float decoded[65536];
+    for (unsigned code = 0; code < 65536; code++) {
+        codes[code] = (uint16_t)code;
+    }
+    cshim_decode(CSHIM_CODEC_BF16, CSHIM_FLOAT32, codes, 65536, decoded);
+    cshim_encode(CSHIM_CODEC_BF16, CSHIM_FLOAT32, decoded, 65536, again);
+    for (unsigned code = 0; code < 65536; code++) {
+        bool is_nan = (code & 0x7fff) > 0x7f80;
+        assert_int_equal(bits_of(decoded[code]), is_nan ? 0x7fc00000u : code << 16);
+        assert_int_equal(again[code], is_nan ? 0x7fc0u : code);
+    }
+}
+
+static void bf16_chooses_the_nearest(void **state)
+{
+    (void)state;
+    enum { COUNT = 4096 };
+    static float values[COUNT];
+    static uint16_t codes[COUNT];
+    uint64_t bits = 0;
+    while (bits <= 0xffffffffu) {
+        size_t count = 0;
+        for (; count < COUNT && bits <= 0xffffffffu; bits += stride()) {
+            values[count++] = float_of((uint32_t)bits);
+        }
+        cshim_encode(CSHIM_CODEC_BF16, CSHIM_FLOAT32, values, count, codes);
+        for (size_t i = 0; i < count; i++) {
+            uint16_t below = (uint16_t)(bits_of(values[i]) >> 16);
+            uint16_t code = below;
+            double low = (double)float_of((uint32_t)below << 16);
+            double high = (double)float_of((uint32_t)(below + 1) << 16);
+            double to_low = fabs((double)values[i] - low), to_high = fabs(high - (double)values[i]);
+            if (isnan(values[i])) {
+                code = 0x7fc0;
+            } else if (!isinf(values[i]) && isfinite(high) &&
+                       (to_high < to_low || (to_high == to_low && below % 2 != 0))) {
+                code = (uint16_t)(below + 1);
+            }
+            if (codes[i] != code) {
+                fail_msg("bf16: %a: code 0x%x, not 0x%x", (double)values[i], codes[i], code);
+            }
+        }
+    }
+}
+
+/* The value of an int8 scale code. */
+static double int8_scale(unsigned code)
+{
+    return ldexp(128 + (code & 127), (int)(code >> 7) - 156);
+}
+
+static void int8_scales_are_the_smallest_that_do(void **state)
+{
+    (void)state;
+    uint8_t encoded[32];
+    float decoded;
+    for (uint64_t bits = 0; bits < 0x7f800000u; bits += stride()) {
+        float value = float_of((uint32_t)bits);
+        cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, &value, 1, encoded);
+        unsigned code = encoded[16] | (unsigned)encoded[17] << 8;
+        bool is_enough = 127 * int8_scale(code) >= (double)value;
+        bool is_smallest = code == 0 || 127 * int8_scale(code - 1) < (double)value;
+        double quotient = (double)value / int8_scale(code);
+        if (!is_enough || !is_smallest || fabs(encoded[0] - quotient) > 0.50002) {
+            fail_msg("int8: %a: scale code 0x%x, code %d", (double)value, code, encoded[0]);
+        }
+        cshim_decode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, encoded, 1, &decoded);
+        assert_true((double)decoded ==
+                        fmin((double)(float)(encoded[0] * int8_scale(code)), FLT_MAX) ||
+                    encoded[0] * int8_scale(code) > (double)FLT_MAX);
+    }
+}
+
+static void int8_decoder_knows_every_code(void **state)
+{
+    (void)state;
+    static uint8_t encoded[256 + 16];
+    static float decoded[256];
+    for (unsigned code = 0; code < 256; code++) {
+        encoded[code] = (uint8_t)code;
+    }
+    for (unsigned scale = 0; scale < 65536; scale++) {
+        for (unsigned block = 0; block < 4; block++) {
+            encoded[256 + 2 * block] = (uint8_t)scale;
+            encoded[257 + 2 * block] = (uint8_t)(scale >> 8);
+        }
+        cshim_decode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, encoded, 256, decoded);
+        for (int code = -127; code <= 127; code++) {
+            double value = code * int8_scale(scale);
+            double bounded = fmax(fmin(value, (double)FLT_MAX), -(double)FLT_MAX);
+            assert_int_equal(bits_of(decoded[code & 255]), bits_of((float)bounded));
+        }
+        assert_int_equal(bits_of(decoded[128]), 0x7fc00000u);
+    }
+}
+
+/* Any float16 data survive fp16, and float16 and bfloat16 data survive their own codecs. */
+static void sixteen_bit_data_survive_their_own_codec(void **state)
+{
+    (void)state;
+    static uint16_t input[65536], output[65536];
+    static uint8_t encoded[65536 * 2 + 256];
+    const struct {
+        enum cshim_codec_id id;
+        enum cshim_dtype dtype;
+        unsigned infinity, nan;
+    } cases[] = {{CSHIM_CODEC_FP16, CSHIM_FLOAT16, 0x7c00, 0x7e00},
+                 {CSHIM_CODEC_BF16, CSHIM_BFLOAT16, 0x7f80, 0x7fc0}};
+    for (size_t c = 0; c < 2; c++) {
+        for (unsigned multiplier = 1; multiplier < 65536; multiplier = multiplier * 181 + 2) {
+            for (unsigned i = 0; i < 65536; i++) {
+                input[i] = (uint16_t)(i * (multiplier | 1));
+            }
+            cshim_encode(cases[c].id, cases[c].dtype, input, 65536, encoded);
+            cshim_decode(cases[c].id, cases[c].dtype, encoded, 65536, output);
+            for (unsigned i = 0; i < 65536; i++) {
+                bool is_nan = (input[i] & 0x7fffu) > cases[c].infinity;
+                assert_int_equal(output[i], is_nan ? cases[c].nan : input[i]);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scaled_encoders_choose_the_nearest),
+        cmocka_unit_test(scaled_encoders_use_subnormal_codes),
+        cmocka_unit_test(scaled_decoders_know_every_code),
+        cmocka_unit_test(bf16_codes_round_trip),
+        cmocka_unit_test(bf16_chooses_the_nearest),
+        cmocka_unit_test(int8_scales_are_the_smallest_that_do),
+        cmocka_unit_test(int8_decoder_knows_every_code),
+        cmocka_unit_test(sixteen_bit_data_survive_their_own_codec),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
