@@ -11,17 +11,17 @@ SIMD_CLONES static void convolve1(const struct conv_parameters *weights, const f
 {
     for (int y = 0; y < CONV1_SIDE; y++) {
         for (int x = 0; x < CONV1_SIDE; x++) {
-            float *output = map + (y * CONV1_SIDE + x) * CONV1_CHANNELS;
-            float sum[CONV1_CHANNELS];
-            memcpy(sum, weights->bias1, sizeof sum);
-            for (int tap = 0; tap < CONV_TAPS; tap++) {
-                float input = image[(y + tap / CONV_KERNEL) * IMAGE_SIDE + x + tap % CONV_KERNEL];
-                const float *weight = weights->weight1 + tap * CONV1_CHANNELS;
-                for (int c = 0; c < CONV1_CHANNELS; c++)
-                    sum[c] += input * weight[c];
+            float *restrict output = map + (y * CONV1_SIDE + x) * CONV1_CHANNELS;
+            float inputs[CONV_TAPS];
+            for (int tap = 0; tap < CONV_TAPS; tap++)
+                inputs[tap] = image[(y + tap / CONV_KERNEL) * IMAGE_SIDE + x + tap % CONV_KERNEL];
+            /* Taps inside: unrolled, so that the sums of many channels stay in registers. */
+            for (int c = 0; c < CONV1_CHANNELS; c++) {
+                float sum = weights->bias1[c];
+                for (int tap = 0; tap < CONV_TAPS; tap++)
+                    sum += inputs[tap] * weights->weight1[tap * CONV1_CHANNELS + c];
+                output[c] = sum > 0 ? sum : 0;
             }
-            for (int c = 0; c < CONV1_CHANNELS; c++)
-                output[c] = sum[c] > 0 ? sum[c] : 0;
         }
     }
 }

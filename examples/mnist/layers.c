@@ -75,8 +75,8 @@ double softmax_loss(float *row, int classes, int label, float scale, int *answer
     for (int i = 1; i < classes; i++)
         best = row[i] > row[best] ? i : best;
     float highest = row[best];
-    double sum = 0;
-    for (int i = 0; i < classes; i++)
+    double sum = exp((double)(row[0] - highest));
+    for (int i = 1; i < classes; i++)
         sum += exp((double)(row[i] - highest));
     double log_sum = log(sum) + (double)highest;
     double loss = log_sum - (double)row[label];

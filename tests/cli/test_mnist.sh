@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # mnist_train as a user sees it: it learns, repeats itself digit for digit, and refuses what it must.
+# shellcheck disable=SC1091,SC2154 # lib.sh sets build, scratch and output
 . "$(dirname "$0")/../lib.sh"
 trainer=$build/mnist_train
 unset MNIST_DIR

@@ -45,7 +45,7 @@ static int set_up(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
-    strcpy(fixture->folder, "/tmp/test_mnist_data.XXXXXX");
+    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/test_mnist_data.XXXXXX");
     assert_non_null(mkdtemp(fixture->folder));
     snprintf(fixture->image_path, sizeof fixture->image_path, "%s/images", fixture->folder);
     snprintf(fixture->label_path, sizeof fixture->label_path, "%s/labels", fixture->folder);
@@ -129,7 +129,7 @@ static void refuses_missing_file(void **state)
 static void refuses_folder(void **state)
 {
     struct fixture *fixture = *state;
-    strcpy(fixture->label_path, fixture->folder);
+    snprintf(fixture->label_path, sizeof fixture->label_path, "%s", fixture->folder);
     assert_refused(fixture, fixture->folder, "cannot be");
 }
 
