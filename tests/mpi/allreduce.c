@@ -106,10 +106,16 @@ static void store(void *buffer, size_t i, double value)
         ((float *)buffer)[i] = (float)value;
 }
 
+/* Near the smallest subnormals an error cannot be relative; bf16's are larger than float32's. */
+static double smallest_error(void)
+{
+    return codec->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
+}
+
 /* What one quantization may do to a value in a block whose largest magnitude is given. */
 static double quantization(double value, double largest)
 {
-    return codec->bound_relative * fabs(value) + codec->bound_absolute * largest + 0x1p-145;
+    return codec->bound_relative * fabs(value) + codec->bound_absolute * largest + smallest_error();
 }
 
 struct reference {
@@ -138,7 +144,8 @@ static void add_rank(struct reference *reference, enum data data, int rank, int 
             if (codec && steps > 0)
                 reference->bound[i] += quantization(value, largest);
             else if (codec) /* each hop rounds a partial sum of the same segment */
-                reference->bound[i] += (ranks + 2) * codec->bound_relative * fabs(value);
+                reference->bound[i] +=
+                    (ranks + 2) * (codec->bound_relative * fabs(value) + smallest_error());
         }
     }
 }
