@@ -49,7 +49,7 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
     const __m256i ordinary = _mm256_set1_epi32((int)EXCEPTIONAL - 1);
     size_t i = 0;
     for (; i + 16 <= count; i += 16) {
-        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
         __m256i low = _mm256_loadu_si256((const __m256i *)(input + i));
         __m256i high = _mm256_loadu_si256((const __m256i *)(input + i + 8));
         __m256i largest =
@@ -74,8 +74,8 @@ CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t
     const __m512i exceptional = _mm512_set1_epi32((int)EXCEPTIONAL);
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
-        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
-        _mm_prefetch((const char *)(input + i + 16 + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
+        _mm_prefetch((const char *)(input + i + 16 + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
         __m512i low = _mm512_loadu_si512(input + i);
         __m512i high = _mm512_loadu_si512(input + i + 16);
         __m512i largest =

@@ -26,7 +26,7 @@ enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM };
 
 /* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching stops
  * at the end of each page. */
-#define CSHIM_PREFETCH_FLOATS 2048
+#define CSHIM_PREFETCH_FLOATS 8192
 
 /* Arrays of at least this many elements are written past the caches, which would not keep them
  * anyway: that spares the memory reading each line before it is overwritten. Pipelines work on
@@ -73,8 +73,8 @@ CSHIM_AVX2_INLINE uint32_t cshim_largest_avx2(const float *input, size_t count)
     __m256i largest[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
                           _mm256_setzero_si256()};
     for (size_t i = 0; i < count; i += 32) {
-        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
-        _mm_prefetch((const char *)(input + i + 16 + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+        _mm_prefetch((const char *)(input + i + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
+        _mm_prefetch((const char *)(input + i + 16 + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
         for (size_t k = 0; k < 4; k++) {
             __m256i bits = _mm256_loadu_si256((const __m256i *)(input + i + 8 * k));
             largest[k] = _mm256_max_epu32(largest[k], _mm256_and_si256(bits, magnitude));
@@ -97,7 +97,7 @@ CSHIM_AVX512_INLINE uint32_t cshim_largest_avx512(const float *input, size_t cou
                           _mm512_setzero_si512()};
     for (size_t i = 0; i < count; i += 64) {
         for (size_t k = 0; k < 4; k++) {
-            _mm_prefetch((const char *)(input + i + 16 * k + CSHIM_PREFETCH_FLOATS), _MM_HINT_T0);
+            _mm_prefetch((const char *)(input + i + 16 * k + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
             __m512i bits = _mm512_loadu_si512(input + i + 16 * k);
             largest[k] = _mm512_max_epu32(largest[k], _mm512_and_si512(bits, magnitude));
         }

@@ -151,9 +151,9 @@ void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
 {
     const struct cshim_row total = cshim_ledger_total(ledger);
     const char *separator = "";
+    const unsigned long long calls = total.calls + total_passed(ledger);
     json_facts(stream, facts);
-    fprintf(stream, "  \"totals\": {\"calls\": %llu, \"compressed_calls\": %llu, ",
-            (unsigned long long)(total.calls + total_passed(ledger)),
+    fprintf(stream, "  \"totals\": {\"calls\": %llu, \"compressed_calls\": %llu, ", calls,
             (unsigned long long)total.calls);
     json_bytes(stream, &total);
     fprintf(stream, "\"seconds\": %.6f},\n  \"rows\": [", total.seconds);

@@ -35,31 +35,29 @@ void journal_progress(struct journal *journal, int epoch, int step, int steps, d
             step, steps, loss, seconds);
 }
 
-static void log_steps(FILE *log, int epoch, const struct step_record *records, int steps,
-                      int first_step)
+static void log_steps(FILE *log, const struct epoch_report *report)
 {
     double correct = 0, images = 0;
-    for (int i = 0; i < steps; i++) {
-        correct += records[i].score.correct;
-        images += records[i].images;
-        fprintf(log, "%d,%d,%.6f,%.9g,%.6f\n", first_step + i, epoch, records[i].seconds,
-                records[i].score.loss / records[i].images, correct / images);
+    for (int i = 0; i < report->steps; i++) {
+        correct += report->scores[i].correct;
+        images += report->images[i];
+        fprintf(log, "%d,%d,%.6f,%.9g,%.6f\n", report->first_step + i, report->epoch,
+                report->seconds[i], report->scores[i].loss / report->images[i], correct / images);
     }
     fflush(log);
 }
 
-void journal_epoch(struct journal *journal, int epoch, const struct step_record *records, int steps,
-                   int first_step, double loss, double test_accuracy, double seconds)
+void journal_epoch(struct journal *journal, const struct epoch_report *report)
 {
     if (journal->progress)
         fprintf(stderr, "\r\033[K");
     if (journal->lines) {
-        printf("epoch %d/%d  loss %.4f  test accuracy %.2f %%  %.1f s\n", epoch, journal->epochs,
-               loss, test_accuracy, seconds);
+        printf("epoch %d/%d  loss %.4f  test accuracy %.2f %%  %.1f s\n", report->epoch,
+               journal->epochs, report->loss, report->test_accuracy, report->train_seconds);
         fflush(stdout);
     }
     if (journal->log != NULL)
-        log_steps(journal->log, epoch, records, steps, first_step);
+        log_steps(journal->log, report);
 }
 
 bool journal_close(struct journal *journal)

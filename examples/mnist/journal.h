@@ -19,11 +19,17 @@ struct journal {
     double progress_shown; /* seconds of the last progress line */
 };
 
-/* One step as the log has it. */
-struct step_record {
-    struct score score; /* summed over the ranks once the epoch is over */
-    double seconds;     /* training time when the step was done, without the evaluations */
-    int images;
+/* An epoch as it is reported; step i of it has scores[i], summed over the ranks, and so on. */
+struct epoch_report {
+    int epoch;      /* from 1 */
+    int steps;      /* in this epoch */
+    int first_step; /* the number of its first step, from 1 over all epochs */
+    const struct score *scores;
+    const double *seconds; /* training time when the step was done, without the evaluations */
+    const int *images;
+    double loss;          /* mean over the training images */
+    double test_accuracy; /* percent */
+    double train_seconds; /* of this epoch */
 };
 
 /* Opens the log if a path is given. Returns false after saying why it cannot. */
@@ -33,9 +39,8 @@ bool journal_open(struct journal *journal, const char *log_path, int rank, int e
 void journal_progress(struct journal *journal, int epoch, int step, int steps, double loss,
                       double seconds);
 
-/* Prints an epoch's line and appends its steps to the log; first_step counts over all epochs. */
-void journal_epoch(struct journal *journal, int epoch, const struct step_record *records, int steps,
-                   int first_step, double loss, double test_accuracy, double seconds);
+/* Prints an epoch's line and appends its steps to the log. */
+void journal_epoch(struct journal *journal, const struct epoch_report *report);
 
 /* Closes the log. Returns false after saying so if not all of it was written. */
 bool journal_close(struct journal *journal);

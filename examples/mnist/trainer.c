@@ -20,12 +20,14 @@ struct trainer {
     struct tensor *tensors;
     int tensor_count;
     int rank, ranks;
-    int capacity;                /* images of this rank in one pass */
-    int steps_per_epoch;         /* the last one may be smaller */
-    int *order;                  /* the epoch's permutation of the training images */
-    const uint8_t **pixels;      /* of the images of one pass */
-    uint8_t *labels;             /* theirs */
-    struct step_record *records; /* of the epoch's steps */
+    int capacity;           /* images of this rank in one pass */
+    int steps_per_epoch;    /* the last one may be smaller */
+    int *order;             /* the epoch's permutation of the training images */
+    const uint8_t **pixels; /* of the images of one pass */
+    uint8_t *labels;        /* theirs */
+    struct score *scores;   /* of the epoch's steps */
+    double *seconds;        /* training time at their ends */
+    int *images;            /* their batches */
     double train_seconds, allreduce_seconds;
     struct journal journal;
 };
@@ -48,9 +50,12 @@ static void trainer_init(struct trainer *trainer)
     trainer->order = malloc((size_t)images * sizeof *trainer->order);
     trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
     trainer->labels = malloc((size_t)trainer->capacity);
-    trainer->records = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->records);
+    trainer->scores = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->scores);
+    trainer->seconds = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->seconds);
+    trainer->images = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->images);
     if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
-        trainer->labels == NULL || trainer->records == NULL) {
+        trainer->labels == NULL || trainer->scores == NULL || trainer->seconds == NULL ||
+        trainer->images == NULL) {
         fprintf(stderr,
                 "mnist_train: rank %d: no memory for batches of %d images: try a smaller --batch\n",
                 trainer->rank, trainer->capacity);
@@ -68,7 +73,9 @@ static void trainer_free(struct trainer *trainer)
     free(trainer->order);
     free(trainer->pixels);
     free(trainer->labels);
-    free(trainer->records);
+    free(trainer->scores);
+    free(trainer->seconds);
+    free(trainer->images);
 }
 
 /* Fisher and Yates, from numbers that every rank draws alike. */
@@ -133,9 +140,8 @@ static void train_step(struct trainer *trainer, int step, int total, float learn
     /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
     float scale = (float)trainer->ranks / (float)size;
     uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
-    struct step_record *record = &trainer->records[step];
-    record->score = network_train(trainer->network, &batch, scale, dropout, begin);
-    record->images = size;
+    trainer->scores[step] = network_train(trainer->network, &batch, scale, dropout, begin);
+    trainer->images[step] = size;
     sum_gradients(trainer);
     for (int t = 0; t < trainer->tensor_count; t++)
         descend(&trainer->tensors[t], (float)trainer->ranks, learning_rate,
@@ -157,17 +163,15 @@ static double evaluate(struct trainer *trainer)
     return 100.0 * total / set->count;
 }
 
-/* Sums the ranks' records on rank 0, once per epoch; returns the epoch's mean loss there. */
-static double collect_records(struct trainer *trainer)
+/* Sums the ranks' scores of the epoch on rank 0; returns the epoch's mean loss there. */
+static double collect_scores(struct trainer *trainer)
 {
-    double sums[2], loss = 0;
-    for (int i = 0; i < trainer->steps_per_epoch; i++) {
-        struct score *score = &trainer->records[i].score;
-        double own[2] = {score->loss, score->correct};
-        MPI_Reduce(own, sums, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-        *score = (struct score){sums[0], sums[1]};
-        loss += sums[0];
-    }
+    double loss = 0;
+    int values = trainer->steps_per_epoch * (int)(sizeof *trainer->scores / sizeof(double));
+    MPI_Reduce(trainer->rank == 0 ? MPI_IN_PLACE : trainer->scores, trainer->scores, values,
+               MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < trainer->steps_per_epoch; i++)
+        loss += trainer->scores[i].loss;
     return loss / trainer->dataset->training.count;
 }
 
@@ -179,16 +183,24 @@ static void train_epoch(struct trainer *trainer, int epoch, double *loss, double
     shuffle(trainer, epoch);
     for (int step = 0; step < steps; step++) {
         train_step(trainer, step, first_step + step, rate);
-        struct step_record *record = &trainer->records[step];
-        record->seconds = before + MPI_Wtime() - begin;
+        trainer->seconds[step] = before + MPI_Wtime() - begin;
         journal_progress(&trainer->journal, epoch + 1, step + 1, steps,
-                         record->score.loss * trainer->ranks / record->images, record->seconds);
+                         trainer->scores[step].loss * trainer->ranks / trainer->images[step],
+                         trainer->seconds[step]);
     }
     trainer->train_seconds = before + MPI_Wtime() - begin;
-    *loss = collect_records(trainer);
+    *loss = collect_scores(trainer);
     *accuracy = evaluate(trainer);
-    journal_epoch(&trainer->journal, epoch + 1, trainer->records, steps, first_step + 1, *loss,
-                  *accuracy, trainer->train_seconds - before);
+    journal_epoch(&trainer->journal,
+                  &(struct epoch_report){.epoch = epoch + 1,
+                                         .steps = steps,
+                                         .first_step = first_step + 1,
+                                         .scores = trainer->scores,
+                                         .seconds = trainer->seconds,
+                                         .images = trainer->images,
+                                         .loss = *loss,
+                                         .test_accuracy = *accuracy,
+                                         .train_seconds = trainer->train_seconds - before});
 }
 
 static void print_network(const struct trainer *trainer)

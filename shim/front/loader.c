@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "shim/front/front.h"
 #include "shim/log.h"
@@ -27,18 +26,18 @@ static const char *engine_file(const void *real_function)
 
 const struct cshim_mpi_engine *cshim_engine_open(const void *real_function)
 {
-    char path[PATH_MAX];
+    char directory[PATH_MAX], path[PATH_MAX + 32];
     const char *file = engine_file(real_function);
     if (file == NULL) {
         cshim_log(CSHIM_LOG_WARN, "this MPI is not Open MPI, and there is no engine for it yet: "
                                   "all calls are passed on");
         return NULL;
     }
-    if (!cshim_own_directory(path, sizeof path - strlen(file))) {
+    if (!cshim_own_directory(directory, sizeof directory)) {
         cshim_log(CSHIM_LOG_WARN, "cannot tell where libcompshim.so lies: all calls are passed on");
         return NULL;
     }
-    strcat(path, file);
+    snprintf(path, sizeof path, "%s%s", directory, file);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         cshim_log(CSHIM_LOG_WARN, "cannot open the engine (%s): all calls are passed on",

@@ -33,6 +33,14 @@ static MPI_Request *hello_requests; /* of rank 0: from each rank */
 static MPI_Request reply_request = MPI_REQUEST_NULL;
 static int reply;
 
+/* Ends the job, for what no rank can go on from alone. */
+static void __attribute__((noreturn)) end_job(const char *message)
+{
+    cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
+}
+
 static struct hello own_hello(void)
 {
     struct hello own = {.table = cshim_codec_table_hash(), .version = CSHIM_VERSION};
@@ -119,9 +127,9 @@ static bool collect_hellos(int *arrived)
 static bool collect_acknowledgements(int *acknowledged)
 {
     const double deadline = cshim_seconds() + WAIT_SECONDS;
-    MPI_Request *requests = malloc((size_t)cshim_job.ranks * sizeof *requests);
+    MPI_Request *requests = calloc((size_t)cshim_job.ranks, sizeof(MPI_Request));
     if (requests == NULL)
-        PMPI_Abort(MPI_COMM_WORLD, 1); /* the others wait for a decision */
+        end_job("no memory for the agreement"); /* the others wait for a decision */
     requests[0] = MPI_REQUEST_NULL;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Irecv(&acknowledged[rank], 1, MPI_INT, rank, TAG_ACKNOWLEDGE, MPI_COMM_WORLD,
@@ -150,7 +158,7 @@ static bool agree_as_root(void)
     const size_t ranks = (size_t)cshim_job.ranks;
     int *flags = calloc(2 * ranks, sizeof *flags);
     hellos = calloc(ranks, sizeof *hellos);
-    hello_requests = malloc(ranks * sizeof *hello_requests);
+    hello_requests = calloc(ranks, sizeof(MPI_Request));
     if (flags == NULL || hellos == NULL || hello_requests == NULL) {
         free(flags);
         return false; /* the others stop waiting by themselves */
@@ -197,25 +205,17 @@ static uint32_t count_hosts(void)
     return hosts;
 }
 
-/* A wrong policy ends the job before any work is done. */
-static void __attribute__((noreturn)) refuse_policy(const char *message)
-{
-    cshim_log(CSHIM_LOG_ERROR, "%s", message);
-    PMPI_Abort(MPI_COMM_WORLD, 1);
-    abort();
-}
-
 /* Parses the policy; on rank 0 it is the job's, elsewhere what rank 0 sent. */
 static void take_policy(const char *text, size_t length, const char *source)
 {
     char message[CSHIM_MESSAGE_MAX];
     cshim_job.policy = cshim_policy_parse(text, length, source, message);
     if (cshim_job.policy == NULL)
-        refuse_policy(message);
+        end_job(message);
     cshim_log_set_level(cshim_job.policy->log);
     cshim_policy_sha256(text, length, cshim_job.policy_sha256);
     if (!cshim_ledger_init(&cshim_job.ledger, cshim_job.policy))
-        refuse_policy("no memory for the ledger");
+        end_job("no memory for the ledger");
 }
 
 /* Sends rank 0's policy to all: its length and source, then its text. */
@@ -229,7 +229,7 @@ static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX
         *length = bytes;
         *text = calloc(1, *length + 1);
         if (*text == NULL)
-            refuse_policy("no memory for the policy");
+            end_job("no memory for the policy");
     }
     PMPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_job.world);
 }
@@ -244,7 +244,7 @@ bool cshim_agree(void)
     if (cshim_job.rank == 0) {
         text = cshim_policy_load(NULL, &length, source, message);
         if (text == NULL)
-            refuse_policy(message);
+            end_job(message);
         take_policy(text, length, source);
     }
     const bool agreed = cshim_job.rank == 0 ? agree_as_root() : agree_as_other();

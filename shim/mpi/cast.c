@@ -129,7 +129,9 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
 
 static MPI_Datatype native_datatype(enum cshim_dtype dtype)
 {
-    return dtype == CSHIM_FLOAT32 ? MPI_FLOAT : dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : CSHIM_MPI_HALF;
+    return dtype == CSHIM_FLOAT32   ? MPI_FLOAT
+           : dtype == CSHIM_FLOAT64 ? MPI_DOUBLE
+                                    : cshim_mpi_half();
 }
 
 int cshim_cast_run(struct cshim_exchange *exchange)

@@ -43,7 +43,7 @@ static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
         return CSHIM_FLOAT32;
     if (datatype == MPI_DOUBLE || datatype == MPI_DOUBLE_PRECISION || datatype == MPI_REAL8)
         return CSHIM_FLOAT64;
-    if (CSHIM_MPI_HALF != MPI_DATATYPE_NULL && datatype == CSHIM_MPI_HALF)
+    if (datatype == cshim_mpi_half()) /* the null type does not come this far */
         return CSHIM_FLOAT16;
     return CSHIM_DTYPE_OTHER;
 }

@@ -11,12 +11,15 @@
 #include "shim/ledger.h"
 #include "shim/log.h"
 
-/* The 16-bit float of this MPI; many builds have none. */
+/* The 16-bit float of this MPI; many builds have none (MPI_DATATYPE_NULL). */
+static inline MPI_Datatype cshim_mpi_half(void)
+{
 #ifdef MPI_REAL2
-#define CSHIM_MPI_HALF MPI_REAL2
+    return MPI_REAL2;
 #else
-#define CSHIM_MPI_HALF MPI_DATATYPE_NULL
+    return MPI_DATATYPE_NULL;
 #endif
+}
 
 /* The job, from start to finalize; written only there, by one thread. */
 struct cshim_job {

@@ -62,6 +62,7 @@ static void measure(size_t bytes, int rank)
     if (input == NULL || output == NULL) {
         fprintf(stderr, "allreduce_bench: no memory for two buffers of %zu bytes\n", bytes);
         MPI_Abort(MPI_COMM_WORLD, 3);
+        abort();
     }
     unsigned state = 12345u + (unsigned)rank;
     for (int i = 0; i < count; i++) {

@@ -273,7 +273,7 @@ static void run_communicators(int rank, int ranks)
 int main(int argc, char **argv)
 {
     static const size_t counts[] = {0, 1, 2, 5, 127, 128, 129, 255, 256, 257, 1000, 4099, 65549};
-    enum cshim_codec_id id;
+    enum cshim_codec_id id = CSHIM_CODEC_NONE;
     int rank, ranks, total = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
