@@ -99,9 +99,13 @@ CSHIM_HD float cshim_sum(float sum, float value)
     return cshim_canonical(sum + value);
 }
 
-/* The exponent of the scale of a block whose largest finite magnitude has the bits given. */
+/* The exponent of the scale of a block whose largest finite magnitude has the bits given. Zeros
+ * take 2^0, which all loops have a fast way for; gradients have many blocks of zeros. */
 CSHIM_HD int cshim_scale_exponent(uint32_t largest, uint32_t bump, int max_exponent, int min_scale)
 {
+    if (largest == 0) {
+        return 0;
+    }
     int exponent = (int)((largest + bump) >> 23) - 127 - max_exponent;
     return exponent < min_scale ? min_scale : exponent;
 }
@@ -236,6 +240,8 @@ CSHIM_HD float cshim_e5m2_decode(uint8_t code, int exponent)
  * float32 value are that value's upper half, less 22 << 7; these have E >= 23. */
 #define CSHIM_INT8_SCALE_OFFSET (22 << 7)
 #define CSHIM_INT8_NORMAL_SCALE (23 << 7)
+/* 2^0, for blocks of zeros. */
+#define CSHIM_INT8_UNIT_SCALE (149 << 7)
 
 /* The smallest scale whose 127-fold is not below the largest magnitude, as a code. */
 CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
@@ -256,7 +262,10 @@ CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
         steps = (mantissa + 130047u) / 130048u;
         scale_exponent++;
     }
-    if (mantissa == 0 || scale_exponent < 0) {
+    if (mantissa == 0) {
+        return CSHIM_INT8_UNIT_SCALE;
+    }
+    if (scale_exponent < 0) {
         return 0;
     }
     return (uint16_t)((uint32_t)scale_exponent << 7 | (steps - 128u));

@@ -249,8 +249,10 @@ static void int8_scales_are_the_smallest_that_do(void **state)
 {
     (void)state;
     uint8_t encoded[32];
-    float decoded;
-    for (uint64_t bits = 0; bits < 0x7f800000u; bits += stride()) {
+    float decoded = 0;
+    cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, &decoded, 1, encoded);
+    assert_true(int8_scale(encoded[16] | (unsigned)encoded[17] << 8) == 1.0);
+    for (uint64_t bits = 1; bits < 0x7f800000u; bits += stride()) {
         float value = float_of((uint32_t)bits);
         cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, &value, 1, encoded);
         unsigned code = encoded[16] | (unsigned)encoded[17] << 8;
