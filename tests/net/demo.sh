@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The MNIST comparison over a network: 4 emulated hosts with links of 1 Gbit/s, the shim off, then fp16
+# and fp8. Needs root (tests/net/hosts.sh says for what). Takes a few minutes on two cores.
+#   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else generated digits
+#   DEMO_IMAGES=N   training images per run (4000)
+#   DEMO_MODES=...  what is compared (off,fp16,fp8_e4m3)
+set -eu
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+data=()
+for directory in "${MNIST_DIR:-}" data/mnist ../shared/mnist; do
+    if [ -n "$directory" ] && { [ -e "$directory/train-images-idx3-ubyte" ] ||
+        [ -e "$directory/train-images-idx3-ubyte.gz" ]; }; then
+        data=(--data "$(realpath "$directory")")
+        echo "MNIST: $directory"
+        break
+    fi
+done
+[ ${#data[@]} -gt 0 ] || echo "MNIST: none found (examples/get_mnist.sh fetches it); generated digits"
+
+hosts=(tests/net/hosts.sh --name cshimdemo)
+trap '"${hosts[@]}" down' EXIT
+trap 'exit 130' INT TERM
+"${hosts[@]}" up --hosts 4 --rate 1gbit
+"$build/compshim" compare --modes "${DEMO_MODES:-off,fp16,fp8_e4m3}" --ranks 4 \
+    --json "$build/demo-net.json" --link "1 Gbit/s Ethernet (emulated)" \
+    --title "MNIST, convolutional network, one epoch of ${DEMO_IMAGES:-4000} images, 4 hosts" \
+    -- "${hosts[@]}" run "$build/mnist_train" "${data[@]}" --epochs 1 --limit "${DEMO_IMAGES:-4000}"

@@ -1,0 +1,265 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Emulated hosts on one machine: network namespaces joined by a bridge, every link limited in both
+# directions, each host with its own hostname, /etc/hosts and TMPDIR. Open MPI starts one daemon in
+# each, so the ranks' traffic really crosses the limited links.
+#
+#   hosts.sh up [--hosts N] [--rate RATE]    makes N hosts (4) with links of RATE (1gbit; none: no limit)
+#   hosts.sh rate RATE                       changes the limit of the links
+#   hosts.sh run [--ranks-per-host R] [--seconds S] [MPIRUN-OPTION...] PROGRAM [ARGUMENT...]
+#                                            R ranks (1) on every host, ended after S seconds (600);
+#                                            the ranks get LD_PRELOAD and COMPSHIM_* as set here
+#   hosts.sh exec K COMMAND [ARGUMENT...]    runs a command in host K, counted from 1
+#   hosts.sh stats                           bytes sent and received, and packets dropped, by host
+#   hosts.sh down                            ends what still runs in the hosts, removes what up made
+#
+# --name NAME before the command tells several sets of hosts apart (cshim). RATE is what tc takes:
+# 200mbit, 1gbit, 10gbit. Needs root, iproute2, util-linux and, for run, Open MPI.
+set -u
+readonly subnet=10.231.78 hosts_max=64
+
+say() { echo "hosts.sh: $*"; }
+die() {
+    say "$@" >&2
+    exit 3
+}
+usage() {
+    sed -n '3,/^set -u/p' "$0" | sed '/^set -u/d; s/^# \{0,1\}//'
+    exit 2
+}
+
+# Only the ranks are to have the preload, not the commands of this script.
+preload=${LD_PRELOAD-}
+unset LD_PRELOAD
+
+name=cshim
+if [ "${1-}" = --name ]; then
+    name=${2-}
+    shift 2 || usage
+    [[ $name =~ ^[a-z]{1,10}$ ]] || die "--name $name: take 1 to 10 lower-case letters"
+fi
+readonly name state=/run/$name-hosts bridge=${name}br
+
+need_tools() {
+    local tool
+    [ "$(id -u)" = 0 ] || die "needs root (network namespaces and tc); run it with sudo"
+    for tool in ip tc unshare awk; do
+        command -v "$tool" >/dev/null || die "needs $tool: apt-get install iproute2 util-linux mawk"
+    done
+}
+need_up() { [ -s "$state/count" ] || die "no hosts are up; start them with: hosts.sh up"; }
+host_count() { cat "$state/count"; }
+
+# The bucket of a limiter, in bytes: a millisecond of the rate, and at least 256 KiB, since a smaller
+# one drops the 64 KiB packets that TCP hands to the device in one piece.
+burst() {
+    awk -v rate="${1,,}" 'BEGIN {
+        if (rate !~ /^[0-9]+(\.[0-9]+)?(k|m|g)bit$/) exit 1
+        unit["k"] = 1e3; unit["m"] = 1e6; unit["g"] = 1e9
+        bytes = (rate + 0) * unit[substr(rate, length(rate) - 3, 1)] / 8 / 1000
+        if (bytes <= 0) exit 1
+        printf "%d\n", bytes < 262144 ? 262144 : bytes
+    }'
+}
+check_rate() {
+    [ "$1" = none ] || burst "$1" >/dev/null || die "rate '$1' not understood; use 200mbit, 1gbit or none"
+}
+
+# limit RATE DEVICE [TC-OPTION...]: what the device sends, in place of an older limit
+limit() {
+    local rate=$1 device=$2
+    shift 2
+    tc "$@" qdisc del dev "$device" root 2>/dev/null
+    [ "$rate" = none ] ||
+        tc "$@" qdisc add dev "$device" root tbf rate "$rate" burst "$(burst "$rate")" latency 50ms
+}
+
+set_rate() {
+    local rate=$1 host
+    for host in $(seq "$(host_count)"); do
+        limit "$rate" eth0 -n "$name$host" || die "cannot limit what host $host sends"
+        limit "$rate" "${name}v$host" || die "cannot limit what host $host receives"
+    done
+    echo "$rate" >"$state/rate"
+}
+
+refuse_device() {
+    ! ip link show "$1" >/dev/null 2>&1 || die "a device $1 exists already, made by others"
+}
+
+# What is made is written down before, so that down finds it after a failure, too.
+make_host() {
+    local host=$1 namespace=$name$1 device=${name}v$1
+    refuse_device "$device"
+    [ ! -e "/run/netns/$namespace" ] || die "a namespace $namespace exists already, made by others"
+    echo "$namespace" >>"$state/namespaces" &&
+        ip netns add "$namespace" &&
+        ip link add "$device" type veth peer name eth0 netns "$namespace" &&
+        ip link set "$device" master "$bridge" up &&
+        ip -n "$namespace" address add "$subnet.$host/24" dev eth0 &&
+        ip -n "$namespace" link set lo up &&
+        ip -n "$namespace" link set eth0 up &&
+        mkdir -p "$state/tmp/$host"
+}
+
+# Two scripts beside the state: enter starts a command in a host, agent is Open MPI's way to do so.
+write_scripts() {
+    cat >"$state/enter" <<SCRIPT
+#!/bin/sh
+# enter HOST COMMAND...: in the namespace of that name, as if it were another machine
+host=\$1
+shift
+export TMPDIR=$state/tmp/\${host#$name}
+exec ip netns exec "\$host" unshare --uts --mount sh -c \\
+    'hostname "\$0" && mount --bind $state/etc-hosts /etc/hosts && exec "\$@"' "\$host" "\$@"
+SCRIPT
+    cat >"$state/agent" <<SCRIPT
+#!/bin/sh
+# agent [OPTION...] HOST COMMAND...: called by mpirun in the place of ssh
+while [ "\${1#-}" != "\$1" ]; do shift; done
+host=\$1
+shift
+grep -qx "\$host" $state/namespaces || { echo "hosts.sh: \$host is none of the hosts" >&2; exit 1; }
+exec $state/enter "\$host" sh -c "\$*"
+SCRIPT
+    chmod +x "$state/enter" "$state/agent"
+}
+
+undo() {
+    trap - EXIT INT TERM
+    remove
+    die "could not make the hosts; what was made is removed"
+}
+
+up() {
+    local count=4 rate=1gbit host
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --hosts) count=${2-} ;;
+        --rate) rate=${2-} ;;
+        *) usage ;;
+        esac
+        shift 2 || usage
+    done
+    if ! [[ $count =~ ^[1-9][0-9]?$ ]] || [ "$count" -gt $hosts_max ]; then
+        die "--hosts takes 1 to $hosts_max"
+    fi
+    check_rate "$rate"
+    mkdir "$state" 2>/dev/null || die "hosts are up already; remove them with: hosts.sh down"
+    trap undo EXIT INT TERM
+    refuse_device "$bridge"
+    echo "$bridge" >"$state/bridge"
+    ip link add "$bridge" type bridge && ip link set "$bridge" up || exit
+    echo "127.0.0.1 localhost" >"$state/etc-hosts"
+    for host in $(seq "$count"); do
+        make_host "$host" || exit
+        echo "$subnet.$host $name$host" >>"$state/etc-hosts"
+    done
+    write_scripts || exit
+    echo "$count" >"$state/count"
+    set_rate "$rate"
+    trap - EXIT INT TERM
+    say "$count hosts are up, links of $rate"
+}
+
+end_processes() {
+    local signal processes
+    for signal in TERM KILL; do
+        mapfile -t processes < <(ip netns pids "$1" 2>/dev/null)
+        [ ${#processes[@]} -gt 0 ] || return 0
+        kill -"$signal" "${processes[@]}" 2>/dev/null
+        sleep 0.5
+    done
+}
+
+# Removes what the state names and nothing else.
+remove() {
+    local namespace
+    while read -r namespace; do
+        [ -e "/run/netns/$namespace" ] || continue
+        end_processes "$namespace"
+        # The end on the bridge first: its peer may outlive a namespace for a moment.
+        ip link delete "${name}v${namespace#"$name"}" 2>/dev/null
+        ip netns delete "$namespace"
+    done < <(cat "$state/namespaces" 2>/dev/null)
+    [ ! -e "$state/bridge" ] || ip link delete "$bridge" 2>/dev/null
+    rm -rf -- "$state"
+}
+
+down() {
+    [ -e "$state" ] || { say "no hosts are up"; return 0; }
+    remove
+    say "the hosts are removed"
+}
+
+# Prints -x options for what the shim reads, as set where this script was called.
+forwarded() {
+    local variable
+    [ -z "$preload" ] || printf '%s\n' -x "LD_PRELOAD=$preload"
+    for variable in "${!COMPSHIM@}"; do
+        printf '%s\n' -x "$variable"
+    done
+}
+
+run() {
+    local ranks=1 seconds=600 list host transports=tcp,self root=() environment
+    while :; do
+        case ${1-} in
+        --ranks-per-host) ranks=${2-} ;;
+        --seconds) seconds=${2-} ;;
+        *) break ;;
+        esac
+        shift 2 || usage
+    done
+    [ $# -gt 0 ] || usage
+    [[ $ranks =~ ^[1-9][0-9]*$ ]] || die "--ranks-per-host takes a number from 1"
+    [ "$ranks" = 1 ] || transports=tcp,self,vader
+    need_up
+    command -v mpirun >/dev/null || die "needs mpirun: apt-get install openmpi-bin"
+    [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+    list=$(for host in $(seq "$(host_count)"); do printf ',%s%s:%s' "$name" "$host" "$ranks"; done)
+    mapfile -t environment < <(forwarded)
+    # Ranks outnumber the cores here: one that waits has to leave its core to the others.
+    exec timeout --foreground --kill-after=10 "$seconds" "$state/enter" "${name}1" mpirun "${root[@]}" \
+        --host "${list#,}" -n $((ranks * $(host_count))) --map-by slot --bind-to none \
+        --mca plm rsh --mca plm_rsh_agent "$state/agent" --mca plm_rsh_no_tree_spawn 1 \
+        --mca pml ob1 --mca btl "$transports" --mca btl_vader_single_copy_mechanism none \
+        --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
+        --mca hwloc_base_binding_policy none --mca mpi_yield_when_idle 1 "${environment[@]}" "$@"
+}
+
+stats() {
+    local host counters dropped
+    for host in $(seq "$(host_count)"); do
+        counters=$(ip netns exec "$name$host" cat /sys/class/net/eth0/statistics/{tx,rx}_bytes) ||
+            die "cannot read the counters of host $host"
+        dropped=$(tc -s -n "$name$host" qdisc show dev eth0 root | sed -nE 's/.*dropped ([0-9]+).*/\1/p')
+        # shellcheck disable=SC2086 # two words
+        printf '%s sent %s received %s dropped %s\n' "$name$host" $counters "$dropped"
+    done
+}
+
+command=${1-}
+[ $# -gt 0 ] && shift
+case $command in up | rate | run | exec | stats | down) need_tools ;; *) usage ;; esac
+case $command in
+up) up "$@" ;;
+rate)
+    [ $# = 1 ] || usage
+    need_up
+    check_rate "$1"
+    set_rate "$1"
+    ;;
+run) run "$@" ;;
+exec)
+    [ $# -ge 2 ] || usage
+    need_up
+    grep -qx "$name$1" "$state/namespaces" || die "no host $1"
+    exec "$state/enter" "$name$1" "${@:2}"
+    ;;
+stats)
+    need_up
+    stats
+    ;;
+down) down ;;
+esac

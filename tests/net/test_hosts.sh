@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# hosts.sh: hosts that are apart, the way to their ranks, and nothing left behind.
+. "$(dirname "$0")/../lib.sh"
+# A name of the test's own: hosts that are up for other purposes stay as they are.
+prefix=cshimtest
+hosts() { "$top/tests/net/hosts.sh" --name "$prefix" "$@"; }
+left_behind() {
+    ip -oneline link show | grep -o "${prefix}[a-z0-9]*" | sort -u
+    ip netns list | grep -o "^${prefix}[0-9]*"
+    ls -d "/run/$prefix-hosts" 2>/dev/null
+}
+
+expect "no command" 2 hosts
+if [ "$(id -u)" != 0 ]; then
+    echo "note: not root, so only the refusal is tested"
+    expect "without root" 3 hosts up
+    contains "says what it needs" "needs root"
+    finish
+fi
+trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
+
+expect "run before up" 3 hosts run true
+contains "says what to do" "hosts.sh up"
+expect "a rate that is none" 3 hosts up --rate fast
+contains "is named" "rate 'fast' not understood"
+expect "65 hosts" 3 hosts up --hosts 65
+
+ip link add "${prefix}v2" type bridge
+expect "up where a device has the name already" 3 hosts up --hosts 2
+contains "names the device" "a device ${prefix}v2 exists already"
+output=$(left_behind)
+if [ "$output" = "${prefix}v2" ]; then
+    pass "the failed up removes what it made, and leaves the other's device"
+else
+    fail "the failed up removes what it made, and leaves the other's device" "$output"
+fi
+ip link delete "${prefix}v2"
+
+expect "up" 0 hosts up --hosts 2 --rate 1gbit
+expect "up twice" 3 hosts up
+contains "says what to do" "hosts.sh down"
+expect "the limit of a link" 0 ip netns exec "${prefix}1" tc qdisc show dev eth0 root
+contains "is set where it sends" "rate 1Gbit"
+expect "the limit towards it" 0 tc qdisc show dev "${prefix}v1" root
+contains "is set, too" "rate 1Gbit"
+expect "another rate" 0 hosts rate 200mbit
+expect "the limit now" 0 tc qdisc show dev "${prefix}v2" root
+contains "is changed" "rate 200Mbit"
+expect "a command in a host" 0 hosts exec 2 sh -c 'hostname; cat /etc/hosts; echo "$TMPDIR"'
+contains "has its hostname" "${prefix}2"
+contains "knows its neighbours" "10.231.78.1 ${prefix}1"
+expect "a host that is not there" 3 hosts exec 3 true
+
+# shellcheck disable=SC2016 # the ranks' shells expand them
+show='echo "$(hostname) ${LD_PRELOAD-unset} ${COMPSHIM_LOG-unset} $OMPI_COMM_WORLD_SIZE"'
+expect "one rank on each host" 0 hosts run sh -c "$show"
+contains "starts on the first" "${prefix}1 unset unset 2"
+contains "starts on the second" "${prefix}2 unset unset 2"
+expect "the shim on both" 0 env "LD_PRELOAD=$preload" COMPSHIM_LOG=error \
+    "$top/tests/net/hosts.sh" --name "$prefix" run --ranks-per-host 2 sh -c "$show"
+contains "reaches the ranks" "${prefix}2 $preload error 4"
+policy "$scratch/fp16.ini" fp16
+expect "an all-reduce across the hosts" 0 env "LD_PRELOAD=$preload" "COMPSHIM_POLICY=$scratch/fp16.ini" \
+    "COMPSHIM_REPORT=$scratch/report.json" "$top/tests/net/hosts.sh" --name "$prefix" run \
+    "$build/allreduce_bench" --sizes 1MiB --seconds 0.01
+expect "its report" 0 jq -r '"\(.nodes) nodes, \(.totals.compressed_calls > 0)"' "$scratch/report.json"
+contains "counts the hosts" "2 nodes, true"
+expect "what the links carried" 0 hosts stats
+contains "is counted" "${prefix}2 sent "
+
+hosts exec 1 sleep 100 &
+sleeper=$!
+expect "down" 0 hosts down
+wait "$sleeper" 2>/dev/null
+output=$(left_behind)
+if [ -z "$output" ]; then pass "nothing is left behind"; else fail "nothing is left behind" "$output"; fi
+expect "down twice" 0 hosts down
+finish
