@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# Bandwidth against size: gnuplot -e "files='A.dat B.dat'; picture='FILE.svg'" bandwidth.gp
+# One panel per file. Each block of a file is one curve, named in its first line; the panel's title is
+# the comment at the head of the file.
+set terminal svg size 420 * words(files), 420 background "white" font "sans-serif,12" noenhanced
+set output picture
+set multiplot layout 1, words(files)
+set logscale xy
+set xlabel "buffer, bytes"
+set ylabel "GB of float32 all-reduced per second"
+set format x "%.0b %B"
+set xtics 1024, 16
+set grid
+set key bottom right
+do for [file in files] {
+    stats file using 1:2 nooutput
+    set title system("head -n 1 " . file . " | cut -c 3-")
+    plot for [curve = 0:STATS_blocks - 1] file index curve using 1:2 with linespoints \
+        title columnheader(1)
+}
+unset multiplot

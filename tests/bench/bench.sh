@@ -1,0 +1,164 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Measures this machine: the codecs on one core, and the all-reduce over shared memory and over
+# emulated hosts, with the shim off, on, and against the library's own ring.
+#
+#   bench.sh [--quick] [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N]
+#            [--results DIR] [--picture FILE]
+#
+# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2.
+# Networks other than shared memory need root (tests/net/hosts.sh); without it they are left out.
+# Modes: off, ring (Open MPI's), default (the built-in policy), bf16-allreduce (16 bit by the library's
+# own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.
+# The modes take turns in every repeat, and each figure is the median of the repeats' medians.
+# Results: DIR/NETWORK.json, DIR/codecs.json, DIR/codecs.txt and DIR/table.txt (DIR is
+# tests/bench/results), and with gnuplot the picture (docs/bandwidth.svg).
+set -eu
+cd "$(dirname "$0")/../.."
+build=$(realpath "${BUILD:-build}")
+networks=1gbit-4x1,shm-2,1gbit-2x1,1gbit-2x2,10gbit-4x1
+modes=off,ring,bf16-allreduce,raw,fp16,fp8_e4m3,int8,default
+sizes=1KiB,4KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB,256MiB
+repeats=3 results=tests/bench/results picture=docs/bandwidth.svg
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick)
+        networks=1gbit-4x1,shm-2 sizes=64KiB,1MiB,16MiB
+        shift
+        continue
+        ;;
+    --networks) networks=${2-} ;;
+    --modes) modes=${2-} ;;
+    --sizes) sizes=${2-} ;;
+    --repeats) repeats=${2-} ;;
+    --results) results=${2-} ;;
+    --picture) picture=${2-} ;;
+    *)
+        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
+        exit 2
+        ;;
+    esac
+    shift 2
+done
+mkdir -p "$results"
+scratch=$(mktemp -d)
+hosts=(tests/net/hosts.sh --name cshimbench)
+clean_up() {
+    rm -rf "$scratch"
+    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+root=()
+[ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+
+# policy_of MODE prints the policy file that makes it so, or nothing for the modes without the shim
+policy_of() {
+    local codec=$1 algorithm=auto
+    case $1 in
+    off | ring) return ;;
+    default)
+        echo policy/default.ini
+        return
+        ;;
+    *-allreduce) codec=${1%-allreduce} algorithm=allreduce ;;
+    esac
+    printf '[compshim]\nreport = off\n[rule all]\ncodec = %s\nalgorithm = %s\n' \
+        "$codec" "$algorithm" >"$scratch/$1.ini"
+    echo "$scratch/$1.ini"
+}
+
+# launch NETWORK MODE SIZES SECONDS: one job; its lines are bytes, calls, median and least seconds
+launch() {
+    local network=$1 mode=$2 policy options=() variables=()
+    local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
+    policy=$(policy_of "$mode")
+    [ -z "$policy" ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$policy"
+        COMPSHIM_REPORT=off)
+    [ "$mode" != ring ] ||
+        options=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4)
+    case $network in
+    shm-*)
+        mpirun "${root[@]}" -n "${network#shm-}" --oversubscribe --bind-to none \
+            --mca mpi_yield_when_idle 1 "${options[@]}" \
+            env "${variables[@]}" "${job[@]}"
+        ;;
+    *)
+        env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" "${options[@]}" \
+            "${job[@]}"
+        ;;
+    esac
+}
+
+# Adds to the samples: network, mode, repeat, bytes, calls, median seconds, least seconds.
+sample() {
+    local network=$1 list=$2 seconds=$3 count=$4 repeat mode
+    [ -n "$list" ] || return 0
+    for repeat in $(seq "$count"); do
+        for mode in ${modes//,/ }; do
+            printf '%s, repeat %s of %s: %s (%s)\n' "$network" "$repeat" "$count" "$mode" "$list" >&2
+            launch "$network" "$mode" "$list" "$seconds" |
+                sed "s/^/$network $mode $repeat /" >>"$scratch/$network.samples"
+        done
+    done
+}
+
+# Adds to the plans what the planner says of each mode and size: the bytes, for the link's limit.
+plan() {
+    local network=$1 ranks=$2 mode size policy
+    for mode in ${modes//,/ }; do
+        policy=$(policy_of "$mode")
+        for size in ${sizes//,/ }; do
+            "$build/compshim" explain --policy "${policy:-policy/default.ini}" --size "$size" \
+                --ranks "$ranks" --json |
+                jq -c --arg mode "$mode" '{mode: $mode, explained: .}' >>"$scratch/$network.plans"
+        done
+    done
+}
+
+# The sizes of the list that match a pattern, comma-separated
+sizes_matching() {
+    tr , '\n' <<<"$sizes" | grep -E "$1" | paste -sd , || true
+}
+
+measure() {
+    local network=$1 ranks host_count
+    case $network in
+    shm-*) ranks=${network#shm-} host_count=1 ;;
+    *)
+        if [ "$(id -u)" != 0 ]; then
+            echo "bench.sh: not root: $network is left out, only shared memory is measured" >&2
+            return
+        fi
+        host_count=${network#*-} host_count=${host_count%x*}
+        ranks=$((host_count * ${network##*x}))
+        "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
+        ;;
+    esac
+    plan "$network" "$ranks"
+    sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"
+    sample "$network" "$(sizes_matching '^([2-9]|[1-5][0-9]|6[0-4])MiB$')" 0.3 "$repeats"
+    sample "$network" "$(sizes_matching '^(6[5-9]|[7-9][0-9]|[0-9]{3,})MiB$')" 0.3 1
+    [ "$host_count" = 1 ] || "${hosts[@]}" down >&2
+    python3 tests/bench/summarize.py network "$scratch/$network.samples" "$scratch/$network.plans" \
+        >"$scratch/$network.json"
+    mv "$scratch/$network.json" "$results/$network.json"
+}
+
+"$build/codec_bench" --json "$scratch/codecs.json" >"$scratch/codecs.txt"
+cp "$scratch/codecs.json" "$scratch/codecs.txt" "$results/"
+for network in ${networks//,/ }; do
+    measure "$network"
+done
+python3 tests/bench/summarize.py table "$results"/{1gbit,10gbit,shm}*.json >"$results/table.txt"
+cat "$results/codecs.txt" "$results/table.txt"
+if command -v gnuplot >/dev/null; then
+    curves=()
+    for network in 1gbit-4x1 shm-2; do
+        [ -e "$results/$network.json" ] || continue
+        python3 tests/bench/summarize.py curves "$results/$network.json" >"$scratch/$network.dat"
+        curves+=("$scratch/$network.dat")
+    done
+    gnuplot -e "files='${curves[*]}'; picture='$picture'" tests/bench/bandwidth.gp
+fi

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the samples of bench.sh into one JSON file per network, and those into a table or curves.
+
+summarize.py network SAMPLES PLANS   JSON of one network, with the facts of the machine
+summarize.py table JSON...           the table
+summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
+"""
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+
+# TCP over Ethernet as tbf counts it: 1448 bytes of payload travel in 1514 (14 Ethernet, 20 IPv4, 20 TCP
+# and 12 of its timestamps). Preamble, checksum and gap of a real Ethernet are not emulated, and the
+# acknowledgements of the other direction are not counted.
+FRAMING = 1514 / 1448
+UNITS = {"mbit": 1e6, "gbit": 1e9}
+
+
+def parse_network(name):
+    """Hosts, ranks per host, and bytes per second of a link (None for shared memory)."""
+    if name.startswith("shm-"):
+        return 1, int(name[4:]), None
+    rate, shape = name.split("-")
+    hosts, ranks = shape.split("x")
+    return int(hosts), int(ranks), float(rate[:-4]) * UNITS[rate[-4:]] / 8
+
+
+def link_bytes(plan, native, hosts, ranks_per_host):
+    """Bytes of payload that the busiest link has to carry one way, before framing.
+
+    One rank per host: what the algorithm sends per rank, 2(n-1)/n C for two_shot, (n-1) C for
+    allgather. Several: the least that any algorithm can send between H hosts, 2(H-1)/H C.
+    """
+    ranks = hosts * ranks_per_host
+    wire = native if plan is None else plan["bytes_wire"]
+    if ranks_per_host == 1:
+        return wire / ranks
+    phases = ranks if plan is not None and plan["algorithm"] == "allgather" else 2
+    encoded = wire / (phases * (ranks - 1))
+    return 2 * (hosts - 1) / hosts * encoded
+
+
+def one_result(network, mode, size, samples, plans):
+    hosts, ranks_per_host, rate = parse_network(network)
+    ranks = hosts * ranks_per_host
+    plan = None if mode in ("off", "ring") else plans[mode, size].get("plan")
+    median = statistics.median(sample["median"] for sample in samples)
+    result = {
+        "mode": mode,
+        "bytes": size,
+        "algorithm": plan["algorithm"] if plan else "native",
+        "repeats": len(samples),
+        "calls": sum(sample["calls"] for sample in samples),
+        "seconds": median,
+        "seconds_of_repeats": [sample["median"] for sample in samples],
+        "bytes_per_second": size / median,
+    }
+    if rate is not None:
+        native = 2 * (ranks - 1) * size
+        limit = link_bytes(plan, native, hosts, ranks_per_host) * FRAMING / rate
+        result["seconds_limit"] = limit
+        result["share_of_limit"] = limit / median
+    return result
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    return {
+        "processor": models[0],
+        "processors": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "mpi": output_of("mpirun", "--version").splitlines()[0],
+        "load_at_the_end": os.getloadavg()[0],
+    }
+
+
+def summarize(samples_file, plans_file):
+    groups, plans = {}, {}
+    with open(samples_file, encoding="ascii") as file:
+        for line in file:
+            network, mode, _, size, calls, median, _ = line.split()
+            sample = {"calls": int(calls), "median": float(median)}
+            groups.setdefault((mode, int(size)), []).append(sample)
+    with open(plans_file, encoding="utf-8") as file:
+        for line in file:
+            entry = json.loads(line)
+            plans[entry["mode"], entry["explained"]["call"]["bytes"]] = entry["explained"]
+    json.dump(
+        {
+            "network": network,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "revision": output_of("git", "describe", "--always", "--dirty"),
+            "machine": machine(),
+            "framing": FRAMING,
+            "results": [one_result(network, *key, samples, plans) for key, samples in groups.items()],
+        },
+        sys.stdout,
+        indent=1,
+    )
+    print()
+
+
+def load(files):
+    for name in files:
+        if os.path.exists(name):
+            with open(name, encoding="utf-8") as file:
+                yield json.load(file)
+
+
+def size_text(size):
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def cell(result, natives):
+    """Milliseconds, speed against the better of off and ring, share of the limit."""
+    text = f"{result['seconds'] * 1e3:9.3f} {min(natives) / result['seconds']:5.2f}"
+    share = result.get("share_of_limit")
+    return text + (f" {share * 100:3.0f}%" if share is not None else "    -")
+
+
+def print_table(files):
+    print("Each cell: median milliseconds, speed against the better of off and ring, share of the link's limit")
+    for data in load(files):
+        by_size = {}
+        for result in data["results"]:
+            by_size.setdefault(result["bytes"], {})[result["mode"]] = result
+        modes = list(dict.fromkeys(result["mode"] for result in data["results"]))
+        print(f"\n{data['network']}   {data['revision']}, {data['date']}")
+        print(" " * 8 + "".join(f"{mode:>22}" for mode in modes))
+        for size, row in sorted(by_size.items()):
+            natives = [row[mode]["seconds"] for mode in ("off", "ring") if mode in row]
+            cells = [cell(row[mode], natives) if mode in row and natives else "-" for mode in modes]
+            print(f"{size_text(size):>8}" + "".join(f"{text:>22}" for text in cells))
+
+
+def print_curves(file_name):
+    (data,) = load([file_name])
+    print(f"# {data['network']}")
+    curves = {}
+    for result in data["results"]:
+        curves.setdefault(result["mode"], []).append((result["bytes"], result["bytes_per_second"] / 1e9))
+    blocks = (
+        "\n".join([f'"{mode}"', *(f"{size} {speed}" for size, speed in sorted(points))])
+        for mode, points in curves.items()
+    )
+    print("\n\n\n".join(blocks))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4 and sys.argv[1] == "network":
+        summarize(*sys.argv[2:])
+    elif len(sys.argv) > 2 and sys.argv[1] == "table":
+        print_table(sys.argv[2:])
+    elif len(sys.argv) == 3 and sys.argv[1] == "curves":
+        print_curves(sys.argv[2])
+    else:
+        sys.exit(__doc__)
