@@ -200,14 +200,23 @@ static unsigned count_quantizations(const struct cshim_plan *plan)
     return plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT ? 2 : plan->ranks;
 }
 
+enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
+                                    const struct cshim_call *call, uint64_t count,
+                                    const struct cshim_rule **rule)
+{
+    *rule = NULL;
+    enum cshim_reason reason = call_reason(call, count);
+    if (reason != CSHIM_REASON_COMPRESS)
+        return reason;
+    *rule = cshim_policy_match(policy, call);
+    return rule_reason(*rule, call->dtype);
+}
+
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count)
 {
-    struct cshim_plan plan = {.reason = call_reason(call, count)};
-    if (plan.reason != CSHIM_REASON_COMPRESS)
-        return plan;
-    plan.rule = cshim_policy_match(policy, call);
-    plan.reason = rule_reason(plan.rule, call->dtype);
+    struct cshim_plan plan = {0};
+    plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
     plan.codec = plan.rule->codec;

@@ -62,6 +62,12 @@ struct cshim_plan {
     double expected_error;  /* relative L2, normal data */
 };
 
+/* Whether a call of `count` elements is compressed (CSHIM_REASON_COMPRESS), as far as policy and
+ * call decide it: what every call pays for. Sets *rule to the rule that decided, or NULL. */
+enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
+                                    const struct cshim_call *call, uint64_t count,
+                                    const struct cshim_rule **rule);
+
 /* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);

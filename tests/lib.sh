@@ -61,7 +61,7 @@ finish() {
 preload=$build/libcompshim.so
 if [ "${SANITIZE:-0}" = 1 ]; then
     preload=$(gcc -print-file-name=libasan.so):$preload
-    export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+    export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=print_stacktrace=1
 fi
 
 # mpi N [VARIABLE=VALUE...] PROGRAM... : N ranks without the shim; shimmed N ...: with it

@@ -59,22 +59,31 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
     return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
 }
 
-/* Plans a call whose arguments are valid; uses only facts that are equal on all ranks. */
-static struct cshim_plan plan_call(int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+/* The facts of a call whose arguments are valid, all equal on all ranks; or the first reason found
+ * not to compress it. What costs least comes first. */
+static enum cshim_reason describe_call(int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                       struct cshim_call *call)
 {
-    struct cshim_call call = {.library = CSHIM_MPI, .collective = CSHIM_ALLREDUCE};
     int inter = 0, ranks = 0;
-    PMPI_Comm_test_inter(comm, &inter);
-    if (inter)
-        return (struct cshim_plan){.reason = CSHIM_REASON_INTERCOMM};
-    call.dtype = describe_datatype(datatype);
-    if (call.dtype == CSHIM_DTYPE_OTHER)
-        return (struct cshim_plan){.reason = datatype_reason(datatype)};
-    PMPI_Comm_size(comm, &ranks);
-    call.op = op == MPI_SUM ? CSHIM_SUM : CSHIM_OP_OTHER;
-    call.bytes = (uint64_t)count * cshim_dtype_bytes(call.dtype);
-    call.ranks = (uint32_t)ranks;
-    return cshim_plan_call(cshim_job.policy, &call, (uint64_t)count);
+    call->dtype = describe_datatype(datatype);
+    if (call->dtype == CSHIM_DTYPE_OTHER)
+        return datatype_reason(datatype);
+    if (op != MPI_SUM)
+        return CSHIM_REASON_OP;
+    if (comm == MPI_COMM_WORLD) { /* most calls: nothing to ask */
+        ranks = cshim_job.ranks;
+    } else {
+        PMPI_Comm_test_inter(comm, &inter);
+        if (inter)
+            return CSHIM_REASON_INTERCOMM;
+        PMPI_Comm_size(comm, &ranks);
+    }
+    call->library = CSHIM_MPI;
+    call->collective = CSHIM_ALLREDUCE;
+    call->op = CSHIM_SUM;
+    call->bytes = (uint64_t)count * cshim_dtype_bytes(call->dtype);
+    call->ranks = (uint32_t)ranks;
+    return CSHIM_REASON_COMPRESS;
 }
 
 static int run_plan(struct cshim_exchange *exchange)
@@ -106,6 +115,51 @@ static int run_plan(struct cshim_exchange *exchange)
     return status;
 }
 
+/* Counts a call that is passed through, at rank 0 of its communicator. */
+static void count_pass(enum cshim_reason reason, MPI_Comm comm)
+{
+    int rank = cshim_job.rank;
+    if (reason == CSHIM_REASON_SINGLE_RANK)
+        rank = 0;
+    else if (comm != MPI_COMM_WORLD)
+        PMPI_Comm_rank(comm, &rank);
+    if (rank == 0)
+        cshim_ledger_pass(&cshim_job.ledger, reason);
+}
+
+/* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
+ * through after all, with the reason counted; else sets *status. */
+static bool compress(const void *sendbuf, void *recvbuf, const struct cshim_call *call,
+                     uint64_t count, MPI_Comm comm, int *status)
+{
+    struct cshim_comm *state = NULL;
+    const struct cshim_plan plan = cshim_plan_call(cshim_job.policy, call, count);
+    enum cshim_reason reason = plan.reason;
+    *status = MPI_SUCCESS;
+    if (reason == CSHIM_REASON_COMPRESS) {
+        *status = cshim_comm_get(comm, &state);
+        if (*status == MPI_SUCCESS)
+            reason = state->reason;
+    }
+    if (reason != CSHIM_REASON_COMPRESS) {
+        count_pass(reason, comm);
+        return false;
+    }
+    if (*status == MPI_SUCCESS) {
+        struct cshim_exchange exchange = {
+            .comm = state,
+            .plan = &plan,
+            .input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf,
+            .output = recvbuf,
+            .element_bytes = cshim_dtype_bytes(plan.dtype),
+        };
+        *status = run_plan(&exchange);
+    }
+    if (*status != MPI_SUCCESS)
+        PMPI_Comm_call_errhandler(comm, *status);
+    return true;
+}
+
 /* A call the library itself would refuse, or that has nothing in it to describe. */
 static bool is_refused(const void *sendbuf, const void *recvbuf, int count, MPI_Datatype datatype,
                        MPI_Op op, MPI_Comm comm)
@@ -118,36 +172,20 @@ static bool is_refused(const void *sendbuf, const void *recvbuf, int count, MPI_
 static int allreduce(const void *sendbuf, void *recvbuf, int count, void *datatype, void *op,
                      void *comm)
 {
-    struct cshim_comm *state = NULL;
-    int rank = 0;
+    const struct cshim_rule *rule;
+    struct cshim_call call;
+    int status;
     if (is_refused(sendbuf, recvbuf, count, datatype, op, comm))
         return cshim_job.real->allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 
-    struct cshim_plan plan = plan_call(count, datatype, op, comm);
-    if (plan.reason == CSHIM_REASON_COMPRESS) {
-        const int status = cshim_comm_get(comm, &state);
-        if (status != MPI_SUCCESS)
-            return PMPI_Comm_call_errhandler(comm, status), status;
-        plan.reason = state->reason;
-    }
-    if (plan.reason != CSHIM_REASON_COMPRESS) {
-        PMPI_Comm_rank(comm, &rank);
-        if (rank == 0)
-            cshim_ledger_pass(&cshim_job.ledger, plan.reason);
-        return cshim_job.real->allreduce(sendbuf, recvbuf, count, datatype, op, comm);
-    }
-
-    struct cshim_exchange exchange = {
-        .comm = state,
-        .plan = &plan,
-        .input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf,
-        .output = recvbuf,
-        .element_bytes = cshim_dtype_bytes(plan.dtype),
-    };
-    const int status = run_plan(&exchange);
-    if (status != MPI_SUCCESS)
-        PMPI_Comm_call_errhandler(comm, status);
-    return status;
+    enum cshim_reason reason = describe_call(count, datatype, op, comm, &call);
+    if (reason == CSHIM_REASON_COMPRESS)
+        reason = cshim_plan_reason(cshim_job.policy, &call, (uint64_t)count, &rule);
+    if (reason != CSHIM_REASON_COMPRESS)
+        count_pass(reason, comm);
+    else if (compress(sendbuf, recvbuf, &call, (uint64_t)count, comm, &status))
+        return status;
+    return cshim_job.real->allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
