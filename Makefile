@@ -54,6 +54,7 @@ help:
 ## make                 builds into build/ (BUILD=DIR for another folder)
 ## make packages        installs the Debian/Ubuntu packages that are missing
 ## make demo            installs what is missing, builds, and fills the all-reduce lab's tables
+## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
 ## make test            installs what is missing, builds, and runs every test
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
 ## make bench           codec and all-reduce benchmarks of this machine
@@ -137,6 +138,11 @@ lint: packages
 demo: packages
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) examples/demo.sh
+
+.PHONY: demo-net
+demo-net: packages
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) tests/net/demo.sh
 
 .PHONY: bench
 bench: packages

@@ -3,7 +3,7 @@
 # The all-reduce lab's tables, from real training runs: serial, 2 and 4 ranks with the shim off, then
 # fp16 and fp8. Takes a few minutes on two cores.
 #   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else generated digits
-#   DEMO_IMAGES=N   training images per run (10000)
+#   DEMO_IMAGES=N   training images per run (30000)
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
@@ -22,7 +22,8 @@ export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=n
 if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-exec "$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks 1,2,4 --json "$build/demo.json" \
-    --title "MNIST, convolutional network, one epoch of ${DEMO_IMAGES:-10000} images" \
-    -- mpirun -n '{ranks}' "$build/mnist_train" "${data[@]}" --epochs 1 \
-    --limit "${DEMO_IMAGES:-10000}"
+images=${DEMO_IMAGES:-30000}
+trainer=("$build/mnist_train" "${data[@]}" --epochs 1 --limit "$images")
+exec "$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks 2,4 --serial "${trainer[*]@Q}" \
+    --json "$build/demo.json" --title "MNIST, convolutional network, one epoch of $images images" \
+    -- mpirun -n '{ranks}' "${trainer[@]}"

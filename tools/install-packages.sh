@@ -3,7 +3,7 @@
 # Installs the Debian/Ubuntu packages that a build, the tests and the linter need and that are missing.
 set -u
 packages="gcc g++ make libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev
-libjansson-dev libcmocka-dev clang-format clang-tidy cppcheck python3 git valgrind"
+libjansson-dev libcmocka-dev clang-format clang-tidy cppcheck python3 git iproute2 gnuplot-nox"
 
 missing=
 for package in $packages; do
