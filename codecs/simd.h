@@ -26,7 +26,7 @@ enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM };
 
 /* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching stops
  * at the end of each page. */
-#define CSHIM_PREFETCH_FLOATS 8192
+#define CSHIM_PREFETCH_FLOATS 2048
 
 /* Arrays of at least this many elements are written past the caches, which would not keep them
  * anyway: that spares the memory reading each line before it is overwritten. Pipelines work on
