@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names, sizes and the fingerprint of the codec table. */
+#include "test_codec_data.h"
+
+static void names_and_ids_agree(void **state)
+{
+    (void)state;
+    enum cshim_codec_id id;
+    enum cshim_dtype dtype;
+    for (int i = 0; i < CSHIM_CODEC_COUNT; i++) {
+        assert_true(cshim_codec_by_name(cshim_codec_name((enum cshim_codec_id)i), &id));
+        assert_int_equal(id, i);
+        assert_int_equal(cshim_codec_info((enum cshim_codec_id)i) != NULL, i != 0);
+    }
+    for (int i = 0; i < CSHIM_DTYPE_COUNT; i++) {
+        assert_true(cshim_dtype_by_name(cshim_dtype_name((enum cshim_dtype)i), &dtype));
+        assert_int_equal(dtype, i);
+    }
+    assert_false(cshim_codec_by_name("fp8", &id));
+    assert_false(cshim_dtype_by_name("other", &dtype));
+    assert_string_equal(cshim_codec_name((enum cshim_codec_id)99), "?");
+    assert_string_equal(cshim_dtype_name(CSHIM_DTYPE_OTHER), "other");
+    assert_null(cshim_codec_info(CSHIM_CODEC_COUNT));
+    assert_int_equal(cshim_dtype_bytes(CSHIM_DTYPE_OTHER), 0);
+}
+
+/* The ids and widths are in messages, so they are written down here once more. */
+static void sizes_are_those_of_the_wire_format(void **state)
+{
+    (void)state;
+    const struct {
+        enum cshim_codec_id id;
+        enum cshim_dtype dtype;
+        size_t count, bytes;
+    } cases[] = {
+        {CSHIM_CODEC_RAW, CSHIM_FLOAT64, 3, 32},
+        {CSHIM_CODEC_RAW, CSHIM_FLOAT16, 9, 32},
+        {CSHIM_CODEC_FP32, CSHIM_FLOAT64, 5, 32},
+        {CSHIM_CODEC_FP16, CSHIM_FLOAT32, 1, 32},
+        {CSHIM_CODEC_FP16, CSHIM_FLOAT32, 256, 528},
+        {CSHIM_CODEC_FP16, CSHIM_FLOAT32, 257, 544},
+        {CSHIM_CODEC_BF16, CSHIM_FLOAT32, 257, 528},
+        {CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT64, 128, 144},
+        {CSHIM_CODEC_INT8, CSHIM_FLOAT32, 576, 608},
+        {CSHIM_CODEC_INT8, CSHIM_FLOAT32, 0, 0},
+        {CSHIM_CODEC_FP8_E5M2, CSHIM_FLOAT32, 2049, 2096},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(cshim_encoded_bytes(cases[i].id, cases[i].dtype, cases[i].count),
+                         cases[i].bytes);
+    }
+    /* A gigabyte and more does not overflow. */
+    assert_int_equal(cshim_encoded_bytes(CSHIM_CODEC_RAW, CSHIM_FLOAT64, (size_t)1 << 33),
+                     (size_t)1 << 36);
+}
+
+static void carried_types(void **state)
+{
+    (void)state;
+    assert_false(cshim_codec_carries(CSHIM_CODEC_NONE, CSHIM_FLOAT32));
+    assert_false(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_DTYPE_OTHER));
+    assert_true(cshim_codec_carries(CSHIM_CODEC_FP32, CSHIM_FLOAT64));
+    assert_true(cshim_codec_carries(CSHIM_CODEC_FP16, CSHIM_FLOAT16));
+    assert_false(cshim_codec_carries(CSHIM_CODEC_FP16, CSHIM_BFLOAT16));
+    assert_false(cshim_codec_carries(CSHIM_CODEC_BF16, CSHIM_FLOAT16));
+    assert_false(cshim_codec_carries(CSHIM_CODEC_FP32, CSHIM_FLOAT16));
+    assert_true(cshim_codec_carries(CSHIM_CODEC_INT8, CSHIM_BFLOAT16));
+    assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
+}
+
+/* If this fails, the table changed: raise WIRE_VERSION if the bytes did, and write the new value.
+ */
+static void table_hash_is_stable(void **state)
+{
+    (void)state;
+    assert_true(cshim_codec_table_hash() == 0xbdbc1043e020624au);
+}
+
+static void empty_input_touches_nothing(void **state)
+{
+    (void)state;
+    cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, NULL, 0, NULL);
+    cshim_decode(CSHIM_CODEC_RAW, CSHIM_FLOAT64, NULL, 0, NULL);
+    cshim_reduce(CSHIM_CODEC_FP16, CSHIM_FLOAT16, NULL, 1, 0, NULL, NULL);
+}
+
+static void levels_have_names(void **state)
+{
+    (void)state;
+    enum cshim_simd best = cshim_simd_level();
+    assert_string_equal(cshim_simd_name(CSHIM_SIMD_SCALAR), "scalar");
+    assert_int_equal(cshim_simd_limit(CSHIM_SIMD_SCALAR), CSHIM_SIMD_SCALAR);
+    assert_int_equal(cshim_simd_level(), CSHIM_SIMD_SCALAR);
+    assert_int_equal(cshim_simd_limit(CSHIM_SIMD_AVX512), best);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_ids_agree),
+        cmocka_unit_test(sizes_are_those_of_the_wire_format),
+        cmocka_unit_test(carried_types),
+        cmocka_unit_test(table_hash_is_stable),
+        cmocka_unit_test(empty_input_touches_nothing),
+        cmocka_unit_test(levels_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
