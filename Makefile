@@ -56,13 +56,15 @@ help:
 ## make demo            installs what is missing, builds, and fills the all-reduce lab's tables
 ## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
 ## make test            installs what is missing, builds, and runs every test
+## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make install         PREFIX=/usr/local DESTDIR=
 ## make clean
 .PHONY: packages
-packages:
-	@tools/install-packages.sh
+packages: packages-build
+packages-%:
+	@tools/install-packages.sh $*
 
 # Objects that other programs share -------------------------------------------------------------
 $(BUILD)/generated/version.h: Makefile
@@ -121,31 +123,36 @@ $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o $(call objects,$(filter codecs/
 	$(MPICC) $(flags) -o $@ $^ -lm
 
 .PHONY: test
-test: packages
+test: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/run.sh
 
 .PHONY: test-programs
 test-programs: all $(unit_tests) $(mpi_tests)
 
+.PHONY: test-large
+test-large: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/mpi/large.sh
+
 .PHONY: lint
-lint: packages
+lint: packages-lint
 	@$(MAKE) --no-print-directory $(generated)
 	@BUILD=$(BUILD) tests/lint.sh
 
 # Demo and benchmarks ---------------------------------------------------------------------------
 .PHONY: demo
-demo: packages
+demo: packages-build
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) examples/demo.sh
 
 .PHONY: demo-net
-demo-net: packages
+demo-net: packages-bench
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) tests/net/demo.sh
 
 .PHONY: bench
-bench: packages
+bench: packages-bench
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) tests/bench/bench.sh
 

@@ -31,7 +31,8 @@ CSHIM_AVX2 static void add_avx2(const uint8_t *payload, const uint8_t *scales, s
 {
     size_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        cshim_put_avx2(sum + i, _mm256_loadu_ps((const float *)(payload + 4 * i)), CSHIM_PUT_SUM);
+        __m256i bits = _mm256_loadu_si256((const __m256i *)(payload + 4 * i));
+        cshim_put_avx2(sum + i, _mm256_castsi256_ps(bits), CSHIM_PUT_SUM);
     }
     add_scalar(payload + 4 * i, scales, count - i, sum + i);
 }

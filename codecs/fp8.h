@@ -38,40 +38,45 @@ static inline void expand_scalar(const uint8_t *payload, const uint8_t *scales, 
 }
 
 #if CSHIM_X86
-/* Codes with sign, one per 32-bit lane: cshim_minifloat_encode and the sign. */
+/* Codes with sign, one per 32-bit lane: cshim_minifloat_encode and the sign. The exponent field
+ * lies in a lane's upper 16 bits, so that the saturating subtraction of 16-bit numbers gives how
+ * far the exponent is above the smallest, or 0. */
 CSHIM_AVX2_INLINE __m256i codes_avx2(const float *input, __m256 inverse)
 {
     const __m256i smallest = _mm256_set1_epi32((127 + FP8_MIN_EXPONENT) << 23);
-    const __m256i to_anchor = _mm256_set1_epi32((23 - FP8_MANTISSA_BITS) << 23);
+    const __m256i first_anchor =
+        _mm256_set1_epi32((127 + FP8_MIN_EXPONENT + 23 - FP8_MANTISSA_BITS) << 23);
     const __m256i infinity = _mm256_set1_epi32((int)CSHIM_INFINITY_BITS);
     const __m256 sign_bit = _mm256_set1_ps(-0.0f);
     __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(input), inverse);
     __m256 magnitude = _mm256_andnot_ps(sign_bit, scaled);
-    __m256i binade =
-        _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(magnitude), infinity), smallest);
-    __m256i anchor = _mm256_add_epi32(binade, to_anchor);
+    __m256i exponent = _mm256_and_si256(_mm256_castps_si256(scaled), infinity);
+    __m256i above = _mm256_subs_epu16(exponent, smallest);
+    __m256i anchor = _mm256_add_epi32(above, first_anchor);
     __m256 rounded = _mm256_add_ps(magnitude, _mm256_castsi256_ps(anchor));
     __m256i steps = _mm256_sub_epi32(_mm256_castps_si256(rounded), anchor);
-    __m256i base = _mm256_srli_epi32(_mm256_sub_epi32(binade, smallest), 23 - FP8_MANTISSA_BITS);
+    __m256i base = _mm256_srli_epi32(above, 23 - FP8_MANTISSA_BITS);
     __m256i sign = _mm256_castps_si256(_mm256_and_ps(scaled, sign_bit));
     return _mm256_or_si256(_mm256_add_epi32(steps, base), _mm256_srli_epi32(sign, 24));
 }
 
 CSHIM_AVX512_INLINE __m512i codes_avx512(const float *input, __m512 inverse)
 {
+    const int or_of_first_and_common = 0xf8; /* first | (second & third) */
     const __m512i smallest = _mm512_set1_epi32((127 + FP8_MIN_EXPONENT) << 23);
-    const __m512i to_anchor = _mm512_set1_epi32((23 - FP8_MANTISSA_BITS) << 23);
+    const __m512i first_anchor =
+        _mm512_set1_epi32((127 + FP8_MIN_EXPONENT + 23 - FP8_MANTISSA_BITS) << 23);
     const __m512i infinity = _mm512_set1_epi32((int)CSHIM_INFINITY_BITS);
-    const __m512i sign_bit = _mm512_set1_epi32((int)CSHIM_SIGN_BIT);
-    __m512i scaled = _mm512_castps_si512(_mm512_mul_ps(_mm512_loadu_ps(input), inverse));
-    __m512i magnitude = _mm512_andnot_si512(sign_bit, scaled);
-    __m512i binade = _mm512_max_epi32(_mm512_and_si512(magnitude, infinity), smallest);
-    __m512i anchor = _mm512_add_epi32(binade, to_anchor);
-    __m512 rounded = _mm512_add_ps(_mm512_castsi512_ps(magnitude), _mm512_castsi512_ps(anchor));
+    __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(input), inverse);
+    __m512i bits = _mm512_castps_si512(scaled);
+    __m512i exponent = _mm512_and_si512(bits, infinity);
+    __m512i above = _mm512_subs_epu16(exponent, smallest);
+    __m512i anchor = _mm512_add_epi32(above, first_anchor);
+    __m512 rounded = _mm512_add_ps(_mm512_abs_ps(scaled), _mm512_castsi512_ps(anchor));
     __m512i steps = _mm512_sub_epi32(_mm512_castps_si512(rounded), anchor);
-    __m512i base = _mm512_srli_epi32(_mm512_sub_epi32(binade, smallest), 23 - FP8_MANTISSA_BITS);
-    __m512i sign = _mm512_and_si512(scaled, sign_bit);
-    return _mm512_or_si512(_mm512_add_epi32(steps, base), _mm512_srli_epi32(sign, 24));
+    __m512i base = _mm512_srli_epi32(above, 23 - FP8_MANTISSA_BITS);
+    return _mm512_ternarylogic_epi32(_mm512_add_epi32(steps, base), _mm512_srli_epi32(bits, 24),
+                                     _mm512_set1_epi32(0x80), or_of_first_and_common);
 }
 
 CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *payload,

@@ -1,9 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian/Ubuntu packages that a build, the tests and the linter need and that are missing.
+# Installs the Debian/Ubuntu packages that are missing.
+#   tools/install-packages.sh build|test|lint|bench
 set -u
-packages="gcc g++ make libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev
-libjansson-dev libcmocka-dev clang-format clang-tidy cppcheck python3 git iproute2 gnuplot-nox"
+build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev"
+case ${1-} in
+build) packages=$build ;;
+test) packages="$build libcmocka-dev python3 git binutils perl iproute2" ;;
+lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git" ;;
+bench) packages="$build python3 iproute2 gnuplot-nox" ;;
+*)
+    echo "usage: install-packages.sh build|test|lint|bench" >&2
+    exit 2
+    ;;
+esac
 
 missing=
 for package in $packages; do

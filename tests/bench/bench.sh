@@ -106,13 +106,13 @@ sample() {
 
 # Adds to the plans what the planner says of each mode and size: the bytes, for the link's limit.
 plan() {
-    local network=$1 ranks=$2 mode size policy
+    local network=$1 ranks=$2 mode size policy explained
     for mode in ${modes//,/ }; do
         policy=$(policy_of "$mode")
         for size in ${sizes//,/ }; do
-            "$build/compshim" explain --policy "${policy:-policy/default.ini}" --size "$size" \
-                --ranks "$ranks" --json |
-                jq -c --arg mode "$mode" '{mode: $mode, explained: .}' >>"$scratch/$network.plans"
+            explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" \
+                --size "$size" --ranks "$ranks" --json | tr -d '\n')
+            echo "$mode $explained" >>"$scratch/$network.plans"
         done
     done
 }

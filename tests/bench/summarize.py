@@ -94,8 +94,9 @@ def summarize(samples_file, plans_file):
             groups.setdefault((mode, int(size)), []).append(sample)
     with open(plans_file, encoding="utf-8") as file:
         for line in file:
-            entry = json.loads(line)
-            plans[entry["mode"], entry["explained"]["call"]["bytes"]] = entry["explained"]
+            mode, text = line.split(" ", 1)
+            explained = json.loads(text)
+            plans[mode, explained["call"]["bytes"]] = explained
     json.dump(
         {
             "network": network,
