@@ -108,33 +108,56 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
     cshim_end_past_cache(past_cache);
 }
 
+/* While a block is encoded the largest magnitude of the next is found, so that the loads from memory
+ * and the arithmetic overlap. Returns that magnitude. */
+CSHIM_AVX512_INLINE uint32_t encode_block_avx512(const float *input, float inverse, bool has_next,
+                                                 uint8_t *payload, bool past_cache)
+{
+    const __m512i in_order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i magnitude = _mm512_set1_epi32((int)~CSHIM_SIGN_BIT);
+    const __m512 scale = _mm512_set1_ps(inverse);
+    const float *next = has_next ? input + FP8_BLOCK : input;
+    __m512i largest[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                          _mm512_setzero_si512()};
+    for (size_t i = 0; i < FP8_BLOCK; i += 64) {
+        for (size_t k = 0; k < 4; k++) {
+            _mm_prefetch((const char *)(next + i + 16 * k + CSHIM_PREFETCH_FLOATS), _MM_HINT_T1);
+            __m512i bits = _mm512_loadu_si512(next + i + 16 * k);
+            largest[k] = _mm512_max_epu32(largest[k], _mm512_and_si512(bits, magnitude));
+        }
+        __m512i low = _mm512_packus_epi32(codes_avx512(input + i, scale),
+                                          codes_avx512(input + i + 16, scale));
+        __m512i high = _mm512_packus_epi32(codes_avx512(input + i + 32, scale),
+                                           codes_avx512(input + i + 48, scale));
+        __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packus_epi16(low, high));
+        cshim_store_avx512(payload + i, codes, past_cache);
+    }
+    largest[0] = _mm512_max_epu32(_mm512_max_epu32(largest[0], largest[1]),
+                                  _mm512_max_epu32(largest[2], largest[3]));
+    return _mm512_reduce_max_epu32(largest[0]);
+}
+
 CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t *payload,
                                        uint8_t *scales)
 {
     const bool past_cache = cshim_goes_past_cache(payload, count);
-    const __m512i in_order =
-        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    size_t begin = 0;
-    for (; begin + FP8_BLOCK <= count; begin += FP8_BLOCK) {
-        uint32_t largest = cshim_largest_avx512(input + begin, FP8_BLOCK);
+    const size_t whole = count / FP8_BLOCK * FP8_BLOCK;
+    uint32_t largest = whole > 0 ? cshim_largest_avx512(input, FP8_BLOCK) : 0;
+    for (size_t begin = 0; begin < whole; begin += FP8_BLOCK) {
+        const bool has_next = begin + FP8_BLOCK < whole;
         int exponent = scale_of(largest);
         if (largest >= CSHIM_INFINITY_BITS ||
             !cshim_scale_is_ordinary(exponent, FP8_MAX_EXPONENT)) {
             encode_scalar(input + begin, FP8_BLOCK, payload + begin, scales + begin / FP8_BLOCK);
+            largest = has_next ? cshim_largest_avx512(input + begin + FP8_BLOCK, FP8_BLOCK) : 0;
             continue;
         }
         scales[begin / FP8_BLOCK] = (uint8_t)(exponent - FP8_MIN_SCALE);
-        const __m512 inverse = _mm512_set1_ps(cshim_power_of_two(-exponent));
-        for (size_t i = begin; i < begin + FP8_BLOCK; i += 64) {
-            __m512i low = _mm512_packus_epi32(codes_avx512(input + i, inverse),
-                                              codes_avx512(input + i + 16, inverse));
-            __m512i high = _mm512_packus_epi32(codes_avx512(input + i + 32, inverse),
-                                               codes_avx512(input + i + 48, inverse));
-            __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packus_epi16(low, high));
-            cshim_store_avx512(payload + i, codes, past_cache);
-        }
+        largest = encode_block_avx512(input + begin, cshim_power_of_two(-exponent), has_next,
+                                      payload + begin, past_cache);
     }
-    encode_scalar(input + begin, count - begin, payload + begin, scales + begin / FP8_BLOCK);
+    encode_scalar(input + whole, count - whole, payload + whole, scales + whole / FP8_BLOCK);
     cshim_end_past_cache(past_cache);
 }
 
