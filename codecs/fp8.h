@@ -108,8 +108,8 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
     cshim_end_past_cache(past_cache);
 }
 
-/* While a block is encoded the largest magnitude of the next is found, so that the loads from memory
- * and the arithmetic overlap. Returns that magnitude. */
+/* While a block is encoded the largest magnitude of the next is found, so that the loads from
+ * memory and the arithmetic overlap. Returns that magnitude. */
 CSHIM_AVX512_INLINE uint32_t encode_block_avx512(const float *input, float inverse, bool has_next,
                                                  uint8_t *payload, bool past_cache)
 {
