@@ -45,7 +45,6 @@ products := $(BUILD)/libcompshim.so $(BUILD)/libcompshim-ompi.so $(BUILD)/compsh
 
 .PHONY: all
 all: $(products)
-	@command -v nvcc >/dev/null 2>&1 || echo "note: the NCCL engine and mnist_train_nccl are not part of this version"
 
 .PHONY: help
 help:

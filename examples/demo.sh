@@ -7,16 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
-data=()
-for directory in "${MNIST_DIR:-}" data/mnist ../shared/mnist; do
-    if [ -n "$directory" ] && { [ -e "$directory/train-images-idx3-ubyte" ] ||
-        [ -e "$directory/train-images-idx3-ubyte.gz" ]; }; then
-        data=(--data "$directory")
-        echo "MNIST: $directory"
-        break
-    fi
-done
-[ ${#data[@]} -gt 0 ] || echo "MNIST: none found (examples/get_mnist.sh fetches it); generated digits"
+. examples/find_mnist.sh
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 if [ "$(id -u)" = 0 ]; then

@@ -8,16 +8,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
-data=()
-for directory in "${MNIST_DIR:-}" data/mnist ../shared/mnist; do
-    if [ -n "$directory" ] && { [ -e "$directory/train-images-idx3-ubyte" ] ||
-        [ -e "$directory/train-images-idx3-ubyte.gz" ]; }; then
-        data=(--data "$(realpath "$directory")")
-        echo "MNIST: $directory"
-        break
-    fi
-done
-[ ${#data[@]} -gt 0 ] || echo "MNIST: none found (examples/get_mnist.sh fetches it); generated digits"
+. examples/find_mnist.sh
 
 hosts=(tests/net/hosts.sh --name cshimdemo)
 trap '"${hosts[@]}" down' EXIT
