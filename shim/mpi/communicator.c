@@ -130,8 +130,11 @@ int cshim_comm_get(MPI_Comm comm, struct cshim_comm **state)
     if (status != MPI_SUCCESS || found)
         return status;
     struct entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL)
+    if (entry == NULL) { /* the other ranks are on their way into fill() */
+        cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's state");
+        PMPI_Abort(comm, 1);
         return MPI_ERR_NO_MEM;
+    }
     entry->comm.comm = MPI_COMM_NULL;
     status = fill(&entry->comm, comm);
     if (status == MPI_SUCCESS)
