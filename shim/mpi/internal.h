@@ -91,7 +91,7 @@ struct cshim_sample {
     bool taken;
     uint64_t first;  /* element */
     uint32_t length; /* elements */
-    double values[512];
+    double values[128];
 };
 void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                         uint32_t call_of_rule);
