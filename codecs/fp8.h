@@ -62,7 +62,7 @@ CSHIM_AVX2_INLINE __m256i codes_avx2(const float *input, __m256 inverse)
 
 CSHIM_AVX512_INLINE __m512i codes_avx512(const float *input, __m512 inverse)
 {
-    const int or_of_first_and_common = 0xf8; /* first | (second & third) */
+    enum { OR_OF_FIRST_AND_COMMON = 0xf8 }; /* first | (second & third) */
     const __m512i smallest = _mm512_set1_epi32((127 + FP8_MIN_EXPONENT) << 23);
     const __m512i first_anchor =
         _mm512_set1_epi32((127 + FP8_MIN_EXPONENT + 23 - FP8_MANTISSA_BITS) << 23);
@@ -76,7 +76,7 @@ CSHIM_AVX512_INLINE __m512i codes_avx512(const float *input, __m512 inverse)
     __m512i steps = _mm512_sub_epi32(_mm512_castps_si512(rounded), anchor);
     __m512i base = _mm512_srli_epi32(above, 23 - FP8_MANTISSA_BITS);
     return _mm512_ternarylogic_epi32(_mm512_add_epi32(steps, base), _mm512_srli_epi32(bits, 24),
-                                     _mm512_set1_epi32(0x80), or_of_first_and_common);
+                                     _mm512_set1_epi32(0x80), OR_OF_FIRST_AND_COMMON);
 }
 
 CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *payload,
