@@ -6,6 +6,8 @@
  * fp16 carries one power-of-two scale per segment, agreed by a maximum over the ranks, such that no
  * partial sum can overflow.
  */
+#include <fenv.h>
+
 #include "codecs/scalar.h"
 #include "shim/mpi/internal.h"
 
@@ -139,6 +141,9 @@ int cshim_cast_run(struct cshim_exchange *exchange)
     const struct cshim_plan *plan = exchange->plan;
     const double began = cshim_seconds();
     int status = MPI_SUCCESS;
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV); /* what the scalar conversions expect */
     for (uint64_t first = 0; first < plan->count && status == MPI_SUCCESS; first += plan->segment) {
         const uint64_t left = plan->count - first;
         const uint64_t count = left < plan->segment ? left : plan->segment;
@@ -153,6 +158,7 @@ int cshim_cast_run(struct cshim_exchange *exchange)
         else
             status = cast_plain(exchange, input, output, count);
     }
+    fesetenv(&callers);
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
     exchange->figures.seconds_exchange += cshim_seconds() - began;
     return status;
