@@ -151,6 +151,30 @@ static void scaled_encoders_use_subnormal_codes(void **state)
     }
 }
 
+/* Where the largest magnitude is next to the point from which it rounds above the top code. */
+static void scales_change_at_the_top_codes_rounding_point(void **state)
+{
+    (void)state;
+    static uint8_t encoded[32];
+    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+        const struct scaled_format *format = &scaled_formats[f];
+        make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
+        double top = table.values[format->values - 1];
+        float point = (float)(top + (top - table.values[format->values - 2]) / 2);
+        for (int exponent = -140; exponent < 127; exponent++) {
+            float largest = ldexpf(point, exponent);
+            if (largest < FLT_MIN || largest > FLT_MAX / 2) {
+                continue;
+            }
+            const float around[] = {nextafterf(largest, 0), largest, nextafterf(largest, FLT_MAX)};
+            for (size_t i = 0; i < sizeof around / sizeof around[0]; i++) {
+                cshim_encode(format->id, CSHIM_FLOAT32, &around[i], 1, encoded);
+                check_block(format, &around[i], 1, encoded);
+            }
+        }
+    }
+}
+
 /* All codes with all scales: exact, except that a finite value beyond FLT_MAX becomes FLT_MAX. */
 static void scaled_decoders_know_every_code(void **state)
 {
@@ -324,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scaled_encoders_choose_the_nearest),
         cmocka_unit_test(scaled_encoders_use_subnormal_codes),
+        cmocka_unit_test(scales_change_at_the_top_codes_rounding_point),
         cmocka_unit_test(scaled_decoders_know_every_code),
         cmocka_unit_test(bf16_codes_round_trip),
         cmocka_unit_test(bf16_chooses_the_nearest),
