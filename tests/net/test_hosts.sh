@@ -18,7 +18,7 @@ if [ "$(id -u)" != 0 ]; then
     contains "says what it needs" "needs root"
     finish
 fi
-if ! unshare --net true 2>/dev/null; then
+if ! unshare --net --mount true 2>/dev/null; then
     echo "note: no network namespaces can be made here, so nothing else is tested"
     expect "run before up" 3 hosts run true
     finish
@@ -79,6 +79,10 @@ contains "is counted" "${prefix}2 sent "
 
 hosts exec 1 sleep 100 &
 sleeper=$!
+for _ in {1..100}; do # until it is in there
+    [ -n "$(ip netns pids "${prefix}1")" ] && break
+    sleep 0.1
+done
 expect "down" 0 hosts down
 wait "$sleeper" 2>/dev/null
 output=$(left_behind)
