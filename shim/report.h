@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger as a table and as JSON (the format is fixed: docs/report.md). */
+/* The ledger as a table and as JSON; programs read the JSON, so its names stay. */
 #ifndef CSHIM_REPORT_H
 #define CSHIM_REPORT_H
 

@@ -5,7 +5,7 @@
  * proposes; when all have acknowledged, it commits. A rank that has acknowledged waits for the
  * decision; one that stopped waiting before never acknowledges, so a late rank 0 cannot count it
  * in. Only rank 0 is sent anything unasked: ranks without the shim get no message. Receives that
- * stay unanswered are left posted until finalize, so that a late message never meets a receive of
+ * stay unanswered are left posted, so that a late message never meets a receive of
  * the program's.
  */
 #include <stdio.h>
@@ -30,8 +30,10 @@ enum answer { ANSWER_OFF = 0, ANSWER_ON = 1 };
 /* Buffers of receives that may outlive the agreement. */
 static struct hello *hellos;
 static MPI_Request *hello_requests; /* of rank 0: from each rank */
-static MPI_Request reply_request = MPI_REQUEST_NULL;
-static int reply;
+static int *acknowledgements;
+static MPI_Request *acknowledge_requests;
+static MPI_Request reply_request = MPI_REQUEST_NULL, decision_request = MPI_REQUEST_NULL;
+static int reply, decision;
 
 /* Ends the job, for what no rank can go on from alone. */
 static void __attribute__((noreturn)) end_job(const char *message)
@@ -123,30 +125,19 @@ static bool collect_hellos(int *arrived)
     return all;
 }
 
-/* Rank 0, second half: all acknowledged in time, or nobody goes on. */
-static bool collect_acknowledgements(int *acknowledged)
+/* Rank 0, second half: all acknowledged in time, or nobody goes on. The decision goes to every
+ * rank, since one whose acknowledgement is only late waits for it; one that stopped waiting has a
+ * receive posted all the same. */
+static bool collect_acknowledgements(void)
 {
-    const double deadline = cshim_seconds() + WAIT_SECONDS;
-    MPI_Request *requests = calloc((size_t)cshim_job.ranks, sizeof(MPI_Request));
-    if (requests == NULL)
-        end_job("no memory for the agreement"); /* the others wait for a decision */
-    requests[0] = MPI_REQUEST_NULL;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&acknowledged[rank], 1, MPI_INT, rank, TAG_ACKNOWLEDGE, MPI_COMM_WORLD,
-                   &requests[rank]);
-    const bool all = wait_until(cshim_job.ranks, requests, deadline);
-    int answer = all ? ANSWER_ON : ANSWER_OFF;
-    for (int rank = 1; rank < cshim_job.ranks; rank++) {
-        int done = 0;
-        PMPI_Test(&requests[rank], &done, MPI_STATUS_IGNORE);
-        if (done) {
-            PMPI_Send(&answer, 1, MPI_INT, rank, TAG_DECISION, MPI_COMM_WORLD);
-        } else {
-            PMPI_Cancel(&requests[rank]);
-            PMPI_Request_free(&requests[rank]);
-        }
-    }
-    free(requests);
+        PMPI_Irecv(&acknowledgements[rank], 1, MPI_INT, rank, TAG_ACKNOWLEDGE, MPI_COMM_WORLD,
+                   &acknowledge_requests[rank]);
+    const bool all =
+        wait_until(cshim_job.ranks, acknowledge_requests, cshim_seconds() + WAIT_SECONDS);
+    const int answer = all ? ANSWER_ON : ANSWER_OFF;
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
+        PMPI_Send(&answer, 1, MPI_INT, rank, TAG_DECISION, MPI_COMM_WORLD);
     if (!all)
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: a rank stopped waiting for the agreement");
@@ -156,18 +147,21 @@ static bool collect_acknowledgements(int *acknowledged)
 static bool agree_as_root(void)
 {
     const size_t ranks = (size_t)cshim_job.ranks;
-    int *flags = calloc(2 * ranks, sizeof *flags);
+    int *arrived = calloc(ranks, sizeof *arrived);
     hellos = calloc(ranks, sizeof *hellos);
     hello_requests = calloc(ranks, sizeof(MPI_Request));
-    if (flags == NULL || hellos == NULL || hello_requests == NULL) {
-        free(flags);
+    acknowledgements = calloc(ranks, sizeof *acknowledgements);
+    acknowledge_requests = calloc(ranks, sizeof(MPI_Request));
+    if (arrived == NULL || hellos == NULL || hello_requests == NULL || acknowledgements == NULL ||
+        acknowledge_requests == NULL) {
+        free(arrived);
         return false; /* the others stop waiting by themselves */
     }
     for (size_t i = 0; i < ranks; i++)
-        hello_requests[i] = MPI_REQUEST_NULL;
+        hello_requests[i] = acknowledge_requests[i] = MPI_REQUEST_NULL;
     hellos[0] = own_hello();
-    const bool agreed = collect_hellos(flags) && collect_acknowledgements(flags + ranks);
-    free(flags);
+    const bool agreed = collect_hellos(arrived) && collect_acknowledgements();
+    free(arrived);
     return agreed;
 }
 
@@ -175,7 +169,8 @@ static bool agree_as_other(void)
 {
     const struct hello own = own_hello();
     MPI_Request request;
-    int word = 1;
+    const int word = 1;
+    PMPI_Irecv(&decision, 1, MPI_INT, 0, TAG_DECISION, MPI_COMM_WORLD, &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, 0, TAG_REPLY, MPI_COMM_WORLD, &reply_request);
     /* Small enough to be sent whether or not anybody receives it. */
     PMPI_Isend(&own, sizeof own, MPI_BYTE, 0, TAG_HELLO, MPI_COMM_WORLD, &request);
@@ -189,8 +184,8 @@ static bool agree_as_other(void)
     if (reply != ANSWER_ON)
         return false;
     PMPI_Send(&word, 1, MPI_INT, 0, TAG_ACKNOWLEDGE, MPI_COMM_WORLD);
-    PMPI_Recv(&word, 1, MPI_INT, 0, TAG_DECISION, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return word == ANSWER_ON;
+    PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
+    return decision == ANSWER_ON;
 }
 
 static uint32_t count_hosts(void)
@@ -266,14 +261,11 @@ bool cshim_agree(void)
 
 void cshim_agree_finalize(void)
 {
-    for (int rank = 1; hello_requests != NULL && rank < cshim_job.ranks; rank++) {
-        if (hello_requests[rank] == MPI_REQUEST_NULL)
-            continue;
-        PMPI_Cancel(&hello_requests[rank]);
-        PMPI_Request_free(&hello_requests[rank]);
-    }
-    free(hello_requests);
+    free(hello_requests); /* all done: the job had agreed */
     free(hellos);
-    hello_requests = NULL;
+    free(acknowledge_requests);
+    free(acknowledgements);
+    hello_requests = acknowledge_requests = NULL;
     hellos = NULL;
+    acknowledgements = NULL;
 }

@@ -22,7 +22,13 @@ static int start(const struct cshim_mpi_real *real)
     cshim_job.started = cshim_seconds();
     PMPI_Comm_rank(MPI_COMM_WORLD, &cshim_job.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &cshim_job.ranks);
-    return cshim_agree() && cshim_comm_setup() == MPI_SUCCESS && cshim_cast_setup() == MPI_SUCCESS;
+    if (!cshim_agree())
+        return 0;
+    if (cshim_comm_setup() != MPI_SUCCESS || cshim_cast_setup() != MPI_SUCCESS) {
+        cshim_log(CSHIM_LOG_ERROR, "the library refuses a keyval or an operation");
+        PMPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks count on this one */
+    }
+    return 1;
 }
 
 static void finalize(void)

@@ -65,7 +65,7 @@ double cshim_seconds(void);
 /* agree.c: all ranks say that they have the shim, and get rank 0's policy. Fills cshim_job. Returns
  * true if the job compresses. Ends the job if rank 0's policy is wrong. Collective. */
 bool cshim_agree(void);
-/* Withdraws receives of the agreement that nobody answered. */
+/* Frees what the agreement kept; for jobs that have agreed. */
 void cshim_agree_finalize(void);
 
 /* communicator.c: finds or makes the state of a communicator; collective when it makes it, with the
