@@ -29,13 +29,14 @@ ifneq ($(SANITIZE),1)
 library_ldflags += -Wl,--no-undefined
 endif
 
-pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c
+pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c
 front_sources := $(wildcard shim/front/*.c) shim/log.c
 ompi_sources := $(wildcard shim/mpi/*.c) shim/log.c shim/ledger.c shim/report.c $(pure_sources)
 tool_sources := $(wildcard tools/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
+standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 generated := $(BUILD)/generated/version.h $(BUILD)/generated/default_ini.h
@@ -75,7 +76,7 @@ $(BUILD)/generated/default_ini.h: policy/default.ini
 	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/mnist/%.o $(BUILD)/obj/tests/mpi/%.o \
-$(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
+$(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
@@ -117,9 +118,14 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
 
-$(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o $(call objects,$(filter codecs/%,$(pure_sources)))
+$(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -o $@ $^ -lm
+
+$(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -shared -o $@ $^
 
 .PHONY: test
 test: packages-test
@@ -127,7 +133,7 @@ test: packages-test
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/run.sh
 
 .PHONY: test-programs
-test-programs: all $(unit_tests) $(mpi_tests)
+test-programs: all $(unit_tests) $(mpi_tests) $(standins)
 
 .PHONY: test-large
 test-large: packages-test

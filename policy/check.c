@@ -20,7 +20,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
-    if (rule->algorithm != CSHIM_ALGORITHM_ALLREDUCE || info == NULL || info->element_bytes != 1)
+    if (rule->algorithm != CSHIM_ALGORITHM_ALLREDUCE || info == NULL || info->element_bits == 0 ||
+        info->element_bits > 8)
         return true;
     return cshim_parser_fail(
         parser, rule->line,
@@ -29,11 +30,36 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
         rule->name, cshim_codec_name(rule->codec));
 }
 
-/* A call's facts as one point each: the lists' bits, and a place on the two scales. */
+/* The library's own all-reduce has no place for a residual, for random bits or for the error that
+ * ranks agree on; and what is passed on is not rounded. */
+static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
+{
+    const char *option = NULL;
+    if (rule->max_rel_error > 0)
+        option = "max_rel_error";
+    if (rule->stochastic)
+        option = "rounding = stochastic";
+    if (rule->error_feedback)
+        option = "error_feedback = on";
+    if (option == NULL)
+        return true;
+    if (rule->algorithm == CSHIM_ALGORITHM_ALLREDUCE)
+        return cshim_parser_fail(
+            parser, rule->line, "rule '%s': algorithm 'allreduce' has no %s (use two_shot or auto)",
+            rule->name, option);
+    if (rule->codec == CSHIM_CODEC_NONE)
+        return cshim_parser_fail(parser, rule->line,
+                                 "rule '%s': codec 'none' rounds nothing, %s has no effect",
+                                 rule->name, option);
+    return true;
+}
+
+/* A call's facts as one point each: the lists' bits, and a place on the three scales. */
 struct point {
     uint32_t library, collective, dtype, op;
     uint64_t size;
-    uint64_t ranks; /* wider than a rule's, to step past its end */
+    uint64_t ranks; /* these two wider than a rule's, to step past its end */
+    uint64_t nodes;
 };
 
 static bool rule_holds(const struct cshim_rule *rule, const struct point *point)
@@ -42,29 +68,54 @@ static bool rule_holds(const struct cshim_rule *rule, const struct point *point)
            (rule->collectives & point->collective) != 0 && (rule->dtypes & point->dtype) != 0 &&
            (rule->ops & point->op) != 0 && point->size >= rule->min_size &&
            point->size <= rule->max_size && point->ranks >= rule->min_ranks &&
-           point->ranks <= rule->max_ranks;
+           point->ranks <= rule->max_ranks && point->nodes >= rule->min_nodes &&
+           point->nodes <= rule->max_nodes;
 }
 
-/* Whether the earlier rules take every number of ranks of `rule` at this size and these bits. */
-static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+/* Whether the earlier rules take every number of nodes of `rule` at this size, these ranks and
+ * bits. Ranks fill as many nodes as there are ranks, at most. */
+static bool nodes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
                           struct point point)
 {
     const struct cshim_rule *earlier = policy->rules;
-    point.ranks = rule->min_ranks;
-    while (point.ranks <= rule->max_ranks) {
+    point.nodes = rule->min_nodes;
+    while (point.nodes <= rule->max_nodes && point.nodes <= point.ranks) {
         while (earlier < rule && !rule_holds(earlier, &point))
             earlier++;
         if (earlier == rule)
             return false;
-        point.ranks = (uint64_t)earlier->max_ranks + 1;
+        point.nodes = (uint64_t)earlier->max_nodes + 1;
         earlier = policy->rules;
     }
     return true;
 }
 
-/* Whether the earlier rules take every size and number of ranks of `rule` at these bits. If they
- * leave a point free, they leave one free whose size is the rule's smallest, or follows the end of
- * an earlier rule. */
+/* The same for every number of ranks too. If the earlier rules leave a point free, they leave one
+ * free whose ranks are the rule's fewest or as many as its fewest nodes, or follow the end of an
+ * earlier rule or the nodes it covers. */
+static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+                          struct point point)
+{
+    const uint64_t fewest = rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
+    point.ranks = fewest;
+    if (fewest <= rule->max_ranks && !nodes_covered(policy, rule, point))
+        return false;
+    for (const struct cshim_rule *earlier = policy->rules; earlier < rule; earlier++) {
+        const uint64_t next[] = {(uint64_t)earlier->max_ranks + 1,
+                                 (uint64_t)earlier->max_nodes + 1};
+        for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
+            point.ranks = next[i];
+            if (next[i] > fewest && next[i] <= rule->max_ranks &&
+                !nodes_covered(policy, rule, point))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the earlier rules take every size, number of ranks and of nodes of `rule` at these bits.
+ * If they leave a point free, they leave one free whose size is the rule's smallest, or follows the
+ * end of an earlier rule. */
 static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
                           struct point point)
 {
@@ -88,8 +139,8 @@ static bool rule_unreachable(const struct cshim_policy *policy, const struct csh
         for (uint32_t collective = 1; collective >> CSHIM_COLLECTIVE_COUNT == 0; collective <<= 1)
             for (uint32_t dtype = 1; dtype >> CSHIM_DTYPE_COUNT == 0; dtype <<= 1)
                 for (uint32_t op = 1; op >> CSHIM_OP_COUNT == 0; op <<= 1) {
-                    struct point point = {library, collective,     dtype,
-                                          op,      rule->min_size, rule->min_ranks};
+                    struct point point = {library,        collective,      dtype,          op,
+                                          rule->min_size, rule->min_ranks, rule->min_nodes};
                     if (rule_holds(rule, &point) && !sizes_covered(policy, rule, point))
                         return false;
                 }
@@ -104,8 +155,13 @@ bool cshim_check_rule(struct cshim_parser *parser)
         return cshim_parser_fail(parser, rule->line,
                                  "rule '%s' has no codec (add 'codec = ...', or 'codec = none')",
                                  rule->name);
-    if (!check_dtypes(parser, rule) || !check_algorithm(parser, rule))
+    if (!check_dtypes(parser, rule) || !check_algorithm(parser, rule) ||
+        !check_options(parser, rule))
         return false;
+    if (rule->min_nodes > rule->max_ranks)
+        return cshim_parser_fail(parser, rule->line,
+                                 "rule '%s' can never match: it asks for more nodes than ranks",
+                                 rule->name);
     if (rule_unreachable(policy, rule))
         return cshim_parser_fail(
             parser, rule->line,

@@ -125,8 +125,8 @@ static bool set_algorithm(struct cshim_parser *parser, const char *value)
     return true;
 }
 
-/* Reads a number of ranks and moves *text behind it. */
-static bool parse_rank_number(const char **text, uint32_t *number)
+/* Reads a number from 1 on and moves *text behind it. */
+static bool parse_number(const char **text, uint32_t *number)
 {
     char *end;
     if (!isdigit((unsigned char)**text))
@@ -140,24 +140,72 @@ static bool parse_rank_number(const char **text, uint32_t *number)
     return true;
 }
 
-/* "4", "2-8" or "2-". */
+/* "4", "2-8" or "2-" of what is named. */
+static bool parse_range(struct cshim_parser *parser, const char *what, const char *value,
+                        uint32_t *least, uint32_t *most)
+{
+    const char *rest = value;
+    bool good = parse_number(&rest, least);
+    if (good && *rest != '-') {
+        *most = *least;
+    } else if (good) {
+        rest++;
+        good = *rest == '\0' || parse_number(&rest, most);
+    }
+    if (!good || *rest != '\0')
+        return cshim_parser_fail(parser, parser->line, "malformed %s '%s' (write 4, 2-8 or 2-)",
+                                 what, value);
+    if (*least > *most)
+        return cshim_parser_fail(parser, parser->line, "%s '%s' run backwards", what, value);
+    return true;
+}
+
 static bool set_ranks(struct cshim_parser *parser, const char *value)
 {
     struct cshim_rule *rule = newest_rule(parser);
+    return parse_range(parser, "ranks", value, &rule->min_ranks, &rule->max_ranks);
+}
+
+static bool set_nodes(struct cshim_parser *parser, const char *value)
+{
+    struct cshim_rule *rule = newest_rule(parser);
+    return parse_range(parser, "nodes", value, &rule->min_nodes, &rule->max_nodes);
+}
+
+/* "off", or a number of calls from 1 on. */
+static bool set_calls(struct cshim_parser *parser, const char *what, const char *value,
+                      uint32_t *calls)
+{
     const char *rest = value;
-    bool good = parse_rank_number(&rest, &rule->min_ranks);
-    if (good && *rest != '-') {
-        rule->max_ranks = rule->min_ranks;
-    } else if (good) {
-        rest++;
-        good = *rest == '\0' || parse_rank_number(&rest, &rule->max_ranks);
-    }
-    if (!good || *rest != '\0')
-        return cshim_parser_fail(parser, parser->line, "malformed ranks '%s' (write 4, 2-8 or 2-)",
-                                 value);
-    if (rule->min_ranks > rule->max_ranks)
-        return cshim_parser_fail(parser, parser->line, "ranks '%s' run backwards", value);
-    return true;
+    *calls = 0;
+    if (strcmp(value, "off") == 0 || (parse_number(&rest, calls) && *rest == '\0'))
+        return true;
+    return cshim_parser_fail(parser, parser->line,
+                             "malformed %s '%s' (write off, or 100 for every 100th call)", what,
+                             value);
+}
+
+static bool set_verify(struct cshim_parser *parser, const char *value)
+{
+    return set_calls(parser, "verify", value, &newest_rule(parser)->verify);
+}
+
+static bool set_check_ranks(struct cshim_parser *parser, const char *value)
+{
+    return set_calls(parser, "check_ranks", value, &newest_rule(parser)->check_ranks);
+}
+
+static bool set_max_rel_error(struct cshim_parser *parser, const char *value)
+{
+    struct cshim_rule *rule = newest_rule(parser);
+    char *end;
+    rule->max_rel_error = strtod(value, &end);
+    if (end != value && *end == '\0' && rule->max_rel_error > 0 && rule->max_rel_error < 1)
+        return true;
+    return cshim_parser_fail(parser, parser->line,
+                             "malformed max_rel_error '%s' (write a number between 0 and 1, as in "
+                             "0.01)",
+                             value);
 }
 
 static bool set_size(struct cshim_parser *parser, const char *value, uint64_t *size)
@@ -183,28 +231,27 @@ static bool set_max_size(struct cshim_parser *parser, const char *value)
     return set_size(parser, value, &newest_rule(parser)->max_size);
 }
 
-/* Keys of the grammar that have one value so far: the first of the words. */
-static bool set_reserved(struct cshim_parser *parser, const struct words *words, const char *value)
+/* Sets what has two values to whether it is the second of the words. */
+static bool set_choice(struct cshim_parser *parser, const struct words *words, const char *value,
+                       bool *second)
 {
-    unsigned place;
+    unsigned place = 0;
     if (!find_word(parser, words, value, &place))
         return false;
-    if (place > 0)
-        return cshim_parser_fail(parser, parser->line, "%s = %s is not available in this version",
-                                 words->what, value);
+    *second = place == 1;
     return true;
 }
 
 static bool set_error_feedback(struct cshim_parser *parser, const char *value)
 {
     static const struct words words = {"error_feedback", {"off", "on"}, 2};
-    return set_reserved(parser, &words, value);
+    return set_choice(parser, &words, value, &newest_rule(parser)->error_feedback);
 }
 
 static bool set_rounding(struct cshim_parser *parser, const char *value)
 {
     static const struct words words = {"rounding", {"nearest", "stochastic"}, 2};
-    return set_reserved(parser, &words, value);
+    return set_choice(parser, &words, value, &newest_rule(parser)->stochastic);
 }
 
 /* "{rank}" and "{jobid}" are what the report's name may hold in braces. */
@@ -238,6 +285,25 @@ static bool set_log(struct cshim_parser *parser, const char *value)
     return true;
 }
 
+static bool set_seed(struct cshim_parser *parser, const char *value)
+{
+    char *end;
+    errno = 0;
+    parser->policy->seed = strtoull(value, &end, 10);
+    if (isdigit((unsigned char)*value) && *end == '\0' && errno == 0)
+        return true;
+    return cshim_parser_fail(parser, parser->line, "malformed seed '%s' (write a whole number)",
+                             value);
+}
+
+static bool set_feedback_memory(struct cshim_parser *parser, const char *value)
+{
+    if (cshim_parse_size(value, &parser->policy->feedback_memory))
+        return true;
+    return cshim_parser_fail(parser, parser->line,
+                             "malformed feedback_memory '%s' (write a size, as in 1GiB)", value);
+}
+
 static bool set_key(struct cshim_parser *parser, const struct key *keys, size_t count,
                     const char *name, const char *value)
 {
@@ -257,19 +323,33 @@ static bool set_key(struct cshim_parser *parser, const struct key *keys, size_t 
 
 bool cshim_set_general_key(struct cshim_parser *parser, const char *key, const char *value)
 {
-    static const struct key keys[] = {{"report", set_report}, {"log", set_log}};
+    static const struct key keys[] = {
+        {"report", set_report},
+        {"log", set_log},
+        {"seed", set_seed},
+        {"feedback_memory", set_feedback_memory},
+    };
     return set_key(parser, keys, sizeof keys / sizeof *keys, key, value);
 }
 
 bool cshim_set_rule_key(struct cshim_parser *parser, const char *key, const char *value)
 {
     static const struct key keys[] = {
-        {"library", set_library},     {"collective", set_collective},
-        {"dtype", set_dtype},         {"op", set_op},
-        {"ranks", set_ranks},         {"min_size", set_min_size},
-        {"max_size", set_max_size},   {"codec", set_codec},
-        {"algorithm", set_algorithm}, {"error_feedback", set_error_feedback},
+        {"library", set_library},
+        {"collective", set_collective},
+        {"dtype", set_dtype},
+        {"op", set_op},
+        {"ranks", set_ranks},
+        {"nodes", set_nodes},
+        {"min_size", set_min_size},
+        {"max_size", set_max_size},
+        {"codec", set_codec},
+        {"algorithm", set_algorithm},
+        {"error_feedback", set_error_feedback},
         {"rounding", set_rounding},
+        {"max_rel_error", set_max_rel_error},
+        {"verify", set_verify},
+        {"check_ranks", set_check_ranks},
     };
     return set_key(parser, keys, sizeof keys / sizeof *keys, key, value);
 }

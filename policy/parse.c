@@ -99,6 +99,8 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
         .max_size = UINT64_MAX,
         .min_ranks = 1,
         .max_ranks = UINT32_MAX,
+        .min_nodes = 1,
+        .max_nodes = UINT32_MAX,
     };
     memcpy(rule->name, name, strlen(name) + 1);
     parser->section = CSHIM_SECTION_RULE;
@@ -237,6 +239,20 @@ static bool parse_lines(struct cshim_parser *parser)
     return !parser->failed && end_section(parser);
 }
 
+/* What the rules have in common, so that most calls need not ask each. */
+static void summarize(struct cshim_policy *policy)
+{
+    policy->compress_from = UINT64_MAX;
+    policy->any_nodes = true;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct cshim_rule *rule = &policy->rules[i];
+        if (rule->codec != CSHIM_CODEC_NONE && rule->min_size < policy->compress_from)
+            policy->compress_from = rule->min_size;
+        if (rule->min_nodes > 1 || rule->max_nodes < UINT32_MAX)
+            policy->any_nodes = false;
+    }
+}
+
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX])
 {
@@ -250,8 +266,11 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     snprintf(parser.policy->source, sizeof parser.policy->source, "%s", source);
     snprintf(parser.policy->report, sizeof parser.policy->report, "summary");
     parser.policy->log = CSHIM_LOG_WARN;
-    if (parse_lines(&parser))
+    parser.policy->feedback_memory = (uint64_t)1 << 30;
+    if (parse_lines(&parser)) {
+        summarize(parser.policy);
         return parser.policy;
+    }
     cshim_policy_free(parser.policy);
     return NULL;
 }

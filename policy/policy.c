@@ -16,7 +16,8 @@ static bool rule_matches(const struct cshim_rule *rule, const struct cshim_call 
            in_mask(rule->collectives, call->collective) && in_mask(rule->dtypes, call->dtype) &&
            in_mask(rule->ops, call->op) && call->bytes >= rule->min_size &&
            call->bytes <= rule->max_size && call->ranks >= rule->min_ranks &&
-           call->ranks <= rule->max_ranks;
+           call->ranks <= rule->max_ranks &&
+           (call->nodes == 0 || (call->nodes >= rule->min_nodes && call->nodes <= rule->max_nodes));
 }
 
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,

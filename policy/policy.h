@@ -54,8 +54,15 @@ struct cshim_rule {
     uint64_t max_size; /* inclusive */
     uint32_t min_ranks;
     uint32_t max_ranks;
+    uint32_t min_nodes;
+    uint32_t max_nodes;
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm;
+    bool error_feedback;
+    bool stochastic;      /* rounding */
+    double max_rel_error; /* of one encoding, relative L2; 0: not watched */
+    uint32_t verify;      /* every so many compressed calls also natively; 0: never */
+    uint32_t check_ranks; /* every so many results compared across ranks; 0: never */
 };
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
@@ -63,6 +70,10 @@ struct cshim_policy {
     char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
     char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
     enum cshim_log_level log;
+    uint64_t seed;            /* of stochastic rounding */
+    uint64_t feedback_memory; /* bytes of residuals on each rank, at most */
+    uint64_t compress_from;   /* the smallest buffer that a rule may compress */
+    bool any_nodes;           /* no rule asks for the number of nodes */
     size_t rule_count;
     struct cshim_rule *rules;
 };
@@ -75,6 +86,8 @@ struct cshim_call {
     enum cshim_op op;
     uint64_t bytes; /* of the caller's buffer */
     uint32_t ranks;
+    uint32_t nodes;          /* that hold the ranks; 0 where it is not known: any rule's matches */
+    uint32_t ranks_per_node; /* on the node with the fewest */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success

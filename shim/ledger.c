@@ -26,6 +26,7 @@ static void add_row(struct cshim_row *to, const struct cshim_row *from)
     to->calls += from->calls;
     to->bytes_in += from->bytes_in;
     to->bytes_wire += from->bytes_wire;
+    to->bytes_network += from->bytes_network;
     to->bytes_native += from->bytes_native;
     to->seconds += from->seconds;
     to->seconds_encode += from->seconds_encode;

@@ -15,9 +15,10 @@
  * its communicator; bytes_wire and bytes_native on every rank, for its own part. */
 struct cshim_row {
     uint64_t calls;
-    uint64_t bytes_in;     /* the caller's buffer */
-    uint64_t bytes_wire;   /* handed to the library for sending */
-    uint64_t bytes_native; /* what a ring would have sent */
+    uint64_t bytes_in;      /* the caller's buffer */
+    uint64_t bytes_wire;    /* handed to the library for sending */
+    uint64_t bytes_network; /* of these, to other nodes */
+    uint64_t bytes_native;  /* what a ring would have sent */
     double seconds;
     double seconds_encode;
     double seconds_exchange;

@@ -13,8 +13,9 @@
 
 /* How an algorithm cuts a segment and what it keeps in memory for it. */
 struct layout {
-    uint64_t chunks; /* a segment is cut into so many */
+    uint64_t chunks; /* a share of a segment is cut into so many */
     uint64_t pieces; /* encoded chunks, with headers, in scratch per segment in flight */
+    uint64_t staged; /* chunks of the caller's type in scratch per segment in flight */
 };
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -110,30 +111,46 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, enum cshim_d
     return CSHIM_REASON_COMPRESS;
 }
 
-/* `auto`, as compshim-policy(5) gives it. A rule that names hierarchical gets two_shot: the planner
- * is not told which ranks share a node. */
-static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan)
+/* Whether some nodes hold several of the ranks, which can share the network's work. */
+static bool has_levels(const struct cshim_call *call)
 {
-    if (plan->rule->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
-        return CSHIM_ALGORITHM_TWO_SHOT;
-    if (plan->rule->algorithm != CSHIM_ALGORITHM_AUTO)
-        return plan->rule->algorithm;
+    return call->nodes > 1 && call->ranks > call->nodes;
+}
+
+/* `auto`, as compshim-policy(5) gives it. Hierarchical needs its levels. */
+static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
+                                             const struct cshim_call *call)
+{
+    const enum cshim_algorithm named = plan->rule->algorithm;
+    if (named != CSHIM_ALGORITHM_AUTO &&
+        (named != CSHIM_ALGORITHM_HIERARCHICAL || has_levels(call)))
+        return named;
     if (plan->ranks == 2)
         return CSHIM_ALGORITHM_ALLGATHER;
     if (plan->ranks <= ALLGATHER_RANKS &&
         cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ALLGATHER_BYTES)
         return CSHIM_ALGORITHM_ALLGATHER;
-    return CSHIM_ALGORITHM_TWO_SHOT;
+    return has_levels(call) ? CSHIM_ALGORITHM_HIERARCHICAL : CSHIM_ALGORITHM_TWO_SHOT;
 }
 
-static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t ranks)
+static void choose_peers(struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const bool levels = plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL;
+    plan->peers = levels ? call->nodes : call->ranks;
+    plan->shares = levels ? call->ranks_per_node : 1;
+}
+
+static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t peers)
 {
     if (algorithm == CSHIM_ALGORITHM_ALLGATHER) /* own segment, and everybody's */
-        return (struct layout){.chunks = 1, .pieces = ranks + 1};
+        return (struct layout){.chunks = 1, .pieces = peers + 1};
     if (algorithm == CSHIM_ALGORITHM_ALLREDUCE) /* narrowed, reduced in place */
-        return (struct layout){.chunks = ranks, .pieces = ranks};
-    /* Sent and received chunks, the own one reduced, the reduced ones of everybody. */
-    return (struct layout){.chunks = ranks, .pieces = 3 * ranks + 1};
+        return (struct layout){.chunks = peers, .pieces = peers};
+    /* Sent and received chunks, the own one reduced, the reduced ones of everybody; before that, in
+     * hierarchical, the share of the node's sum. */
+    return (struct layout){.chunks = peers,
+                           .pieces = 3 * peers + 1,
+                           .staged = algorithm == CSHIM_ALGORITHM_HIERARCHICAL ? peers : 0};
 }
 
 /* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
@@ -141,63 +158,93 @@ static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t r
  * never takes more than k times the bytes of one. */
 static uint64_t largest_chunk(const struct cshim_plan *plan, const struct layout *layout)
 {
-    uint64_t limit =
-        minimum(PIECE_LIMIT, CSHIM_SCRATCH_LIMIT / (CSHIM_SEGMENTS_IN_FLIGHT * layout->pieces));
-    uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
-    if (limit < CSHIM_HEADER_BYTES + grain_bytes)
+    const uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
+    const uint64_t slot = CSHIM_SCRATCH_LIMIT / CSHIM_SEGMENTS_IN_FLIGHT;
+    const uint64_t headers = layout->pieces * CSHIM_HEADER_BYTES;
+    if (slot < headers || PIECE_LIMIT < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
-    return (limit - CSHIM_HEADER_BYTES) / grain_bytes * CSHIM_GRAIN;
+    const uint64_t by_message = (PIECE_LIMIT - CSHIM_HEADER_BYTES) / grain_bytes;
+    const uint64_t by_scratch =
+        (slot - headers) / (layout->pieces * grain_bytes +
+                            layout->staged * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+    const uint64_t grains = minimum(by_message, by_scratch);
+    return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
 
 /* Cuts the call into the fewest segments that the limits allow, and those evenly: a short last
  * segment would leave the link idle. */
 static void cut_segments(struct cshim_plan *plan)
 {
-    struct layout layout = algorithm_layout(plan->algorithm, plan->ranks);
-    uint64_t fewest = divide_up(plan->count, layout.chunks * largest_chunk(plan, &layout));
-    uint64_t chunk = grains_up(divide_up(divide_up(plan->count, fewest), layout.chunks));
-    plan->segment = layout.chunks * chunk;
+    const struct layout layout = algorithm_layout(plan->algorithm, plan->peers);
+    const uint64_t chunks = layout.chunks * plan->shares;
+    uint64_t fewest = divide_up(plan->count, chunks * largest_chunk(plan, &layout));
+    uint64_t chunk = grains_up(divide_up(divide_up(plan->count, fewest), chunks));
+    plan->segment = chunks * chunk;
     plan->segments = divide_up(plan->count, plan->segment);
     plan->piece_bytes = message_bytes(plan, chunk);
-    plan->slot_bytes = layout.pieces * plan->piece_bytes;
+    plan->stage_bytes = layout.staged * chunk * cshim_dtype_bytes(plan->dtype);
+    plan->slot_bytes = layout.pieces * plan->piece_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
 }
 
-/* Bytes of one segment in `message`s that each go to one rank: the whole (allgather), or every
- * non-empty chunk once (two_shot). */
-static uint64_t segment_messages(const struct cshim_plan *plan, uint64_t elements)
+/* Bytes of one share of `elements` in messages that each go to one peer: the whole (allgather), or
+ * every non-empty chunk once (two_shot). */
+static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
 {
     uint64_t chunk, begin;
     if (elements == 0 || plan->algorithm == CSHIM_ALGORITHM_ALLGATHER)
         return message_bytes(plan, elements);
-    cshim_plan_chunk(elements, plan->ranks, 0, &begin, &chunk);
+    cshim_plan_chunk(elements, plan->peers, 0, &begin, &chunk);
     return elements / chunk * message_bytes(plan, chunk) + message_bytes(plan, elements % chunk);
 }
 
-static uint64_t wire_bytes(const struct cshim_plan *plan)
+/* The same of a whole segment. All shares that are not empty are alike, but for the last. */
+static uint64_t segment_messages(const struct cshim_plan *plan, uint64_t elements)
 {
-    uint64_t others = plan->ranks - 1;
+    uint64_t share, begin;
+    if (elements == 0)
+        return 0;
+    cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
+    return add(multiply(elements / share, share_messages(plan, share)),
+               share_messages(plan, elements % share));
+}
+
+/* What all ranks send, each message counted as often as it is sent; and of it, what leaves a node.
+ * Inside the nodes the library reduces and gathers: as the fewest bytes that takes. */
+static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const uint64_t others = plan->peers - 1;
+    /* Of the other ranks, those that are elsewhere. */
+    const uint64_t apart = call->nodes > 1 ? call->ranks - call->ranks / call->nodes : 0;
+    plan->bytes_native = multiply(2 * ((uint64_t)plan->ranks - 1), call->bytes);
     if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE) {
-        unsigned narrowed = cshim_codec_info(plan->codec)->element_bytes;
-        uint64_t element = narrowed != 0 ? narrowed : cshim_dtype_bytes(plan->dtype);
-        return multiply(2 * others, multiply(plan->count, element));
+        const unsigned narrowed = cshim_codec_info(plan->codec)->element_bits / 8;
+        const uint64_t element = narrowed != 0 ? narrowed : cshim_dtype_bytes(plan->dtype);
+        plan->bytes_wire = multiply(2 * others, multiply(plan->count, element));
+        plan->bytes_network = multiply(2 * apart, multiply(plan->count, element));
+        return;
     }
     /* All segments but the last are alike. */
-    uint64_t full = plan->count / plan->segment;
-    uint64_t messages = add(multiply(full, segment_messages(plan, plan->segment)),
-                            segment_messages(plan, plan->count % plan->segment));
+    const uint64_t full = plan->count / plan->segment;
+    const uint64_t messages = add(multiply(full, segment_messages(plan, plan->segment)),
+                                  segment_messages(plan, plan->count % plan->segment));
     /* Gathered: every rank sends its own to all others. Two shots: a chunk comes from all others to
      * its owner, and goes back to them. */
-    uint64_t copies =
-        plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? plan->ranks * others : 2 * others;
-    return multiply(copies, messages);
+    const uint64_t times = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? plan->ranks : 2;
+    plan->bytes_wire = multiply(times * others, messages);
+    plan->bytes_network = multiply(times * apart, messages);
+    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
+        plan->bytes_network = plan->bytes_wire;
+        plan->bytes_wire =
+            add(plan->bytes_wire, multiply(2 * ((uint64_t)plan->ranks - plan->peers), call->bytes));
+    }
 }
 
 static unsigned count_quantizations(const struct cshim_plan *plan)
 {
     if (plan->algorithm == CSHIM_ALGORITHM_ALLGATHER)
         return 1;
-    return plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT ? 2 : plan->ranks;
+    return plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE ? plan->ranks : 2;
 }
 
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
@@ -223,12 +270,12 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.dtype = call->dtype;
     plan.ranks = call->ranks;
     plan.count = count;
-    plan.algorithm = choose_algorithm(&plan);
+    plan.algorithm = choose_algorithm(&plan, call);
+    choose_peers(&plan, call);
     cut_segments(&plan);
     if (plan.scratch_bytes > CSHIM_SCRATCH_LIMIT)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = plan.rule};
-    plan.bytes_wire = wire_bytes(&plan);
-    plan.bytes_native = multiply(2 * ((uint64_t)plan.ranks - 1), call->bytes);
+    count_bytes(&plan, call);
     plan.quantizations = count_quantizations(&plan);
     plan.expected_error = cshim_codec_info(plan.codec)->typical * sqrt(plan.quantizations);
     return plan;

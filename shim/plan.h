@@ -49,14 +49,21 @@ struct cshim_plan {
     enum cshim_algorithm algorithm; /* never AUTO in a plan that compresses */
     enum cshim_dtype dtype;
     uint32_t ranks;
-    uint64_t count; /* elements */
-    /* Elements per segment: whole grains, and for two_shot and allreduce as many for each rank. */
+    /* Who exchanges encoded messages: all ranks; in hierarchical one rank of each node, for its
+     * share of the elements. */
+    uint32_t peers;
+    uint32_t shares; /* of a segment: as many as ranks on the node with the fewest; else 1 */
+    uint64_t count;  /* elements */
+    /* Elements per segment: whole grains, as many for each share and, but in an allgather, for each
+     * peer. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* the largest message, header included */
+    uint64_t stage_bytes;   /* hierarchical: the node's sum of one share, at the slot's end */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* of all; per rank, at most CSHIM_SCRATCH_LIMIT */
     uint64_t bytes_wire;    /* handed to the library for sending, sum over all ranks */
+    uint64_t bytes_network; /* of these, between nodes; taking all nodes for equally full */
     uint64_t bytes_native;  /* what a ring all-reduce would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */
     double expected_error;  /* relative L2, normal data */
@@ -72,9 +79,9 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
-/* The elements [*begin, *begin + *length) of a segment of `count` elements that rank `index` of
- * `ranks` owns in a two-shot. Chunks are whole grains except the last non-empty one; late ranks may
- * own nothing. */
+/* The elements [*begin, *begin + *length) that `index` of `ranks` owns when `count` elements are
+ * cut evenly: a peer's chunk in a two-shot, a rank's share on its node in hierarchical. Whole
+ * grains except the last that is not empty; late ones may be empty. */
 void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
                       uint64_t *length);
 

@@ -71,7 +71,7 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
     if (total.calls == 0)
         fprintf(stream, "compshim: nothing was compressed\n");
     else
-        fprintf(stream, "compshim: %-12s %-9s %-10s %-8s %8s %11s %11s %11s %6s %9s %8s\n", "rule",
+        fprintf(stream, "compshim: %-12s %-9s %-12s %-8s %8s %11s %11s %11s %6s %9s %8s\n", "rule",
                 "codec", "algorithm", "dtype", "calls", "bytes in", "native", "wire", "ratio",
                 "seconds", "error");
     for (size_t i = 0; i < ledger->row_count; i++) {
@@ -79,7 +79,7 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);
         if (row->calls == 0)
             continue;
-        fprintf(stream, "compshim: %-12s %-9s %-10s %-8s %8llu %11s %11s %11s %5.2fx %9.3f %8s\n",
+        fprintf(stream, "compshim: %-12s %-9s %-12s %-8s %8llu %11s %11s %11s %5.2fx %9.3f %8s\n",
                 key.rule->name, cshim_codec_name(key.rule->codec),
                 cshim_algorithm_name(key.algorithm), cshim_dtype_name(key.dtype),
                 (unsigned long long)row->calls, human_bytes(row->bytes_in),
@@ -91,6 +91,8 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
         fprintf(stream, "compshim: sent %s where a ring sends %s: %.2fx less\n",
                 human_bytes(total.bytes_wire), human_bytes(total.bytes_native),
                 ratio(total.bytes_native, total.bytes_wire));
+    if (total.bytes_network > 0 && total.bytes_network < total.bytes_wire)
+        fprintf(stream, "compshim: %s of it between nodes\n", human_bytes(total.bytes_network));
 }
 
 static void json_string(FILE *stream, const char *text)
@@ -109,9 +111,11 @@ static void json_string(FILE *stream, const char *text)
 
 static void json_bytes(FILE *stream, const struct cshim_row *row)
 {
-    fprintf(stream, "\"bytes_in\": %llu, \"bytes_wire\": %llu, \"bytes_native\": %llu, ",
+    fprintf(stream,
+            "\"bytes_in\": %llu, \"bytes_wire\": %llu, \"bytes_network\": %llu, "
+            "\"bytes_native\": %llu, ",
             (unsigned long long)row->bytes_in, (unsigned long long)row->bytes_wire,
-            (unsigned long long)row->bytes_native);
+            (unsigned long long)row->bytes_network, (unsigned long long)row->bytes_native);
 }
 
 static void json_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)

@@ -188,16 +188,23 @@ static bool agree_as_other(void)
     return decision == ANSWER_ON;
 }
 
-static uint32_t count_hosts(void)
+/* Finds which ranks share a node: each is told the lowest one of its own. */
+static void find_nodes(void)
 {
-    uint32_t hosts = 0;
-    for (int i = 0; i < cshim_job.ranks; i++) {
-        bool seen = false;
-        for (int j = 0; j < i && !seen; j++)
-            seen = strcmp(hellos[i].host, hellos[j].host) == 0;
-        hosts += seen ? 0 : 1;
-    }
-    return hosts;
+    MPI_Comm node;
+    int lowest = cshim_job.rank;
+    int *lowest_of = calloc((size_t)cshim_job.ranks, sizeof *lowest_of);
+    if (lowest_of == NULL)
+        end_job("no memory for the nodes of the ranks");
+    PMPI_Comm_split_type(cshim_job.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
+                         &node);
+    PMPI_Bcast(&lowest, 1, MPI_INT, 0, node);
+    PMPI_Comm_free(&node);
+    PMPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_job.world);
+    if (!cshim_layout_make(&cshim_job.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
+                           cshim_job.rank))
+        end_job("no memory for the nodes of the ranks");
+    free(lowest_of);
 }
 
 /* Parses the policy; on rank 0 it is the job's, elsewhere what rank 0 sent. */
@@ -219,7 +226,6 @@ static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX
     unsigned long long bytes = *length;
     PMPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_job.world);
     PMPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_job.world);
-    PMPI_Bcast(&cshim_job.nodes, 1, MPI_UINT32_T, 0, cshim_job.world);
     if (cshim_job.rank != 0) {
         *length = bytes;
         *text = calloc(1, *length + 1);
@@ -234,7 +240,6 @@ bool cshim_agree(void)
     char source[CSHIM_PATH_MAX] = "", message[CSHIM_MESSAGE_MAX];
     char *text = NULL;
     size_t length = 0;
-    MPI_Group group;
 
     if (cshim_job.rank == 0) {
         text = cshim_policy_load(NULL, &length, source, message);
@@ -244,11 +249,9 @@ bool cshim_agree(void)
     }
     const bool agreed = cshim_job.rank == 0 ? agree_as_root() : agree_as_other();
     if (agreed) {
-        PMPI_Comm_group(MPI_COMM_WORLD, &group);
-        PMPI_Comm_create(MPI_COMM_WORLD, group, &cshim_job.world);
-        PMPI_Group_free(&group);
-        if (cshim_job.rank == 0)
-            cshim_job.nodes = count_hosts();
+        PMPI_Comm_group(MPI_COMM_WORLD, &cshim_job.group);
+        PMPI_Comm_create(MPI_COMM_WORLD, cshim_job.group, &cshim_job.world);
+        find_nodes();
         share_policy(&text, &length, source);
         if (cshim_job.rank != 0)
             take_policy(text, length, source);
@@ -261,6 +264,8 @@ bool cshim_agree(void)
 
 void cshim_agree_finalize(void)
 {
+    PMPI_Group_free(&cshim_job.group);
+    cshim_layout_free(&cshim_job.layout);
     free(hello_requests); /* all done: the job had agreed */
     free(hellos);
     free(acknowledge_requests);

@@ -17,9 +17,18 @@ static void free_memory(struct cshim_comm *state)
 {
     if (state->scratch != NULL)
         munmap(state->scratch, CSHIM_SCRATCH_LIMIT);
+    cshim_layout_free(&state->layout);
+    free(state->share_lengths);
+    free(state->share_begins);
     free(state->requests);
     free(state->calls_by_rule);
     free((struct entry *)state);
+}
+
+static void free_communicator(MPI_Comm *comm)
+{
+    if (*comm != MPI_COMM_NULL)
+        PMPI_Comm_free(comm);
 }
 
 /* Returns false if it had been freed already, by teardown. */
@@ -45,8 +54,9 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)comm, (void)keyval, (void)extra;
     if (!unlink_entry(state))
         return MPI_SUCCESS;
-    if (state->comm != MPI_COMM_NULL)
-        PMPI_Comm_free(&state->comm);
+    free_communicator(&state->across);
+    free_communicator(&state->node);
+    free_communicator(&state->comm);
     free_memory(state);
     return MPI_SUCCESS;
 }
@@ -65,80 +75,56 @@ void cshim_comm_teardown(void)
     entries = NULL;
 }
 
-/* Whether the communicator has a process outside the world that agreed (spawned, connected). */
-static bool has_strangers(MPI_Group group, int ranks)
-{
-    MPI_Group world;
-    bool strange = false;
-    PMPI_Comm_group(cshim_job.world, &world);
-    for (int i = 0; i < ranks && !strange; i++) {
-        int translated = MPI_UNDEFINED;
-        PMPI_Group_translate_ranks(group, 1, &i, world, &translated);
-        strange = translated == MPI_UNDEFINED;
-    }
-    PMPI_Group_free(&world);
-    return strange;
-}
-
-/* Memory this rank needs. Address space only: pages are taken as they are used, and stay. */
-static bool take_memory(struct cshim_comm *state)
-{
-    state->calls_by_rule = calloc(cshim_job.policy->rule_count, sizeof *state->calls_by_rule);
-    state->requests =
-        calloc(4 * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks, sizeof(MPI_Request));
-    void *scratch = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    state->scratch = scratch == MAP_FAILED ? NULL : scratch;
-    return state->calls_by_rule != NULL && state->requests != NULL && state->scratch != NULL;
-}
-
-/* Makes the private communicator. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy
- * callbacks of the program's own attributes. Memory that one rank lacks turns compression off for
- * this communicator on all. */
-static int fill(struct cshim_comm *state, MPI_Comm comm)
+/* Fills the ids of the ranks' nodes: those that the agreement found. Returns false if a process is
+ * outside the world that agreed (spawned, connected). */
+static bool find_ids(MPI_Comm comm, int ranks, int *own_ranks, int *ids)
 {
     MPI_Group group;
-    int status = PMPI_Comm_group(comm, &group);
-    if (status != MPI_SUCCESS)
-        return status;
-    PMPI_Comm_rank(comm, &state->rank);
-    PMPI_Comm_size(comm, &state->ranks);
-    if (has_strangers(group, state->ranks)) {
-        PMPI_Group_free(&group);
-        state->reason = CSHIM_REASON_NOT_AGREED;
-        return MPI_SUCCESS;
-    }
-    status = PMPI_Comm_create(comm, group, &state->comm);
+    bool strange = false;
+    for (int i = 0; i < ranks; i++)
+        own_ranks[i] = i;
+    PMPI_Comm_group(comm, &group);
+    PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_job.group, ids);
     PMPI_Group_free(&group);
-    if (status != MPI_SUCCESS)
-        return status;
-    PMPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
-    int enough = take_memory(state), everywhere = 0;
-    status = cshim_job.real->allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
-    state->reason = everywhere ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
-    if (!everywhere && state->rank == 0)
-        cshim_log(CSHIM_LOG_WARN,
-                  "a rank has no memory for a communicator's scratch: its calls are "
-                  "passed on");
-    return status;
+    for (int i = 0; i < ranks && !strange; i++) {
+        strange = ids[i] == MPI_UNDEFINED;
+        if (!strange)
+            ids[i] = cshim_job.layout.node_of[ids[i]];
+    }
+    return !strange;
 }
 
-int cshim_comm_get(MPI_Comm comm, struct cshim_comm **state)
+/* Returns false without memory. */
+static bool fill(struct cshim_comm *state, MPI_Comm comm)
+{
+    PMPI_Comm_rank(comm, &state->rank);
+    PMPI_Comm_size(comm, &state->ranks);
+    state->comm = state->node = state->across = MPI_COMM_NULL;
+    int *ids = calloc(2 * (size_t)state->ranks, sizeof *ids);
+    bool enough = ids != NULL;
+    if (enough && !find_ids(comm, state->ranks, ids + state->ranks, ids))
+        state->reason = CSHIM_REASON_NOT_AGREED;
+    else if (enough)
+        enough = cshim_layout_make(&state->layout, ids, state->ranks, (int)cshim_job.layout.nodes,
+                                   state->rank);
+    free(ids);
+    return enough;
+}
+
+int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
 {
     int found = 0;
     int status = PMPI_Comm_get_attr(comm, cshim_job.keyval, state, &found);
     if (status != MPI_SUCCESS || found)
         return status;
     struct entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL) { /* the other ranks are on their way into fill() */
+    if (entry == NULL || !fill(&entry->comm, comm)) {
+        /* The other ranks may be on their way into a compressed call. */
         cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's state");
         PMPI_Abort(comm, 1);
         return MPI_ERR_NO_MEM;
     }
-    entry->comm.comm = MPI_COMM_NULL;
-    status = fill(&entry->comm, comm);
-    if (status == MPI_SUCCESS)
-        status = PMPI_Comm_set_attr(comm, cshim_job.keyval, &entry->comm);
+    status = PMPI_Comm_set_attr(comm, cshim_job.keyval, &entry->comm);
     if (status != MPI_SUCCESS) {
         free_memory(&entry->comm);
         return status;
@@ -149,4 +135,70 @@ int cshim_comm_get(MPI_Comm comm, struct cshim_comm **state)
     pthread_mutex_unlock(&entries_lock);
     *state = &entry->comm;
     return MPI_SUCCESS;
+}
+
+/* Memory this rank needs. Scratch is address space only: pages are taken as they are used, and
+ * stay. */
+static bool take_memory(struct cshim_comm *state)
+{
+    state->calls_by_rule = calloc(cshim_job.policy->rule_count, sizeof *state->calls_by_rule);
+    state->requests =
+        calloc(4 * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks, sizeof(MPI_Request));
+    state->share_lengths = calloc((size_t)state->layout.local_ranks, sizeof(int));
+    state->share_begins = calloc((size_t)state->layout.local_ranks, sizeof(int));
+    void *scratch = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    state->scratch = scratch == MAP_FAILED ? NULL : scratch;
+    return state->calls_by_rule != NULL && state->requests != NULL &&
+           state->share_lengths != NULL && state->share_begins != NULL && state->scratch != NULL;
+}
+
+/* The same ranks. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy callbacks of the
+ * program's own attributes. */
+static int make_private(struct cshim_comm *state, MPI_Comm comm)
+{
+    MPI_Group group;
+    int status = PMPI_Comm_group(comm, &group);
+    if (status != MPI_SUCCESS)
+        return status;
+    status = PMPI_Comm_create(comm, group, &state->comm);
+    PMPI_Group_free(&group);
+    if (status == MPI_SUCCESS)
+        PMPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
+    return status;
+}
+
+/* The communicators of hierarchical, which inherit how errors are handled. */
+static int make_levels(struct cshim_comm *state)
+{
+    const struct cshim_layout *layout = &state->layout;
+    const bool owns = layout->local_rank < (int)layout->ranks_per_node;
+    const int status = PMPI_Comm_split(state->comm, layout->node, state->rank, &state->node);
+    if (status != MPI_SUCCESS)
+        return status;
+    return PMPI_Comm_split(state->comm, owns ? layout->local_rank : MPI_UNDEFINED, layout->node,
+                           &state->across);
+}
+
+int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
+{
+    if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
+        return MPI_SUCCESS;
+    int status = make_private(state, comm);
+    if (status != MPI_SUCCESS)
+        return status;
+    int enough = take_memory(state), everywhere = 0;
+    status = cshim_job.real->allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
+    /* Memory that one rank lacks turns compression off for this communicator on all. */
+    if (status == MPI_SUCCESS && !everywhere) {
+        state->reason = CSHIM_REASON_NO_MEMORY;
+        if (state->rank == 0)
+            cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a communicator's scratch: its "
+                                      "calls are passed on");
+        return MPI_SUCCESS;
+    }
+    if (status == MPI_SUCCESS && cshim_layout_has_levels(&state->layout, state->ranks))
+        status = make_levels(state);
+    state->prepared = status == MPI_SUCCESS;
+    return status;
 }

@@ -65,6 +65,27 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
     return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
 }
 
+/* Adds the nodes of a communicator to the facts. They are looked up only where a rule may compress
+ * the call, or asks for them. */
+static enum cshim_reason describe_nodes(MPI_Comm comm, struct cshim_call *call)
+{
+    const struct cshim_layout *layout = &cshim_job.layout;
+    struct cshim_comm *state;
+    call->nodes = call->ranks_per_node = 0;
+    if (comm != MPI_COMM_WORLD) {
+        if (call->bytes < cshim_job.policy->compress_from)
+            return CSHIM_REASON_COMPRESS;
+        if (cshim_comm_find(comm, &state) != MPI_SUCCESS)
+            return CSHIM_REASON_NOT_AGREED;
+        layout = &state->layout;
+        if (state->reason != CSHIM_REASON_COMPRESS)
+            return state->reason;
+    }
+    call->nodes = layout->nodes;
+    call->ranks_per_node = layout->ranks_per_node;
+    return CSHIM_REASON_COMPRESS;
+}
+
 /* The facts of a call whose arguments are valid, all equal on all ranks; or the first reason found
  * not to compress it. What costs least comes first. */
 static enum cshim_reason describe_call(int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
@@ -89,7 +110,7 @@ static enum cshim_reason describe_call(int count, MPI_Datatype datatype, MPI_Op 
     call->op = CSHIM_SUM;
     call->bytes = (uint64_t)count * cshim_dtype_bytes(call->dtype);
     call->ranks = (uint32_t)ranks;
-    return CSHIM_REASON_COMPRESS;
+    return ranks > 1 ? describe_nodes(comm, call) : CSHIM_REASON_SINGLE_RANK;
 }
 
 static int run_plan(struct cshim_exchange *exchange)
@@ -143,7 +164,9 @@ static bool compress(const void *sendbuf, void *recvbuf, const struct cshim_call
     enum cshim_reason reason = plan.reason;
     *status = MPI_SUCCESS;
     if (reason == CSHIM_REASON_COMPRESS) {
-        *status = cshim_comm_get(comm, &state);
+        *status = cshim_comm_find(comm, &state);
+        if (*status == MPI_SUCCESS)
+            *status = cshim_comm_prepare(comm, state);
         if (*status == MPI_SUCCESS)
             reason = state->reason;
     }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "shim/engine.h"
+#include "shim/header.h"
+#include "shim/layout.h"
 #include "shim/ledger.h"
 #include "shim/log.h"
 
@@ -27,25 +29,36 @@ struct cshim_job {
     struct cshim_policy *policy;
     char policy_sha256[65];
     struct cshim_ledger ledger;
-    MPI_Comm world; /* private; all ranks have agreed on it */
+    MPI_Comm world;  /* private; all ranks have agreed on it */
+    MPI_Group group; /* of world */
     int rank;
     int ranks;
-    uint32_t nodes;
+    struct cshim_layout layout;
     double started;
     int keyval; /* of the communicator's state */
 };
 extern struct cshim_job cshim_job;
 
-/* What a compressed call needs on its communicator; made at the first one, freed with it. */
+/* What is known of a communicator, freed with it. */
 struct cshim_comm {
-    MPI_Comm comm; /* private: the same ranks, errors returned */
+    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
     int rank;
     int ranks;
-    uint32_t sequence;        /* compressed calls so far */
-    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
-    uint32_t *calls_by_rule;  /* compressed calls per rule, to choose samples by */
-    uint8_t *scratch;         /* CSHIM_SCRATCH_LIMIT bytes of address space */
-    MPI_Request *requests;    /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
+    struct cshim_layout layout;
+
+    /* What a compressed call needs; made at the first one. */
+    bool prepared;
+    MPI_Comm comm; /* private: the same ranks, errors returned */
+    MPI_Comm node; /* these two for hierarchical: the ranks of this node, ... */
+    MPI_Comm
+        across; /* ... and those of this local rank on all nodes; null on ranks without share */
+    int *
+        share_lengths; /* of each local rank, and where they begin: for the library's collectives */
+    int *share_begins;
+    uint32_t sequence;       /* compressed calls so far */
+    uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
+    uint8_t *scratch;        /* CSHIM_SCRATCH_LIMIT bytes of address space */
+    MPI_Request *requests;   /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
 };
 
 /* One compressed call under way. */
@@ -56,7 +69,16 @@ struct cshim_exchange {
     uint8_t *output;
     size_t element_bytes;
     uint32_t sequence;
+    MPI_Comm peers; /* who exchange encoded messages; null on a rank that only helps its node */
+    int rank;       /* among them */
+    int ranks;
     struct cshim_row figures; /* seconds of the phases */
+};
+
+/* The elements of the caller's buffers that a segment is of. */
+struct cshim_range {
+    uint64_t begin;
+    uint64_t length;
 };
 
 /* Seconds of a monotonic clock. */
@@ -68,16 +90,28 @@ bool cshim_agree(void);
 /* Frees what the agreement kept; for jobs that have agreed. */
 void cshim_agree_finalize(void);
 
-/* communicator.c: finds or makes the state of a communicator; collective when it makes it, with the
- * same outcome on all ranks. Returns an MPI error. */
-int cshim_comm_get(MPI_Comm comm, struct cshim_comm **state);
+/* communicator.c: finds what is known of a communicator, without a word to the other ranks. Ends
+ * the job where there is no memory. Returns an MPI error. */
+int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
+/* Makes what compressed calls need, once; collective then, with the same outcome on all ranks: it
+ * may leave a reason against compressing. Returns an MPI error. */
+int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Registers the attribute that holds the state. Returns an MPI error. */
 int cshim_comm_setup(void);
 /* Frees the memory of every state left. */
 void cshim_comm_teardown(void);
 
-/* exchange.c: runs the plan's allgather or two_shot. Returns an MPI error. */
+/* exchange.c: runs the plan's allgather, two_shot or hierarchical. Returns an MPI error. */
 int cshim_exchange_run(struct cshim_exchange *exchange);
+/* levels.c: hierarchical inside the node, by the library's own collectives. share is what this rank
+ * owns of a segment; reduce leaves the node's sum of it in stage, gather collects the job's sums of
+ * all shares in the output. They return an MPI error. */
+struct cshim_range cshim_levels_share(const struct cshim_exchange *exchange,
+                                      const struct cshim_range *segment, int local_rank);
+int cshim_levels_reduce(struct cshim_exchange *exchange, const struct cshim_range *segment,
+                        uint8_t *stage);
+int cshim_levels_gather(struct cshim_exchange *exchange, const struct cshim_range *segment,
+                        const uint8_t *stage);
 /* cast.c: runs the plan's allreduce: narrow, the library's own all-reduce, widen. setup makes the
  * operations that add 16-bit floats, teardown frees them. All return an MPI error. */
 int cshim_cast_run(struct cshim_exchange *exchange);

@@ -36,6 +36,22 @@ for codec in raw fp32 fp16; do
 done
 matches 4 fp32 allreduce 0 float64
 
+# levels NODES RANKS CODEC [DTYPE]: hierarchical, with ranks on nodes as listed
+levels() {
+    policy "$scratch/policy.ini" "$3" hierarchical "${4:-float32}"
+    expect "$3 by hierarchical, ${4:-float32}, nodes $1" 0 \
+        mpi "$2" STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
+        COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
+        "$program" "$3" 2 "${4:-float32}"
+    output=$(cat "$scratch/report.json")
+    contains "was hierarchical" '"algorithm": "hierarchical"'
+}
+levels 0,0,1,1 4 fp32
+levels 0,1,0,1 4 fp8_e4m3
+levels 0,0,0,1 4 fp16
+levels 0,1,1,2,2,2,1 7 int8
+levels 0,0,1,1,2 5 fp16 float64
+
 matches 4 fp8_e4m3 two_shot 2
 first=$(digest)
 matches 4 fp8_e4m3 two_shot 2

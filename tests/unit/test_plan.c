@@ -114,7 +114,7 @@ static void algorithms(void **state)
         {"allreduce", 4, 1 << 20, CSHIM_ALGORITHM_ALLREDUCE, 4},
         {"allgather", 8, 1 << 20, CSHIM_ALGORITHM_ALLGATHER, 1},
         {"two_shot", 2, 1, CSHIM_ALGORITHM_TWO_SHOT, 2},
-        {"hierarchical", 2, 1, CSHIM_ALGORITHM_TWO_SHOT, 2},
+        {"hierarchical", 2, 1, CSHIM_ALGORITHM_ALLGATHER, 1}, /* no nodes to tell apart */
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[128];
@@ -218,7 +218,7 @@ static void check_plan(const struct cshim_plan *plan)
     assert_true(plan->bytes_native == 2 * (plan->ranks - (uint64_t)1) * bytes);
     assert_true(plan->expected_error >= 0);
     if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE) {
-        unsigned element = cshim_codec_info(plan->codec)->element_bytes;
+        unsigned element = cshim_codec_info(plan->codec)->element_bits / 8;
         element = element != 0 ? element : (unsigned)cshim_dtype_bytes(plan->dtype);
         assert_true(plan->bytes_wire == 2 * (plan->ranks - (uint64_t)1) * plan->count * element);
         return;
@@ -227,6 +227,96 @@ static void check_plan(const struct cshim_plan *plan)
     /* Counting every message of many segments among many ranks would take long. */
     if (plan->segments * plan->ranks * plan->ranks <= 5000)
         assert_true(plan->bytes_wire == count_messages(plan));
+}
+
+/* Hierarchical: every message between the nodes, one by one, and what the scratch must hold. */
+static void check_levels(enum cshim_codec_id codec, const struct cshim_call *facts, uint64_t count)
+{
+    struct cshim_policy *policy = one_rule(codec, CSHIM_ALGORITHM_HIERARCHICAL);
+    struct cshim_call call = *facts;
+    call.bytes = count * cshim_dtype_bytes(call.dtype);
+    struct cshim_plan plan = cshim_plan_call(policy, &call, count);
+    uint64_t network = 0, whole = (uint64_t)call.nodes * call.ranks_per_node;
+    assert_int_equal(plan.algorithm, CSHIM_ALGORITHM_HIERARCHICAL);
+    assert_int_equal(plan.peers, call.nodes);
+    assert_int_equal(plan.shares, call.ranks_per_node);
+    assert_true(plan.segment % (whole * CSHIM_GRAIN) == 0);
+    assert_true(plan.segments == (count + plan.segment - 1) / plan.segment);
+    assert_true(plan.scratch_bytes <= 32 * MIB);
+    assert_true(plan.stage_bytes ==
+                plan.segment / call.ranks_per_node * cshim_dtype_bytes(call.dtype));
+    assert_true(plan.slot_bytes ==
+                (3 * (uint64_t)call.nodes + 1) * plan.piece_bytes + plan.stage_bytes);
+    for (uint64_t at = 0; at < count; at += plan.segment)
+        for (uint32_t share = 0; share < call.ranks_per_node; share++) {
+            uint64_t begin, length, chunk;
+            cshim_plan_chunk(count - at < plan.segment ? count - at : plan.segment,
+                             call.ranks_per_node, share, &begin, &length);
+            for (uint32_t owner = 0; owner < call.nodes; owner++) {
+                cshim_plan_chunk(length, call.nodes, owner, &begin, &chunk);
+                if (chunk > 0)
+                    network += 2 * ((uint64_t)call.nodes - 1) *
+                               (32 + cshim_encoded_bytes(codec, call.dtype, chunk));
+            }
+        }
+    assert_true(plan.bytes_network == network);
+    assert_true(plan.bytes_wire == network + 2 * ((uint64_t)call.ranks - call.nodes) * call.bytes);
+    cshim_policy_free(policy);
+}
+
+static void hierarchical_counts_its_messages(void **state)
+{
+    (void)state;
+    static const struct cshim_call layouts[] = {
+        {.ranks = 4, .nodes = 2, .ranks_per_node = 2},
+        {.ranks = 4, .nodes = 2, .ranks_per_node = 1},
+        {.ranks = 64, .nodes = 8, .ranks_per_node = 8},
+        {.ranks = 7, .nodes = 3, .ranks_per_node = 2},
+        {.ranks = 1024, .nodes = 16, .ranks_per_node = 64},
+        {.dtype = CSHIM_FLOAT64, .ranks = 6, .nodes = 2, .ranks_per_node = 3},
+    };
+    for (size_t i = 0; i < COUNT(layouts); i++)
+        for (uint64_t count = 1; count < (uint64_t)1 << 28; count = count * 5 / 2 + 1) {
+            check_levels(CSHIM_CODEC_FP8_E4M3, &layouts[i], count);
+            check_levels(CSHIM_CODEC_FP16, &layouts[i], count);
+        }
+}
+
+/* Several ranks on each of several nodes share the network's work, if there is enough of it. */
+static void auto_sees_nodes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t ranks, nodes, ranks_per_node;
+        uint64_t count;
+        enum cshim_algorithm algorithm;
+    } cases[] = {
+        {4, 2, 2, 1 << 20, CSHIM_ALGORITHM_HIERARCHICAL},
+        {4, 2, 1, 1 << 20, CSHIM_ALGORITHM_HIERARCHICAL},
+        {4, 1, 4, 1 << 20, CSHIM_ALGORITHM_TWO_SHOT},
+        {4, 4, 1, 1 << 20, CSHIM_ALGORITHM_TWO_SHOT},
+        {2, 1, 2, 1 << 20, CSHIM_ALGORITHM_ALLGATHER},
+        {4, 2, 2, 1 << 10, CSHIM_ALGORITHM_ALLGATHER},
+        {16, 4, 4, 1 << 10, CSHIM_ALGORITHM_HIERARCHICAL},
+    };
+    struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_AUTO);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct cshim_call call = {.bytes = 4 * cases[i].count,
+                                  .ranks = cases[i].ranks,
+                                  .nodes = cases[i].nodes,
+                                  .ranks_per_node = cases[i].ranks_per_node};
+        struct cshim_plan plan = cshim_plan_call(policy, &call, cases[i].count);
+        assert_string_equal(cshim_algorithm_name(plan.algorithm),
+                            cshim_algorithm_name(cases[i].algorithm));
+    }
+    /* Two nodes of two ranks: the flat exchange sends twice as much between them. */
+    struct cshim_policy *flat = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
+    struct cshim_call call = {.bytes = 64 * MIB, .ranks = 4, .nodes = 2, .ranks_per_node = 2};
+    uint64_t levels = cshim_plan_call(policy, &call, 16 * MIB).bytes_network;
+    uint64_t whole = cshim_plan_call(flat, &call, 16 * MIB).bytes_network;
+    assert_in_range(whole * 1000 / levels, 1999, 2010);
+    cshim_policy_free(flat);
+    cshim_policy_free(policy);
 }
 
 static void assert_same(const struct cshim_plan *a, const struct cshim_plan *b)
@@ -263,7 +353,8 @@ static void plans_hold_their_properties(void **state)
                 for (size_t r = 0; r < COUNT(ranks); r++)
                     if (cshim_codec_carries(codec, dtype) &&
                         (algorithm != CSHIM_ALGORITHM_ALLREDUCE ||
-                         cshim_codec_info(codec)->element_bytes != 1))
+                         cshim_codec_info(codec)->element_bits == 0 ||
+                         cshim_codec_info(codec)->element_bits > 8))
                         check_counts(codec, algorithm, dtype, ranks[r]);
 }
 
@@ -372,6 +463,8 @@ int main(void)
         cmocka_unit_test(reasons_have_names),
         cmocka_unit_test(algorithms),
         cmocka_unit_test(chunks_tile_the_segment),
+        cmocka_unit_test(hierarchical_counts_its_messages),
+        cmocka_unit_test(auto_sees_nodes),
         cmocka_unit_test(plans_hold_their_properties),
         cmocka_unit_test(large_calls_have_large_pieces),
         cmocka_unit_test(bytes_grow_with_the_count),

@@ -44,6 +44,8 @@ static void every_key_is_read(void **state)
                                              "[compshim] # comment\n"
                                              "report = out/{jobid}.{rank}.json ; comment\n"
                                              "log=debug\n"
+                                             "seed = 12345\n"
+                                             "feedback_memory = 3MiB\n"
                                              "  # comment\n"
                                              "[rule  a-1.x_Y]\n"
                                              "    library = nccl\n"
@@ -55,15 +57,19 @@ static void every_key_is_read(void **state)
                                              "max_size = 1.5MiB\n"
                                              "codec = int8\n"
                                              "algorithm = hierarchical\n"
-                                             "error_feedback = off\n"
-                                             "rounding = nearest");
+                                             "error_feedback = on\n"
+                                             "rounding = stochastic\n"
+                                             "nodes = 2-\n"
+                                             "max_rel_error = 0.05\n"
+                                             "verify = 100\n"
+                                             "check_ranks = 7");
     const struct cshim_rule *rule = policy->rules;
     assert_string_equal(policy->source, "policy.ini");
     assert_string_equal(policy->report, "out/{jobid}.{rank}.json");
     assert_int_equal(policy->log, CSHIM_LOG_DEBUG);
     assert_int_equal(policy->rule_count, 1);
     assert_string_equal(rule->name, "a-1.x_Y");
-    assert_int_equal(rule->line, 6);
+    assert_int_equal(rule->line, 8);
     assert_int_equal(rule->libraries, 1u << CSHIM_NCCL);
     assert_int_equal(rule->collectives, 1u << CSHIM_ALLREDUCE);
     assert_int_equal(rule->dtypes, 1u << CSHIM_FLOAT32 | 1u << CSHIM_BFLOAT16);
@@ -74,6 +80,16 @@ static void every_key_is_read(void **state)
     assert_int_equal(rule->max_size, 3 << 19);
     assert_int_equal(rule->codec, CSHIM_CODEC_INT8);
     assert_int_equal(rule->algorithm, CSHIM_ALGORITHM_HIERARCHICAL);
+    assert_true(rule->error_feedback && rule->stochastic);
+    assert_int_equal(rule->min_nodes, 2);
+    assert_int_equal(rule->max_nodes, UINT32_MAX);
+    assert_true(rule->max_rel_error == 0.05);
+    assert_int_equal(rule->verify, 100);
+    assert_int_equal(rule->check_ranks, 7);
+    assert_int_equal(policy->seed, 12345);
+    assert_int_equal(policy->feedback_memory, 3 << 20);
+    assert_int_equal(policy->compress_from, 1000);
+    assert_false(policy->any_nodes);
     cshim_policy_free(policy);
 }
 
@@ -180,7 +196,11 @@ static void key_errors(void **state)
     assert_refused("; 1\n[compshim]\nlog = warn\n\n[rule a]\nmax_size = 1\ncodc = fp8\n",
                    "policy.ini:7: unknown key 'codc' (did you mean 'codec'?)");
     assert_refused("[compshim]\ncodec = fp16\n",
-                   "policy.ini:2: unknown key 'codec' (known: report, log)");
+                   "policy.ini:2: unknown key 'codec' (known: report, log, seed, feedback_memory)");
+    assert_refused("[compshim]\nseed = -1\n",
+                   "policy.ini:2: malformed seed '-1' (write a whole number)");
+    assert_refused("[compshim]\nfeedback_memory = much\n",
+                   "policy.ini:2: malformed feedback_memory 'much' (write a size, as in 1GiB)");
     assert_refused("[rule a]\ncodec = raw\ncodec = raw\n",
                    "policy.ini:3: duplicate key 'codec' in this section");
     assert_refused("[rule a]\ncodec = ; nothing\n", "policy.ini:2: key 'codec' has no value");
@@ -189,7 +209,8 @@ static void key_errors(void **state)
                    "policy.ini:2: neither '[section]' nor 'key = value'");
     assert_refused("[rule a]\n  codec = raw\n  log = warn\n",
                    "policy.ini:3: unknown key 'log' (known: library, collective, dtype, op, ranks, "
-                   "min_size, max_size, codec, algorithm, error_feedback, rounding)");
+                   "nodes, min_size, max_size, codec, algorithm, error_feedback, rounding, "
+                   "max_rel_error, verify, check_ranks)");
 }
 
 static void value_errors(void **state)
@@ -208,8 +229,15 @@ static void value_errors(void **state)
         {"dtype = complex", "unknown dtype 'complex' (known: float32, float64, float16, bfloat16)"},
         {"op = max", "unknown op 'max' (known: sum, avg)"},
         {"algorithm = two-shot", "unknown algorithm 'two-shot' (did you mean 'two_shot'?)"},
-        {"error_feedback = on", "error_feedback = on is not available in this version"},
-        {"rounding = stochastic", "rounding = stochastic is not available in this version"},
+        {"error_feedback = yes", "unknown error_feedback 'yes' (known: off, on)"},
+        {"nodes = 0-2", "malformed nodes '0-2' (write 4, 2-8 or 2-)"},
+        {"verify = 0", "malformed verify '0' (write off, or 100 for every 100th call)"},
+        {"check_ranks = all",
+         "malformed check_ranks 'all' (write off, or 100 for every 100th call)"},
+        {"max_rel_error = 1%",
+         "malformed max_rel_error '1%' (write a number between 0 and 1, as in 0.01)"},
+        {"max_rel_error = nan",
+         "malformed max_rel_error 'nan' (write a number between 0 and 1, as in 0.01)"},
         {"rounding = nearst", "unknown rounding 'nearst' (did you mean 'nearest'?)"},
         {"ranks = 0", "malformed ranks '0' (write 4, 2-8 or 2-)"},
         {"ranks = -4", "malformed ranks '-4' (write 4, 2-8 or 2-)"},
@@ -257,6 +285,14 @@ static void rule_errors(void **state)
     assert_refused("[rule a]\nalgorithm = allreduce\ncodec = fp8_e5m2\n",
                    "policy.ini:1: rule 'a': algorithm 'allreduce' needs codec raw, fp32, fp16 or "
                    "bf16, not 'fp8_e5m2' (use two_shot or auto)");
+    assert_refused("[rule a]\nnodes = 5-\nranks = 2-4\ncodec = raw\n",
+                   "policy.ini:1: rule 'a' can never match: it asks for more nodes than ranks");
+    assert_refused("[rule a]\ncodec = none\nverify = 2\nerror_feedback = on\n",
+                   "policy.ini:1: rule 'a': codec 'none' rounds nothing, error_feedback = on has "
+                   "no effect");
+    assert_refused("[rule a]\ncodec = fp16\nalgorithm = allreduce\nmax_rel_error = 0.1\n",
+                   "policy.ini:1: rule 'a': algorithm 'allreduce' has no max_rel_error (use "
+                   "two_shot or auto)");
     assert_refused("[rule a]\ncodec = raw\n[rule b]\nop = avg\ncodec = raw\n",
                    "policy.ini:3: rule 'b' can never match: the rules before it take all its calls "
                    "(the first that matches decides)");

@@ -13,6 +13,7 @@
 /* Random limits stay below these, so that trying sizes and ranks up to them tries every case. */
 #define SIZES 5u
 #define RANKS 5u
+#define NODES 4u
 #define RULES 6u
 #define TEXT_LIMIT 2048
 
@@ -31,8 +32,9 @@ static bool no_call_left(const struct cshim_policy *policy, size_t index)
             for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++)
                 for (call.bytes = 0; call.bytes <= SIZES; call.bytes++)
                     for (call.ranks = 1; call.ranks <= RANKS; call.ranks++)
-                        if (cshim_policy_match(policy, &call) == &policy->rules[index])
-                            return false;
+                        for (call.nodes = 1; call.nodes <= call.ranks; call.nodes++)
+                            if (cshim_policy_match(policy, &call) == &policy->rules[index])
+                                return false;
     return true;
 }
 
@@ -42,7 +44,7 @@ static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
     static const char *const libraries[] = {"", "", "library = mpi\n", "library = nccl\n"};
     static const char *const dtypes[] = {"", "", "dtype = float32\n", "dtype = float64, float16\n"};
     static const char *const ops[] = {"", "", "op = sum\n", "op = avg\n"};
-    char sizes[64] = "", ranks[32] = "";
+    char sizes[64] = "", ranks[32] = "", nodes[32] = "";
     uint32_t low = next_random(seed) % SIZES, high = next_random(seed) % SIZES;
     if (low <= high)
         snprintf(sizes, sizeof sizes, "min_size = %u\nmax_size = %u\n", low, high);
@@ -53,9 +55,14 @@ static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
         snprintf(ranks, sizeof ranks, "ranks = %u-%u\n", low, high);
     else if (low % 2 == 0)
         snprintf(ranks, sizeof ranks, "ranks = %u-\n", low);
-    return snprintf(text, room, "[rule r%u]\n%s%s%s%s%scodec = raw\n", number,
+    low = 1 + next_random(seed) % NODES, high = 1 + next_random(seed) % NODES;
+    if (low < high)
+        snprintf(nodes, sizeof nodes, "nodes = %u-%u\n", low, high);
+    else if (low % 2 == 0)
+        snprintf(nodes, sizeof nodes, low == 2 ? "nodes = 1\n" : "nodes = 2-\n");
+    return snprintf(text, room, "[rule r%u]\n%s%s%s%s%s%scodec = raw\n", number,
                     libraries[next_random(seed) % 4], dtypes[next_random(seed) % 4],
-                    ops[next_random(seed) % 4], sizes, ranks);
+                    ops[next_random(seed) % 4], sizes, ranks, nodes);
 }
 
 /* Checks one random policy, rule by rule. Returns whether one of them was refused. */
@@ -66,11 +73,16 @@ static bool check_policy(uint64_t *seed)
     struct cshim_rule rules[RULES + 1];
     size_t used = 0;
     for (unsigned number = 0; number < RULES; number++) {
-        /* Parsed alone a rule is always good: it joins those accepted so far for the trial. */
+        /* Parsed alone a rule is good, if it does not ask for more nodes than ranks: it joins those
+         * accepted so far for the trial. */
         int length = write_rule(text + used, sizeof text - used, number, seed);
         struct cshim_policy *alone =
             cshim_policy_parse(text + used, (size_t)length, "alone", message);
-        assert_non_null(alone);
+        if (alone == NULL) {
+            assert_non_null(strstr(message, "more nodes than ranks"));
+            number--;
+            continue;
+        }
         rules[number] = alone->rules[0];
         cshim_policy_free(alone);
         used += (size_t)length;
