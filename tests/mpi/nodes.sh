@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Nodes that are only names, for tests of what depends on who shares one: source it after
+# tests/lib.sh. Open MPI starts a daemon for each on this machine, with a hostname and a TMPDIR of
+# its own, and takes their ranks for ranks of different nodes.
+#
+#   can_make_nodes                                   whether this user may
+#   on_nodes HOSTS [VARIABLE=VALUE...] PROGRAM...    HOSTS is mpirun's list: here:2,there:3
+cat >"$scratch/node" <<'A'
+#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1
+shift
+mkdir -p "$NODES/$host"
+# shellcheck disable=SC2016 # the inner shell expands them
+exec env TMPDIR="$NODES/$host" unshare --uts sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$*"
+A
+chmod +x "$scratch/node"
+
+can_make_nodes() { unshare --uts true 2>/dev/null; }
+
+on_nodes() {
+    local hosts=$1
+    shift
+    NODES=$scratch timeout --kill-after=5 "${LIMIT:-120}" mpirun --host "$hosts" --mca plm rsh \
+        --mca plm_rsh_agent "$scratch/node" --mca btl tcp,vader,self \
+        --mca btl_tcp_if_include lo env LD_PRELOAD="$preload" "$@"
+}
