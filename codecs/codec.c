@@ -11,15 +11,16 @@
 /* Bounds: docs/wire-format.md, "Error". */
 static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_RAW] = {CSHIM_CODEC_RAW, "raw", 0, 1, 0, 0.0, 0.0, 0.0},
-    [CSHIM_CODEC_FP32] = {CSHIM_CODEC_FP32, "fp32", 4, 1, 0, 0x1p-24, 0.0, 2.4e-8},
-    [CSHIM_CODEC_FP16] = {CSHIM_CODEC_FP16, "fp16", 2, CSHIM_FP16_BLOCK, 1, 0x1p-11, 0x1.01p-40,
+    [CSHIM_CODEC_FP32] = {CSHIM_CODEC_FP32, "fp32", 32, 1, 0, 0x1p-24, 0.0, 2.4e-8},
+    [CSHIM_CODEC_FP16] = {CSHIM_CODEC_FP16, "fp16", 16, CSHIM_FP16_BLOCK, 1, 0x1p-11, 0x1.01p-40,
                           2.0e-4},
-    [CSHIM_CODEC_BF16] = {CSHIM_CODEC_BF16, "bf16", 2, 1, 0, 0x1p-8, 0.0, 1.7e-3},
-    [CSHIM_CODEC_FP8_E4M3] = {CSHIM_CODEC_FP8_E4M3, "fp8_e4m3", 1, CSHIM_E4M3_BLOCK, 1, 0x1p-4,
-                              0x1.2p-18, 2.6e-2},
-    [CSHIM_CODEC_FP8_E5M2] = {CSHIM_CODEC_FP8_E5M2, "fp8_e5m2", 1, CSHIM_E5M2_BLOCK, 1, 0x1p-3,
-                              0x1.12p-32, 5.2e-2},
-    [CSHIM_CODEC_INT8] = {CSHIM_CODEC_INT8, "int8", 1, CSHIM_INT8_BLOCK, 2, 0.0, 0.00397, 5.7e-3},
+    [CSHIM_CODEC_BF16] = {CSHIM_CODEC_BF16, "bf16", 16, 1, 0, 0x1p-8, 0.0, 1.7e-3},
+    [CSHIM_CODEC_FP8_E4M3] = {CSHIM_CODEC_FP8_E4M3, "fp8_e4m3", 8, CSHIM_E4M3_BLOCK, 1, 0x1p-4,
+                              0x1.25p-18, 2.6e-2},
+    [CSHIM_CODEC_FP8_E5M2] = {CSHIM_CODEC_FP8_E5M2, "fp8_e5m2", 8, CSHIM_E5M2_BLOCK, 1, 0x1p-3,
+                              0x1.25p-32, 5.2e-2},
+    [CSHIM_CODEC_INT8] = {CSHIM_CODEC_INT8, "int8", 8, CSHIM_INT8_BLOCK, 2, 0.0, 0.00397, 5.7e-3},
+    [CSHIM_CODEC_INT4] = {CSHIM_CODEC_INT4, "int4", 4, CSHIM_INT4_BLOCK, 2, 0.0, 0.072, 9.5e-2},
 };
 
 static const struct {
@@ -89,7 +90,7 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
         return true;
     }
     enum cshim_codec_id own = dtype == CSHIM_FLOAT16 ? CSHIM_CODEC_FP16 : CSHIM_CODEC_BF16;
-    return id == own || info->element_bytes == 1;
+    return id == own || info->element_bits <= 8;
 }
 
 static size_t align_up(size_t bytes)
@@ -103,9 +104,10 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     if (info == NULL) {
         return 0;
     }
-    size_t element = info->element_bytes != 0 ? info->element_bytes : cshim_dtype_bytes(dtype);
+    size_t bits = info->element_bits != 0 ? info->element_bits : 8 * cshim_dtype_bytes(dtype);
+    size_t payload = count * (bits / 8) + (count * (bits % 8) + 7) / 8;
     size_t blocks = count / info->block + (count % info->block != 0);
-    return align_up(count * element) + align_up(blocks * info->scale_bytes);
+    return align_up(payload) + align_up(blocks * info->scale_bytes);
 }
 
 /* FNV-1a, by Fowler, Noll and Vo. */
@@ -132,7 +134,7 @@ uint64_t cshim_codec_table_hash(void)
         const struct cshim_codec_info *info = &codecs[id];
         hash = hash_number(hash, (uint32_t)id);
         hash = hash_bytes(hash, info->name, strlen(info->name) + 1);
-        hash = hash_number(hash, info->element_bytes);
+        hash = hash_number(hash, info->element_bits);
         hash = hash_number(hash, info->block);
         hash = hash_number(hash, info->scale_bytes);
     }

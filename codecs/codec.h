@@ -37,6 +37,7 @@ enum cshim_codec_id {
     CSHIM_CODEC_FP8_E4M3 = 5,
     CSHIM_CODEC_FP8_E5M2 = 6,
     CSHIM_CODEC_INT8 = 7,
+    CSHIM_CODEC_INT4 = 8,
     CSHIM_CODEC_COUNT
 };
 
@@ -46,13 +47,14 @@ enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 
 /* What a codec is, for plans and explanations. */
 struct cshim_codec_info {
     enum cshim_codec_id id;
-    const char *name;       /* as in policy.ini */
-    unsigned element_bytes; /* payload bytes per element; 0 for raw: those of the dtype */
-    unsigned block;         /* elements that share one scale; 1 where there is no scale */
-    unsigned scale_bytes;   /* bytes of one scale; 0 where there is none */
+    const char *name;      /* as in policy.ini */
+    unsigned element_bits; /* payload bits per element; 0 for raw: those of the dtype */
+    unsigned block;        /* elements that share one scale; 1 where there is no scale */
+    unsigned scale_bytes;  /* bytes of one scale; 0 where there is none */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
      * |error| <= relative * |x| + absolute * a + 2^-145, where bf16's floor is 2^-134 instead: half
-     * a step of its subnormals. See docs/wire-format.md, "Error", for the derivation. */
+     * a step of its subnormals. Twice that for stochastic rounding. See docs/wire-format.md,
+     * "Error", for the derivation. */
     double bound_relative;
     double bound_absolute;
     double typical; /* measured relative L2 error of one quantization of normal data */
@@ -76,7 +78,7 @@ bool cshim_dtype_by_name(const char *name, enum cshim_dtype *dtype);
 size_t cshim_dtype_bytes(enum cshim_dtype dtype);
 
 /* Whether a codec can carry a dtype without widening it: every codec carries float32 and float64;
- * float16 and bfloat16 are carried by raw, their own 16-bit codec, fp8 and int8. */
+ * float16 and bfloat16 are carried by raw, their own 16-bit codec, fp8, int8 and int4. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
@@ -99,6 +101,29 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
                   void *encoded);
 
+/* What an encoding does besides rounding to the nearest code. */
+struct cshim_encoding {
+    /* Error feedback: count finite floats, or NULL. Each is added to its element (float32,
+     * saturating) before that is rounded, and replaced by what the rounding lost: the sum less what
+     * cshim_decode gives for float32; 0 where the element is not finite. Zeros to begin with. The
+     * caller's; must not overlap anything else. raw leaves it alone: nothing is rounded. */
+    float *residual;
+    /* Rounds up or down at random, so that the mean over many keys is the element; values that are
+     * codes stay. Non-finite elements are as they are otherwise. Nothing is at random in raw and
+     * fp32 (which rounds float64 to nearest), nor beyond the top code of a format that has no scale
+     * or has the largest: bf16 above 0x7f7f, others above the largest float32. */
+    bool stochastic;
+    /* The random numbers are a pure function of key and element number (docs/wire-format.md gives
+     * it): equal at every SIMD level, and however a call is cut at CSHIM_GRAIN. key must differ
+     * from rank to rank and from step to step, or errors add up; any two different keys do. */
+    uint64_t key;
+    uint64_t first; /* the number in its call of the first element */
+};
+
+/* cshim_encode with the options given; encoding NULL means none, which is cshim_encode. */
+void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
+                       size_t count, const struct cshim_encoding *encoding, void *encoded);
+
 /* Decodes count elements into output, rounding to dtype where it is narrower than float32: what is
  * too large for float16 becomes Inf, so that a program that watches for overflow sees it; bfloat16
  * saturates. NaNs come out as the positive quiet NaN without payload (raw, and fp32 for float32,
@@ -112,6 +137,12 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
  * ranks >= 1. output and reencoded must not overlap any part. */
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded);
+
+/* cshim_reduce with options for the encoding of reencoded, which is not NULL where they are given:
+ * its residual is that of the sum, which output has without it. */
+void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                       unsigned ranks, size_t count, void *output, void *reencoded,
+                       const struct cshim_encoding *encoding);
 
 /* The SIMD level in use: the best the processor has, unless lowered. */
 enum cshim_simd cshim_simd_level(void);

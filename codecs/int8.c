@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* int8: integers from -127 to 127 with one 16-bit scale per 64 elements. */
-#include "codecs/simd.h"
+#include "codecs/integer.h"
 
 enum { BLOCK = CSHIM_INT8_BLOCK };
-
-/* Scales outside these two are left to the scalar loops: below, they are not normal floats; above,
- * 127 times them may exceed the largest float. */
-#define FIRST_ORDINARY CSHIM_INT8_NORMAL_SCALE
-#define LAST_ORDINARY ((269 << 7) + 127)
-
-static uint16_t load_scale(const uint8_t *scales, size_t block)
-{
-    return (uint16_t)(scales[2 * block] | scales[2 * block + 1] << 8);
-}
-
-static void store_scale(uint8_t *scales, size_t block, uint16_t scale)
-{
-    scales[2 * block] = (uint8_t)scale;
-    scales[2 * block + 1] = (uint8_t)(scale >> 8);
-}
 
 static void encode_scalar(const float *input, size_t count, uint8_t *payload, uint8_t *scales)
 {
@@ -30,10 +14,10 @@ static void encode_scalar(const float *input, size_t count, uint8_t *payload, ui
             largest = magnitude > largest ? magnitude : largest;
         }
         uint16_t scale = cshim_int8_scale(largest);
-        float inverse = cshim_int8_inverse(scale);
-        store_scale(scales, begin / BLOCK, scale);
+        struct cshim_integer_scaling scaling = cshim_integer_scaling(scale);
+        cshim_store_scale(scales, begin / BLOCK, scale);
         for (size_t i = begin; i < end; i++) {
-            payload[i] = (uint8_t)cshim_int8_encode(input[i], scale, inverse);
+            payload[i] = (uint8_t)cshim_int8_encode(input[i], scaling);
         }
     }
 }
@@ -42,7 +26,7 @@ static inline void expand_scalar(const uint8_t *payload, const uint8_t *scales, 
                                  float *output, enum cshim_put_mode mode)
 {
     for (size_t i = 0; i < count; i++) {
-        uint16_t scale = load_scale(scales, i / BLOCK);
+        uint16_t scale = cshim_load_scale(scales, i / BLOCK);
         cshim_put(output + i, cshim_int8_decode((int8_t)payload[i], scale), mode);
     }
 }
@@ -67,12 +51,12 @@ CSHIM_AVX2 static void encode_avx2(const float *input, size_t count, uint8_t *pa
     for (; begin + BLOCK <= count; begin += BLOCK) {
         uint32_t largest = cshim_largest_avx2(input + begin, BLOCK);
         uint16_t scale = cshim_int8_scale(largest);
-        if (largest >= CSHIM_INFINITY_BITS || scale < FIRST_ORDINARY) {
+        if (largest >= CSHIM_INFINITY_BITS || !cshim_scale_is_plain(scale)) {
             encode_scalar(input + begin, BLOCK, payload + begin, scales + begin / BLOCK * 2);
             continue;
         }
-        store_scale(scales, begin / BLOCK, scale);
-        const __m256 inverse = _mm256_set1_ps(cshim_int8_inverse(scale));
+        cshim_store_scale(scales, begin / BLOCK, scale);
+        const __m256 inverse = _mm256_set1_ps(cshim_integer_scaling(scale).inverse);
         for (size_t i = begin; i < begin + BLOCK; i += 32) {
             __m256i low = _mm256_packs_epi32(codes_avx2(input + i, inverse),
                                              codes_avx2(input + i + 8, inverse));
@@ -96,12 +80,12 @@ CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t
     for (; i + BLOCK <= count; i += BLOCK) {
         uint32_t largest = cshim_largest_avx512(input + i, BLOCK);
         uint16_t scale = cshim_int8_scale(largest);
-        if (largest >= CSHIM_INFINITY_BITS || scale < FIRST_ORDINARY) {
+        if (largest >= CSHIM_INFINITY_BITS || !cshim_scale_is_plain(scale)) {
             encode_scalar(input + i, BLOCK, payload + i, scales + i / BLOCK * 2);
             continue;
         }
-        store_scale(scales, i / BLOCK, scale);
-        const __m512 inverse = _mm512_set1_ps(cshim_int8_inverse(scale));
+        cshim_store_scale(scales, i / BLOCK, scale);
+        const __m512 inverse = _mm512_set1_ps(cshim_integer_scaling(scale).inverse);
         __m512i low = _mm512_packs_epi32(codes_avx512(input + i, inverse),
                                          codes_avx512(input + i + 16, inverse));
         __m512i high = _mm512_packs_epi32(codes_avx512(input + i + 32, inverse),
@@ -111,15 +95,6 @@ CSHIM_AVX512 static void encode_avx512(const float *input, size_t count, uint8_t
     }
     encode_scalar(input + i, count - i, payload + i, scales + i / BLOCK * 2);
     cshim_end_past_cache(past_cache);
-}
-
-/* The float of an ordinary scale, or 0 for one that is left to the scalar loop. */
-static inline float ordinary_scale(uint16_t scale)
-{
-    if (scale < FIRST_ORDINARY || scale > LAST_ORDINARY) {
-        return 0.0f;
-    }
-    return cshim_bits_float((uint32_t)(scale - CSHIM_INT8_SCALE_OFFSET) << 16);
 }
 
 CSHIM_AVX2_INLINE __m256 values_avx2(const uint8_t *payload, __m256 scale)
@@ -144,7 +119,7 @@ CSHIM_AVX2_INLINE void expand_avx2(const uint8_t *payload, const uint8_t *scales
 {
     size_t begin = 0;
     for (; begin + BLOCK <= count; begin += BLOCK) {
-        float ordinary = ordinary_scale(load_scale(scales, begin / BLOCK));
+        float ordinary = cshim_plain_scale(cshim_load_scale(scales, begin / BLOCK));
         if (ordinary == 0.0f) {
             expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, mode);
             continue;
@@ -162,7 +137,7 @@ CSHIM_AVX512_INLINE void expand_avx512(const uint8_t *payload, const uint8_t *sc
 {
     size_t begin = 0;
     for (; begin + BLOCK <= count; begin += BLOCK) {
-        float ordinary = ordinary_scale(load_scale(scales, begin / BLOCK));
+        float ordinary = cshim_plain_scale(cshim_load_scale(scales, begin / BLOCK));
         if (ordinary == 0.0f) {
             expand_scalar(payload + begin, scales + begin / BLOCK * 2, BLOCK, output + begin, mode);
             continue;

@@ -24,24 +24,32 @@
 #define CSHIM_NAN_BITS 0x7fc00000u
 
 /* Block sizes, largest exponents, smallest scale exponents, and what is added to the bits of the
- * largest magnitude so that one that would round above the top code takes the next exponent. */
+ * largest magnitude so that one that would round above the top code takes the next exponent: BUMP
+ * where it is rounded to nearest, RANDOM_BUMP where at random (then, any that is above that code).
+ */
 #define CSHIM_FP16_BLOCK 256
 #define CSHIM_FP16_MAX_EXPONENT 15
 #define CSHIM_FP16_MIN_SCALE (-125)
 #define CSHIM_FP16_BUMP 0x1000u
+#define CSHIM_FP16_RANDOM_BUMP 0x1fffu
 
 #define CSHIM_E4M3_BLOCK 128
 #define CSHIM_E4M3_MAX_EXPONENT 8
 #define CSHIM_E4M3_MIN_SCALE (-135)
 #define CSHIM_E4M3_BUMP 0x17ffffu
+#define CSHIM_E4M3_RANDOM_BUMP 0x1fffffu
 
 #define CSHIM_E5M2_BLOCK 128
 #define CSHIM_E5M2_MAX_EXPONENT 15
 #define CSHIM_E5M2_MIN_SCALE (-133)
 #define CSHIM_E5M2_BUMP 0x100000u
+#define CSHIM_E5M2_RANDOM_BUMP 0x1fffffu
 
 #define CSHIM_INT8_BLOCK 64
 #define CSHIM_INT8_NAN (-128)
+
+#define CSHIM_INT4_BLOCK 32
+#define CSHIM_INT4_NAN 8 /* -8 in four bits */
 
 CSHIM_HD uint32_t cshim_float_bits(float value)
 {
@@ -124,6 +132,52 @@ CSHIM_HD uint32_t cshim_minifloat_encode(float value, int mantissa_bits, int min
     return cshim_float_bits(rounded) - anchor + ((binade - smallest) >> (23 - mantissa_bits));
 }
 
+/* The finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+ * generators", 2014, with the constants of Vigna's version). */
+CSHIM_HD uint64_t cshim_mix(uint64_t value)
+{
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+#define CSHIM_GOLDEN 0x9e3779b97f4a7c15u
+
+/* Where the sequence of a key begins. Mixed, so that keys may be consecutive numbers. */
+CSHIM_HD uint64_t cshim_random_stream(uint64_t key)
+{
+    return cshim_mix(key + CSHIM_GOLDEN);
+}
+
+/* The 64 random bits of elements 2 * pair (the lower half) and 2 * pair + 1: number `pair` of
+ * splitmix64's sequence. */
+CSHIM_HD uint64_t cshim_random_pair(uint64_t stream, uint64_t pair)
+{
+    return cshim_mix(stream + (pair + 1) * CSHIM_GOLDEN);
+}
+
+/* 1 with the probability given (less than 1; in steps of 2^-31, rounded down), else 0. */
+CSHIM_HD int cshim_happens(float probability, uint32_t random)
+{
+    return (int32_t)(random >> 1) < (int32_t)(probability * 0x1p31f);
+}
+
+/* cshim_minifloat_encode, rounded up or down at random so that the mean is the value. The number of
+ * steps of the code's last place and its fraction are exact. */
+CSHIM_HD uint32_t cshim_minifloat_random(float value, int mantissa_bits, int min_exponent,
+                                         uint32_t random)
+{
+    uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
+    uint32_t smallest = (uint32_t)(127 + min_exponent) << 23;
+    uint32_t exponent = magnitude & CSHIM_INFINITY_BITS;
+    uint32_t binade = exponent > smallest ? exponent : smallest;
+    uint32_t inverse_step = ((uint32_t)(254 + mantissa_bits) << 23) - binade;
+    float steps = cshim_bits_float(magnitude) * cshim_bits_float(inverse_step);
+    int32_t below = (int32_t)steps;
+    int32_t rounded = below + cshim_happens(steps - (float)below, random);
+    return (uint32_t)rounded + ((binade - smallest) >> (23 - mantissa_bits));
+}
+
 /* The value of a code without sign whose exponent is not reserved. Exact. */
 CSHIM_HD float cshim_minifloat_decode(uint32_t code, int mantissa_bits, int min_exponent)
 {
@@ -150,6 +204,14 @@ CSHIM_HD uint16_t cshim_fp16_encode(float value, int exponent)
     }
     float scaled = cshim_scale_by_power(value, -exponent);
     return (uint16_t)(sign | cshim_minifloat_encode(scaled, 10, -14));
+}
+
+/* The same for a finite value, rounded at random; likewise for the other formats below. */
+CSHIM_HD uint16_t cshim_fp16_random(float value, int exponent, uint32_t random)
+{
+    float scaled = cshim_scale_by_power(value, -exponent);
+    return (uint16_t)((cshim_float_bits(value) >> 16 & 0x8000u) |
+                      cshim_minifloat_random(scaled, 10, -14, random));
 }
 
 CSHIM_HD float cshim_fp16_decode(uint16_t code, int exponent)
@@ -189,6 +251,14 @@ CSHIM_HD uint16_t cshim_bf16_encode(float value)
     return (uint16_t)(sign | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
 }
 
+/* The 16 bits that are dropped, plus 16 random ones, carry with the probability of the former. */
+CSHIM_HD uint16_t cshim_bf16_random(float value, uint32_t random)
+{
+    uint32_t bits = cshim_float_bits(value);
+    uint32_t rounded = ((bits & ~CSHIM_SIGN_BIT) + (random >> 16)) >> 16;
+    return (uint16_t)((bits >> 16 & 0x8000u) | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
+}
+
 CSHIM_HD float cshim_bf16_decode(uint16_t code)
 {
     return cshim_canonical(cshim_bits_float((uint32_t)code << 16));
@@ -203,6 +273,13 @@ CSHIM_HD uint8_t cshim_e4m3_encode(float value, int exponent)
     }
     float scaled = cshim_scale_by_power(value, -exponent);
     return (uint8_t)((bits >> 24 & 0x80u) | cshim_minifloat_encode(scaled, 3, -6));
+}
+
+CSHIM_HD uint8_t cshim_e4m3_random(float value, int exponent, uint32_t random)
+{
+    float scaled = cshim_scale_by_power(value, -exponent);
+    return (uint8_t)((cshim_float_bits(value) >> 24 & 0x80u) |
+                     cshim_minifloat_random(scaled, 3, -6, random));
 }
 
 CSHIM_HD float cshim_e4m3_decode(uint8_t code, int exponent)
@@ -230,21 +307,32 @@ CSHIM_HD uint8_t cshim_e5m2_encode(float value, int exponent)
     return (uint8_t)(sign | cshim_minifloat_encode(scaled, 2, -14));
 }
 
+CSHIM_HD uint8_t cshim_e5m2_random(float value, int exponent, uint32_t random)
+{
+    float scaled = cshim_scale_by_power(value, -exponent);
+    return (uint8_t)((cshim_float_bits(value) >> 24 & 0x80u) |
+                     cshim_minifloat_random(scaled, 2, -14, random));
+}
+
 /* An e5m2 code is the upper half of a binary16 code. */
 CSHIM_HD float cshim_e5m2_decode(uint8_t code, int exponent)
 {
     return cshim_fp16_decode((uint16_t)(code << 8), exponent);
 }
 
-/* int8: the 16-bit scale code E << 7 | m stands for (128 + m) * 2^(E - 156). Those with a normal
- * float32 value are that value's upper half, less 22 << 7; these have E >= 23. */
-#define CSHIM_INT8_SCALE_OFFSET (22 << 7)
-#define CSHIM_INT8_NORMAL_SCALE (23 << 7)
+/* The integer formats' 16-bit scale code E << 7 | m stands for (128 + m) * 2^(E - 156). Those with
+ * a normal float32 value are that value's upper half, less 22 << 7. Ordinary ones are normal and
+ * small enough for 127 times them to be finite. */
+#define CSHIM_INTEGER_SCALE_OFFSET (22 << 7)
+#define CSHIM_INTEGER_FIRST_ORDINARY (23 << 7)
+#define CSHIM_INTEGER_LAST_ORDINARY ((269 << 7) + 127)
 /* 2^0, for blocks of zeros. */
-#define CSHIM_INT8_UNIT_SCALE (149 << 7)
+#define CSHIM_INTEGER_UNIT_SCALE (149 << 7)
 
-/* The smallest scale whose 127-fold is not below the largest magnitude, as a code. */
-CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
+/* The smallest scale whose top-fold is not below the largest magnitude, as a code. shift is that
+ * for which 2^24 / (top * 2^shift) lies from 256 to 511: one or the other of shift and shift + 1
+ * gives a significand of 128 to 255. */
+CSHIM_HD uint16_t cshim_integer_scale(uint32_t largest, uint32_t top, int shift)
 {
     int exponent = (int)(largest >> 23);
     uint32_t mantissa = largest & 0x7fffffu;
@@ -255,15 +343,17 @@ CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
             mantissa <<= 1;
         }
     }
-    /* largest = mantissa * 2^(exponent - 150); divide by 127 * 2^9 or 127 * 2^10, rounding up. */
-    uint32_t steps = (mantissa + 65023u) / 65024u;
-    int scale_exponent = exponent + 15;
+    /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. */
+    uint32_t divisor = top << shift;
+    uint32_t steps = (mantissa + divisor - 1) / divisor;
+    int scale_exponent = exponent + 6 + shift;
     if (steps > 255u) {
-        steps = (mantissa + 130047u) / 130048u;
+        divisor = top << (shift + 1);
+        steps = (mantissa + divisor - 1) / divisor;
         scale_exponent++;
     }
     if (mantissa == 0) {
-        return CSHIM_INT8_UNIT_SCALE;
+        return CSHIM_INTEGER_UNIT_SCALE;
     }
     if (scale_exponent < 0) {
         return 0;
@@ -271,32 +361,103 @@ CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
     return (uint16_t)((uint32_t)scale_exponent << 7 | (steps - 128u));
 }
 
-/* What the elements of a block are multiplied by before they are rounded: the rounded reciprocal of
- * the scale. Below the normal scales both value and scale are taken times 2^64. */
-CSHIM_HD float cshim_int8_inverse(uint16_t scale)
+/* What the elements of a block are rounded with. All three are 2^64 times as large below the
+ * ordinary scales and 2^-64 times above, so that they are normal floats everywhere. */
+struct cshim_integer_scaling {
+    float lift;    /* what elements are multiplied by: 1, 2^64 or 2^-64 */
+    float step;    /* the scale, lifted */
+    float inverse; /* the rounded reciprocal of step */
+};
+
+CSHIM_HD struct cshim_integer_scaling cshim_integer_scaling(uint16_t scale)
 {
-    int lift = scale < CSHIM_INT8_NORMAL_SCALE ? 64 << 7 : 0;
-    return 1.0f / cshim_bits_float((uint32_t)(scale - CSHIM_INT8_SCALE_OFFSET + lift) << 16);
+    int lift = scale < CSHIM_INTEGER_FIRST_ORDINARY  ? 64
+               : scale > CSHIM_INTEGER_LAST_ORDINARY ? -64
+                                                     : 0;
+    int lifted = scale - CSHIM_INTEGER_SCALE_OFFSET + lift * 128;
+    struct cshim_integer_scaling scaling;
+    scaling.lift = cshim_power_of_two(lift);
+    scaling.step = cshim_bits_float((uint32_t)lifted << 16);
+    scaling.inverse = 1.0f / scaling.step;
+    return scaling;
 }
 
-CSHIM_HD int8_t cshim_int8_encode(float value, uint16_t scale, float inverse)
+/* The integer nearest to a finite value over its scale. */
+CSHIM_HD int cshim_integer_nearest(float value, struct cshim_integer_scaling scaling)
 {
     const float round = 0x1.8p23f; /* its last place is 1: the sum is rounded to an integer */
+    float quotient = value * scaling.lift * scaling.inverse;
+    return (int)(cshim_float_bits(quotient + round) - cshim_float_bits(round));
+}
+
+/* One of the two integers around a finite value over its scale: the nearest, or the one on the
+ * other side of the value with a probability of the distance. The product and the difference are
+ * exact but for the difference of values that are tiny beside their scale. */
+CSHIM_HD int cshim_integer_random(float value, struct cshim_integer_scaling scaling,
+                                  uint32_t random)
+{
+    int nearest = cshim_integer_nearest(value, scaling);
+    float rest = value * scaling.lift - (float)nearest * scaling.step;
+    int moves = cshim_happens((rest < 0 ? -rest : rest) * scaling.inverse, random);
+    return rest < 0 ? nearest - moves : nearest + moves;
+}
+
+CSHIM_HD float cshim_integer_decode(int code, uint16_t scale)
+{
+    float value = (float)(code * (128 + (scale & 127)));
+    return cshim_saturate(cshim_scale_by_power(value, (scale >> 7) - 156));
+}
+
+/* int8: codes -127 to 127, and -128 for what is not finite. */
+CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
+{
+    return cshim_integer_scale(largest, 127, 9);
+}
+
+CSHIM_HD int8_t cshim_int8_encode(float value, struct cshim_integer_scaling scaling)
+{
     if ((cshim_float_bits(value) & ~CSHIM_SIGN_BIT) >= CSHIM_INFINITY_BITS) {
         return CSHIM_INT8_NAN;
     }
-    float lifted = scale < CSHIM_INT8_NORMAL_SCALE ? value * 0x1p64f : value;
-    float quotient = lifted * inverse;
-    return (int8_t)(cshim_float_bits(quotient + round) - cshim_float_bits(round));
+    return (int8_t)cshim_integer_nearest(value, scaling);
+}
+
+CSHIM_HD int8_t cshim_int8_random(float value, struct cshim_integer_scaling scaling,
+                                  uint32_t random)
+{
+    return (int8_t)cshim_integer_random(value, scaling, random);
 }
 
 CSHIM_HD float cshim_int8_decode(int8_t code, uint16_t scale)
 {
-    if (code == CSHIM_INT8_NAN) {
-        return cshim_bits_float(CSHIM_NAN_BITS);
+    return code == CSHIM_INT8_NAN ? cshim_bits_float(CSHIM_NAN_BITS)
+                                  : cshim_integer_decode(code, scale);
+}
+
+/* int4: codes -7 to 7, and -8 for what is not finite, in the lower half of a byte. */
+CSHIM_HD uint16_t cshim_int4_scale(uint32_t largest)
+{
+    return cshim_integer_scale(largest, 7, 13);
+}
+
+CSHIM_HD uint8_t cshim_int4_encode(float value, struct cshim_integer_scaling scaling)
+{
+    if ((cshim_float_bits(value) & ~CSHIM_SIGN_BIT) >= CSHIM_INFINITY_BITS) {
+        return CSHIM_INT4_NAN;
     }
-    float value = (float)((int)code * (128 + (scale & 127)));
-    return cshim_saturate(cshim_scale_by_power(value, (scale >> 7) - 156));
+    return (uint8_t)(cshim_integer_nearest(value, scaling) & 15);
+}
+
+CSHIM_HD uint8_t cshim_int4_random(float value, struct cshim_integer_scaling scaling,
+                                   uint32_t random)
+{
+    return (uint8_t)(cshim_integer_random(value, scaling, random) & 15);
+}
+
+CSHIM_HD float cshim_int4_decode(uint8_t code, uint16_t scale)
+{
+    return code == CSHIM_INT4_NAN ? cshim_bits_float(CSHIM_NAN_BITS)
+                                  : cshim_integer_decode((code ^ 8) - 8, scale);
 }
 
 #endif

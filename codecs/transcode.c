@@ -52,7 +52,8 @@ static void leave_environment(const environment *saved)
 /* An encoded array, taken apart. */
 struct view {
     const struct cshim_kernels *kernels;
-    size_t element_bytes;
+    cshim_random_encode *random_encode; /* NULL if nothing is rounded at random */
+    size_t element_bits;
     size_t block;
     size_t scale_bytes;
     size_t scales_offset;
@@ -70,6 +71,7 @@ static const struct cshim_kernels *codec_kernels(enum cshim_codec_id id)
         [CSHIM_CODEC_FP32] = cshim_fp32_kernels,     [CSHIM_CODEC_FP16] = cshim_fp16_kernels,
         [CSHIM_CODEC_BF16] = cshim_bf16_kernels,     [CSHIM_CODEC_FP8_E4M3] = cshim_e4m3_kernels,
         [CSHIM_CODEC_FP8_E5M2] = cshim_e5m2_kernels, [CSHIM_CODEC_INT8] = cshim_int8_kernels,
+        [CSHIM_CODEC_INT4] = cshim_int4_kernels,
     };
     return tables[id] + cshim_simd_level();
 }
@@ -86,15 +88,22 @@ static const struct cshim_kernels *dtype_kernels(enum cshim_dtype dtype)
     return tables[dtype] + cshim_simd_level();
 }
 
+/* Bytes of count codes of so many bits. */
+static size_t payload_bytes(size_t bits, size_t count)
+{
+    return count * (bits / 8) + (count * (bits % 8) + 7) / 8;
+}
+
 static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
     bool is_raw = id == CSHIM_CODEC_RAW;
-    size_t element_bytes = is_raw ? cshim_dtype_bytes(dtype) : info->element_bytes;
-    size_t payload = count * element_bytes;
+    size_t bits = is_raw ? 8 * cshim_dtype_bytes(dtype) : info->element_bits;
+    size_t payload = payload_bytes(bits, count);
     return (struct view){
         .kernels = is_raw ? dtype_kernels(dtype) : codec_kernels(id),
-        .element_bytes = element_bytes,
+        .random_encode = cshim_random_kernels[id][cshim_simd_level()],
+        .element_bits = bits,
         .block = info->block,
         .scale_bytes = info->scale_bytes,
         .scales_offset = (payload + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN,
@@ -104,7 +113,7 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 
 static const uint8_t *payload_at(const struct view *view, const void *encoded, size_t begin)
 {
-    return (const uint8_t *)encoded + begin * view->element_bytes;
+    return (const uint8_t *)encoded + payload_bytes(view->element_bits, begin);
 }
 
 static const uint8_t *scales_at(const struct view *view, const void *encoded, size_t begin)
@@ -158,7 +167,7 @@ static void narrow(enum cshim_dtype dtype, const float *input, size_t length, vo
 static void pad(const struct view *view, size_t count, void *encoded, size_t encoded_bytes)
 {
     uint8_t *bytes = encoded;
-    size_t payload_end = count * view->element_bytes;
+    size_t payload_end = payload_bytes(view->element_bits, count);
     size_t blocks = count / view->block + (count % view->block != 0);
     size_t scales_end = view->scales_offset + blocks * view->scale_bytes;
     memset(bytes + payload_end, 0, view->scales_offset - payload_end);
@@ -170,25 +179,88 @@ static void encode_floats(const struct view *view, const float *input, size_t le
                           void *encoded)
 {
     uint8_t *bytes = encoded;
-    view->kernels->encode(input, length, bytes + begin * view->element_bytes,
+    view->kernels->encode(input, length, bytes + payload_bytes(view->element_bits, begin),
                           bytes + view->scales_offset + begin / view->block * view->scale_bytes);
 }
 
+/* The same, rounded at random, for a tile. */
+static void encode_randomly(const struct view *view, const struct cshim_encoding *encoding,
+                            const float *input, size_t length, size_t begin, void *encoded)
+{
+    uint8_t *bytes = encoded;
+    uint32_t random[TILE + 2];
+    const uint32_t *numbers = cshim_random_fills[cshim_simd_level()](
+        encoding->key, encoding->first + begin, length, random);
+    view->random_encode(input, numbers, length, bytes + payload_bytes(view->element_bits, begin),
+                        bytes + view->scales_offset + begin / view->block * view->scale_bytes);
+}
+
+/* A finite element stays finite. */
+static void add_residual(const float *input, const float *residual, size_t length, float *sum)
+{
+    for (size_t i = 0; i < length; i++) {
+        bool is_finite = (cshim_float_bits(input[i]) & CSHIM_INFINITY_BITS) != CSHIM_INFINITY_BITS;
+        float value = input[i] + residual[i];
+        sum[i] = is_finite ? cshim_saturate(value) : input[i];
+    }
+}
+
+static void keep_residual(const float *values, const float *decoded, size_t length, float *residual)
+{
+    for (size_t i = 0; i < length; i++) {
+        float lost = values[i] - decoded[i];
+        bool is_finite = (cshim_float_bits(lost) & CSHIM_INFINITY_BITS) != CSHIM_INFINITY_BITS;
+        residual[i] = is_finite ? lost : 0.0f;
+    }
+}
+
+/* Encodes a tile with the options given, if any. */
+static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
+                        const float *input, size_t length, size_t begin, void *encoded)
+{
+    if (encoding == NULL) {
+        encode_floats(view, input, length, begin, encoded);
+        return;
+    }
+    float sum[TILE], decoded[TILE];
+    const float *values = input;
+    if (encoding->residual != NULL) {
+        add_residual(input, encoding->residual + begin, length, sum);
+        values = sum;
+    }
+    if (encoding->stochastic && view->random_encode != NULL) {
+        encode_randomly(view, encoding, values, length, begin, encoded);
+    } else {
+        encode_floats(view, values, length, begin, encoded);
+    }
+    if (encoding->residual != NULL) {
+        view->kernels->decode(payload_at(view, encoded, begin), scales_at(view, encoded, begin),
+                              length, decoded);
+        keep_residual(values, decoded, length, encoding->residual + begin);
+    }
+}
+
 __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
-                                             const void *input, size_t count, void *encoded)
+                                             const void *input, size_t count,
+                                             const struct cshim_encoding *encoding, void *encoded)
 {
     struct view view = view_of(id, dtype, count);
     size_t element = cshim_dtype_bytes(dtype);
     if (view.is_raw) {
         memcpy(encoded, input, count * element);
-    } else if (dtype == CSHIM_FLOAT32) {
+    } else if (dtype == CSHIM_FLOAT32 && encoding == NULL) {
         encode_floats(&view, input, count, 0, encoded);
     } else {
         float tile[TILE];
         for (size_t begin = 0; begin < count; begin += TILE) {
             size_t length = tile_length(begin, count);
-            widen(dtype, (const uint8_t *)input + begin * element, length, tile);
-            encode_floats(&view, tile, length, begin, encoded);
+            const uint8_t *place = (const uint8_t *)input + begin * element;
+            const float *values = (const float *)(const void *)place;
+            if (dtype != CSHIM_FLOAT32) {
+                widen(dtype, place, length, tile);
+                values = tile;
+            }
+            encode_tile(&view, encoding, values, length, begin, encoded);
         }
     }
     pad(&view, count, encoded, cshim_encoded_bytes(id, dtype, count));
@@ -233,7 +305,8 @@ static void sum_floats(const struct view *view, const void *const *parts, unsign
 
 /* Every element type but float64. */
 static void reduce_floats(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
-                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded)
+                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
+                          const struct cshim_encoding *encoding)
 {
     struct view view = view_of(id, dtype, count);
     size_t element = cshim_dtype_bytes(dtype);
@@ -249,7 +322,7 @@ static void reduce_floats(enum cshim_codec_id id, enum cshim_dtype dtype, const 
         if (reencoded != NULL && view.is_raw) {
             narrow(dtype, sum, length, reencoded + begin * element);
         } else if (reencoded != NULL) {
-            encode_floats(&view, sum, length, begin, reencoded);
+            encode_tile(&view, encoding, sum, length, begin, reencoded);
         }
     }
 }
@@ -285,7 +358,8 @@ static void sum_doubles(const struct view *view, const void *const *parts, unsig
 }
 
 static void reduce_doubles(enum cshim_codec_id id, const void *const *parts, unsigned ranks,
-                           size_t count, uint8_t *output, uint8_t *reencoded)
+                           size_t count, uint8_t *output, uint8_t *reencoded,
+                           const struct cshim_encoding *encoding)
 {
     struct view view = view_of(id, CSHIM_FLOAT64, count);
     double sum[TILE];
@@ -300,19 +374,20 @@ static void reduce_doubles(enum cshim_codec_id id, const void *const *parts, uns
             memcpy(reencoded + begin * sizeof *sum, sum, length * sizeof *sum);
         } else if (reencoded != NULL) {
             narrow_doubles(sum, length, tile);
-            encode_floats(&view, tile, length, begin, reencoded);
+            encode_tile(&view, encoding, tile, length, begin, reencoded);
         }
     }
 }
 
 __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
                                              const void *const *parts, unsigned ranks, size_t count,
-                                             void *output, void *reencoded)
+                                             void *output, void *reencoded,
+                                             const struct cshim_encoding *encoding)
 {
     if (dtype == CSHIM_FLOAT64) {
-        reduce_doubles(id, parts, ranks, count, output, reencoded);
+        reduce_doubles(id, parts, ranks, count, output, reencoded, encoding);
     } else {
-        reduce_floats(id, dtype, parts, ranks, count, output, reencoded);
+        reduce_floats(id, dtype, parts, ranks, count, output, reencoded, encoding);
     }
     if (reencoded != NULL) {
         struct view view = view_of(id, dtype, count);
@@ -320,15 +395,21 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
     }
 }
 
-void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
-                  void *encoded)
+void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
+                       size_t count, const struct cshim_encoding *encoding, void *encoded)
 {
     if (count == 0) {
         return;
     }
     environment saved = enter_environment();
-    encode(id, dtype, input, count, encoded);
+    encode(id, dtype, input, count, encoding, encoded);
     leave_environment(&saved);
+}
+
+void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
+                  void *encoded)
+{
+    cshim_encode_with(id, dtype, input, count, NULL, encoded);
 }
 
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
@@ -342,13 +423,20 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
     leave_environment(&saved);
 }
 
-void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
-                  unsigned ranks, size_t count, void *output, void *reencoded)
+void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                       unsigned ranks, size_t count, void *output, void *reencoded,
+                       const struct cshim_encoding *encoding)
 {
     if (count == 0) {
         return;
     }
     environment saved = enter_environment();
-    reduce(id, dtype, parts, ranks, count, output, reencoded);
+    reduce(id, dtype, parts, ranks, count, output, reencoded, encoding);
     leave_environment(&saved);
+}
+
+void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                  unsigned ranks, size_t count, void *output, void *reencoded)
+{
+    cshim_reduce_with(id, dtype, parts, ranks, count, output, reencoded, NULL);
 }

@@ -49,8 +49,8 @@ static struct compare_mode make_mode(const char *name, bool is_policy)
     } else if (strcmp(name, "off") == 0) {
         mode.label = tool_copy("off (native)");
     } else if (cshim_codec_by_name(name, &mode.codec) && mode.codec != CSHIM_CODEC_NONE) {
-        size_t bytes = cshim_encoded_bytes(mode.codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN;
-        mode.label = tool_format("%s (%zu bit)", name, 8 * bytes);
+        size_t bits = 8 * cshim_encoded_bytes(mode.codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN;
+        mode.label = tool_format("%s (%zu bit)", name, bits);
     } else {
         refuse_mode(name);
     }

@@ -17,9 +17,9 @@
 
 #include "codecs/codec.h"
 
-static const enum cshim_codec_id scaled_codecs[] = {CSHIM_CODEC_FP16, CSHIM_CODEC_BF16,
+static const enum cshim_codec_id scaled_codecs[] = {CSHIM_CODEC_FP16,     CSHIM_CODEC_BF16,
                                                     CSHIM_CODEC_FP8_E4M3, CSHIM_CODEC_FP8_E5M2,
-                                                    CSHIM_CODEC_INT8};
+                                                    CSHIM_CODEC_INT8,     CSHIM_CODEC_INT4};
 enum { SCALED_CODECS = sizeof scaled_codecs / sizeof scaled_codecs[0] };
 
 static inline float float_of(uint32_t bits)

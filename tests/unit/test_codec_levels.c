@@ -198,6 +198,18 @@ static void levels_agree_on_large_arrays(void **state)
     cshim_simd_limit(best);
 }
 
+/* Payload bits of a float32 element. */
+static size_t element_bits(const struct cshim_codec_info *info)
+{
+    return info->element_bits != 0 ? info->element_bits : 32;
+}
+
+/* Where the scales begin. */
+static size_t payload_end(size_t count, size_t bits)
+{
+    return (count * bits + 127) / 128 * 16;
+}
+
 /* payload, zeros to 16 bytes, scales, zeros to 16 bytes */
 static void padding_is_zero(void **state)
 {
@@ -207,8 +219,8 @@ static void padding_is_zero(void **state)
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
         for (size_t count = 1; count < 700; count += 3) {
             compute(info->id, CSHIM_FLOAT32, 0, count, &found);
-            size_t payload = count * (info->element_bytes != 0 ? info->element_bytes : 4);
-            size_t scales_at = (payload + 15) / 16 * 16;
+            size_t payload = (count * element_bits(info) + 7) / 8;
+            size_t scales_at = payload_end(count, element_bits(info));
             size_t scales_end =
                 scales_at + (count + info->block - 1) / info->block * info->scale_bytes;
             size_t end = (scales_end + 15) / 16 * 16;
@@ -234,16 +246,17 @@ static void cutting_at_grains_changes_nothing(void **state)
     fill_inputs(CSHIM_FLOAT32, PATTERN_MIXED);
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
-        size_t element = info->element_bytes != 0 ? info->element_bytes : 4;
+        size_t bits = element_bits(info);
         assert_int_equal(CSHIM_GRAIN % info->block, 0);
         cshim_encode(info->id, CSHIM_FLOAT32, inputs[0], LONGEST, expected.encoded[0]);
-        const uint8_t *scales = expected.encoded[0] + (LONGEST * element + 15) / 16 * 16;
+        const uint8_t *scales = expected.encoded[0] + payload_end(LONGEST, bits);
         for (size_t begin = 0; begin < LONGEST; begin += CUT) {
             size_t length = LONGEST - begin < CUT ? LONGEST - begin : CUT;
             const float *input = (const float *)(const void *)inputs[0] + begin;
             cshim_encode(info->id, CSHIM_FLOAT32, input, length, piece);
-            assert_memory_equal(piece, expected.encoded[0] + begin * element, length * element);
-            assert_memory_equal(piece + (length * element + 15) / 16 * 16,
+            assert_memory_equal(piece, expected.encoded[0] + begin * bits / 8,
+                                (length * bits + 7) / 8);
+            assert_memory_equal(piece + payload_end(length, bits),
                                 scales + begin / info->block * info->scale_bytes,
                                 (length + info->block - 1) / info->block * info->scale_bytes);
         }

@@ -82,6 +82,11 @@ static void typical_errors_are_as_published(void **state)
     free(values);
 }
 
+static bool is_integer(enum cshim_codec_id id)
+{
+    return id == CSHIM_CODEC_INT8 || id == CSHIM_CODEC_INT4;
+}
+
 /* A non-finite element stays non-finite, as itself where the format has it, and leaves the codes
  * and scale of its neighbours as they would be with a zero in its place. */
 static void non_finites_stay_and_do_no_harm(void **state)
@@ -91,7 +96,7 @@ static void non_finites_stay_and_do_no_harm(void **state)
     const float specials[] = {INFINITY, -INFINITY, NAN, -NAN, float_of(0x7f800001u)};
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         enum cshim_codec_id id = scaled_codecs[c];
-        bool keeps_infinity = id != CSHIM_CODEC_FP8_E4M3 && id != CSHIM_CODEC_INT8;
+        bool keeps_infinity = id != CSHIM_CODEC_FP8_E4M3 && !is_integer(id);
         for (size_t s = 0; s < sizeof specials / sizeof specials[0]; s++) {
             fill(PATTERN_NORMAL, 4, values, COUNT);
             for (size_t at = s; at < COUNT; at += 333) {
@@ -116,13 +121,13 @@ static void non_finites_stay_and_do_no_harm(void **state)
     }
 }
 
-static void zeros_keep_their_sign_but_in_int8(void **state)
+static void zeros_keep_their_sign_but_in_integers(void **state)
 {
     (void)state;
     static float values[COUNT], decoded[COUNT];
     fill(PATTERN_MINUS_ZERO, 1, values, COUNT);
     for (size_t c = 0; c < SCALED_CODECS; c++) {
-        uint32_t expected = scaled_codecs[c] == CSHIM_CODEC_INT8 ? 0 : 0x80000000u;
+        uint32_t expected = is_integer(scaled_codecs[c]) ? 0 : 0x80000000u;
         cshim_encode(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, encoded[0]);
         cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded[0], COUNT, decoded);
         for (size_t i = 0; i < COUNT; i++) {
@@ -297,7 +302,7 @@ int main(void)
         cmocka_unit_test(errors_keep_to_the_bounds),
         cmocka_unit_test(typical_errors_are_as_published),
         cmocka_unit_test(non_finites_stay_and_do_no_harm),
-        cmocka_unit_test(zeros_keep_their_sign_but_in_int8),
+        cmocka_unit_test(zeros_keep_their_sign_but_in_integers),
         cmocka_unit_test(reductions_add_in_rank_order),
         cmocka_unit_test(small_whole_numbers_are_summed_exactly),
         cmocka_unit_test(doubles_are_narrowed_and_summed_wide),

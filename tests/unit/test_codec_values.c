@@ -77,7 +77,7 @@ static unsigned code_at(const uint8_t *encoded, size_t i, size_t bytes)
 static void check_block(const struct scaled_format *format, const float *block, size_t count,
                         const uint8_t *encoded)
 {
-    size_t bytes = cshim_codec_info(format->id)->element_bytes;
+    size_t bytes = cshim_codec_info(format->id)->element_bits / 8;
     size_t scales_at = (count * bytes + 15) / 16 * 16;
     int scale = encoded[scales_at] + format->min_scale;
     double largest = 0;
@@ -183,7 +183,7 @@ static void scaled_decoders_know_every_code(void **state)
     static float decoded[65536];
     for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
         const struct scaled_format *format = &scaled_formats[f];
-        size_t bytes = cshim_codec_info(format->id)->element_bytes;
+        size_t bytes = cshim_codec_info(format->id)->element_bits / 8;
         unsigned codes = bytes == 2 ? 65536 : 256;
         make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
         for (unsigned code = 0; code < codes; code++) {
