@@ -263,57 +263,93 @@ static void bf16_chooses_the_nearest(void **state)
     }
 }
 
-/* The value of an int8 scale code. */
-static double int8_scale(unsigned code)
+/* An integer format: codes -top to top in so many bits, and -top - 1 for what is not finite. */
+struct integer_format {
+    enum cshim_codec_id id;
+    int top;
+    unsigned bits;
+};
+
+static const struct integer_format integer_formats[] = {{CSHIM_CODEC_INT8, 127, 8},
+                                                        {CSHIM_CODEC_INT4, 7, 4}};
+enum { INTEGER_FORMATS = sizeof integer_formats / sizeof integer_formats[0] };
+
+/* The value of an integer format's scale code. */
+static double integer_scale(unsigned code)
 {
     return ldexp(128 + (code & 127), (int)(code >> 7) - 156);
 }
 
-static void int8_scales_are_the_smallest_that_do(void **state)
+static void integer_scales_are_the_smallest_that_do(void **state)
 {
     (void)state;
     uint8_t encoded[32];
-    float decoded = 0;
-    cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, &decoded, 1, encoded);
-    assert_true(int8_scale(encoded[16] | (unsigned)encoded[17] << 8) == 1.0);
-    for (uint64_t bits = 1; bits < 0x7f800000u; bits += stride()) {
-        float value = float_of((uint32_t)bits);
-        cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, &value, 1, encoded);
-        unsigned code = encoded[16] | (unsigned)encoded[17] << 8;
-        bool is_enough = 127 * int8_scale(code) >= (double)value;
-        bool is_smallest = code == 0 || 127 * int8_scale(code - 1) < (double)value;
-        double quotient = (double)value / int8_scale(code);
-        if (!is_enough || !is_smallest || fabs(encoded[0] - quotient) > 0.50002) {
-            fail_msg("int8: %a: scale code 0x%x, code %d", (double)value, code, encoded[0]);
+    for (size_t f = 0; f < INTEGER_FORMATS; f++) {
+        const struct integer_format *format = &integer_formats[f];
+        float decoded = 0;
+        cshim_encode(format->id, CSHIM_FLOAT32, &decoded, 1, encoded);
+        assert_true(integer_scale(encoded[16] | (unsigned)encoded[17] << 8) == 1.0);
+        for (uint64_t bits = 1; bits < 0x7f800000u; bits += stride()) {
+            float value = float_of((uint32_t)bits);
+            cshim_encode(format->id, CSHIM_FLOAT32, &value, 1, encoded);
+            unsigned code = encoded[16] | (unsigned)encoded[17] << 8;
+            double scale = integer_scale(code);
+            bool is_enough = format->top * scale >= (double)value;
+            bool is_smallest = code == 0 || format->top * integer_scale(code - 1) < (double)value;
+            if (!is_enough || !is_smallest || fabs(encoded[0] - (double)value / scale) > 0.50002) {
+                fail_msg("%s: %a: scale code 0x%x, code %d", cshim_codec_name(format->id),
+                         (double)value, code, encoded[0]);
+            }
+            cshim_decode(format->id, CSHIM_FLOAT32, encoded, 1, &decoded);
+            assert_true((double)decoded == fmin((double)(float)(encoded[0] * scale), FLT_MAX) ||
+                        encoded[0] * scale > (double)FLT_MAX);
         }
-        cshim_decode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, encoded, 1, &decoded);
-        assert_true((double)decoded ==
-                        fmin((double)(float)(encoded[0] * int8_scale(code)), FLT_MAX) ||
-                    encoded[0] * int8_scale(code) > (double)FLT_MAX);
     }
 }
 
-static void int8_decoder_knows_every_code(void **state)
+static void integer_decoders_know_every_code(void **state)
 {
     (void)state;
     static uint8_t encoded[256 + 16];
     static float decoded[256];
-    for (unsigned code = 0; code < 256; code++) {
-        encoded[code] = (uint8_t)code;
-    }
-    for (unsigned scale = 0; scale < 65536; scale++) {
-        for (unsigned block = 0; block < 4; block++) {
-            encoded[256 + 2 * block] = (uint8_t)scale;
-            encoded[257 + 2 * block] = (uint8_t)(scale >> 8);
+    for (size_t f = 0; f < INTEGER_FORMATS; f++) {
+        const struct integer_format *format = &integer_formats[f];
+        const unsigned codes = 1u << format->bits;
+        const unsigned payload = 32 * format->bits;
+        const unsigned blocks = 256 / cshim_codec_info(format->id)->block;
+        for (unsigned i = 0; i < payload; i++) {
+            encoded[i] = (uint8_t)(format->bits == 8 ? i : (2 * i & 15) | (2 * i + 1) << 4);
         }
-        cshim_decode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, encoded, 256, decoded);
-        for (int code = -127; code <= 127; code++) {
-            double value = code * int8_scale(scale);
-            double bounded = fmax(fmin(value, (double)FLT_MAX), -(double)FLT_MAX);
-            assert_int_equal(bits_of(decoded[code & 255]), bits_of((float)bounded));
+        for (unsigned scale = 0; scale < 65536; scale += f == 0 ? 1 : 3) {
+            for (unsigned block = 0; block < blocks; block++) {
+                encoded[payload + 2 * block] = (uint8_t)scale;
+                encoded[payload + 2 * block + 1] = (uint8_t)(scale >> 8);
+            }
+            cshim_decode(format->id, CSHIM_FLOAT32, encoded, 256, decoded);
+            for (unsigned i = 0; i < 256; i++) {
+                int code = (int)(i % codes) - (i % codes >= codes / 2 ? (int)codes : 0);
+                double value = code * integer_scale(scale);
+                double bounded = fmax(fmin(value, (double)FLT_MAX), -(double)FLT_MAX);
+                uint32_t expected = code < -format->top ? 0x7fc00000u : bits_of((float)bounded);
+                assert_int_equal(bits_of(decoded[i]), expected);
+            }
         }
-        assert_int_equal(bits_of(decoded[128]), 0x7fc00000u);
     }
+}
+
+/* Two in a byte, the first in the lower half; nothing in the upper half of an odd last one. */
+static void int4_codes_lie_in_order(void **state)
+{
+    (void)state;
+    const float values[] = {7, -1, NAN, -7, 0, INFINITY, 3.4f, 2.6f, -5};
+    const uint8_t expected[] = {0xf7, 0x98, 0x80, 0x33, 0x0b};
+    uint8_t encoded[32];
+    cshim_encode(CSHIM_CODEC_INT4, CSHIM_FLOAT32, values, 9, encoded);
+    assert_memory_equal(encoded, expected, sizeof expected);
+    const struct cshim_encoding encoding = {.stochastic = true, .key = 1};
+    const float whole[] = {7, -1, NAN, -7, 0, INFINITY, 3, 3, -5};
+    cshim_encode_with(CSHIM_CODEC_INT4, CSHIM_FLOAT32, whole, 9, &encoding, encoded);
+    assert_memory_equal(encoded, expected, sizeof expected);
 }
 
 /* Any float16 data survive fp16, and float16 and bfloat16 data survive their own codecs. */
@@ -352,8 +388,9 @@ int main(void)
         cmocka_unit_test(scaled_decoders_know_every_code),
         cmocka_unit_test(bf16_codes_round_trip),
         cmocka_unit_test(bf16_chooses_the_nearest),
-        cmocka_unit_test(int8_scales_are_the_smallest_that_do),
-        cmocka_unit_test(int8_decoder_knows_every_code),
+        cmocka_unit_test(integer_scales_are_the_smallest_that_do),
+        cmocka_unit_test(integer_decoders_know_every_code),
+        cmocka_unit_test(int4_codes_lie_in_order),
         cmocka_unit_test(sixteen_bit_data_survive_their_own_codec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

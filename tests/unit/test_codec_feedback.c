@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Error feedback: what the residual is, that nothing is lost over many steps, that it is always
+ * finite, and the same for sums and for every element type, cut and SIMD level. */
+#include "test_codec_data.h"
+
+enum { COUNT = 4096 + 77, RANKS = 3 };
+
+static float values[COUNT], residual[COUNT], decoded[COUNT];
+static uint8_t encoded[COUNT * 8 + 64], again[COUNT * 8 + 64];
+
+static size_t encoded_bytes(enum cshim_codec_id id)
+{
+    return cshim_encoded_bytes(id, CSHIM_FLOAT32, COUNT);
+}
+
+/* What is to be encoded: the sum, which stays finite if the element is. */
+static float expected_sum(float value, float rest)
+{
+    volatile float sum = value + rest;
+    return isfinite(value) && isinf(sum) ? copysignf(FLT_MAX, sum) : isfinite(value) ? sum : value;
+}
+
+/* The residuals and bytes that follow from the definition, computed with the plain functions. */
+static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const float *input,
+                   float *rest, uint8_t *bytes)
+{
+    static float sums[COUNT], back[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        sums[i] = expected_sum(input[i], rest[i]);
+    }
+    encoding.residual = NULL;
+    cshim_encode_with(id, CSHIM_FLOAT32, sums, COUNT, &encoding, bytes);
+    cshim_decode(id, CSHIM_FLOAT32, bytes, COUNT, back);
+    for (size_t i = 0; i < COUNT; i++) {
+        volatile float lost = sums[i] - back[i];
+        rest[i] = isfinite(sums[i]) ? lost : 0;
+    }
+}
+
+/* Three steps of every pattern, so that residuals of one meet values of the next. */
+static void residual_is_what_rounding_lost(void **state)
+{
+    (void)state;
+    static float expected[COUNT];
+    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+        for (int mode = 0; mode < 2; mode++) {
+            memset(residual, 0, sizeof residual);
+            memset(expected, 0, sizeof expected);
+            for (int step = 0; step < 3 * PATTERN_COUNT; step++) {
+                struct cshim_encoding encoding = {residual, mode == 1, (uint64_t)step, 3};
+                fill((enum pattern)(step * 5 % PATTERN_COUNT), (uint64_t)step, values, COUNT);
+                expect((enum cshim_codec_id)id, encoding, values, expected, again);
+                cshim_encode_with((enum cshim_codec_id)id, CSHIM_FLOAT32, values, COUNT, &encoding,
+                                  encoded);
+                assert_memory_equal(encoded, again, encoded_bytes((enum cshim_codec_id)id));
+                assert_memory_equal(residual, expected, sizeof residual);
+                for (size_t i = 0; i < COUNT; i++) {
+                    assert_true(isfinite(residual[i]));
+                }
+            }
+        }
+    }
+}
+
+/* What was decoded over many steps is what went in, less the last residual: nothing else is lost
+ * but float32's rounding of the sums (and, where rounding is at random, of the differences). */
+static void nothing_is_lost_over_many_steps(void **state)
+{
+    (void)state;
+    enum { STEPS = 60 };
+    static double in[COUNT], out[COUNT];
+    for (size_t c = 0; c < 2 * SCALED_CODECS; c++) {
+        enum cshim_codec_id id = scaled_codecs[c / 2];
+        const struct cshim_codec_info *info = cshim_codec_info(id);
+        memset(residual, 0, sizeof residual);
+        memset(in, 0, sizeof in);
+        memset(out, 0, sizeof out);
+        for (int step = 0; step < STEPS; step++) {
+            struct cshim_encoding encoding = {residual, c % 2 == 1, (uint64_t)step, 0};
+            fill(PATTERN_NORMAL, (uint64_t)step, values, COUNT);
+            cshim_encode_with(id, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+            cshim_decode(id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+            for (size_t i = 0; i < COUNT; i++) {
+                in[i] += (double)values[i];
+                out[i] += (double)decoded[i];
+            }
+        }
+        /* No sum of a value and a residual is above 12 here. */
+        double bound = (c % 2 + 1) * (info->bound_relative + info->bound_absolute) * 12;
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(fabs(out[i] - (in[i] - (double)residual[i])) < STEPS * 12 * 0x1p-23);
+            assert_true(fabs((double)residual[i]) <= bound);
+        }
+    }
+}
+
+/* Values too small for a code by themselves arrive all the same, in time. */
+static void small_values_arrive(void **state)
+{
+    (void)state;
+    double total = 0;
+    memset(residual, 0, sizeof residual);
+    for (int step = 0; step < 1000; step++) {
+        struct cshim_encoding encoding = {.residual = residual};
+        values[0] = 7;
+        values[1] = 0.01f;
+        cshim_encode_with(CSHIM_CODEC_INT4, CSHIM_FLOAT32, values, 2, &encoding, encoded);
+        cshim_decode(CSHIM_CODEC_INT4, CSHIM_FLOAT32, encoded, 2, decoded);
+        total += (double)decoded[1];
+    }
+    assert_true(fabs(total - 10) <= 0.51);
+}
+
+/* The largest floats, where a sum with the residual would overflow. */
+static void finite_values_stay_finite(void **state)
+{
+    (void)state;
+    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            values[i] = i % 2 != 0 ? -FLT_MAX : FLT_MAX;
+            residual[i] = values[i] * 0x1p-5f;
+        }
+        for (int step = 0; step < 4; step++) {
+            struct cshim_encoding encoding = {residual, step % 2 == 1, 1, 0};
+            cshim_encode_with((enum cshim_codec_id)id, CSHIM_FLOAT32, values, COUNT, &encoding,
+                              encoded);
+            cshim_decode((enum cshim_codec_id)id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+            for (size_t i = 0; i < COUNT; i++) {
+                assert_true(isfinite(decoded[i]) && isfinite(residual[i]));
+            }
+        }
+    }
+}
+
+static void raw_leaves_the_residual_alone(void **state)
+{
+    (void)state;
+    static float before[COUNT];
+    struct cshim_encoding encoding = {residual, true, 1, 0};
+    fill(PATTERN_MIXED, 1, values, COUNT);
+    fill(PATTERN_NORMAL, 2, residual, COUNT);
+    memcpy(before, residual, sizeof before);
+    cshim_encode_with(CSHIM_CODEC_RAW, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+    assert_memory_equal(encoded, values, sizeof values);
+    const void *const parts[] = {encoded};
+    cshim_reduce_with(CSHIM_CODEC_RAW, CSHIM_FLOAT32, parts, 1, COUNT, decoded, again, &encoding);
+    assert_memory_equal(decoded, again, sizeof decoded);
+    assert_memory_equal(residual, before, sizeof residual);
+}
+
+static void cuts_change_nothing(void **state)
+{
+    (void)state;
+    enum { CUT = 3 * CSHIM_GRAIN };
+    static float of_pieces[COUNT];
+    for (size_t c = 0; c < SCALED_CODECS; c++) {
+        memset(residual, 0, sizeof residual);
+        memset(of_pieces, 0, sizeof of_pieces);
+        for (uint64_t step = 0; step < 4; step++) {
+            struct cshim_encoding encoding = {residual, step % 2 == 1, step, 8};
+            fill(PATTERN_MIXED, step, values, COUNT);
+            cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+            for (size_t begin = 0; begin < COUNT; begin += CUT) {
+                size_t length = COUNT - begin < CUT ? COUNT - begin : CUT;
+                encoding.residual = of_pieces + begin;
+                encoding.first = 8 + begin;
+                cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values + begin, length,
+                                  &encoding, again);
+            }
+            assert_memory_equal(residual, of_pieces, sizeof residual);
+        }
+    }
+}
+
+/* Other types are encoded, and leave the residual, as the floats they become. */
+static void other_types_are_widened_first(void **state)
+{
+    (void)state;
+    static double wide[COUNT];
+    static uint16_t halves[COUNT];
+    static float expected[COUNT];
+    for (int step = 0; step < 6; step++) {
+        enum cshim_dtype dtype = step % 2 == 0 ? CSHIM_FLOAT64 : CSHIM_BFLOAT16;
+        const void *input = step % 2 == 0 ? (const void *)wide : halves;
+        fill(PATTERN_MIXED, (uint64_t)step, values, COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            halves[i] = (uint16_t)(bits_of(values[i]) >> 16);
+            values[i] = step % 2 == 0 ? values[i] : float_of((uint32_t)halves[i] << 16);
+            wide[i] = (double)values[i];
+        }
+        fill(PATTERN_NORMAL, 8, residual, COUNT);
+        memcpy(expected, residual, sizeof expected);
+        struct cshim_encoding encoding = {residual, step > 2, 5, 2};
+        cshim_encode_with(CSHIM_CODEC_INT4, dtype, input, COUNT, &encoding, encoded);
+        encoding.residual = expected;
+        cshim_encode_with(CSHIM_CODEC_INT4, CSHIM_FLOAT32, values, COUNT, &encoding, again);
+        assert_memory_equal(encoded, again, encoded_bytes(CSHIM_CODEC_INT4));
+        assert_memory_equal(residual, expected, sizeof residual);
+    }
+}
+
+/* A reduction's encoding is that of the sum, which itself is given without the residual. */
+static void sums_are_encoded_like_other_values(void **state)
+{
+    (void)state;
+    static uint8_t ranks[RANKS][COUNT * 4 + 64];
+    static float sum[COUNT], plain[COUNT], expected[COUNT];
+    const void *const parts[RANKS] = {ranks[0], ranks[1], ranks[2]};
+    for (size_t c = 0; c < 3 * SCALED_CODECS; c++) {
+        enum cshim_codec_id id = scaled_codecs[c / 3];
+        fill(PATTERN_NORMAL, 8, residual, COUNT);
+        memcpy(expected, residual, sizeof expected);
+        for (unsigned rank = 0; rank < RANKS; rank++) {
+            fill(rank == 1 ? PATTERN_ONE_NAN : PATTERN_SPIKE, rank, values, COUNT);
+            cshim_encode(id, CSHIM_FLOAT32, values, COUNT, ranks[rank]);
+        }
+        struct cshim_encoding encoding = {c % 3 > 0 ? residual : NULL, c % 3 != 1, 5, 2};
+        cshim_reduce(id, CSHIM_FLOAT32, parts, RANKS, COUNT, plain, NULL);
+        cshim_reduce_with(id, CSHIM_FLOAT32, parts, RANKS, COUNT, sum, encoded, &encoding);
+        assert_memory_equal(sum, plain, sizeof sum);
+        encoding.residual = c % 3 > 0 ? expected : NULL;
+        cshim_encode_with(id, CSHIM_FLOAT32, plain, COUNT, &encoding, again);
+        assert_memory_equal(encoded, again, encoded_bytes(id));
+        assert_memory_equal(residual, expected, sizeof residual);
+    }
+}
+
+/* The same for float64, whose sums are narrowed before they are encoded. */
+static void wide_sums_are_narrowed_first(void **state)
+{
+    (void)state;
+    static double wide[COUNT], sum[COUNT];
+    static float narrow[COUNT], expected[COUNT];
+    const void *const parts[] = {again, again};
+    fill(PATTERN_NORMAL, 1, values, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        wide[i] = (double)values[i] * 1.000000001;
+    }
+    cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT64, wide, COUNT, again);
+    memset(residual, 0, sizeof residual);
+    memset(expected, 0, sizeof expected);
+    struct cshim_encoding encoding = {residual, true, 5, 2};
+    cshim_reduce_with(CSHIM_CODEC_INT8, CSHIM_FLOAT64, parts, 2, COUNT, sum, encoded, &encoding);
+    for (size_t i = 0; i < COUNT; i++) {
+        narrow[i] = (float)sum[i];
+    }
+    encoding.residual = expected;
+    cshim_encode_with(CSHIM_CODEC_INT8, CSHIM_FLOAT32, narrow, COUNT, &encoding, again);
+    assert_memory_equal(encoded, again, encoded_bytes(CSHIM_CODEC_INT8));
+    assert_memory_equal(residual, expected, sizeof residual);
+}
+
+/* All options, patterns and codecs, two steps each: bytes and residuals are those of the scalar
+ * loops. */
+static void levels_agree(void **state)
+{
+    (void)state;
+    static float of_scalar[COUNT];
+    enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
+    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+        enum cshim_codec_id codec = (enum cshim_codec_id)id;
+        for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
+            for (int mode = 1; mode < 4; mode++) {
+                fill((enum pattern)pattern, 1, values, COUNT);
+                fill(PATTERN_NORMAL, 8, of_scalar, COUNT);
+                struct cshim_encoding encoding = {(mode & 1) != 0 ? of_scalar : NULL, mode > 1,
+                                                  (uint64_t)pattern, (uint64_t)mode};
+                cshim_simd_limit(CSHIM_SIMD_SCALAR);
+                cshim_encode_with(codec, CSHIM_FLOAT32, values, COUNT, &encoding, again);
+                for (int level = CSHIM_SIMD_AVX2; level <= (int)best; level++) {
+                    cshim_simd_limit((enum cshim_simd)level);
+                    fill(PATTERN_NORMAL, 8, residual, COUNT);
+                    encoding.residual = (mode & 1) != 0 ? residual : NULL;
+                    cshim_encode_with(codec, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+                    assert_memory_equal(encoded, again, encoded_bytes(codec));
+                    if ((mode & 1) != 0) {
+                        assert_memory_equal(residual, of_scalar, sizeof residual);
+                    }
+                }
+            }
+        }
+    }
+    cshim_simd_limit(best);
+}
+
+/* Every length of the last tile, nothing beyond which is touched. */
+static void every_short_count(void **state)
+{
+    (void)state;
+    fill(PATTERN_MIXED, 3, values, COUNT);
+    for (size_t c = 0; c < SCALED_CODECS; c++) {
+        for (size_t count = 1; count < 300; count++) {
+            size_t bytes = cshim_encoded_bytes(scaled_codecs[c], CSHIM_FLOAT32, count);
+            struct cshim_encoding encoding = {residual, count % 2 == 0, 3, count % 3};
+            memset(encoded, 0x5a, sizeof encoded);
+            memset(residual, 0, sizeof residual);
+            residual[count] = 42;
+            cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, count, &encoding, encoded);
+            assert_true(residual[count] == 42);
+            assert_int_equal(encoded[bytes], 0x5a);
+            cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, count, decoded);
+            for (size_t i = 0; i < count; i++) {
+                assert_true(!isfinite(values[i]) || residual[i] == values[i] - decoded[i]);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(residual_is_what_rounding_lost),
+        cmocka_unit_test(nothing_is_lost_over_many_steps),
+        cmocka_unit_test(small_values_arrive),
+        cmocka_unit_test(finite_values_stay_finite),
+        cmocka_unit_test(raw_leaves_the_residual_alone),
+        cmocka_unit_test(cuts_change_nothing),
+        cmocka_unit_test(other_types_are_widened_first),
+        cmocka_unit_test(sums_are_encoded_like_other_values),
+        cmocka_unit_test(wide_sums_are_narrowed_first),
+        cmocka_unit_test(levels_agree),
+        cmocka_unit_test(every_short_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stochastic rounding: which codes it may choose, that its mean is the value, and that the random
+ * numbers depend on key and element number alone. All keys are fixed, so that no test is random. */
+#include "test_codec_data.h"
+
+enum { COUNT = 4096 + 77 };
+
+static float values[COUNT], decoded[COUNT];
+static uint8_t encoded[COUNT * 4 + 64], again[COUNT * 4 + 64];
+
+static void encode(enum cshim_codec_id id, const float *input, size_t count, uint64_t key,
+                   uint64_t first, uint8_t *output)
+{
+    const struct cshim_encoding encoding = {.stochastic = true, .key = key, .first = first};
+    cshim_encode_with(id, CSHIM_FLOAT32, input, count, &encoding, output);
+}
+
+/* Codes of the formats on both sides of numbers, as docs/wire-format.md gives them. */
+struct grid {
+    enum cshim_codec_id id;
+    int mantissa_bits, min_exponent, min_scale; /* of the floats */
+    double largest;                             /* top code */
+};
+
+static const struct grid grids[] = {
+    {CSHIM_CODEC_FP16, 10, -14, -125, 65504}, {CSHIM_CODEC_BF16, 7, -126, 0, 0x1.fep127},
+    {CSHIM_CODEC_FP8_E4M3, 3, -6, -135, 448}, {CSHIM_CODEC_FP8_E5M2, 2, -14, -133, 57344},
+    {CSHIM_CODEC_INT8, 0, 0, 0, 127},         {CSHIM_CODEC_INT4, 0, 0, 0, 7},
+};
+enum { GRIDS = sizeof grids / sizeof grids[0] };
+
+/* The value of code 1 in units of which x is a number: the step of the codes around x. */
+static double step_around(const struct grid *grid, const uint8_t *scale, double x)
+{
+    if (grid->mantissa_bits == 0) {
+        unsigned code = scale[0] | (unsigned)scale[1] << 8;
+        return ldexp(128 + (code & 127), (int)(code >> 7) - 156);
+    }
+    int exponent = grid->id == CSHIM_CODEC_BF16 ? 0 : scale[0] + grid->min_scale;
+    int binade = x == 0 ? grid->min_exponent : ilogb(x) - exponent;
+    binade = binade > grid->min_exponent ? binade : grid->min_exponent;
+    return ldexp(1, binade - grid->mantissa_bits + exponent);
+}
+
+/* Where the scale of element i stands in what COUNT elements become. */
+static const uint8_t *scale_at(enum cshim_codec_id id, size_t i)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(id);
+    size_t scales = (COUNT * info->element_bits + 127) / 128 * 16;
+    return encoded + scales + i / info->block * info->scale_bytes;
+}
+
+static float nearest_float(double value)
+{
+    return (float)fmax(fmin(value, (double)FLT_MAX), -(double)FLT_MAX);
+}
+
+static void assert_neighbour(const struct grid *grid, size_t i)
+{
+    double x = (double)values[i];
+    double step = step_around(grid, scale_at(grid->id, i), x);
+    double below = floor(x / step) * step, above = ceil(x / step) * step;
+    if (grid->id == CSHIM_CODEC_BF16) {
+        below = fmax(below, -grid->largest);
+        above = fmin(above, grid->largest);
+    }
+    if (decoded[i] != nearest_float(below) && decoded[i] != nearest_float(above)) {
+        fail_msg("%s: %a became %a, not %a or %a", cshim_codec_name(grid->id), x,
+                 (double)decoded[i], below, above);
+    }
+}
+
+static void results_are_one_of_the_two_codes_around(void **state)
+{
+    (void)state;
+    for (size_t g = 0; g < GRIDS; g++) {
+        for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
+            fill((enum pattern)pattern, g, values, COUNT);
+            encode(grids[g].id, values, COUNT, (uint64_t)pattern, 0, encoded);
+            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+            for (size_t i = 0; i < COUNT; i++) {
+                if (isfinite(values[i])) {
+                    assert_neighbour(&grids[g], i);
+                }
+            }
+        }
+    }
+}
+
+/* The error is at most twice that of rounding to nearest, which the descriptions give. */
+static void errors_keep_to_twice_the_bounds(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < SCALED_CODECS; c++) {
+        const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
+        double floor = info->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
+        for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
+            fill((enum pattern)pattern, 5, values, COUNT);
+            encode(info->id, values, COUNT, 3, 0, encoded);
+            cshim_decode(info->id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+            for (size_t i = 0; i < COUNT; i++) {
+                double largest = 0;
+                size_t end = i / info->block * info->block + info->block;
+                for (size_t k = end - info->block; k < end && k < COUNT; k++) {
+                    double magnitude = fabs((double)values[k]);
+                    largest = isfinite(magnitude) ? fmax(largest, magnitude) : largest;
+                }
+                double bound = info->bound_relative * fabs((double)values[i]) +
+                               info->bound_absolute * largest + floor;
+                if (isfinite(values[i]) &&
+                    !(fabs((double)decoded[i] - (double)values[i]) <= 2 * bound)) {
+                    fail_msg("%s: %a became %a", info->name, (double)values[i], (double)decoded[i]);
+                }
+            }
+        }
+    }
+}
+
+/* Blocks whose largest magnitude is around the top code, where saturation would be a bias. */
+static void the_largest_of_a_block_is_never_cut_off(void **state)
+{
+    (void)state;
+    for (size_t g = 0; g < GRIDS; g++) {
+        const struct grid *grid = &grids[g];
+        if (grid->id == CSHIM_CODEC_BF16) {
+            continue;
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            double near_top = grid->largest * (1 + 0.07 * (double)(i % 400) / 400);
+            values[i] = (float)ldexp(i % 2 != 0 ? -near_top : near_top, (int)(i / 256));
+        }
+        encode(grid->id, values, COUNT, 8, 0, encoded);
+        cshim_decode(grid->id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_neighbour(grid, i);
+        }
+    }
+}
+
+/* Values that are codes, in blocks with the top code: whole numbers. */
+static void codes_stay(void **state)
+{
+    (void)state;
+    for (size_t g = 0; g < GRIDS; g++) {
+        int top = grids[g].mantissa_bits == 0 ? (int)grids[g].largest : 7;
+        for (uint64_t key = 0; key < 50; key++) {
+            for (size_t i = 0; i < COUNT; i++) {
+                values[i] = i % 32 == 0 ? (float)top : (float)((int)(i * 13 % 255) % (top + 1));
+                values[i] *= i % 5 < 2 ? -0x1p-9f : 0x1p-9f;
+            }
+            encode(grids[g].id, values, COUNT, key, 0, encoded);
+            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+            for (size_t i = 0; i < COUNT; i++) {
+                assert_true(decoded[i] == values[i]);
+            }
+        }
+    }
+}
+
+enum { FEW = 512, KEYS = 3000 };
+
+/* The errors of one key, each in units of its own standard deviation; 0 for codes. */
+static void standard_errors(const struct grid *grid, uint64_t key, double *errors)
+{
+    memset(values + FEW, 0, sizeof values - FEW * sizeof *values);
+    encode(grid->id, values, COUNT, key, 0, encoded);
+    cshim_decode(grid->id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+    for (size_t i = 0; i < FEW; i++) {
+        double x = (double)values[i], step = step_around(grid, scale_at(grid->id, i), x);
+        double part = x / step - floor(x / step);
+        double deviation = step * sqrt(part * (1 - part));
+        errors[i] = deviation == 0 ? 0 : ((double)decoded[i] - x) / deviation;
+    }
+}
+
+/* Sums over many keys of standard errors are as those of independent numbers with mean 0: for each
+ * element, for each key, and for products of neighbours. All limits are six deviations; the sums
+ * are many, but the numbers always the same. */
+static void mean_is_the_value(void **state)
+{
+    (void)state;
+    for (size_t g = 0; g < GRIDS; g++) {
+        double totals[FEW] = {0}, last[FEW] = {0}, all = 0, beside = 0, after = 0;
+        fill(PATTERN_NORMAL, 40 + g, values, FEW);
+        for (uint64_t key = 0; key < KEYS; key++) {
+            double errors[FEW], sum = 0;
+            standard_errors(&grids[g], key, errors);
+            for (size_t i = 0; i < FEW; i++) {
+                totals[i] += errors[i];
+                sum += errors[i];
+                beside += errors[i] * errors[(i + 1) % FEW];
+                after += errors[i] * last[i];
+                last[i] = errors[i];
+            }
+            assert_true(fabs(sum) < 6 * sqrt(FEW));
+            all += sum;
+        }
+        for (size_t i = 0; i < FEW; i++) {
+            assert_true(fabs(totals[i]) < 6 * sqrt(KEYS));
+        }
+        assert_true(fabs(all) < 6 * sqrt((double)FEW * KEYS));
+        assert_true(fabs(beside) < 6 * sqrt((double)FEW * KEYS));
+        assert_true(fabs(after) < 6 * sqrt((double)FEW * KEYS));
+    }
+}
+
+/* An element far below the others is not lost: a thousandth of a step is kept once in a thousand
+ * times. */
+static void small_elements_are_kept_in_the_mean(void **state)
+{
+    (void)state;
+    enum { MANY = 32 * 128 };
+    double total = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        values[i] = i % 32 == 0 ? 7.0f : 1e-3f;
+    }
+    for (uint64_t key = 0; key < 100; key++) {
+        encode(CSHIM_CODEC_INT4, values, MANY, key, 0, encoded);
+        cshim_decode(CSHIM_CODEC_INT4, CSHIM_FLOAT32, encoded, MANY, decoded);
+        for (size_t i = 0; i < MANY; i++) {
+            total += i % 32 == 0 ? 0 : (double)decoded[i];
+        }
+    }
+    double expected = 100 * 128 * 31 * 1e-3;
+    assert_true(fabs(total - expected) < 6 * sqrt(expected));
+}
+
+static void keys_decide(void **state)
+{
+    (void)state;
+    fill(PATTERN_NORMAL, 6, values, COUNT);
+    for (size_t g = 0; g < GRIDS; g++) {
+        size_t bytes = cshim_encoded_bytes(grids[g].id, CSHIM_FLOAT32, COUNT);
+        encode(grids[g].id, values, COUNT, 77, 5, encoded);
+        encode(grids[g].id, values, COUNT, 77, 5, again);
+        assert_memory_equal(encoded, again, bytes);
+        encode(grids[g].id, values, COUNT, 78, 5, again);
+        assert_memory_not_equal(encoded, again, bytes);
+        encode(grids[g].id, values, COUNT, 77, 7, again);
+        assert_memory_not_equal(encoded, again, bytes);
+    }
+}
+
+/* Random number 0 and following of key 0, computed from splitmix64's published form. */
+static void numbers_are_those_of_the_wire_format(void **state)
+{
+    (void)state;
+    enum { NUMBERS = 64 };
+    uint64_t key_state = 12345, stream = next_random(&key_state);
+    uint16_t codes[NUMBERS];
+    for (size_t i = 0; i < NUMBERS; i++) {
+        values[i] = float_of(0x3f800000u + 0x8000u); /* half way between two codes of bf16 */
+    }
+    encode(CSHIM_CODEC_BF16, values, NUMBERS, 12345, 0, encoded);
+    memcpy(codes, encoded, sizeof codes);
+    for (size_t i = 0; i < NUMBERS; i += 2) {
+        uint64_t pair = next_random(&stream);
+        assert_int_equal(codes[i], (pair & 0x80000000u) != 0 ? 0x3f81 : 0x3f80);
+        assert_int_equal(codes[i + 1], pair >> 63 != 0 ? 0x3f81 : 0x3f80);
+    }
+}
+
+static void cuts_change_nothing(void **state)
+{
+    (void)state;
+    enum { CUT = 5 * CSHIM_GRAIN };
+    fill(PATTERN_MIXED, 6, values, COUNT);
+    for (size_t g = 0; g < GRIDS; g++) {
+        const struct cshim_codec_info *info = cshim_codec_info(grids[g].id);
+        encode(info->id, values, COUNT, 9, 1001, encoded);
+        for (size_t begin = 0; begin < COUNT; begin += CUT) {
+            size_t length = COUNT - begin < CUT ? COUNT - begin : CUT;
+            encode(info->id, values + begin, length, 9, 1001 + begin, again);
+            size_t payload = (length * info->element_bits + 7) / 8;
+            assert_memory_equal(again, encoded + begin * info->element_bits / 8, payload);
+            assert_memory_equal(again + (payload + 15) / 16 * 16, scale_at(info->id, begin),
+                                (length + info->block - 1) / info->block * info->scale_bytes);
+        }
+    }
+}
+
+/* Without blocks, even a cut at an odd place changes nothing. */
+static void numbers_belong_to_elements(void **state)
+{
+    (void)state;
+    fill(PATTERN_NORMAL, 6, values, COUNT);
+    for (size_t begin = 0; begin < 5; begin++) {
+        encode(CSHIM_CODEC_BF16, values, COUNT, 9, 100, encoded);
+        encode(CSHIM_CODEC_BF16, values + begin, COUNT - begin, 9, 100 + begin, again);
+        assert_memory_equal(again, encoded + 2 * begin, 2 * (COUNT - begin));
+    }
+}
+
+/* A non-finite element becomes what it does in rounding to nearest, and its neighbours what they
+ * would beside a zero. */
+static void non_finites_stay_and_do_no_harm(void **state)
+{
+    (void)state;
+    static float beside_zero[COUNT], nearest[COUNT];
+    const float specials[] = {INFINITY, -INFINITY, NAN};
+    for (size_t g = 0; g < GRIDS; g++) {
+        for (size_t s = 0; s < 3; s++) {
+            fill(PATTERN_NORMAL, 4, values, COUNT);
+            for (size_t at = s; at < COUNT; at += 333) {
+                values[at] = 0;
+            }
+            encode(grids[g].id, values, COUNT, 2, 0, encoded);
+            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, beside_zero);
+            for (size_t at = s; at < COUNT; at += 333) {
+                values[at] = specials[s];
+            }
+            encode(grids[g].id, values, COUNT, 2, 0, encoded);
+            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+            cshim_encode(grids[g].id, CSHIM_FLOAT32, values, COUNT, encoded);
+            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, nearest);
+            for (size_t i = 0; i < COUNT; i++) {
+                float expected = i % 333 == s ? nearest[i] : beside_zero[i];
+                assert_int_equal(bits_of(decoded[i]), bits_of(expected));
+            }
+        }
+    }
+}
+
+static void raw_and_fp32_round_nothing(void **state)
+{
+    (void)state;
+    const enum cshim_codec_id ids[] = {CSHIM_CODEC_RAW, CSHIM_CODEC_FP32};
+    fill(PATTERN_MIXED, 2, values, COUNT);
+    for (size_t c = 0; c < 2; c++) {
+        cshim_encode(ids[c], CSHIM_FLOAT32, values, COUNT, encoded);
+        encode(ids[c], values, COUNT, 4, 0, again);
+        assert_memory_equal(encoded, again, cshim_encoded_bytes(ids[c], CSHIM_FLOAT32, COUNT));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_one_of_the_two_codes_around),
+        cmocka_unit_test(errors_keep_to_twice_the_bounds),
+        cmocka_unit_test(the_largest_of_a_block_is_never_cut_off),
+        cmocka_unit_test(codes_stay),
+        cmocka_unit_test(mean_is_the_value),
+        cmocka_unit_test(small_elements_are_kept_in_the_mean),
+        cmocka_unit_test(keys_decide),
+        cmocka_unit_test(numbers_are_those_of_the_wire_format),
+        cmocka_unit_test(cuts_change_nothing),
+        cmocka_unit_test(numbers_belong_to_elements),
+        cmocka_unit_test(non_finites_stay_and_do_no_harm),
+        cmocka_unit_test(raw_and_fp32_round_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
