@@ -36,6 +36,10 @@ tool_sources := $(wildcard tools/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
+fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c shim/ledger.c shim/report.c $(pure_sources) \
+	$(addprefix tools/,ledger_file.c options.c report.c table.c tool.c)
+fuzz_libraries := -l:libinih.a -ljansson -lz -lm
 standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -57,6 +61,7 @@ help:
 ## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
 ## make test            installs what is missing, builds, and runs every test
 ## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
+## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make install         PREFIX=/usr/local DESTDIR=
@@ -96,7 +101,7 @@ $(BUILD)/libcompshim-ompi.so: $(call objects,$(ompi_sources)) shim/mpi/exports.m
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 $(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lm
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
@@ -127,13 +132,18 @@ $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -shared -o $@ $^
 
+$(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
+		$(call objects,tests/fuzz/replay.c $(fuzz_sources))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ $(fuzz_libraries)
+
 .PHONY: test
 test: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/run.sh
 
 .PHONY: test-programs
-test-programs: all $(unit_tests) $(mpi_tests) $(standins)
+test-programs: all $(unit_tests) $(mpi_tests) $(standins) $(fuzz_targets:%=$(BUILD)/tests/fuzz_%)
 
 .PHONY: test-large
 test-large: packages-test
@@ -144,6 +154,32 @@ test-large: packages-test
 lint: packages-lint
 	@$(MAKE) --no-print-directory $(generated)
 	@BUILD=$(BUILD) tests/lint.sh
+
+# Fuzzing ---------------------------------------------------------------------------------------
+FUZZ_CC ?= clang
+SECONDS ?= 60
+TARGET ?= $(fuzz_targets)
+fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer $(CPPFLAGS)
+# Nothing in the planner is meant to wrap round.
+$(BUILD)/obj/fuzz/shim/plan.o: fuzz_flags += -fsanitize=unsigned-integer-overflow
+
+$(BUILD)/obj/fuzz/%.o: %.c $(generated)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer-no-link -c -o $@ $<
+
+$(BUILD)/fuzz/fuzz_%: $(BUILD)/obj/fuzz/tests/fuzz/fuzz_%.o \
+		$(patsubst %.c,$(BUILD)/obj/fuzz/%.o,$(fuzz_sources))
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer -o $@ $^ $(fuzz_libraries)
+
+.PHONY: fuzz-programs
+fuzz-programs: $(fuzz_targets:%=$(BUILD)/fuzz/fuzz_%)
+
+.PHONY: fuzz
+fuzz: packages-fuzz
+	@$(MAKE) --no-print-directory fuzz-programs
+	@BUILD=$(BUILD) tests/fuzz/run.sh $(if $(RUNS),runs $(RUNS),seconds $(SECONDS)) $(TARGET)
 
 # Demo and benchmarks ---------------------------------------------------------------------------
 .PHONY: demo

@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages that are missing.
-#   tools/install-packages.sh build|test|lint|bench
+#   tools/install-packages.sh build|test|lint|fuzz|bench
 set -u
-build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev"
+build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
 case ${1-} in
 build) packages=$build ;;
 test) packages="$build libcmocka-dev python3 git binutils perl iproute2" ;;
 lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git" ;;
+fuzz) packages="$build clang libclang-rt-dev" ;;
 bench) packages="$build python3 iproute2 gnuplot-nox" ;;
 *)
-    echo "usage: install-packages.sh build|test|lint|bench" >&2
+    echo "usage: install-packages.sh build|test|lint|fuzz|bench" >&2
     exit 2
     ;;
 esac

@@ -6,13 +6,10 @@
 #include "tools/tool.h"
 #include "version.h"
 
-#define COMMAND_COUNT 4
+#define COMMAND_COUNT 5
 
 static const struct tool_command *const commands[COMMAND_COUNT] = {
-    &tool_run,
-    &tool_explain,
-    &tool_report,
-    &tool_compare,
+    &tool_run, &tool_check, &tool_explain, &tool_report, &tool_compare,
 };
 
 static void print_help(void)

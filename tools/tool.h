@@ -48,6 +48,7 @@ struct tool_command {
     int (*run)(int argc, char **argv);
 };
 
+extern const struct tool_command tool_check;
 extern const struct tool_command tool_explain;
 extern const struct tool_command tool_run;
 extern const struct tool_command tool_report;
