@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stochastic rounding: which codes it may choose, that its mean is the value, and that the random
  * numbers depend on key and element number alone. All keys are fixed, so that no test is random. */
+#include "codecs/scalar.h"
 #include "test_codec_data.h"
 
 enum { COUNT = 4096 + 77 };
@@ -116,23 +117,51 @@ static void errors_keep_to_twice_the_bounds(void **state)
     }
 }
 
-/* Blocks whose largest magnitude is around the top code, where saturation would be a bias. */
+/* Blocks whose largest magnitude is above the top code, but would round to it, so that rounding to
+ * nearest would saturate: that would be a bias here. */
 static void the_largest_of_a_block_is_never_cut_off(void **state)
 {
     (void)state;
     for (size_t g = 0; g < GRIDS; g++) {
         const struct grid *grid = &grids[g];
+        const double half_step =
+            grid->mantissa_bits == 0 ? 0.5 : ldexp(0.5, ilogb(grid->largest) - grid->mantissa_bits);
         if (grid->id == CSHIM_CODEC_BF16) {
             continue;
         }
         for (size_t i = 0; i < COUNT; i++) {
-            double near_top = grid->largest * (1 + 0.07 * (double)(i % 400) / 400);
-            values[i] = (float)ldexp(i % 2 != 0 ? -near_top : near_top, (int)(i / 256));
+            double near_top = grid->largest + half_step * (double)(i / 32 % 16) / 16;
+            values[i] = (float)ldexp(i % 2 != 0 ? -near_top : near_top, (int)(i / 512));
         }
         encode(grid->id, values, COUNT, 8, 0, encoded);
         cshim_decode(grid->id, CSHIM_FLOAT32, encoded, COUNT, decoded);
         for (size_t i = 0; i < COUNT; i++) {
             assert_neighbour(grid, i);
+        }
+    }
+}
+
+/* Half way between two of the largest codes of an integer format, the one as often as the other,
+ * also where the upper is above all floats and reads as FLT_MAX. */
+static void integers_round_fairly_at_the_ends_of_float(void **state)
+{
+    (void)state;
+    const float largest[] = {FLT_MAX, 1.0f, 0x1p-120f, 0x1p-139f};
+    for (size_t g = GRIDS - 2; g < GRIDS; g++) {
+        for (size_t l = 0; l < sizeof largest / sizeof largest[0]; l++) {
+            int up = 0;
+            memset(values, 0, sizeof values);
+            values[0] = largest[l];
+            encode(grids[g].id, values, COUNT, 0, 0, encoded);
+            double step = step_around(&grids[g], scale_at(grids[g].id, 0), 0);
+            double half = (grids[g].largest - 0.5) * step;
+            values[1] = (float)(half < (double)FLT_MAX ? half : half - step);
+            for (uint64_t key = 0; key < 400; key++) {
+                encode(grids[g].id, values, COUNT, key, 0, encoded);
+                cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+                up += decoded[1] > values[1];
+            }
+            assert_in_range(up, 140, 260);
         }
     }
 }
@@ -321,6 +350,20 @@ static void non_finites_stay_and_do_no_harm(void **state)
     }
 }
 
+/* What happens with probability 0 does not even once in 2^31 times. */
+static void probabilities_at_their_ends(void **state)
+{
+    (void)state;
+    const float almost_one = 1 - 0x1p-24f;
+    assert_int_equal(cshim_happens(0.0f, 0), 0);
+    assert_int_equal(cshim_happens(0x1p-31f, 1), 1);
+    assert_int_equal(cshim_happens(0x1p-31f, 2), 0);
+    assert_int_equal(cshim_happens(0.5f, 0x7fffffffu), 1);
+    assert_int_equal(cshim_happens(0.5f, 0x80000000u), 0);
+    assert_int_equal(cshim_happens(almost_one, 0xfffffeffu), 1);
+    assert_int_equal(cshim_happens(almost_one, 0xffffff00u), 0);
+}
+
 static void raw_and_fp32_round_nothing(void **state)
 {
     (void)state;
@@ -339,6 +382,7 @@ int main(void)
         cmocka_unit_test(results_are_one_of_the_two_codes_around),
         cmocka_unit_test(errors_keep_to_twice_the_bounds),
         cmocka_unit_test(the_largest_of_a_block_is_never_cut_off),
+        cmocka_unit_test(integers_round_fairly_at_the_ends_of_float),
         cmocka_unit_test(codes_stay),
         cmocka_unit_test(mean_is_the_value),
         cmocka_unit_test(small_elements_are_kept_in_the_mean),
@@ -347,6 +391,7 @@ int main(void)
         cmocka_unit_test(cuts_change_nothing),
         cmocka_unit_test(numbers_belong_to_elements),
         cmocka_unit_test(non_finites_stay_and_do_no_harm),
+        cmocka_unit_test(probabilities_at_their_ends),
         cmocka_unit_test(raw_and_fp32_round_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
