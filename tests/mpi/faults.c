@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program in which something goes wrong in or around MPI_Allreduce. An ordinary MPI program: what
+ * it does is the same with and without the preload.
+ *
+ *   mpi_faults kill      the last rank is killed while it is in a call
+ *   mpi_faults abort     a second thread of the last rank calls MPI_Abort while the first is in one
+ *   mpi_faults exit      the last rank calls exit(3) where the others call MPI_Allreduce
+ *   mpi_faults leave     all ranks return from main without MPI_Finalize
+ *   mpi_faults fork      children that call exit, _exit and another program, between calls
+ *   mpi_faults count A B [return]
+ *                        rank 0 sums A elements, the others B; perhaps under MPI_ERRORS_RETURN
+ *   mpi_faults order A B rank 0 sums A elements, then B; the others B, then A
+ *   mpi_faults type A    rank 0 sums A floats, the others A doubles
+ *
+ * What comes behind these (a mark to find the ranks by) is not looked at. */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LARGE (2 << 20) /* floats: a call takes longer than the timer */
+
+static int rank, ranks, failures;
+static volatile sig_atomic_t calls; /* that have begun */
+static volatile sig_atomic_t inside;
+
+/* Sums ones, and checks the sum. */
+static void sum(int count, MPI_Datatype datatype)
+{
+    void *buffer = malloc((size_t)count * sizeof(double));
+    double *wide = buffer;
+    float *narrow = buffer;
+    int wrong = 0;
+    for (int i = 0; i < count; i++) {
+        if (datatype == MPI_DOUBLE)
+            wide[i] = 1;
+        else
+            narrow[i] = 1;
+    }
+    inside = 1;
+    calls++;
+    const int status =
+        MPI_Allreduce(MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, MPI_COMM_WORLD);
+    inside = 0;
+    for (int i = 0; i < count; i++)
+        wrong += (datatype == MPI_DOUBLE ? wide[i] : (double)narrow[i]) != ranks;
+    if (status != MPI_SUCCESS || wrong > 0) {
+        failures++;
+        fprintf(stderr, "rank %d: status %d, %d of %d are wrong\n", rank, status, wrong, count);
+    }
+    free(buffer);
+}
+
+static void sum_floats(int times, int count)
+{
+    for (int i = 0; i < times; i++)
+        sum(count, MPI_FLOAT);
+}
+
+static void kill_inside(int signal)
+{
+    (void)signal;
+    if (inside && calls > 2)
+        kill(getpid(), SIGKILL);
+}
+
+static void run_kill(void)
+{
+    const struct sigaction action = {.sa_handler = kill_inside, .sa_flags = SA_RESTART};
+    const struct itimerval timer = {{0, 1000}, {0, 1000}};
+    if (rank == ranks - 1) {
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &timer, NULL);
+    }
+    sum_floats(1000, LARGE);
+}
+
+static void *abort_inside(void *unused)
+{
+    while (!inside || calls <= 2)
+        usleep(100);
+    MPI_Abort(MPI_COMM_WORLD, 5);
+    return unused;
+}
+
+static void run_abort(void)
+{
+    pthread_t thread;
+    if (rank == ranks - 1)
+        pthread_create(&thread, NULL, abort_inside, NULL);
+    sum_floats(1000, LARGE);
+}
+
+static void run_exit(void)
+{
+    sum_floats(2, 100000);
+    if (rank == ranks - 1)
+        exit(3);
+    sum_floats(1, LARGE);
+}
+
+static void expect_child(pid_t child, int status)
+{
+    int got = 0;
+    if (child < 0 || waitpid(child, &got, 0) != child || !WIFEXITED(got) ||
+        WEXITSTATUS(got) != status) {
+        failures++;
+        fprintf(stderr, "rank %d: a child ended with wait status %#x, not with %d\n", rank, got,
+                status);
+    }
+}
+
+static void run_fork(void)
+{
+    for (int i = 0; i < 3; i++) {
+        sum_floats(1, 100000);
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0 && i == 0)
+            exit(7);
+        if (child == 0 && i == 1)
+            _exit(7);
+        if (child == 0)
+            execl("/bin/sh", "sh", "-c", "exit 7", (char *)NULL);
+        expect_child(child, 7);
+    }
+    sum_floats(2, 100000);
+}
+
+static void run_order(int first, int second)
+{
+    sum_floats(1, first);
+    sum_floats(1, rank == 0 ? first : second);
+    sum_floats(1, rank == 0 ? second : first);
+}
+
+/* Returns 0 if there is no such fault. */
+static int run(int argc, char **argv)
+{
+    const char *fault = argc > 1 ? argv[1] : "";
+    const int a = argc > 2 ? atoi(argv[2]) : 0, b = argc > 3 ? atoi(argv[3]) : 0;
+    if (argc > 4 && strcmp(argv[4], "return") == 0)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (strcmp(fault, "kill") == 0)
+        run_kill();
+    else if (strcmp(fault, "abort") == 0)
+        run_abort();
+    else if (strcmp(fault, "exit") == 0)
+        run_exit();
+    else if (strcmp(fault, "leave") == 0)
+        sum_floats(2, 100000);
+    else if (strcmp(fault, "fork") == 0)
+        run_fork();
+    else if (strcmp(fault, "count") == 0)
+        sum_floats(1, rank == 0 ? a : b);
+    else if (strcmp(fault, "order") == 0)
+        run_order(a, b);
+    else if (strcmp(fault, "type") == 0)
+        sum(a, rank == 0 ? MPI_FLOAT : MPI_DOUBLE);
+    else
+        return 0;
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (!run(argc, argv)) {
+        fprintf(stderr, "usage: mpi_faults kill|abort|exit|leave|fork|count|order|type ...\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    if (rank == 0)
+        printf("work done, %d failures\n", failures);
+    if (strcmp(argv[1], "leave") == 0)
+        return failures != 0;
+    MPI_Finalize();
+    return failures != 0;
+}

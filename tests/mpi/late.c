@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank comes late to the agreement that the preload makes in MPI_Init, for test only: this
+ * program's own gethostname stands before the C library's, and takes its time when the preload asks
+ * (it says to the others which host it is on). Sleeping before MPI_Init would make all ranks late.
+ *
+ *   mpi_late RANK SECONDS      sums a little afterwards */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/mpi/caller.h"
+
+#define COUNT 100000
+
+static unsigned delay; /* seconds */
+
+BEFORE_LIBC int gethostname(char *name, size_t length)
+{
+    if (delay > 0 && is_preload(__builtin_return_address(0))) {
+        sleep(delay);
+        delay = 0;
+    }
+    return REAL(gethostname)(name, length);
+}
+
+int main(int argc, char **argv)
+{
+    static float data[COUNT];
+    const char *own = getenv("OMPI_COMM_WORLD_RANK");
+    int rank, ranks, wrong = 0;
+    if (argc != 3 || own == NULL) {
+        fprintf(stderr, "usage: mpirun mpi_late RANK SECONDS\n");
+        return 2;
+    }
+    if (strcmp(own, argv[1]) == 0)
+        delay = (unsigned)atoi(argv[2]);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 0; i < COUNT; i++)
+        data[i] = 1;
+    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++)
+        wrong += data[i] != (float)ranks;
+    printf("rank %d: %d wrong%s\n", rank, wrong, delay > 0 ? ", never delayed" : "");
+    MPI_Finalize();
+    return wrong > 0 || delay > 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank runs out of memory, for test only: this program's own malloc, calloc, realloc and mmap
+ * stand before the C library's, and refuse what the preload asks for, from the Nth request on.
+ * Everybody else's requests are granted.
+ *
+ *   mpi_nomemory RANK N init      counting from before MPI_Init
+ *   mpi_nomemory RANK N call      counting from the first MPI_Allreduce of a new communicator
+ *
+ * Each rank prints how many requests it refused; the sums must be right where the job goes on. */
+#include <errno.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/mpi/caller.h"
+
+#define COUNT 100000
+
+static int armed;
+static long granted_left, refused;
+
+static int refuses(void *caller)
+{
+    if (!__atomic_load_n(&armed, __ATOMIC_RELAXED) || !is_preload(caller))
+        return 0;
+    if (__atomic_fetch_sub(&granted_left, 1, __ATOMIC_RELAXED) > 0)
+        return 0;
+    __atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
+    errno = ENOMEM;
+    return 1;
+}
+
+BEFORE_LIBC void *malloc(size_t size)
+{
+    static void *(*real)(size_t);
+    if (real == NULL)
+        real = REAL(malloc);
+    return refuses(__builtin_return_address(0)) ? NULL : real(size);
+}
+
+BEFORE_LIBC void *calloc(size_t count, size_t size)
+{
+    static void *(*real)(size_t, size_t);
+    if (real == NULL)
+        real = REAL(calloc);
+    return refuses(__builtin_return_address(0)) ? NULL : real(count, size);
+}
+
+BEFORE_LIBC void *realloc(void *block, size_t size)
+{
+    static void *(*real)(void *, size_t);
+    if (real == NULL)
+        real = REAL(realloc);
+    return refuses(__builtin_return_address(0)) ? NULL : real(block, size);
+}
+
+BEFORE_LIBC void *mmap(void *address, size_t length, int protection, int flags, int file,
+                       off_t offset)
+{
+    static void *(*real)(void *, size_t, int, int, int, off_t);
+    if (real == NULL)
+        real = REAL(mmap);
+    return refuses(__builtin_return_address(0))
+               ? MAP_FAILED
+               : real(address, length, protection, flags, file, offset);
+}
+
+static int sum(MPI_Comm comm)
+{
+    static float data[COUNT];
+    int ranks, wrong = 0;
+    MPI_Comm_size(comm, &ranks);
+    for (int i = 0; i < COUNT; i++)
+        data[i] = 1;
+    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, comm);
+    for (int i = 0; i < COUNT; i++)
+        wrong += data[i] != (float)ranks;
+    return wrong > 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *own = getenv("OMPI_COMM_WORLD_RANK");
+    const int chosen = argc == 4 && own != NULL && strcmp(own, argv[1]) == 0;
+    const int from_init = argc == 4 && strcmp(argv[3], "init") == 0;
+    int failures = 0, rank;
+    MPI_Comm comm;
+    if (argc != 4) {
+        fprintf(stderr, "usage: mpi_nomemory RANK N init|call\n");
+        return 2;
+    }
+    granted_left = atol(argv[2]) - 1;
+    armed = chosen && from_init;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!from_init)
+        failures += sum(MPI_COMM_WORLD);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    armed = chosen;
+    failures += sum(comm);
+    failures += sum(comm);
+    armed = 0;
+    failures += sum(MPI_COMM_WORLD);
+    MPI_Comm_free(&comm);
+    printf("rank %d: refused %ld, %d failures\n", rank, refused, failures);
+    MPI_Finalize();
+    return failures != 0;
+}

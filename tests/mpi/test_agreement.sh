@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Half the ranks without the shim, either half, either half late: the right result, and one warning,
+# which names the ranks, within 15 seconds of the start.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_calls
+preloaded="LD_PRELOAD=$preload"
+policy "$scratch/policy.ini" fp8_e4m3 two_shot
+export COMPSHIM_POLICY=$scratch/policy.ini
+
+# halves NAME FIRST SECOND: two ranks each of the shell commands FIRST and SECOND; what they print,
+# each line with the second it came in
+halves() {
+    local began=$SECONDS
+    timeout 60 mpirun --oversubscribe -n 2 sh -c "$2" : -n 2 sh -c "$3" 2>&1 |
+        while IFS= read -r line; do printf '%d %s\n' $((SECONDS - began)) "$line"; done \
+            >"$scratch/$1"
+}
+run="exec '$program'" with="exec env '$preloaded' '$program'" late="sleep 3;"
+
+# All four at once: they mostly wait.
+halves "the first half without the shim, prompt" "$run" "$with" &
+halves "the first half without the shim, late" "$late $run" "$with" &
+halves "the first half without the shim, early" "$run" "$late $with" &
+halves "the second half without the shim, prompt" "$with" "$run" &
+halves "the second half without the shim, late" "$with" "$late $run" &
+halves "the second half without the shim, early" "$late $with" "$run" &
+
+# A rank that comes late to the agreement itself, when the others wait or have stopped waiting: all
+# decide alike, or the job would hang.
+late_rank() { LIMIT=60 shimmed 3 COMPSHIM_REPORT=summary "$build/tests/mpi_late" "$@" >"$scratch/late.$1.$2" 2>&1; }
+late_rank 0 2 &
+late_rank 2 2 &
+late_rank 0 13 &
+late_rank 2 13 &
+wait
+for late in "0 2 by two_shot" "2 2 by two_shot" "0 13 nothing is compressed" "2 13 nothing is compressed"; do
+    read -r rank seconds text <<<"$late"
+    output=$(cat "$scratch/late.$rank.$seconds")
+    check "rank $rank late by $seconds s: the results are right" \
+        test "$(grep -c 'rank [0-2]: 0 wrong$' <<<"$output")" = 3
+    contains "rank $rank late by $seconds s: $text" "${text#by }"
+done
+
+# judge NAME SECONDS PATTERN: the start may be SECONDS late
+judge() {
+    local warnings when
+    output=$(cat "$scratch/$1")
+    contains "$1: the result is right" "work done, 0 failures"
+    warnings=$(grep -c compshim: <<<"$output")
+    if [ "$warnings" = 1 ]; then
+        pass "$1: one warning"
+    else
+        fail "$1: one warning" "$warnings warnings: $output"
+    fi
+    check "$1: it names the ranks" grep -Eq "compshim:.*nothing is compressed.*($3)" <<<"$output"
+    when=$(sed -n 's/^\([0-9]*\) compshim: .*/\1/p' <<<"$output" | tail -n 1)
+    check "$1: it comes within 15 s" test "${when:-999}" -le $((15 + $2))
+}
+for start in "prompt 0" "late 3" "early 3"; do
+    read -r when seconds <<<"$start"
+    judge "the first half without the shim, $when" "$seconds" "ranks 0-1|rank 0.*rank 1"
+    judge "the second half without the shim, $when" "$seconds" "ranks 2-3|rank 2.*rank 3"
+done
+finish

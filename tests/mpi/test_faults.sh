@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What goes wrong in a job ends as it does without the shim: ranks that die, wrong arguments, threads,
+# communicators without number, too little memory, and calls that do not match between ranks.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_faults
+mark=$scratch/mark
+export COMPSHIM_POLICY=$scratch/policy.ini
+LIMIT=60
+
+# no_rank_left: the job's processes end soon after mpirun
+no_rank_left() {
+    local tries
+    for tries in $(seq 50); do
+        pgrep -f "$mark" >/dev/null || return 0
+        sleep 0.1
+    done
+    echo "after $tries tries there is still:"
+    pgrep -af "$mark"
+    return 1
+}
+
+# ends_alike FAULT ALGORITHM: with the same status as natively, and nobody stays behind
+ends_alike() {
+    local native
+    policy "$scratch/policy.ini" fp8_e4m3 "$2"
+    output=$(mpi 3 "$program" "$1" "$mark" 2>&1)
+    native=$?
+    expect "$1, $2: ends as natively, with status $native" "$native" shimmed 3 "$program" "$1" "$mark"
+    check "$1, $2: no rank is left" no_rank_left
+}
+
+ends_alike kill two_shot
+ends_alike kill allgather
+ends_alike kill hierarchical
+for fault in abort exit leave fork; do
+    ends_alike $fault two_shot
+done
+contains "fork: the sums are right before and after" "work done, 0 failures"
+
+native=$(mpi 3 "$build/tests/mpi_handlers" 2>&1)
+check "wrong arguments: the handlers are called natively" grep -q "called 1 times" <<<"$native"
+check "wrong arguments: the same errors with the shim" diff <(printf '%s\n' "$native") \
+    <(shimmed 3 "$build/tests/mpi_handlers" 2>&1)
+
+printf '[compshim]\nreport = %s\n[rule %s]\nmax_size = 16KiB\ncodec = raw\n[rule %s]\ncodec = fp8_e4m3\n' \
+    off small large >"$scratch/policy.ini"
+expect "threads that call at once" 0 shimmed 3 "$build/tests/mpi_threads"
+contains "threads: the sums are right" "work done, 0 failures"
+
+policy "$scratch/policy.ini" fp16
+# The address sanitizer keeps what was freed for a while.
+ASAN_OPTIONS=${ASAN_OPTIONS-}:quarantine_size_mb=1 \
+    expect "memory stays flat as communicators come and go" 0 \
+    shimmed 4 "$build/tests/mpi_communicators" 200 4096
+
+# survives NAME RANK N WHEN: whatever rank RANK is refused, the job goes on with right sums, or ends
+# and says so. Leaves in $refused how many requests were refused, 0 if that cannot be known.
+survives() {
+    local status
+    output=$(LIMIT=30 shimmed 3 "$build/tests/mpi_nomemory" "$2" "$3" "$4" 2>&1)
+    status=$?
+    refused=$(sed -n "s/^rank $2: refused \([0-9]*\), .*/\1/p" <<<"$output")
+    case $status,${refused:-none},$output in
+    0,*) pass "$1 (request $3: goes on)" ;;
+    124,* | 137,*) fail "$1 (request $3)" "the job hangs: $output" ;;
+    *,none,*"no memory"* | *,none,*"out of memory"*) pass "$1 (request $3: ends, and says so)" ;;
+    *) fail "$1 (request $3)" "status $status: $output" ;;
+    esac
+}
+policy "$scratch/policy.ini" fp8_e4m3
+# Rank 0 without memory at the agreement leaves the others waiting for its time limit.
+(
+    failed=0
+    survives "rank 0 without memory" 0 7 init
+    exit $failed
+) >"$scratch/rank0" 2>&1 &
+request=1
+while survives "a rank without memory" 1 $request init && [ "$refused" != 0 ] && [ $request -lt 60 ]; do
+    request=$((request + 1))
+done
+check "requests were refused, and at last none" test "$refused,$((request > 5))" = 0,1
+if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
+
+# mismatch ALGORITHM VIEW VIEW FAULT...: the job ends, and shows both sides' view of the call
+mismatch() {
+    local algorithm=$1 one=$2 other=$3 status name
+    shift 3
+    name="$algorithm, $*"
+    policy "$scratch/policy.ini" fp8_e4m3 "$algorithm" "float32, float64"
+    output=$(LIMIT=30 shimmed 3 "$program" "$@" 2>&1)
+    status=$?
+    case $status in
+    0) fail "$name: the job ends" "it goes on: $output" ;;
+    124 | 137) fail "$name: the job ends" "it hangs: $output" ;;
+    *) pass "$name: the job ends" ;;
+    esac
+    contains "$name: it says why" "does not match between rank"
+    contains "$name: one side's view" "$one"
+    contains "$name: the other side's view" "$other"
+}
+for algorithm in two_shot allgather hierarchical; do
+    mismatch $algorithm "1000 x float32" "1001 x float32" count 1000 1001
+    mismatch $algorithm "300000 x float32" "100000 x float32" count 300000 100000
+    mismatch $algorithm "100000 x float32" "50000 x float32" order 100000 50000
+    mismatch $algorithm "100000 x float32" "100000 x float64" type 100000
+done
+mismatch two_shot "100000 x float32" "300000 x float32" count 100000 300000 return
+finish

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MPI_THREAD_MULTIPLE: several threads of each rank call MPI_Allreduce at once, each on a
+ * communicator of its own, which it frees and makes again now and then. The sums are exact in every
+ * codec but int8. An ordinary MPI program. */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define THREADS 4
+#define ROUNDS 6
+#define CALLS 10
+
+static int rank, ranks;
+
+struct worker {
+    pthread_t thread;
+    MPI_Comm comm;
+    int number;
+    int failures;
+};
+
+static void sum(struct worker *worker, MPI_Comm comm, int call)
+{
+    const int count = 1 + (call * 7919 + worker->number * 104729) % 60000;
+    float *data = malloc((size_t)count * sizeof *data);
+    int wrong = 0;
+    for (int i = 0; i < count; i++)
+        data[i] = (float)((i + worker->number) % 2);
+    const int status = MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, comm);
+    for (int i = 0; i < count; i++)
+        wrong += data[i] != (float)((i + worker->number) % 2 * ranks);
+    if (status != MPI_SUCCESS || wrong > 0) {
+        worker->failures++;
+        fprintf(stderr, "rank %d, thread %d: status %d, %d of %d are wrong\n", rank, worker->number,
+                status, wrong, count);
+    }
+    free(data);
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Comm comm;
+        MPI_Comm_dup(worker->comm, &comm);
+        for (int call = 0; call < CALLS; call++) {
+            sum(worker, comm, round * CALLS + call);
+            sum(worker, worker->comm, call);
+        }
+        MPI_Comm_free(&comm);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct worker workers[THREADS] = {{0}};
+    int provided = MPI_THREAD_SINGLE, failures = 0, total = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (provided < MPI_THREAD_MULTIPLE) {
+        fprintf(stderr, "mpi_threads: this MPI has no MPI_THREAD_MULTIPLE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].number = i;
+        MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        failures += workers[i].failures;
+        MPI_Comm_free(&workers[i].comm);
+    }
+    MPI_Reduce(&failures, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("work done, %d failures\n", total);
+    MPI_Finalize();
+    return failures != 0;
+}
