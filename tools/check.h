@@ -33,8 +33,8 @@ char *check_program_find(struct check_program *program, const char *name);
 
 void check_program_free(struct check_program *program);
 
-/* Why the loader ignores LD_PRELOAD when this user runs the file (set-user-ID, set-group-ID, file
- * capabilities), or NULL if it does not; the caller frees it. */
+/* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
+ * is set-group-ID or has capabilities. NULL if it does not; the caller frees it. */
 char *check_secure_mode(const char *path);
 
 /* What is known of a file's name alone. */

@@ -116,7 +116,7 @@ static bool judge_secure(const char *path, struct check_judgement *judgement)
         return false;
     check_set(
         judgement, CHECK_NOT_CAUGHT, CHECK_SECURE,
-        tool_format("%s %s: the loader ignores LD_PRELOAD for you", check_base_name(path), why),
+        tool_format("%s %s, and the loader ignores LD_PRELOAD for you", check_base_name(path), why),
         tool_copy("run a copy of the file: cp leaves such bits and capabilities behind"));
     free(why);
     return true;

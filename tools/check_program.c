@@ -134,13 +134,13 @@ char *check_secure_mode(const char *path)
         return NULL;
     if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
         const struct passwd *owner = getpwuid(status.st_uid);
-        return owner != NULL ? tool_format("it is set-user-ID %s", owner->pw_name)
-                             : tool_format("it is set-user-ID %u", status.st_uid);
+        return owner != NULL ? tool_format("is set-user-ID %s", owner->pw_name)
+                             : tool_format("is set-user-ID %u", status.st_uid);
     }
     if ((status.st_mode & group_execute) == group_execute && status.st_gid != getgid())
-        return tool_format("it is set-group-ID %u", status.st_gid);
+        return tool_format("is set-group-ID %u", status.st_gid);
     if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
-        return tool_copy("it has file capabilities");
+        return tool_copy("has file capabilities");
     return NULL;
 }
 

@@ -116,12 +116,14 @@ static void print_notes(const struct check_findings *findings)
         printf("  something imports dlmopen: what runs in a namespace of its own is not caught\n");
 }
 
+/* The program's own verdict tells of the one library that most programs use. */
 static void print_libraries(const struct check_result *result)
 {
+    for (size_t i = 0; i < CHECK_LIBRARY_COUNT; i++)
+        if (result->libraries[i].reason == CHECK_NO_CALL)
+            return;
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++) {
         const struct check_judgement *judgement = &result->libraries[library];
-        if (judgement->reason == CHECK_NO_CALL || judgement->reason == result->program.reason)
-            continue;
         char *explanation = printable(judgement->explanation);
         printf("  %s: %s (%s): %s\n", check_library_name(library),
                check_verdict_name(judgement->verdict), check_reason_name(judgement->reason),

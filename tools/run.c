@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/check.h"
 #include "tools/launch.h"
 #include "tools/tool.h"
 
@@ -66,6 +67,8 @@ static int run(int argc, char **argv)
     if (first == argc)
         tool_misuse(&tool_run, "no command to run");
     prepare(&chosen);
+    if (!chosen.off)
+        check_warn(argv + first);
     execvp(argv[first], argv + first);
     int error = errno;
     unsetenv("LD_PRELOAD");
@@ -79,7 +82,8 @@ const struct tool_command tool_run = {
     .details =
         "The library is found beside this tool or in the lib folder of the same prefix. What "
         "LD_PRELOAD\nholds already stays in force behind it. Without --policy the program "
-        "looks for its policy as\ncompshim-policy(5) says.\n\n"
+        "looks for its policy as\ncompshim-policy(5) says. A program that the preload cannot "
+        "reach is told of, and started all the\nsame.\n\n"
         "  compshim run --policy policy.ini -- mpirun -n 4 ./train\n",
     .takes_command = true,
     .options = options,

@@ -1,0 +1,231 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# compshim check: its verdicts against what the loader really does, the golden texts, and files that
+# are no programs. The libraries are stand-ins (tests/programs), so that no MPICH or NCCL is needed.
+. "$(dirname "$0")/../lib.sh"
+tool=$build/compshim
+golden=$top/tests/cli/golden
+programs=$top/tests/programs
+cd "$scratch" || exit 1
+unset LD_LIBRARY_PATH
+
+# library FILE OPTION... and caller FILE OPTION...: build a stand-in, a program
+library() {
+    gcc -O1 -fPIC -shared -Wl,-soname,"${1##*/}" -Wl,-rpath,"$scratch" -o "$1" "$programs/library.c" "${@:2}"
+}
+caller() {
+    gcc -O1 -Wl,-rpath,"$scratch" -o "$1" "$programs/caller.c" "${@:2}"
+}
+# What differs between machines and builds.
+normalised() {
+    output=$(sed -E "s#$scratch/##g; s#$(realpath "$build")#BUILD#g; s#$build#BUILD#g; s#/[^ ]*/(lib[a-z]+\.so)#LIBRARIES/\1#g; s#python3[.0-9]*#python3#g" <<<"$output")
+}
+verdict_is() { # NAME VERDICT REASON PROGRAM
+    local status=1
+    [ "$2" = caught ] && status=0
+    expect "$1" $status "$tool" check "$4"
+    contains "is $2 ($3)" "$4: $2 ($3)"
+}
+answer_is() { # NAME ANSWER PROGRAM
+    expect "$1, run with a preload" 0 env LD_PRELOAD="$scratch/preload.so" "./$3"
+    contains "is answered by the $2" "$2"
+}
+
+# Stand-ins: the preload answers 1, the MPI libraries 0.
+library preload.so -DFUNCTION=MPI_Allreduce -DANSWER=1
+library libmpi.so.40 -DFUNCTION=MPI_Allreduce -DANSWER=0 -DHANDLE=ompi_mpi_comm_self
+library libmpi.so.12 -DFUNCTION=MPI_Allreduce -DANSWER=0
+library libnccl.so.2 -DFUNCTION=ncclAllReduce -DANSWER=0
+
+# Programs that the loader binds to a preload first.
+caller linked libmpi.so.40
+caller no_plt -fno-plt libmpi.so.40
+caller bind_now -Wl,-z,now libmpi.so.40
+caller not_pie -no-pie libmpi.so.40
+library libcalls.so -DCALLER=calls -DFUNCTION=MPI_Allreduce libmpi.so.40
+caller via_library -DFUNCTION=calls libcalls.so
+own_copy=(-DCALLER=calls -DFUNCTION=MPI_Allreduce -DANSWER=0 -DHANDLE=ompi_mpi_comm_self)
+library libembeds.so "${own_copy[@]}"
+caller embeds -DFUNCTION=calls libembeds.so
+for program in linked no_plt bind_now not_pie via_library embeds; do
+    verdict_is "$program" caught interposed $program
+    answer_is "$program" preload $program
+done
+
+# Programs that no preload gets between.
+library libsymbolic.so "${own_copy[@]}" -Wl,-Bsymbolic
+library libsymbolic_functions.so "${own_copy[@]}" -Wl,-Bsymbolic-functions
+library libhidden.so "${own_copy[@]}" -DHIDDEN
+for shape in symbolic symbolic_functions hidden; do
+    caller $shape -DFUNCTION=calls lib$shape.so
+done
+caller in_program -DANSWER=0
+caller exported -DFUNCTION=MPI_Allreduce -DANSWER=0 -rdynamic
+for program in symbolic symbolic_functions hidden in_program exported; do
+    verdict_is "$program" "not caught" embedded $program
+    answer_is "$program" library $program
+done
+gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # warns of dlopen
+gcc -o static_pie "$programs/caller.c" -static-pie -DANSWER=0 2>/dev/null
+for program in static static_pie; do
+    verdict_is "$program" "not caught" static $program
+    answer_is "$program" library $program
+done
+
+# Opened at run time: it depends on how.
+caller fetched -DOPENED='"libmpi.so.40"' -DFLAGS=0
+caller opened -DOPENED='"libcalls.so"' -DFLAGS=0 -DFUNCTION=calls
+caller deep -DOPENED='"libcalls.so"' -DFLAGS=RTLD_DEEPBIND -DFUNCTION=calls
+verdict_is "a function fetched with dlsym" maybe opened fetched
+answer_is "a function fetched with dlsym" library fetched
+answer_is "a library that calls" preload opened
+answer_is "a library opened with RTLD_DEEPBIND" library deep
+verdict_is "the library by itself" caught interposed ./libcalls.so
+
+# Which MPI or NCCL, and what is installed for it.
+caller mpich_stub libmpi.so.12
+caller nccl_stub -DFUNCTION=ncclAllReduce libnccl.so.2
+verdict_is "MPICH" "not caught" no_engine mpich_stub
+verdict_is "NCCL" "not caught" "$(nm -D "$build/libcompshim.so" | grep -q ncclAllReduce && echo no_engine || echo not_wrapped)" nccl_stub
+mkdir alone && cp "$tool" "$build/libcompshim.so" alone/
+expect "Open MPI without the engine" 1 alone/compshim check linked
+contains "misses the engine" "no_engine"
+library libunwrapped.so -DCALLER=calls -DFUNCTION=MPIX_Allreduce_init
+verdict_is "a function without a wrapper" "not caught" not_wrapped ./libunwrapped.so
+library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_
+verdict_is "Fortran without its layer" maybe missing ./libfortran.so
+library libmpi_mpifh.so.40 -DCALLER=mpi_allreduce_ -DFUNCTION=PMPI_Allreduce \
+    -Wl,--no-as-needed libmpi.so.40
+library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_ libmpi_mpifh.so.40
+verdict_is "Fortran" caught interposed ./libfortran.so
+
+# Files with less in them.
+objcopy --strip-all linked stripped
+verdict_is "a stripped program" caught interposed stripped
+# The section headers' offset, number and string index in the ELF header.
+cp linked sectionless
+for place in 40:8 60:4; do
+    dd if=/dev/zero of=sectionless bs=1 seek="${place%:*}" count="${place#*:}" conv=notrunc status=none
+done
+verdict_is "a program without section headers" caught interposed sectionless
+answer_is "a program without section headers" preload sectionless
+
+# What keeps a preload out.
+cp linked other_loader && sed -i 's#/lib64/ld-linux-x86-64.so.2#/lib/ld-musl-x86_64.so.1\x00\x00\x00#' other_loader
+cp linked other_machine && printf '\267' | dd of=other_machine bs=1 seek=18 conv=notrunc status=none
+cp linked other_class && printf '\1' | dd of=other_class bs=1 seek=4 conv=notrunc status=none
+if [ "$(uname -m)" = x86_64 ]; then
+    verdict_is "a program for musl" "not caught" c_library other_loader
+    verdict_is "a program for AArch64" "not caught" machine other_machine
+    contains "is told so" "AArch64"
+    verdict_is "a program of 32 bits" "not caught" machine other_class
+fi
+
+# The loader's search.
+mkdir -p rpath runpath library_path
+cp libmpi.so.12 rpath/libmpi.so.40
+cp libmpi.so.40 runpath/ && cp libmpi.so.40 library_path/
+gcc -o searched "$programs/caller.c" libmpi.so.40 -Wl,-rpath,'$ORIGIN/rpath' -Wl,--disable-new-dtags
+found() { # NAME FOLDER [VARIABLE=VALUE]: where the loader and the tool find libmpi.so.40
+    expect "$1" "${4:-0}" env "${3:-A=B}" "$tool" check --json searched
+    check "is found in $2" python3 -c 'import json, os, sys
+path = json.loads(sys.argv[1])["libraries"]["mpi"]["path"]
+assert os.path.realpath(path) == os.path.realpath(sys.argv[2]), path
+' "$output" "$2/libmpi.so.40"
+    check "as the loader does" grep -q "libmpi.so.40 => [^ ]*$2/libmpi.so.40" \
+        <(env "${3:-A=B}" LD_TRACE_LOADED_OBJECTS=1 ./searched)
+}
+found "DT_RPATH" rpath LD_LIBRARY_PATH="$scratch/library_path" 1
+gcc -o searched "$programs/caller.c" libmpi.so.40 -Wl,-rpath,'${ORIGIN}/runpath' -Wl,--enable-new-dtags
+found "DT_RUNPATH" runpath
+found "LD_LIBRARY_PATH" library_path LD_LIBRARY_PATH="/nowhere:$scratch/library_path"
+check "every library is found where the loader finds it" python3 - "$tool" "$build/mnist_train" <<'PY'
+import json, os, re, subprocess, sys
+tool, program = sys.argv[1:]
+listed = subprocess.run([program], env={**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"},
+                        capture_output=True, text=True).stdout
+loader = {name: os.path.realpath(path) for name, path in re.findall(r"(\S+) => (/\S+)", listed)}
+answer = json.loads(subprocess.run([tool, "check", "--json", program], capture_output=True).stdout)
+checked = {entry["name"]: os.path.realpath(entry["path"]) for entry in answer["objects"][1:]
+           if "/" not in entry["name"] and not entry["name"].startswith("ld-linux")}
+assert len(loader) > 3 and checked == loader, (checked, loader)
+PY
+library libmpi.so.20 -DFUNCTION=MPI_Allreduce -DANSWER=0
+caller lacking libmpi.so.20 && rm libmpi.so.20
+verdict_is "a program whose MPI is not on this machine" caught interposed lacking
+contains "says what is missing" "libmpi.so.20, needed by lacking: not found"
+
+# Golden texts.
+printf '#!/usr/bin/env -S A=1 ./linked --fast\n' >script && chmod +x script
+caller linked_nccl -DFUNCTION=ncclAllReduce libnccl.so.2
+head -c 3000 linked >truncated
+for program in static_pie mpich_stub truncated script fetched symbolic; do
+    output=$("$tool" check "./$program" 2>&1)
+    normalised
+    golden "$program's text" "$golden/check_$program.txt"
+done
+output=$("$tool" check /bin/true)
+golden "true's text" "$golden/check_true.txt"
+output=$("$tool" check "$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" | sed '1s#.*/##')
+normalised
+golden "python3's text" "$golden/check_python3.txt"
+output=$("$tool" check "$build/mnist_train")
+normalised
+golden "mnist_train's text" "$golden/check_mnist_train.txt"
+if [ "$(id -u)" = 0 ]; then
+    cp /bin/true setuid && chown nobody setuid && chmod 4755 setuid
+    output=$("$tool" check ./setuid)
+    golden "a setuid program's text" "$golden/check_setuid.txt"
+    chown root setuid
+    verdict_is "a program set-user-ID to its user" "not caught" no_call ./setuid
+fi
+expect "JSON" 0 "$tool" check --json via_library
+check "has what the text has" python3 - "$output" <<'PY'
+import json, sys
+answer = json.loads(sys.argv[1])
+assert (answer["verdict"], answer["reason"]) == ("caught", "interposed"), answer
+mpi = answer["libraries"]["mpi"]
+assert mpi["implementation"] == "Open MPI" and mpi["name"] == "libmpi.so.40", mpi
+assert mpi["engine"].endswith("/libcompshim-ompi.so"), mpi
+assert answer["libraries"]["nccl"]["reason"] == "no_call", answer
+uses = {entry["name"]: entry["uses"] for entry in answer["objects"] if entry["uses"]}
+assert uses == {"libcalls.so": [{"symbol": "MPI_Allreduce", "use": "calls"}],
+                "libmpi.so.40": [{"symbol": "MPI_Allreduce", "use": "provides"}]}, uses
+PY
+
+# Damage anywhere is told, not followed.
+size=$(stat -c %s linked)
+check "every length of a cut file gives an answer" bash -c '
+    for length in $(seq 0 97 '"$size"'); do
+        head -c $length linked >cut
+        "$1" check ./cut >/dev/null 2>&1
+        [ $? -le 1 ] || { echo "$length bytes"; exit 1; }
+    done' bash "$tool"
+
+# Words that are no programs.
+expect "no program" 2 "$tool" check
+expect "two programs" 2 "$tool" check linked static
+expect "a missing program" 3 "$tool" check ./missing
+contains "is named" "./missing: no such program or file"
+expect "a folder" 3 "$tool" check rpath
+printf '#!/no/such/thing\n' >orphan && chmod +x orphan
+expect "a script without its interpreter" 3 "$tool" check ./orphan
+contains "is told" "its interpreter '/no/such/thing' is no program"
+echo text >text
+verdict_is "a text" "not caught" no_program ./text
+: >empty
+verdict_is "an empty file" "not caught" no_program ./empty
+
+# compshim run looks first.
+printf '[rule all]\ncodec = fp16\n' >policy.ini
+run=("$tool" run --policy policy.ini)
+expect "a run of a program out of reach" 0 "${run[@]}" ./static
+contains "warns" "./static: its all-reduces are not caught: static is linked statically"
+contains "and starts it" library
+expect "a run behind launchers" 0 "${run[@]}" env -u UNSET A=1 nice -n 1 ./static
+contains "warns too" "./static: its all-reduces are not caught"
+expect "a run that is off" 0 "${run[@]}" --off ./static
+check "does not warn" test "$output" = library
+expect "a run of a shell" 0 "${run[@]}" sh -c 'echo fine'
+check "does not warn" test "$output" = fine
+finish

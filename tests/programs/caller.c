@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program that calls a stand-in's function and prints who answered: "preload" for the value 1,
+ * "library" for any other. With OPENED that library is opened at run time with FLAGS, and its
+ * function found by dlsym. */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#ifndef FUNCTION
+#define FUNCTION MPI_Allreduce
+#endif
+
+#ifdef OPENED
+#define TEXT_OF(word) #word
+#define TEXT(macro) TEXT_OF(macro)
+
+static int call(void)
+{
+    void *library = dlopen(OPENED, RTLD_NOW | FLAGS);
+    int (*function)(void) = NULL;
+    if (library != NULL)
+        *(void **)&function = dlsym(library, TEXT(FUNCTION));
+    return function != NULL ? function() : -1;
+}
+#else
+int FUNCTION(void);
+
+static int call(void)
+{
+    return FUNCTION();
+}
+#endif
+
+#ifdef ANSWER
+int FUNCTION(void)
+{
+    return ANSWER;
+}
+#endif
+
+int main(void)
+{
+    int answer = call();
+    if (answer < 0)
+        fprintf(stderr, "%s\n", dlerror());
+    puts(answer == 1 ? "preload" : "library");
+    return answer < 0;
+}
