@@ -101,26 +101,27 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
                   void *encoded);
 
-/* What an encoding does besides rounding to the nearest code. */
+/* What an encoding does besides rounding to the nearest code. docs/wire-format.md gives the
+ * formulas of both options. */
 struct cshim_encoding {
-    /* Error feedback: count finite floats, or NULL. Each is added to its element (float32,
-     * saturating) before that is rounded, and replaced by what the rounding lost: the sum less what
-     * cshim_decode gives for float32; 0 where the element is not finite. Zeros to begin with. The
-     * caller's; must not overlap anything else. raw leaves it alone: nothing is rounded. */
+    /* Error feedback: count finite floats, zeros to begin with, or NULL. Each is added to its
+     * element before that is rounded, and replaced by what rounding lost; 0 where the element is
+     * not finite, so that it never becomes anything else than finite. The caller's; must not
+     * overlap input, output or encoded bytes. raw neither reads nor writes it. */
     float *residual;
-    /* Rounds up or down at random, so that the mean over many keys is the element; values that are
-     * codes stay. Non-finite elements are as they are otherwise. Nothing is at random in raw and
-     * fp32 (which rounds float64 to nearest), nor beyond the top code of a format that has no scale
-     * or has the largest: bf16 above 0x7f7f, others above the largest float32. */
+    /* Round up or down at random, so that the mean over many keys is the element. What has a code
+     * keeps it; non-finite elements are encoded as always. raw and fp32 ignore it. */
     bool stochastic;
-    /* The random numbers are a pure function of key and element number (docs/wire-format.md gives
-     * it): equal at every SIMD level, and however a call is cut at CSHIM_GRAIN. key must differ
-     * from rank to rank and from step to step, or errors add up; any two different keys do. */
+    /* Which random numbers: they are a pure function of this and of the element's number, the same
+     * at every SIMD level. Must differ from rank to rank, from step to step and from call to call,
+     * or errors add up; in what way does not matter. */
     uint64_t key;
-    uint64_t first; /* the number in its call of the first element */
+    /* The number of the first element in its call: that of the whole call has the codes of its
+     * parts however it is cut at multiples of CSHIM_GRAIN. */
+    uint64_t first;
 };
 
-/* cshim_encode with the options given; encoding NULL means none, which is cshim_encode. */
+/* cshim_encode with options; NULL for none. */
 void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
                        size_t count, const struct cshim_encoding *encoding, void *encoded);
 
@@ -138,8 +139,8 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded);
 
-/* cshim_reduce with options for the encoding of reencoded, which is not NULL where they are given:
- * its residual is that of the sum, which output has without it. */
+/* cshim_reduce with options (NULL for none) for the encoding of reencoded: the residual is that of
+ * the sum's elements, and does not enter output. If reencoded is NULL the options are not used. */
 void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                        unsigned ranks, size_t count, void *output, void *reencoded,
                        const struct cshim_encoding *encoding);

@@ -52,4 +52,13 @@ typedef const uint32_t *cshim_random_fill(uint64_t key, uint64_t first, size_t c
                                           uint32_t *random);
 extern cshim_random_fill *const cshim_random_fills[CSHIM_LEVELS];
 
+/* What error feedback does before and after the encoding of count floats. */
+struct cshim_feedback {
+    /* sum[i] = input[i] + residual[i]; the largest float instead of Inf where input is finite */
+    void (*add)(const float *input, const float *residual, size_t count, float *sum);
+    /* residual[i] = sum[i] - decoded[i]; 0 where that is not finite */
+    void (*keep)(const float *sum, const float *decoded, size_t count, float *residual);
+};
+extern const struct cshim_feedback cshim_feedback_kernels[CSHIM_LEVELS];
+
 #endif

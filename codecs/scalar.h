@@ -398,8 +398,9 @@ CSHIM_HD int cshim_integer_random(float value, struct cshim_integer_scaling scal
 {
     int nearest = cshim_integer_nearest(value, scaling);
     float rest = value * scaling.lift - (float)nearest * scaling.step;
-    int moves = cshim_happens((rest < 0 ? -rest : rest) * scaling.inverse, random);
-    return rest < 0 ? nearest - moves : nearest + moves;
+    float distance = cshim_bits_float(cshim_float_bits(rest) & ~CSHIM_SIGN_BIT);
+    int moves = cshim_happens(distance * scaling.inverse, random);
+    return cshim_float_bits(rest) >> 31 != 0 ? nearest - moves : nearest + moves;
 }
 
 CSHIM_HD float cshim_integer_decode(int code, uint16_t scale)

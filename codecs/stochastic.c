@@ -10,9 +10,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Elements that are encoded together: a block, or as many of bf16, which has none. */
-enum { LONGEST_BLOCK = 256 };
-
 /* What a block's elements are encoded with; formats use one or the other. */
 struct scale {
     int exponent;
@@ -33,8 +30,14 @@ INLINE size_t block_of(enum cshim_codec_id id)
     case CSHIM_CODEC_INT4:
         return CSHIM_INT4_BLOCK;
     default:
-        return LONGEST_BLOCK;
+        return CSHIM_GRAIN;
     }
+}
+
+INLINE size_t payload_bytes(enum cshim_codec_id id, size_t count)
+{
+    bool is_wide = id == CSHIM_CODEC_FP16 || id == CSHIM_CODEC_BF16;
+    return is_wide ? 2 * count : id == CSHIM_CODEC_INT4 ? (count + 1) / 2 : count;
 }
 
 INLINE struct scale power_scale(uint32_t largest, uint32_t bump, int max_exponent, int min_scale,
@@ -118,7 +121,9 @@ INLINE void store_codes(enum cshim_codec_id id, const uint16_t *codes, size_t co
         memcpy(payload, codes, count * sizeof *codes);
     } else if (id == CSHIM_CODEC_INT4) {
         for (size_t i = 0; i < count / 2; i++) {
-            payload[i] = (uint8_t)(codes[2 * i] | codes[2 * i + 1] << 4);
+            uint32_t pair;
+            memcpy(&pair, codes + 2 * i, sizeof pair);
+            payload[i] = (uint8_t)(pair | pair >> 12);
         }
         if (count % 2 != 0) {
             payload[count / 2] = (uint8_t)codes[count - 1];
@@ -130,48 +135,59 @@ INLINE void store_codes(enum cshim_codec_id id, const uint16_t *codes, size_t co
     }
 }
 
-INLINE void encode_block(enum cshim_codec_id id, const float *input, const uint32_t *random,
-                         size_t count, uint8_t *payload, uint8_t *stored_scale)
+/* A block with a non-finite element. */
+INLINE void exceptional_codes(enum cshim_codec_id id, const float *input, const uint32_t *random,
+                              size_t count, uint16_t *codes, uint8_t *stored_scale)
 {
-    uint32_t largest = 0, largest_finite = 0;
+    uint32_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = cshim_finite_magnitude(input[i]);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    struct scale scale = choose_scale(id, largest, stored_scale);
     for (size_t i = 0; i < count; i++) {
         uint32_t magnitude = cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT;
-        uint32_t finite = cshim_finite_magnitude(input[i]);
-        largest = magnitude > largest ? magnitude : largest;
-        largest_finite = finite > largest_finite ? finite : largest_finite;
+        codes[i] = magnitude < CSHIM_INFINITY_BITS ? random_code(id, input[i], scale, random[i])
+                                                   : non_finite_code(id, input[i]);
     }
-    struct scale scale = choose_scale(id, largest_finite, stored_scale);
-    uint16_t codes[LONGEST_BLOCK];
-    if (largest < CSHIM_INFINITY_BITS) {
-        for (size_t i = 0; i < count; i++) {
-            codes[i] = random_code(id, input[i], scale, random[i]);
-        }
-    } else {
-        for (size_t i = 0; i < count; i++) {
-            uint32_t magnitude = cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT;
-            codes[i] = magnitude < CSHIM_INFINITY_BITS ? random_code(id, input[i], scale, random[i])
-                                                       : non_finite_code(id, input[i]);
-        }
-    }
-    store_codes(id, codes, count, payload);
 }
 
-INLINE void encode_blocks(enum cshim_codec_id id, const float *input, const uint32_t *random,
-                          size_t count, uint8_t *payload, uint8_t *scales)
+INLINE void block_codes(enum cshim_codec_id id, const float *input, const uint32_t *random,
+                        size_t count, uint16_t *codes, uint8_t *stored_scale)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest >= CSHIM_INFINITY_BITS) {
+        exceptional_codes(id, input, random, count, codes, stored_scale);
+        return;
+    }
+    struct scale scale = choose_scale(id, largest, stored_scale);
+    for (size_t i = 0; i < count; i++) {
+        codes[i] = random_code(id, input[i], scale, random[i]);
+    }
+}
+
+INLINE void encode(enum cshim_codec_id id, const float *input, const uint32_t *random, size_t count,
+                   uint8_t *payload, uint8_t *scales)
 {
     const size_t block = block_of(id);
     const size_t scale_bytes = id == CSHIM_CODEC_INT8 || id == CSHIM_CODEC_INT4 ? 2 : 1;
-    const size_t bits = id == CSHIM_CODEC_INT4                             ? 4
-                        : id == CSHIM_CODEC_FP16 || id == CSHIM_CODEC_BF16 ? 16
-                                                                           : 8;
-    size_t begin = 0;
-    for (; begin + block <= count; begin += block) {
-        encode_block(id, input + begin, random + begin, block, payload + begin * bits / 8,
-                     scales + begin / block * scale_bytes);
-    }
-    if (begin < count) {
-        encode_block(id, input + begin, random + begin, count - begin, payload + begin * bits / 8,
-                     scales + begin / block * scale_bytes);
+    uint16_t codes[CSHIM_GRAIN];
+    for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN) {
+        const size_t length = count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN;
+        size_t i = 0;
+        for (; i + block <= length; i += block) {
+            block_codes(id, input + begin + i, random + begin + i, block, codes + i,
+                        scales + (begin + i) / block * scale_bytes);
+        }
+        if (i < length) {
+            block_codes(id, input + begin + i, random + begin + i, length - i, codes + i,
+                        scales + (begin + i) / block * scale_bytes);
+        }
+        store_codes(id, codes, length, payload + payload_bytes(id, begin));
     }
 }
 
@@ -192,7 +208,7 @@ INLINE const uint32_t *fill(uint64_t key, uint64_t first, size_t count, uint32_t
     target static void name##_##level(const float *input, const uint32_t *random, size_t count,    \
                                       uint8_t *payload, uint8_t *scales)                           \
     {                                                                                              \
-        encode_blocks(id, input, random, count, payload, scales);                                  \
+        encode(id, input, random, count, payload, scales);                                         \
     }
 
 #define DEFINE_LEVEL(target, level)                                                                \

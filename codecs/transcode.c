@@ -195,25 +195,6 @@ static void encode_randomly(const struct view *view, const struct cshim_encoding
                         bytes + view->scales_offset + begin / view->block * view->scale_bytes);
 }
 
-/* A finite element stays finite. */
-static void add_residual(const float *input, const float *residual, size_t length, float *sum)
-{
-    for (size_t i = 0; i < length; i++) {
-        bool is_finite = (cshim_float_bits(input[i]) & CSHIM_INFINITY_BITS) != CSHIM_INFINITY_BITS;
-        float value = input[i] + residual[i];
-        sum[i] = is_finite ? cshim_saturate(value) : input[i];
-    }
-}
-
-static void keep_residual(const float *values, const float *decoded, size_t length, float *residual)
-{
-    for (size_t i = 0; i < length; i++) {
-        float lost = values[i] - decoded[i];
-        bool is_finite = (cshim_float_bits(lost) & CSHIM_INFINITY_BITS) != CSHIM_INFINITY_BITS;
-        residual[i] = is_finite ? lost : 0.0f;
-    }
-}
-
 /* Encodes a tile with the options given, if any. */
 static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
                         const float *input, size_t length, size_t begin, void *encoded)
@@ -225,7 +206,8 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     float sum[TILE], decoded[TILE];
     const float *values = input;
     if (encoding->residual != NULL) {
-        add_residual(input, encoding->residual + begin, length, sum);
+        cshim_feedback_kernels[cshim_simd_level()].add(input, encoding->residual + begin, length,
+                                                       sum);
         values = sum;
     }
     if (encoding->stochastic && view->random_encode != NULL) {
@@ -236,7 +218,8 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     if (encoding->residual != NULL) {
         view->kernels->decode(payload_at(view, encoded, begin), scales_at(view, encoded, begin),
                               length, decoded);
-        keep_residual(values, decoded, length, encoding->residual + begin);
+        cshim_feedback_kernels[cshim_simd_level()].keep(values, decoded, length,
+                                                        encoding->residual + begin);
     }
 }
 

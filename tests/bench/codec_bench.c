@@ -3,7 +3,8 @@
  *
  * Repetitions of all codecs are interleaved and medians are printed, so that a change of the
  * machine's speed during the run meets all alike. GB/s are 10^9 bytes of float32 per second,
- * however few bytes the encoded form has; for reduce they are bytes of the result.
+ * however few bytes the encoded form has; for reduce they are bytes of the result. "with feedback"
+ * and "at random" are encodings with error feedback and with stochastic rounding.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "codecs/codec.h"
 
 enum { PARTS = 4, MAX_REPEATS = 101 };
-enum work { ENCODE, DECODE, REDUCE, WORK_COUNT };
+enum work { ENCODE, FEEDBACK, STOCHASTIC, DECODE, REDUCE, WORK_COUNT };
 
 struct options {
     size_t mebibytes;
@@ -27,12 +28,14 @@ struct bench {
     size_t count;
     float *input;
     float *output;
+    float *residual;
     void *parts[PARTS];
     double memcpy_seconds[MAX_REPEATS];
     double seconds[CSHIM_CODEC_COUNT][WORK_COUNT][MAX_REPEATS];
 };
 
-static const char *const work_names[WORK_COUNT] = {"encode", "decode", "reduce"};
+static const char *const work_names[WORK_COUNT] = {"encode", "feedback", "stochastic", "decode",
+                                                   "reduce"};
 
 static double now(void)
 {
@@ -69,9 +72,14 @@ static void fill(float *values, size_t count)
 
 static double measure(struct bench *bench, enum cshim_codec_id id, enum work work)
 {
+    const struct cshim_encoding encoding = {.residual = work == FEEDBACK ? bench->residual : NULL,
+                                            .stochastic = work == STOCHASTIC};
     double begin = now();
     if (work == ENCODE) {
         cshim_encode(id, CSHIM_FLOAT32, bench->input, bench->count, bench->parts[0]);
+    } else if (work == FEEDBACK || work == STOCHASTIC) {
+        cshim_encode_with(id, CSHIM_FLOAT32, bench->input, bench->count, &encoding,
+                          bench->parts[0]);
     } else if (work == DECODE) {
         cshim_decode(id, CSHIM_FLOAT32, bench->parts[0], bench->count, bench->output);
     } else {
@@ -90,6 +98,7 @@ static void run(struct bench *bench, int repeats)
             for (int part = 1; part < PARTS; part++) {
                 cshim_encode(codec, CSHIM_FLOAT32, bench->input, bench->count, bench->parts[part]);
             }
+            memset(bench->residual, 0, bench->count * sizeof *bench->residual);
             for (int work = 0; work < WORK_COUNT; work++) {
                 bench->seconds[id][work][repeat] = measure(bench, codec, (enum work)work);
             }
@@ -126,7 +135,8 @@ static void report(struct bench *bench, const struct options *options, FILE *jso
     printf("SIMD %s, last-level cache %ld MiB, %zu MiB of float32, median of %d\n", level,
            cache > 0 ? cache >> 20 : 0, options->mebibytes, options->repeats);
     printf("memcpy %.2f GB/s; each cell: GB/s of float32, ratio to memcpy\n", copy);
-    printf("%-9s %15s %15s %15s\n", "codec", "encode", "decode", "reduce of 4");
+    printf("%-9s %15s %15s %15s %15s %15s\n", "codec", "encode", "  with feedback", "at random",
+           "decode", "reduce of 4");
     fprintf(json, "{\"simd\": \"%s\", \"mebibytes\": %zu, \"repeats\": %d, \"memcpy\": %.3f", level,
             options->mebibytes, options->repeats, copy);
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
@@ -221,6 +231,7 @@ int main(int argc, char **argv)
     size_t bytes = bench.count * sizeof *bench.input;
     bench.input = touched_memory(bytes);
     bench.output = touched_memory(bytes);
+    bench.residual = touched_memory(bytes);
     for (int part = 0; part < PARTS; part++) {
         bench.parts[part] =
             touched_memory(cshim_encoded_bytes(CSHIM_CODEC_FP32, CSHIM_FLOAT32, bench.count));
@@ -233,5 +244,6 @@ int main(int argc, char **argv)
     }
     free(bench.input);
     free(bench.output);
+    free(bench.residual);
     return fclose(json) == 0 ? 0 : 3;
 }
