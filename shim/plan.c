@@ -7,9 +7,10 @@
 /* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
  * for the receiver first, and then share the link badly. Measured in docs/decisions.md. */
 #define PIECE_LIMIT ((uint64_t)60 << 10)
-/* Up to these, one step with more bytes is faster than two steps with fewer. */
+/* Up to these, one step with more bytes is faster than two steps with fewer: docs/measurements.md.
+ */
 #define ALLGATHER_RANKS 4u
-#define ALLGATHER_BYTES ((uint64_t)32 << 10)
+#define ALLGATHER_BYTES ((uint64_t)8 << 10)
 
 /* How an algorithm cuts a segment and what it keeps in memory for it. */
 struct layout {

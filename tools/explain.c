@@ -15,6 +15,7 @@ struct explain_options {
     const char *dtype;
     const char *op;
     uint32_t ranks;
+    uint32_t nodes;
     const char *library;
     bool json;
 };
@@ -29,6 +30,8 @@ static const struct tool_option options[] = {
      "float32 (default), float64, float16, bfloat16, other"},
     {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
     {"ranks", 'n', TOOL_COUNT, OPTION(ranks), "N", "ranks of the communicator (default 4)"},
+    {"nodes", 0, TOOL_COUNT, OPTION(nodes), "N",
+     "nodes that hold them, as evenly as can be (default: as many as ranks)"},
     {"library", 0, TOOL_TEXT, OPTION(library), "NAME", "mpi (default), nccl"},
     {"json", 0, TOOL_FLAG, OPTION(json), NULL, "print the same as JSON"},
     {0},
@@ -96,7 +99,12 @@ static struct cshim_call describe_call(const struct explain_options *chosen, uin
                               .dtype = parse_dtype(chosen->dtype),
                               .op = parse_op(chosen->op),
                               .bytes = chosen->size,
-                              .ranks = chosen->ranks};
+                              .ranks = chosen->ranks,
+                              .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks};
+    if (call.nodes > call.ranks)
+        tool_misuse(&tool_explain, "--nodes: %u ranks do not fill %u nodes", call.ranks,
+                    call.nodes);
+    call.ranks_per_node = call.ranks / call.nodes;
     size_t element = cshim_dtype_bytes(call.dtype);
     if (element == 0) /* unknown elements: bytes will do */
         element = 1;
@@ -128,11 +136,12 @@ static void add_call(struct tool_table *table, const struct answer *answer)
     const struct cshim_call *call = &answer->call;
     const struct cshim_rule *rule = answer->plan.rule;
     char *ranks = tool_plural(call->ranks, "rank");
+    char *nodes = tool_plural(call->nodes, "node");
     char *bytes = exact_bytes(call->bytes);
     add_line(table, "call",
-             tool_format("%s %s of %s bytes, %s, %s, %s", cshim_library_name(call->library),
+             tool_format("%s %s of %s bytes, %s, %s, %s on %s", cshim_library_name(call->library),
                          cshim_collective_name(call->collective), bytes,
-                         cshim_dtype_name(call->dtype), cshim_op_name(call->op), ranks));
+                         cshim_dtype_name(call->dtype), cshim_op_name(call->op), ranks, nodes));
     add_line(table, "policy", tool_copy(answer->policy->source));
     if (rule != NULL)
         add_line(table, "rule",
@@ -140,6 +149,7 @@ static void add_call(struct tool_table *table, const struct answer *answer)
     else
         add_line(table, "rule", tool_copy("none"));
     free(bytes);
+    free(nodes);
     free(ranks);
 }
 
@@ -167,6 +177,7 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "bytes on the wire", exact_bytes(plan->bytes_wire));
     add_line(table, "  per rank, natively", exact_bytes(plan->bytes_native / plan->ranks));
     add_line(table, "  per rank, on the wire", exact_bytes(plan->bytes_wire / plan->ranks));
+    add_line(table, "  between nodes", exact_bytes(plan->bytes_network));
     add_line(table, "ratio",
              tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
     add_line(table, "quantizations", tool_format("%u", plan->quantizations));
@@ -192,24 +203,26 @@ static void print_text(const struct answer *answer)
 
 static json_t *call_json(const struct cshim_call *call)
 {
-    return json_pack("{ss ss ss ss sI sI}", "library", cshim_library_name(call->library),
+    return json_pack("{ss ss ss ss sI sI sI}", "library", cshim_library_name(call->library),
                      "collective", cshim_collective_name(call->collective), "dtype",
                      cshim_dtype_name(call->dtype), "op", cshim_op_name(call->op), "bytes",
-                     (json_int_t)call->bytes, "ranks", (json_int_t)call->ranks);
+                     (json_int_t)call->bytes, "ranks", (json_int_t)call->ranks, "nodes",
+                     (json_int_t)call->nodes);
 }
 
 static json_t *plan_json(const struct cshim_plan *plan)
 {
     const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
-    return json_pack("{ss ss sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name, "algorithm",
-                     cshim_algorithm_name(plan->algorithm), "segments", (json_int_t)plan->segments,
-                     "segment_elements", (json_int_t)plan->segment, "scratch_bytes",
-                     (json_int_t)plan->scratch_bytes, "bytes_native",
+    return json_pack("{ss ss sI sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name,
+                     "algorithm", cshim_algorithm_name(plan->algorithm), "segments",
+                     (json_int_t)plan->segments, "segment_elements", (json_int_t)plan->segment,
+                     "scratch_bytes", (json_int_t)plan->scratch_bytes, "bytes_native",
                      (json_int_t)plan->bytes_native, "bytes_wire", (json_int_t)plan->bytes_wire,
-                     "ratio", (double)plan->bytes_native / (double)plan->bytes_wire,
-                     "quantizations", (json_int_t)plan->quantizations, "expected_error",
-                     plan->expected_error, "bound_relative", codec->bound_relative,
-                     "bound_absolute", codec->bound_absolute, "block", (json_int_t)codec->block);
+                     "bytes_network", (json_int_t)plan->bytes_network, "ratio",
+                     (double)plan->bytes_native / (double)plan->bytes_wire, "quantizations",
+                     (json_int_t)plan->quantizations, "expected_error", plan->expected_error,
+                     "bound_relative", codec->bound_relative, "bound_absolute",
+                     codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
 static void print_json(const struct answer *answer)

@@ -106,12 +106,12 @@ sample() {
 
 # Adds to the plans what the planner says of each mode and size: the bytes, for the link's limit.
 plan() {
-    local network=$1 ranks=$2 mode size policy explained
+    local network=$1 ranks=$2 nodes=$3 mode size policy explained
     for mode in ${modes//,/ }; do
         policy=$(policy_of "$mode")
         for size in ${sizes//,/ }; do
             explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" \
-                --size "$size" --ranks "$ranks" --json | tr -d '\n')
+                --size "$size" --ranks "$ranks" --nodes "$nodes" --json | tr -d '\n')
             echo "$mode $explained" >>"$scratch/$network.plans"
         done
     done
@@ -136,7 +136,7 @@ measure() {
         "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
         ;;
     esac
-    plan "$network" "$ranks"
+    plan "$network" "$ranks" "$host_count"
     sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"
     sample "$network" "$(sizes_matching '^([2-9]|[1-5][0-9]|6[0-4])MiB$')" 0.3 "$repeats"
     sample "$network" "$(sizes_matching '^(6[5-9]|[7-9][0-9]|[0-9]{3,})MiB$')" 0.3 1

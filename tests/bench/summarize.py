@@ -33,16 +33,13 @@ def parse_network(name):
 def link_bytes(plan, native, hosts, ranks_per_host):
     """Bytes of payload that the busiest link has to carry one way, before framing.
 
-    One rank per host: what the algorithm sends per rank, 2(n-1)/n C for two_shot, (n-1) C for
-    allgather. Several: the least that any algorithm can send between H hosts, 2(H-1)/H C.
+    What the algorithm sends from each of H hosts; of the library, the least that any algorithm can
+    send between them, 2(H-1)/H S.
     """
+    if plan is not None:
+        return plan["bytes_network"] / hosts
     ranks = hosts * ranks_per_host
-    wire = native if plan is None else plan["bytes_wire"]
-    if ranks_per_host == 1:
-        return wire / ranks
-    phases = ranks if plan is not None and plan["algorithm"] == "allgather" else 2
-    encoded = wire / (phases * (ranks - 1))
-    return 2 * (hosts - 1) / hosts * encoded
+    return 2 * (hosts - 1) / hosts * native / (2 * (ranks - 1))
 
 
 def one_result(network, mode, size, samples, plans):

@@ -27,7 +27,7 @@ explain() {
 explain "a large sum" --size 25MiB --ranks 4
 printf '%s\n' "$output" >large.txt
 # The planner's tests say how segments are cut; here N stands for what follows from that.
-output=$(sed -E '/^(segments|scratch|bytes on|  per rank, on|ratio)/s/[0-9].*/N/' large.txt)
+output=$(sed -E '/^(segments|scratch|bytes on|  per rank, on|  between|ratio)/s/[0-9].*/N/' large.txt)
 golden "a large sum's text" "$golden/explain_large.txt"
 explain "a large sum as JSON" --size 25MiB --ranks 4 --json
 check "the JSON's numbers agree with the text" python3 - "$output" large.txt <<'PY'
@@ -43,6 +43,17 @@ for key in "bytes_native", "bytes_wire", "scratch_bytes", "segments", "segment_e
 PY
 explain "two ranks" --size 25MiB --ranks 2
 contains "two ranks gather" "allgather"
+explain "two nodes of two ranks" --size 25MiB --ranks 4 --nodes 2 --json
+check "share the work, and send half as much between them" python3 - "$output" <<'PY'
+import json, sys
+answer = json.loads(sys.argv[1])
+plan = answer["plan"]
+assert answer["call"]["nodes"] == 2 and plan["algorithm"] == "hierarchical", answer
+encoded = (25 << 20) / 4 * (1 + 1 / 128)
+assert encoded * 2 < plan["bytes_network"] < encoded * 2 * 1.01, plan
+PY
+expect "more nodes than ranks" 2 "$tool" explain --policy job.ini --size 1MiB --ranks 2 --nodes 3
+contains "is refused" "2 ranks do not fill 3 nodes"
 explain "a small sum" --size 64KiB
 golden "a small sum's text" "$golden/explain_small.txt"
 explain "a rule with codec none" --size 1MiB --dtype float64
@@ -59,6 +70,11 @@ explain "nothing" --size 0
 contains "names the reason" "empty"
 expect "the default policy" 0 "$tool" explain --size 1MiB
 contains "is named" "built-in default"
+contains "compresses between nodes" "codec                    fp16"
+expect "the default policy on one node" 0 "$tool" explain --size 32MiB --nodes 1
+contains "passes on up to 32 MiB" "too_small"
+expect "the default policy on one node" 0 "$tool" explain --size 33MiB --nodes 1
+contains "compresses from there on" "codec                    fp16"
 expect "the environment's policy" 0 env COMPSHIM_POLICY=job.ini "$tool" explain --size 1MiB
 contains "is named" "large (job.ini:9)"
 

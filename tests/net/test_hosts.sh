@@ -77,6 +77,26 @@ contains "counts the hosts" "2 nodes, True"
 expect "what the links carried" 0 hosts stats
 contains "is counted" "${prefix}2 sent "
 
+# carried ALGORITHM: bytes that the hosts sent for a few all-reduces on two ranks of each
+carried() {
+    local before after
+    policy "$scratch/carried.ini" fp8_e4m3 "$1"
+    before=$(hosts stats | awk '{ sum += $3 } END { print sum }')
+    LD_PRELOAD=$preload COMPSHIM_POLICY=$scratch/carried.ini COMPSHIM_REPORT=$scratch/carried.json \
+        hosts run --ranks-per-host 2 "$build/allreduce_bench" --sizes 16MiB --seconds 0.001 >/dev/null 2>&1
+    after=$(hosts stats | awk '{ sum += $3 } END { print sum }')
+    echo $((after - before))
+}
+flat=$(carried two_shot) levels=$(carried hierarchical)
+if [ "$levels" -gt 20000000 ] && [ $((levels * 195)) -lt $((flat * 100)) ]; then
+    pass "hierarchical sends half of what two_shot sends between the hosts"
+else
+    fail "hierarchical sends half of what two_shot sends between the hosts" "$levels, $flat"
+fi
+carried auto >/dev/null
+output=$(cat "$scratch/carried.json")
+contains "is what auto picks" '"algorithm": "hierarchical"'
+
 hosts exec 1 sleep 100 &
 sleeper=$!
 for _ in {1..100}; do # until it is in there

@@ -107,10 +107,10 @@ static void algorithms(void **state)
         unsigned quantizations;
     } cases[] = {
         {"auto", 2, 1 << 24, CSHIM_ALGORITHM_ALLGATHER, 1},
-        {"auto", 3, 8192, CSHIM_ALGORITHM_ALLGATHER, 1},
-        {"auto", 4, 16384, CSHIM_ALGORITHM_ALLGATHER, 1},
-        {"auto", 4, 16385, CSHIM_ALGORITHM_TWO_SHOT, 2},
-        {"auto", 5, 8192, CSHIM_ALGORITHM_TWO_SHOT, 2},
+        {"auto", 3, 2048, CSHIM_ALGORITHM_ALLGATHER, 1},
+        {"auto", 4, 4096, CSHIM_ALGORITHM_ALLGATHER, 1},
+        {"auto", 4, 4097, CSHIM_ALGORITHM_TWO_SHOT, 2},
+        {"auto", 5, 2048, CSHIM_ALGORITHM_TWO_SHOT, 2},
         {"allreduce", 4, 1 << 20, CSHIM_ALGORITHM_ALLREDUCE, 4},
         {"allgather", 8, 1 << 20, CSHIM_ALGORITHM_ALLGATHER, 1},
         {"two_shot", 2, 1, CSHIM_ALGORITHM_TWO_SHOT, 2},
