@@ -118,6 +118,11 @@ $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -o $@ $^ -lcmocka -lopenblas -lz -lm
 
+$(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
+		$(call objects,$(wildcard tools/elf*.c) tools/tool.c)
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
+
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
 		$(call objects,$(pure_sources) shim/log.c shim/ledger.c shim/report.c)
 	@mkdir -p $(@D)
