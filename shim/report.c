@@ -95,16 +95,45 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
         fprintf(stream, "compshim: %s of it between nodes\n", human_bytes(total.bytes_network));
 }
 
+/* Bytes of the UTF-8 character at text, or 0 if there is none: its length and first bits, no longer
+ * form than needed, no surrogate, nothing above U+10FFFF. */
+static size_t utf8_length(const unsigned char *text)
+{
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = {{0x80, 0, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+    for (size_t more = 0; more < sizeof forms / sizeof *forms; more++) {
+        if ((text[0] & forms[more].mask) != forms[more].lead)
+            continue;
+        uint32_t point = text[0] & ~(uint32_t)forms[more].mask;
+        for (size_t i = 1; i <= more; i++) {
+            if ((text[i] & 0xc0) != 0x80)
+                return 0;
+            point = point << 6 | (text[i] & 0x3fu);
+        }
+        const bool is_character =
+            point >= forms[more].least && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+        return is_character ? more + 1 : 0;
+    }
+    return 0;
+}
+
+/* JSON is UTF-8, a file's name may be any bytes: those that are not UTF-8 become '?'. */
 static void json_string(FILE *stream, const char *text)
 {
     fputc('"', stream);
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
+        const size_t length = utf8_length(c);
+        if (length == 0)
+            fputc('?', stream);
+        else if (*c == '"' || *c == '\\')
             fprintf(stream, "\\%c", *c);
         else if (*c < 0x20)
             fprintf(stream, "\\u%04x", *c);
         else
-            fputc(*c, stream);
+            fwrite(c, 1, length, stream);
+        c += length > 0 ? length : 1;
     }
     fputc('"', stream);
 }

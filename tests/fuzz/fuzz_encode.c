@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements of any bits, encoded with any options and decoded again: the bytes are the same at every
+ * SIMD level and however the data are cut, errors are within the published bound, what is not
+ * finite stays so and leaves the rest alone, and residuals are what was lost. */
+#include "codecs/scalar.h"
+#include "tests/fuzz/codec_input.h"
+
+/* An encoding of a call's elements. */
+struct encoding {
+    struct codec_input input;
+    const uint8_t *elements;
+    const float *residual; /* before the encoding, or NULL */
+    bool stochastic;
+    uint64_t key;
+    uint64_t first;
+    uint8_t *encoded;
+    float *residual_after; /* or NULL */
+};
+
+static void encode(struct encoding *encoding, int fill)
+{
+    const struct codec_input *input = &encoding->input;
+    struct cshim_encoding options = {
+        .stochastic = encoding->stochastic, .key = encoding->key, .first = encoding->first};
+    encoding->encoded = fuzz_allocate(input->encoded_bytes, input->offset, fill);
+    encoding->residual_after = NULL;
+    if (encoding->residual != NULL) {
+        options.residual = fuzz_allocate(input->count * sizeof(float), 0, 0);
+        memcpy(options.residual, encoding->residual, input->count * sizeof(float));
+        encoding->residual_after = options.residual;
+    }
+    const bool is_plain = options.residual == NULL && !options.stochastic;
+    if (is_plain && (encoding->key & 1) != 0)
+        cshim_encode(input->codec, input->dtype, encoding->elements, input->count,
+                     encoding->encoded);
+    else
+        cshim_encode_with(input->codec, input->dtype, encoding->elements, input->count, &options,
+                          encoding->encoded);
+}
+
+static void free_encoding(struct encoding *encoding)
+{
+    fuzz_free(encoding->encoded, encoding->input.offset);
+    if (encoding->residual_after != NULL)
+        fuzz_free(encoding->residual_after, 0);
+}
+
+static void check_levels(struct encoding *scalar)
+{
+    struct encoding other = *scalar;
+    fuzz_use_level(CSHIM_SIMD_SCALAR);
+    encode(scalar, 0x55);
+    for (int level = CSHIM_SIMD_AVX2; level <= CSHIM_SIMD_AVX512 && fuzz_use_level(level);
+         level++) {
+        encode(&other, 0x55 + level);
+        FUZZ_CHECK(memcmp(scalar->encoded, other.encoded, scalar->input.encoded_bytes) == 0);
+        if (scalar->residual != NULL)
+            FUZZ_CHECK(memcmp(scalar->residual_after, other.residual_after,
+                              scalar->input.count * sizeof(float)) == 0);
+        free_encoding(&other);
+    }
+}
+
+/* Element i as the float that is to be encoded, its residual added. */
+static float wanted(const struct encoding *encoding, size_t i)
+{
+    uint16_t half;
+    float value;
+    double wide;
+    switch (encoding->input.dtype) {
+    case CSHIM_FLOAT16:
+        memcpy(&half, encoding->elements + 2 * i, sizeof half);
+        value = cshim_fp16_decode(half, 0);
+        break;
+    case CSHIM_BFLOAT16:
+        memcpy(&half, encoding->elements + 2 * i, sizeof half);
+        value = cshim_bf16_decode(half);
+        break;
+    case CSHIM_FLOAT64:
+        memcpy(&wide, encoding->elements + 8 * i, sizeof wide);
+        value = isfinite(wide) ? cshim_saturate((float)wide) : (float)wide;
+        break;
+    default:
+        memcpy(&value, encoding->elements + 4 * i, sizeof value);
+    }
+    if (encoding->residual == NULL || !isfinite(value))
+        return value;
+    return cshim_saturate(value + encoding->residual[i]);
+}
+
+/* The published bound for x in a block whose largest finite magnitude is `largest`. */
+static double bound(const struct encoding *encoding, float x, float largest)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(encoding->input.codec);
+    double floor = info->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
+    double once =
+        info->bound_relative * fabs((double)x) + info->bound_absolute * (double)largest + floor;
+    return encoding->stochastic ? 2 * once : once;
+}
+
+static void check_element(const struct encoding *encoding, size_t i, float x, float decoded,
+                          float largest)
+{
+    if (encoding->residual_after != NULL) {
+        float lost = x - decoded;
+        FUZZ_CHECK(encoding->residual_after[i] == (isfinite(x) ? lost : 0.0f));
+    }
+    FUZZ_CHECK((isfinite(x) != 0) == (isfinite(decoded) != 0));
+    if (isfinite(x))
+        FUZZ_CHECK(fabs((double)decoded - (double)x) <= bound(encoding, x, largest));
+}
+
+/* Every codec but raw encodes float32 values, whatever they come from. */
+static void check_errors(const struct encoding *encoding)
+{
+    const struct codec_input *input = &encoding->input;
+    const size_t block = cshim_codec_info(input->codec)->block;
+    float *decoded = fuzz_allocate(input->count * sizeof *decoded, 0, 0);
+    cshim_decode(input->codec, CSHIM_FLOAT32, encoding->encoded, input->count, decoded);
+    for (size_t begin = 0; begin < input->count; begin += block) {
+        float values[CSHIM_GRAIN], largest = 0;
+        const size_t length = input->count - begin < block ? input->count - begin : block;
+        for (size_t i = 0; i < length; i++) {
+            values[i] = wanted(encoding, begin + i);
+            if (isfinite(values[i]) && fabsf(values[i]) > largest)
+                largest = fabsf(values[i]);
+        }
+        for (size_t i = 0; i < length; i++)
+            check_element(encoding, begin + i, values[i], decoded[begin + i], largest);
+    }
+    fuzz_free(decoded, 0);
+}
+
+static void check_raw(const struct encoding *encoding)
+{
+    const struct codec_input *input = &encoding->input;
+    const size_t bytes = input->count * input->element_bytes;
+    uint8_t *decoded = fuzz_allocate(bytes, 0, 0);
+    cshim_decode(input->codec, input->dtype, encoding->encoded, input->count, decoded);
+    FUZZ_CHECK(memcmp(decoded, encoding->elements, bytes) == 0);
+    fuzz_free(decoded, 0);
+}
+
+/* What is encoded from a grain on by itself decodes to what the whole has there. */
+static void check_cut(const struct encoding *whole, size_t cut)
+{
+    struct encoding rest = *whole;
+    rest.input.count -= cut;
+    rest.input.encoded_bytes =
+        cshim_encoded_bytes(rest.input.codec, rest.input.dtype, rest.input.count);
+    rest.elements += cut * rest.input.element_bytes;
+    rest.residual = whole->residual != NULL ? whole->residual + cut : NULL;
+    rest.first += cut;
+    encode(&rest, 0x33);
+    const size_t bytes = rest.input.count * rest.input.element_bytes;
+    uint8_t *decoded = fuzz_allocate(bytes, 0, 0);
+    uint8_t *decoded_whole = fuzz_allocate(whole->input.count * rest.input.element_bytes, 0, 1);
+    cshim_decode(rest.input.codec, rest.input.dtype, rest.encoded, rest.input.count, decoded);
+    cshim_decode(rest.input.codec, rest.input.dtype, whole->encoded, whole->input.count,
+                 decoded_whole);
+    FUZZ_CHECK(memcmp(decoded, decoded_whole + cut * rest.input.element_bytes, bytes) == 0);
+    fuzz_free(decoded, 0);
+    fuzz_free(decoded_whole, 0);
+    free_encoding(&rest);
+}
+
+static float *take_residual(const struct fuzz_input *input, size_t skip, size_t count)
+{
+    float *residual = fuzz_allocate(count * sizeof *residual, 0, 0);
+    fuzz_fill(input, skip, residual, count * sizeof *residual);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(residual[i]))
+            residual[i] = 0;
+    return residual;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    struct encoding scalar = {.input = fuzz_take_codec(&input)};
+    const size_t count = scalar.input.count;
+    const unsigned choices = (unsigned)fuzz_take(&input, 1);
+    scalar.stochastic = (choices & 1) != 0;
+    scalar.key = fuzz_take(&input, 2);
+    scalar.first = fuzz_take_any_length(&input, 32) * CSHIM_GRAIN;
+    uint8_t *elements = fuzz_allocate(count * scalar.input.element_bytes, 0, 0);
+    float *residual = (choices & 2) != 0 ? take_residual(&input, choices, count) : NULL;
+    fuzz_fill(&input, 0, elements, count * scalar.input.element_bytes);
+    scalar.elements = elements;
+    scalar.residual = residual;
+    check_levels(&scalar);
+    if (scalar.input.codec == CSHIM_CODEC_RAW)
+        check_raw(&scalar);
+    else
+        check_errors(&scalar);
+    if (count > CSHIM_GRAIN)
+        check_cut(&scalar, (count - 1) / CSHIM_GRAIN * CSHIM_GRAIN);
+    free_encoding(&scalar);
+    fuzz_free(elements, 0);
+    if (residual != NULL)
+        fuzz_free(residual, 0);
+    return 0;
+}

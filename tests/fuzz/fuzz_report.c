@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim report, given any file: a report is shown, as tables and as CSV, and anything else
+ * refused in one line. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "tools/ledger_file.h"
+#include "tools/tool.h"
+
+/* The tables are for nobody; what libFuzzer prints goes to stderr. */
+static struct fuzz_file start(void)
+{
+    FUZZ_CHECK(freopen("/dev/null", "w", stdout) != NULL);
+    return fuzz_file_make();
+}
+
+static void check_ledger(const struct ledger_file *ledger)
+{
+    static const char *const totals[] = {"calls",      "compressed_calls", "bytes_in",
+                                         "bytes_wire", "bytes_native",     "seconds"};
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+        FUZZ_CHECK(isfinite(ledger_total(ledger, totals[i])));
+    FUZZ_CHECK(json_is_array(json_object_get(ledger->root, "rows")));
+    FUZZ_CHECK(ledger_text(ledger->root, "library") != NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct fuzz_file file;
+    if (file.path[0] == '\0')
+        file = start();
+    fuzz_file_write(&file, data, size);
+
+    struct ledger_file ledger;
+    bool is_unreadable = true;
+    char message[LEDGER_MESSAGE_MAX];
+    memset(message, 'x', sizeof message);
+    if (!ledger_open(file.path, &ledger, &is_unreadable, message)) {
+        FUZZ_CHECK(!is_unreadable);
+        fuzz_check_line(message, sizeof message, file.path);
+        return 0;
+    }
+    check_ledger(&ledger);
+    ledger_close(&ledger);
+    char name[] = "report", csv[] = "--csv";
+    char *as_tables[] = {name, file.path, file.path, NULL};
+    char *as_csv[] = {name, csv, file.path, NULL};
+    FUZZ_CHECK(tool_report.run(3, as_tables) == TOOL_GOOD);
+    FUZZ_CHECK(tool_report.run(3, as_csv) == TOOL_GOOD);
+    return 0;
+}
