@@ -15,9 +15,12 @@ CC = gcc
 MPICC ?= mpicc.openmpi
 OPTIMIZE ?= -O2
 WARNINGS ?= -Wall -Wextra -Werror
-# SANITIZE=1 builds everything with ASan and UBSan (use another BUILD with it).
+# SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan (use another BUILD with
+# either).
 ifeq ($(SANITIZE),1)
 sanitizers := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifeq ($(SANITIZE),thread)
+sanitizers := -fsanitize=thread -fno-omit-frame-pointer
 endif
 CFLAGS ?= -g
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(BUILD)/generated -MMD -MP
@@ -62,6 +65,9 @@ help:
 ## make test            installs what is missing, builds, and runs every test
 ## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
+## make soak            CALLS=1000000 calls of every kind, with flat memory
+## make test-valgrind   the MPI tests under valgrind
+## make test-tsan       the MPI tests with threads under the thread sanitizer
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make install         PREFIX=/usr/local DESTDIR=
@@ -154,6 +160,21 @@ test-programs: all $(unit_tests) $(mpi_tests) $(standins) $(fuzz_targets:%=$(BUI
 test-large: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/mpi/large.sh
+
+.PHONY: soak
+soak: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CALLS=$(CALLS) bash tests/mpi/soak.sh
+
+.PHONY: test-valgrind
+test-valgrind: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/mpi/valgrind.sh
+
+.PHONY: test-tsan
+test-tsan: packages-test
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SANITIZE=thread test-programs
+	@BUILD=$(BUILD)-tsan SANITIZE=thread bash tests/mpi/tsan.sh
 
 .PHONY: lint
 lint: packages-lint
