@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The MPI tests under valgrind: no wrong access, nothing uninitialised, and no block lost that the
+# shim had a part in (Open MPI loses some of its own). `make test-valgrind`, not a part of `make
+# test`. valgrind has no AVX-512: the codecs run as AVX2.
+. "$(dirname "$0")/../lib.sh"
+command -v valgrind >/dev/null || {
+    echo "valgrind.sh: needs valgrind: apt-get install valgrind" >&2
+    exit 3
+}
+export COMPSHIM_POLICY=$scratch/policy.ini
+LIMIT=600
+checker=(valgrind --quiet --error-exitcode=9 --num-callers=40 --leak-check=full
+    --show-leak-kinds=definite --errors-for-leak-kinds=none --log-file="$scratch/log.%p"
+    --suppressions="$top/tests/mpi/valgrind.supp")
+# What Debian's packages of Open MPI and PMIx say of themselves.
+for file in /usr/share/openmpi/openmpi-valgrind.supp /usr/lib/*/pmix2/share/pmix/pmix-valgrind.supp; do
+    [ -e "$file" ] && checker+=(--suppressions="$file")
+done
+
+# no_findings: nothing but leaks in the logs, and none of these with a frame of the shim
+no_findings() {
+    python3 - "$scratch"/log.* <<'P'
+import re, sys
+found = []
+for name in sys.argv[1:]:
+    for record in re.split(r"^==\d+== *\n", open(name).read(), flags=re.M):
+        lost = "lost in loss record" in record
+        if "==    at 0x" in record and (not lost or "compshim" in record):
+            found.append(record)
+print(*found, sep="\n")
+sys.exit(bool(found) or len(sys.argv) < 2)
+P
+}
+# clean NAME RANKS PROGRAM [ARGUMENT...]
+clean() {
+    local name=$1 ranks=$2
+    shift 2
+    rm -f "$scratch"/log.*
+    expect "$name, $ranks ranks" 0 shimmed "$ranks" COMPSHIM_REPORT="$scratch/report.json" \
+        "${checker[@]}" "$@"
+    check "$name: no findings" no_findings
+}
+
+policy "$scratch/policy.ini" fp8_e4m3
+clean "calls of every kind" 3 "$build/tests/mpi_calls"
+clean "communicators" 3 "$build/tests/mpi_communicators" 5 1000000
+clean "threads" 2 "$build/tests/mpi_threads"
+policy "$scratch/policy.ini" fp16 two_shot
+clean "wrong arguments" 2 "$build/tests/mpi_handlers"
+for algorithm in two_shot allgather allreduce hierarchical; do
+    "$build/tests/mpi_nonfinite" $algorithm --policy >"$scratch/policy.ini"
+    clean "$algorithm, every codec" 3 "$build/tests/mpi_nonfinite" $algorithm
+done
+finish
