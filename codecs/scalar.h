@@ -400,7 +400,8 @@ CSHIM_HD int cshim_integer_random(float value, struct cshim_integer_scaling scal
     float rest = value * scaling.lift - (float)nearest * scaling.step;
     float distance = cshim_bits_float(cshim_float_bits(rest) & ~CSHIM_SIGN_BIT);
     int moves = cshim_happens(distance * scaling.inverse, random);
-    return cshim_float_bits(rest) >> 31 != 0 ? nearest - moves : nearest + moves;
+    int towards = 1 - 2 * (int)(cshim_float_bits(rest) >> 31);
+    return nearest + towards * moves;
 }
 
 CSHIM_HD float cshim_integer_decode(int code, uint16_t scale)
