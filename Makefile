@@ -41,8 +41,8 @@ unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/t
 mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
 fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c shim/ledger.c shim/report.c $(pure_sources) \
-	$(addprefix tools/,ledger_file.c options.c report.c table.c tool.c)
-fuzz_libraries := -l:libinih.a -ljansson -lz -lm
+	$(addprefix tools/,ledger_file.c options.c report.c table.c tool.c) $(wildcard tools/elf*.c)
+fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))

@@ -155,10 +155,12 @@ static void read_dynamic_symbols(struct object *object)
         return;
     table->symbols =
         elf_getdata_rawchunk(object->elf, (int64_t)offset, table->count * size, ELF_T_SYM);
-    if (table->symbols == NULL)
+    if (table->symbols == NULL) {
         object->damage = "its dynamic symbols cannot be read";
-    else
-        mark_relocated(object, relocations);
+        table->count = 0;
+        return;
+    }
+    mark_relocated(object, relocations);
 }
 
 /* The bytes of a section, or NULL if it has none in the file. */
@@ -233,19 +235,24 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
     return false;
 }
 
+/* Searches bytes of the image, from one offset up to another. */
+static bool range_contains(const struct object *object, size_t from, size_t to, const char *text)
+{
+    return from < to && memmem(object->image + from, to - from, text, strlen(text)) != NULL;
+}
+
 bool object_contains(const struct object *object, const char *text)
 {
     const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    const char *image = (const char *)object->image;
+    size_t strings = table->strings != NULL ? (size_t)(table->strings - image) : object->size;
+    size_t behind = strings + table->strings_size;
     for (size_t i = 0; i < object->segment_count; i++) {
-        const char *at = (const char *)object->image + object->segments[i].offset;
-        const char *end = at + object->segments[i].size;
-        while ((at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL) {
-            if (at < table->strings || at >= table->strings + table->strings_size)
-                return true;
-            /* On to the end of the dynamic strings, but not beyond this segment's. */
-            const char *behind = table->strings + table->strings_size;
-            at = behind < end ? behind : end;
-        }
+        size_t from = object->segments[i].offset;
+        size_t to = from + object->segments[i].size;
+        if (range_contains(object, from, to < strings ? to : strings, text) ||
+            range_contains(object, from > behind ? from : behind, to, text))
+            return true;
     }
     return false;
 }

@@ -35,9 +35,10 @@ static void put_entry(char *bytes, size_t index, uint32_t name, uint32_t path,
 /* A cache of four entries; returns its size. */
 static size_t make_cache(char *bytes)
 {
+    static const char magic[] = "glibc-ld.so.cache1.1";
     uint32_t count = ENTRIES;
     memset(bytes, 0, STRINGS);
-    memcpy(bytes, "glibc-ld.so.cache1.1", 20);
+    memcpy(bytes, magic, sizeof magic);
     memcpy(bytes + 20, &count, sizeof count);
     put_entry(bytes, 0, MPI, FAST, UINT64_C(1) << 62 | 2);
     put_entry(bytes, 1, MPI, PLAIN, 0);

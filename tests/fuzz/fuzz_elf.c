@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim check's readers: any bytes as an ELF file and as the loader's cache. What they hand out
+ * lies inside the bytes, and the bytes stay as they are. */
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "tools/elf_closure.h"
+
+/* The bytes that are read. */
+static const char *begin;
+static size_t length;
+
+/* A string that ends in the bytes; NULL is fine. */
+static void check_string(const char *text)
+{
+    if (text == NULL)
+        return;
+    FUZZ_CHECK(text >= begin && text < begin + length);
+    FUZZ_CHECK(memchr(text, '\0', (size_t)(begin + length - text)) != NULL);
+}
+
+static void check_symbols(const struct object *object, enum object_table_kind kind)
+{
+    struct object_symbol symbol;
+    size_t position = 0;
+    size_t before = 0;
+    while (object_next_symbol(object, kind, &position, &symbol)) {
+        /* Each takes at least the 16 bytes that an entry has in files of 32 bits. */
+        FUZZ_CHECK(position > before && position <= length / 16);
+        before = position;
+        check_string(symbol.name);
+        FUZZ_CHECK(kind == OBJECT_DYNAMIC || (!symbol.relocated && !symbol.copied));
+    }
+    FUZZ_CHECK(!object_next_symbol(object, kind, &position, &symbol));
+}
+
+static void check_needed(const struct object *object)
+{
+    size_t position = 0;
+    size_t before = 0;
+    const char *name = NULL;
+    while ((name = object_next_needed(object, &position)) != NULL) {
+        FUZZ_CHECK(position > before && position <= length / 8);
+        before = position;
+        check_string(name);
+        FUZZ_CHECK(*name != '\0');
+    }
+}
+
+static void check_object(char *bytes)
+{
+    struct object object;
+    object_open_memory(&object, bytes, length);
+    FUZZ_CHECK(object_is_elf(&object) || object.damage != NULL);
+    if (object.damage == NULL) {
+        check_string(object.interpreter);
+        check_string(object.soname);
+        check_string(object.rpath);
+        check_string(object.runpath);
+        FUZZ_CHECK(object.rpath == NULL || object.runpath == NULL);
+        check_symbols(&object, OBJECT_DYNAMIC);
+        check_symbols(&object, OBJECT_STATIC);
+        check_needed(&object);
+        FUZZ_CHECK(!object_contains(&object, "libmpi.so") || object_mentions(&object, "libmpi.so"));
+    }
+    object_close(&object);
+}
+
+static void check_cache(const char *bytes)
+{
+    static const char *const names[] = {"libmpi.so.12", "libz.so.1", ""};
+    struct library_cache cache;
+    library_cache_open(&cache, bytes, length);
+    FUZZ_CHECK(cache.count <= length / 24);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t position = 0;
+        const char *path = NULL;
+        while ((path = library_cache_next(&cache, names[i], &position)) != NULL) {
+            FUZZ_CHECK(position <= cache.count);
+            check_string(path);
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *bytes = fuzz_allocate(size, 0, 0);
+    if (size > 0)
+        memcpy(bytes, data, size);
+    begin = bytes;
+    length = size;
+    check_object(bytes);
+    check_cache(bytes);
+    FUZZ_CHECK(size == 0 || memcmp(bytes, data, size) == 0);
+    fuzz_free(bytes, 0);
+    return 0;
+}
