@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ledger_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,14 @@ static const char *missing_part(const json_t *root)
     return NULL;
 }
 
+/* jansson quotes what it could not read, line ends and all. */
+static void keep_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (iscntrl((unsigned char)*text))
+            *text = '?';
+}
+
 bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
                  char message[LEDGER_MESSAGE_MAX])
 {
@@ -33,6 +42,7 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
     json_t *root = json_loadb(text, length, 0, &error);
     free(text);
     if (root == NULL) {
+        keep_printable(error.text);
         snprintf(message, LEDGER_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line, error.text);
         return false;
     }
