@@ -9,6 +9,8 @@
 #define PIECE_MAX ((uint64_t)60 << 10)
 /* Beyond, messages are not counted one by one. */
 #define MESSAGES_COUNTED 512u
+/* With fewer ranks a segment of one grain for each fits into the scratch, whatever the codec. */
+#define RANKS_THAT_FIT 1000u
 
 static struct cshim_rule take_rule(struct fuzz_input *input)
 {
@@ -178,7 +180,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const enum cshim_reason reason = cshim_plan_reason(&policy, &call, count, &decided);
     const struct cshim_plan plan = cshim_plan_call(&policy, &call, count);
     FUZZ_CHECK(plan.rule == decided);
-    FUZZ_CHECK(plan.reason == reason || plan.reason == CSHIM_REASON_NO_MEMORY);
+    FUZZ_CHECK(plan.reason == reason ||
+               (plan.reason == CSHIM_REASON_NO_MEMORY && call.ranks > RANKS_THAT_FIT));
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         check_not_compressed(&plan);
         return 0;
