@@ -270,7 +270,8 @@ static void keys_decide(void **state)
     }
 }
 
-/* Random number 0 and following of key 0, computed from splitmix64's published form. */
+/* The first numbers of a key, by splitmix64 as published (next_random): its first output seeds the
+ * sequence that the elements take by halves. */
 static void numbers_are_those_of_the_wire_format(void **state)
 {
     (void)state;
