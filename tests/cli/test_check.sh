@@ -201,6 +201,13 @@ if [ "$(id -u)" = 0 ]; then
     golden "a setuid program's text" "$golden/check_setuid.txt"
     chown root setuid && chmod 4755 setuid
     verdict_is "a program set-user-ID to its user" "not caught" no_call setuid
+    cp /bin/true capable && chmod 755 .
+    if setcap cap_net_raw+ep capable 2>/dev/null; then
+        verdict_is "capabilities, for root" "not caught" no_call capable
+        expect "capabilities, for others" 1 setpriv --reuid nobody --clear-groups \
+            alone/compshim check ./capable
+        contains "keep the preload out" "capable has file capabilities, and the loader ignores"
+    fi
 fi
 expect "JSON" 0 "$tool" check --json ./via_library
 check "has what the text has" python3 - "$output" <<'PY'
