@@ -16,7 +16,8 @@ runs) limit=-runs=$2 ;;
 esac
 shift 2
 status=0
-export ASAN_OPTIONS=allocator_may_return_null=0:${ASAN_OPTIONS-} UBSAN_OPTIONS=print_stacktrace=1
+trap 'exit 130' INT
+export UBSAN_OPTIONS=print_stacktrace=1
 
 stat_of() { sed -n "s/^stat::$1: *//p" "$build/$2.log"; }
 
