@@ -183,8 +183,9 @@ lint: packages-lint
 
 # Fuzzing ---------------------------------------------------------------------------------------
 FUZZ_CC ?= clang
-SECONDS ?= 60
-TARGET ?= $(fuzz_targets)
+SECONDS = 60
+RUNS =
+TARGET = $(fuzz_targets)
 fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer $(CPPFLAGS)
 # Nothing in the planner is meant to wrap round. The codecs compare no words that would have to be
