@@ -32,15 +32,16 @@ ifneq ($(SANITIZE),1)
 library_ldflags += -Wl,--no-undefined
 endif
 
-pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c
+pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c shim/watch.c
+report_sources := $(addprefix shim/,ledger.c report.c report_json.c)
 front_sources := $(wildcard shim/front/*.c) shim/log.c
-ompi_sources := $(wildcard shim/mpi/*.c) shim/log.c shim/ledger.c shim/report.c $(pure_sources)
+ompi_sources := $(wildcard shim/mpi/*.c) shim/log.c $(report_sources) $(pure_sources)
 tool_sources := $(wildcard tools/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
 fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c shim/ledger.c shim/report.c $(pure_sources) \
+fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
 	$(addprefix tools/,ledger_file.c options.c report.c table.c tool.c) $(wildcard tools/elf*.c)
 fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
@@ -130,7 +131,7 @@ $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
 	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
-		$(call objects,$(pure_sources) shim/log.c shim/ledger.c shim/report.c)
+		$(call objects,$(pure_sources) shim/log.c $(report_sources))
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
 

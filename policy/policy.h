@@ -88,6 +88,7 @@ struct cshim_call {
     uint32_t ranks;
     uint32_t nodes;          /* that hold the ranks; 0 where it is not known: any rule's matches */
     uint32_t ranks_per_node; /* on the node with the fewest */
+    enum cshim_codec_id instead; /* of the rule's codec, or CSHIM_CODEC_NONE */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success

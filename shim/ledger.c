@@ -9,7 +9,8 @@ bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *p
 {
     memset(ledger, 0, sizeof *ledger);
     ledger->policy = policy;
-    ledger->row_count = policy->rule_count * CSHIM_DTYPE_COUNT * CSHIM_ALGORITHM_COUNT;
+    ledger->row_count =
+        policy->rule_count * CSHIM_DTYPE_COUNT * CSHIM_ALGORITHM_COUNT * CSHIM_CODEC_COUNT;
     ledger->rows = calloc(ledger->row_count + 1, sizeof *ledger->rows);
     return ledger->rows != NULL && pthread_mutex_init(&ledger->lock, NULL) == 0;
 }
@@ -35,14 +36,23 @@ static void add_row(struct cshim_row *to, const struct cshim_row *from)
     to->error_squares += from->error_squares;
     to->sum_squares += from->sum_squares;
     to->samples += from->samples;
+    to->verified += from->verified;
+    to->verify_errors += from->verify_errors;
+    to->verify_error_squares += from->verify_error_squares;
+    to->verify_largest = fmax(to->verify_largest, from->verify_largest);
+    to->verify_magnitudes += from->verify_magnitudes;
+    to->verify_squares += from->verify_squares;
+    to->checked += from->checked;
+    to->differing += from->differing;
 }
 
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures)
 {
     const size_t rule = (size_t)(plan->rule - ledger->policy->rules);
-    const size_t index =
+    const size_t kind =
         (rule * CSHIM_DTYPE_COUNT + plan->dtype) * CSHIM_ALGORITHM_COUNT + (size_t)plan->algorithm;
+    const size_t index = kind * CSHIM_CODEC_COUNT + (size_t)plan->codec;
     pthread_mutex_lock(&ledger->lock);
     add_row(&ledger->rows[index], figures);
     pthread_mutex_unlock(&ledger->lock);
@@ -57,13 +67,46 @@ void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *row
         ledger->passed[i] += passed[i];
 }
 
+static void keep_moves(struct cshim_ledger *ledger, uint64_t moves, const struct cshim_move *move)
+{
+    for (uint64_t i = 0; i < moves && i < CSHIM_MOVES_MAX; i++)
+        if (ledger->moves + i < CSHIM_MOVES_MAX)
+            ledger->move[ledger->moves + i] = move[i];
+    ledger->moves += moves;
+}
+
+void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
+                       enum cshim_codec_id to, uint32_t call, float error)
+{
+    const struct cshim_move move = {
+        .rule = (uint32_t)(plan->rule - ledger->policy->rules),
+        .dtype = (uint8_t)plan->dtype,
+        .from = (uint8_t)plan->codec,
+        .to = (uint8_t)to,
+        .count = plan->count,
+        .call = call,
+        .error = error,
+    };
+    pthread_mutex_lock(&ledger->lock);
+    keep_moves(ledger, 1, &move);
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+void cshim_ledger_merge_moves(struct cshim_ledger *ledger, uint64_t moves,
+                              const struct cshim_move *move)
+{
+    keep_moves(ledger, moves, move);
+}
+
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index)
 {
-    const size_t kind = index / CSHIM_ALGORITHM_COUNT;
+    const size_t way = index / CSHIM_CODEC_COUNT;
+    const size_t kind = way / CSHIM_ALGORITHM_COUNT;
     return (struct cshim_row_key){
         .rule = &ledger->policy->rules[kind / CSHIM_DTYPE_COUNT],
         .dtype = (enum cshim_dtype)(kind % CSHIM_DTYPE_COUNT),
-        .algorithm = (enum cshim_algorithm)(index % CSHIM_ALGORITHM_COUNT),
+        .algorithm = (enum cshim_algorithm)(way % CSHIM_ALGORITHM_COUNT),
+        .codec = (enum cshim_codec_id)(index % CSHIM_CODEC_COUNT),
     };
 }
 
@@ -72,6 +115,24 @@ double cshim_row_error(const struct cshim_row *row)
     if (row->samples == 0)
         return -1.0;
     return row->sum_squares > 0 ? sqrt(row->error_squares / row->sum_squares) : 0.0;
+}
+
+struct cshim_verdict cshim_row_verdict(const struct cshim_row *row)
+{
+    const double squares = row->verify_squares, magnitudes = row->verify_magnitudes;
+    return (struct cshim_verdict){
+        .rel_l2 = squares > 0 ? sqrt(row->verify_error_squares / squares) : 0.0,
+        .largest = row->verify_largest,
+        .bias = magnitudes > 0 ? row->verify_errors / magnitudes : 0.0,
+    };
+}
+
+uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
+        total += ledger->passed[i];
+    return total;
 }
 
 struct cshim_row cshim_ledger_total(const struct cshim_ledger *ledger)

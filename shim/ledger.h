@@ -26,13 +26,37 @@ struct cshim_row {
     double error_squares;  /* sampled: sum of (result - sum in float64)^2 ... */
     double sum_squares;    /* ... and of that sum's square */
     uint64_t samples;      /* elements sampled */
+    /* verify: calls also made natively, and of result - native result: sum, sum of squares and
+     * largest magnitude; of the native result: sums of magnitudes and of squares. */
+    uint64_t verified;
+    double verify_errors;
+    double verify_error_squares;
+    double verify_largest;
+    double verify_magnitudes;
+    double verify_squares;
+    uint64_t checked;   /* check_ranks: calls whose results were compared across ranks ... */
+    uint64_t differing; /* ... and were not the same */
 };
+
+/* A kind of tensor that moved to a more precise codec, at rank 0 of its communicator. */
+struct cshim_move {
+    uint32_t rule; /* index */
+    uint8_t dtype;
+    uint8_t from; /* codecs */
+    uint8_t to;
+    uint64_t count; /* elements */
+    uint32_t call;  /* the compressed call of its communicator after which it moved */
+    float error;    /* what its encoding lost */
+};
+#define CSHIM_MOVES_MAX 64u
 
 struct cshim_ledger {
     const struct cshim_policy *policy;
     pthread_mutex_t lock; /* guards rows */
     size_t row_count;
     struct cshim_row *rows;
+    uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
+    struct cshim_move move[CSHIM_MOVES_MAX];
     uint64_t passed[CSHIM_REASON_COUNT]; /* calls, atomic; counted at rank 0 of the communicator */
 };
 
@@ -50,20 +74,40 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures);
 
+/* Notes that the plan's kind of tensor moved to codec `to`. */
+void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
+                       enum cshim_codec_id to, uint32_t call, float error);
+
 /* Adds another rank's rows and passed counts; both ledgers have the same policy. */
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *rows,
                         const uint64_t passed[CSHIM_REASON_COUNT]);
+/* Adds another rank's moves: `moves` of them, of which the first CSHIM_MOVES_MAX are in move. */
+void cshim_ledger_merge_moves(struct cshim_ledger *ledger, uint64_t moves,
+                              const struct cshim_move *move);
 
 /* What row `index` counts. */
 struct cshim_row_key {
     const struct cshim_rule *rule;
     enum cshim_dtype dtype;
     enum cshim_algorithm algorithm;
+    enum cshim_codec_id codec;
 };
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index);
 
 /* The sampled relative L2 error of a row; negative if nothing was sampled. */
 double cshim_row_error(const struct cshim_row *row);
+
+/* What verify found of a row's calls: the relative L2 error, the largest magnitude of an error, and
+ * the sum of the errors over that of the native result's magnitudes. */
+struct cshim_verdict {
+    double rel_l2;
+    double largest;
+    double bias;
+};
+struct cshim_verdict cshim_row_verdict(const struct cshim_row *row);
+
+/* Calls that were passed through, for all reasons. */
+uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger);
 
 /* The sum of all rows. */
 struct cshim_row cshim_ledger_total(const struct cshim_ledger *ledger);

@@ -267,7 +267,7 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
-    plan.codec = plan.rule->codec;
+    plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : plan.rule->codec;
     plan.dtype = call->dtype;
     plan.ranks = call->ranks;
     plan.count = count;

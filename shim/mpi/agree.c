@@ -4,9 +4,9 @@
  * Every rank says hello to rank 0. When all have, with the same version and codec table, rank 0
  * proposes; when all have acknowledged, it commits. A rank that has acknowledged waits for the
  * decision; one that stopped waiting before never acknowledges, so a late rank 0 cannot count it
- * in. Only rank 0 is sent anything unasked: ranks without the shim get no message. Receives that
- * stay unanswered are left posted, so that a late message never meets a receive of
- * the program's.
+ * in. Nobody speaks to rank 0 before it has announced itself at the launcher (announce.c), nor to
+ * another rank before it has said hello: ranks without the shim get no message. Receives that stay
+ * unanswered are left posted, so that a late message never meets a receive of the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,9 +160,45 @@ static bool agree_as_root(void)
     for (size_t i = 0; i < ranks; i++)
         hello_requests[i] = acknowledge_requests[i] = MPI_REQUEST_NULL;
     hellos[0] = own_hello();
+    if (cshim_job.ranks > 1)
+        cshim_announce();
     const bool agreed = collect_hellos(arrived) && collect_acknowledgements();
     free(arrived);
     return agreed;
+}
+
+/* Appends "2-3, 5" for the ranks that have not announced themselves. */
+static void list_silent(char *text, size_t size)
+{
+    size_t length = 0;
+    for (int first = 0; first < cshim_job.ranks; first++) {
+        int last = first;
+        while (last < cshim_job.ranks && !cshim_announced(last))
+            last++;
+        if (last > first + 1 && length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s%d-%d",
+                                       length > 0 ? ", " : "", first, last - 1);
+        else if (last > first && length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s%d", length > 0 ? ", " : "",
+                                       first);
+        first = last;
+    }
+}
+
+/* Rank 0 lacks the shim: the lowest rank that has it says so for all. */
+static void warn_without_root(void)
+{
+    char silent[400] = "", host[96] = "";
+    for (int rank = 0; rank < cshim_job.rank; rank++)
+        if (cshim_announced(rank))
+            return;
+    list_silent(silent, sizeof silent);
+    gethostname(host, sizeof host - 1);
+    cshim_log(
+        CSHIM_LOG_WARN,
+        "nothing is compressed: not all ranks have this shim: rank %d (%s) has it, ranks %s do "
+        "not; start all with the same LD_PRELOAD (mpirun -x LD_PRELOAD)",
+        cshim_job.rank, host, silent);
 }
 
 static bool agree_as_other(void)
@@ -170,6 +206,10 @@ static bool agree_as_other(void)
     const struct hello own = own_hello();
     MPI_Request request;
     const int word = 1;
+    if (cshim_announce() && !cshim_await_announcement(0, cshim_seconds() + WAIT_SECONDS)) {
+        warn_without_root();
+        return false;
+    }
     PMPI_Irecv(&decision, 1, MPI_INT, 0, TAG_DECISION, MPI_COMM_WORLD, &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, 0, TAG_REPLY, MPI_COMM_WORLD, &reply_request);
     /* Small enough to be sent whether or not anybody receives it. */
@@ -177,8 +217,10 @@ static bool agree_as_other(void)
     if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
         PMPI_Request_free(&request);
     if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
-        cshim_log(CSHIM_LOG_WARN, "nothing is compressed: rank 0 does not have the shim; start all "
-                                  "ranks with the same LD_PRELOAD (mpirun -x LD_PRELOAD)");
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed: rank 0 does not answer rank %d; start all ranks with the "
+                  "same LD_PRELOAD (mpirun -x LD_PRELOAD)",
+                  cshim_job.rank);
         return false;
     }
     if (reply != ANSWER_ON)

@@ -17,6 +17,7 @@ static void free_memory(struct cshim_comm *state)
 {
     if (state->scratch != NULL)
         munmap(state->scratch, CSHIM_SCRATCH_LIMIT);
+    cshim_feedback_free(state);
     cshim_layout_free(&state->layout);
     free(state->share_lengths);
     free(state->share_begins);

@@ -108,38 +108,10 @@ static enum cshim_reason describe_call(int count, MPI_Datatype datatype, MPI_Op 
     call->library = CSHIM_MPI;
     call->collective = CSHIM_ALLREDUCE;
     call->op = CSHIM_SUM;
+    call->instead = CSHIM_CODEC_NONE;
     call->bytes = (uint64_t)count * cshim_dtype_bytes(call->dtype);
     call->ranks = (uint32_t)ranks;
     return ranks > 1 ? describe_nodes(comm, call) : CSHIM_REASON_SINGLE_RANK;
-}
-
-static int run_plan(struct cshim_exchange *exchange)
-{
-    struct cshim_comm *comm = exchange->comm;
-    const struct cshim_plan *plan = exchange->plan;
-    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
-    struct cshim_sample sample;
-    const double began = cshim_seconds();
-
-    exchange->sequence = ++comm->sequence;
-    cshim_sample_begin(&sample, exchange, ++comm->calls_by_rule[rule]);
-    int status = plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE ? cshim_cast_run(exchange)
-                                                              : cshim_exchange_run(exchange);
-    exchange->figures.bytes_native = plan->bytes_native / plan->ranks;
-    if (comm->rank == 0) {
-        exchange->figures.calls = 1;
-        exchange->figures.bytes_in = plan->count * exchange->element_bytes;
-        exchange->figures.bytes_native += plan->bytes_native % plan->ranks;
-        exchange->figures.seconds = cshim_seconds() - began;
-    } else {
-        exchange->figures.seconds_encode = 0;
-        exchange->figures.seconds_exchange = 0;
-        exchange->figures.seconds_decode = 0;
-    }
-    if (status == MPI_SUCCESS)
-        status = cshim_sample_end(&sample, exchange);
-    cshim_ledger_add(&cshim_job.ledger, plan, &exchange->figures);
-    return status;
 }
 
 /* Counts a call that is passed through, at rank 0 of its communicator. */
@@ -156,22 +128,23 @@ static void count_pass(enum cshim_reason reason, MPI_Comm comm)
 
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
-static bool compress(const void *sendbuf, void *recvbuf, const struct cshim_call *call,
-                     uint64_t count, MPI_Comm comm, int *status)
+static bool compress(const void *sendbuf, void *recvbuf, struct cshim_call *call, uint64_t count,
+                     const struct cshim_rule *rule, MPI_Comm comm, int *status)
 {
     struct cshim_comm *state = NULL;
-    const struct cshim_plan plan = cshim_plan_call(cshim_job.policy, call, count);
-    enum cshim_reason reason = plan.reason;
-    *status = MPI_SUCCESS;
-    if (reason == CSHIM_REASON_COMPRESS) {
-        *status = cshim_comm_find(comm, &state);
-        if (*status == MPI_SUCCESS)
-            *status = cshim_comm_prepare(comm, state);
-        if (*status == MPI_SUCCESS)
-            reason = state->reason;
+    struct cshim_plan plan = {0};
+    *status = cshim_comm_find(comm, &state);
+    if (*status == MPI_SUCCESS)
+        *status = cshim_comm_prepare(comm, state);
+    if (*status == MPI_SUCCESS) {
+        plan.reason = state->reason;
+        call->instead = cshim_watch_codec(&state->watch, (size_t)(rule - cshim_job.policy->rules),
+                                          call->dtype, count);
     }
-    if (reason != CSHIM_REASON_COMPRESS) {
-        count_pass(reason, comm);
+    if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
+        plan = cshim_plan_call(cshim_job.policy, call, count);
+    if (plan.reason != CSHIM_REASON_COMPRESS) {
+        count_pass(plan.reason, comm);
         return false;
     }
     if (*status == MPI_SUCCESS) {
@@ -182,7 +155,7 @@ static bool compress(const void *sendbuf, void *recvbuf, const struct cshim_call
             .output = recvbuf,
             .element_bytes = cshim_dtype_bytes(plan.dtype),
         };
-        *status = run_plan(&exchange);
+        *status = cshim_call_run(&exchange);
     }
     if (*status != MPI_SUCCESS)
         PMPI_Comm_call_errhandler(comm, *status);
@@ -212,7 +185,7 @@ static int allreduce(const void *sendbuf, void *recvbuf, int count, void *dataty
         reason = cshim_plan_reason(cshim_job.policy, &call, (uint64_t)count, &rule);
     if (reason != CSHIM_REASON_COMPRESS)
         count_pass(reason, comm);
-    else if (compress(sendbuf, recvbuf, &call, (uint64_t)count, comm, &status))
+    else if (compress(sendbuf, recvbuf, &call, (uint64_t)count, rule, comm, &status))
         return status;
     return cshim_job.real->allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 }

@@ -99,21 +99,24 @@ static uint8_t *piece(const struct cshim_exchange *exchange, const struct segmen
 static void write_header(const struct cshim_exchange *exchange, const struct segment *segment,
                          enum cshim_step step, uint64_t elements, uint8_t *message)
 {
-    const struct cshim_header header =
-        cshim_header_make(exchange->plan, exchange->sequence, segment->index, step, elements, 0);
+    const struct cshim_header header = cshim_header_make(
+        exchange->plan, exchange->sequence, segment->index, step, elements, exchange->error);
     memcpy(message, &header, sizeof header);
 }
 
-/* Ranks that disagree about a call are an erroneous program: the job ends, both views shown. */
-static void check_header(const struct cshim_exchange *exchange, const struct segment *segment,
+/* Takes the sender's error over. Ranks that disagree about a call are an erroneous program: the job
+ * ends, both views shown. */
+static void check_header(struct cshim_exchange *exchange, const struct segment *segment,
                          enum cshim_step step, uint64_t elements, const uint8_t *message, int from)
 {
     char text[CSHIM_MISMATCH_MAX];
     float error;
     const struct cshim_header want =
         cshim_header_make(exchange->plan, exchange->sequence, segment->index, step, elements, 0);
-    if (cshim_header_check(&want, message, &error, text))
+    if (cshim_header_check(&want, message, &error, text)) {
+        exchange->error = error > exchange->error ? error : exchange->error;
         return;
+    }
     cshim_log(CSHIM_LOG_ERROR, "MPI_Allreduce does not match between rank %d and its peer %d: %s",
               exchange->rank, from, text);
     PMPI_Abort(exchange->comm->comm, 1);
@@ -161,14 +164,36 @@ static int wait_all(struct cshim_exchange *exchange, const struct segment *segme
     return PMPI_Waitall(exchange->ranks, request(exchange, segment, kind, 0), MPI_STATUSES_IGNORE);
 }
 
+/* The options of an encoding that begins at an element of the share, or NULL. */
+static const struct cshim_encoding *options(const struct cshim_exchange *exchange,
+                                            const struct segment *segment, enum cshim_step step,
+                                            uint64_t element, struct cshim_encoding *encoding)
+{
+    const struct cshim_residual *residual = exchange->residual;
+    if (!exchange->has_options)
+        return NULL;
+    *encoding = (struct cshim_encoding){
+        .stochastic = exchange->plan->rule->stochastic,
+        .key = exchange->keys[step],
+        .first = segment->share.begin + element,
+    };
+    if (residual != NULL)
+        encoding->residual =
+            (step == CSHIM_STEP_PARTS ? residual->sent : residual->reduced) + encoding->first;
+    return encoding;
+}
+
 /* Encodes the part of this rank's share that `owner` owns, header first. */
 static void encode_part(struct cshim_exchange *exchange, const struct segment *segment, int owner,
                         uint8_t *message)
 {
     const struct cshim_range part = owned(exchange, segment, owner);
+    struct cshim_encoding encoding;
     write_header(exchange, segment, CSHIM_STEP_PARTS, part.length, message);
-    cshim_encode(exchange->plan->codec, exchange->plan->dtype,
-                 source(exchange, segment, part.begin), part.length, message + CSHIM_HEADER_BYTES);
+    cshim_encode_with(exchange->plan->codec, exchange->plan->dtype,
+                      source(exchange, segment, part.begin), part.length,
+                      options(exchange, segment, CSHIM_STEP_PARTS, part.begin, &encoding),
+                      message + CSHIM_HEADER_BYTES);
 }
 
 static int post_receives(struct cshim_exchange *exchange, const struct segment *segment)
@@ -225,6 +250,7 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct segment *
     const struct cshim_plan *plan = exchange->plan;
     const int rank = exchange->rank;
     const void *parts[plan->peers];
+    struct cshim_encoding encoding;
     uint8_t *reduced = piece(exchange, segment, SEND_REDUCED, rank);
     for (int from = 0; from < exchange->ranks; from++) {
         const uint8_t *message = piece(exchange, segment, RECEIVE_PARTS, from);
@@ -238,8 +264,9 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct segment *
         return;
     }
     write_header(exchange, segment, CSHIM_STEP_REDUCED, own->length, reduced);
-    cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, own->length, NULL,
-                 reduced + CSHIM_HEADER_BYTES);
+    cshim_reduce_with(plan->codec, plan->dtype, parts, plan->peers, own->length, NULL,
+                      reduced + CSHIM_HEADER_BYTES,
+                      options(exchange, segment, CSHIM_STEP_REDUCED, own->begin, &encoding));
 }
 
 /* Second stage: the parts have come; the owner adds them and sends the sum to all. */

@@ -12,6 +12,10 @@
 #include "shim/layout.h"
 #include "shim/ledger.h"
 #include "shim/log.h"
+#include "shim/watch.h"
+
+/* The type of a compressed call's elements; verify.c. */
+MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 
 /* The 16-bit float of this MPI; many builds have none (MPI_DATATYPE_NULL). */
 static inline MPI_Datatype cshim_mpi_half(void)
@@ -39,6 +43,17 @@ struct cshim_job {
 };
 extern struct cshim_job cshim_job;
 
+/* What rounding took from the elements of a buffer; zeros at first. */
+struct cshim_residual {
+    const void *buffer;
+    uint64_t count;
+    enum cshim_dtype dtype;
+    uint64_t bytes; /* of memory, against the policy's limit */
+    float *sent;    /* by place in the buffer: from what this rank encoded ... */
+    float *reduced; /* ... and from the sums it encoded as their owner; NULL in an allgather */
+    struct cshim_residual *next;
+};
+
 /* What is known of a communicator, freed with it. */
 struct cshim_comm {
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
@@ -57,8 +72,10 @@ struct cshim_comm {
     int *share_begins;
     uint32_t sequence;       /* compressed calls so far */
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
-    uint8_t *scratch;        /* CSHIM_SCRATCH_LIMIT bytes of address space */
-    MPI_Request *requests;   /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
+    struct cshim_watch watch;
+    struct cshim_residual *residuals;
+    uint8_t *scratch;      /* CSHIM_SCRATCH_LIMIT bytes of address space */
+    MPI_Request *requests; /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
 };
 
 /* One compressed call under way. */
@@ -72,7 +89,11 @@ struct cshim_exchange {
     MPI_Comm peers; /* who exchange encoded messages; null on a rank that only helps its node */
     int rank;       /* among them */
     int ranks;
-    struct cshim_row figures; /* seconds of the phases */
+    bool has_options;                /* of the encoding: these two */
+    struct cshim_residual *residual; /* or NULL */
+    uint64_t keys[CSHIM_STEP_COUNT]; /* of random numbers */
+    float error;                     /* the largest of an encoding that this rank knows of */
+    struct cshim_row figures;        /* seconds of the phases */
 };
 
 /* The elements of the caller's buffers that a segment is of. */
@@ -83,6 +104,13 @@ struct cshim_range {
 
 /* Seconds of a monotonic clock. */
 double cshim_seconds(void);
+
+/* announce.c: this rank has the shim. Returns false if the launcher keeps no names; then nothing is
+ * known of any rank. */
+bool cshim_announce(void);
+/* Whether a rank has announced itself; await waits for it until the deadline (cshim_seconds). */
+bool cshim_announced(int rank);
+bool cshim_await_announcement(int rank, double deadline);
 
 /* agree.c: all ranks say that they have the shim, and get rank 0's policy. Fills cshim_job. Returns
  * true if the job compresses. Ends the job if rank 0's policy is wrong. Collective. */
@@ -100,6 +128,20 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 int cshim_comm_setup(void);
 /* Frees the memory of every state left. */
 void cshim_comm_teardown(void);
+
+/* call.c: runs the plan, with all that watches and counts it. Returns an MPI error. */
+int cshim_call_run(struct cshim_exchange *exchange);
+
+/* feedback.c: the residual of the exchange's buffer, made if there is none; NULL without memory. */
+struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange);
+void cshim_feedback_free(struct cshim_comm *comm);
+
+/* verify.c: begin sums natively if the rule's `call`th is to be verified, end compares and frees.
+ * check_ranks compares the ranks' results. Begin and check are collective; they return an MPI
+ * error. */
+int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, void **native);
+void cshim_verify_end(struct cshim_exchange *exchange, void *native);
+int cshim_check_ranks(struct cshim_exchange *exchange, uint32_t call);
 
 /* exchange.c: runs the plan's allgather, two_shot or hierarchical. Returns an MPI error. */
 int cshim_exchange_run(struct cshim_exchange *exchange);

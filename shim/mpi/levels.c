@@ -7,18 +7,6 @@
  */
 #include "shim/mpi/internal.h"
 
-static MPI_Datatype datatype_of(enum cshim_dtype dtype)
-{
-    switch (dtype) {
-    case CSHIM_FLOAT64:
-        return MPI_DOUBLE;
-    case CSHIM_FLOAT16:
-        return cshim_mpi_half();
-    default: /* no call with another type comes this far */
-        return MPI_FLOAT;
-    }
-}
-
 struct cshim_range cshim_levels_share(const struct cshim_exchange *exchange,
                                       const struct cshim_range *segment, int local_rank)
 {
@@ -56,10 +44,10 @@ int cshim_levels_reduce(struct cshim_exchange *exchange, const struct cshim_rang
     const double began = cshim_seconds();
     find_shares(exchange, segment);
     count_bytes(exchange, segment);
-    const int status =
-        PMPI_Reduce_scatter(exchange->input + segment->begin * exchange->element_bytes, stage,
-                            exchange->comm->share_lengths, datatype_of(exchange->plan->dtype),
-                            MPI_SUM, exchange->comm->node);
+    const int status = PMPI_Reduce_scatter(
+        exchange->input + segment->begin * exchange->element_bytes, stage,
+        exchange->comm->share_lengths, cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
+        exchange->comm->node);
     exchange->figures.seconds_exchange += cshim_seconds() - began;
     return status;
 }
@@ -68,7 +56,7 @@ int cshim_levels_gather(struct cshim_exchange *exchange, const struct cshim_rang
                         const uint8_t *stage)
 {
     const double began = cshim_seconds();
-    const MPI_Datatype datatype = datatype_of(exchange->plan->dtype);
+    const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
     const struct cshim_comm *comm = exchange->comm;
     find_shares(exchange, segment);
     count_bytes(exchange, segment);

@@ -7,15 +7,18 @@
 #include "shim/mpi/internal.h"
 #include "shim/report.h"
 
-enum tag { TAG_ROWS = 1, TAG_PASSED = 2 };
+enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE };
 
 static void gather_ledgers(struct cshim_ledger *ledger)
 {
     const int bytes = (int)(ledger->row_count * sizeof *ledger->rows);
-    uint64_t passed[CSHIM_REASON_COUNT];
+    uint64_t passed[CSHIM_REASON_COUNT], moves;
+    struct cshim_move move[CSHIM_MOVES_MAX];
     if (cshim_job.rank != 0) {
         PMPI_Send(ledger->rows, bytes, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
         PMPI_Send(ledger->passed, sizeof ledger->passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
+        PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_job.world);
+        PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_job.world);
         return;
     }
     struct cshim_row *rows = malloc((size_t)bytes + 1);
@@ -23,7 +26,10 @@ static void gather_ledgers(struct cshim_ledger *ledger)
         PMPI_Recv(rows, bytes, MPI_BYTE, rank, TAG_ROWS, cshim_job.world, MPI_STATUS_IGNORE);
         PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, cshim_job.world,
                   MPI_STATUS_IGNORE);
+        PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, cshim_job.world, MPI_STATUS_IGNORE);
+        PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, cshim_job.world, MPI_STATUS_IGNORE);
         cshim_ledger_merge(ledger, rows, passed);
+        cshim_ledger_merge_moves(ledger, moves, move);
     }
     if (rows == NULL)
         cshim_log(CSHIM_LOG_WARN, "no memory to collect the report: it shows rank 0 only");

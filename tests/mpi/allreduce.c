@@ -177,8 +177,8 @@ static void fail(const char *what, enum data data, size_t count, size_t i, doubl
 /* Sums up to 16 need three mantissa bits and a scale that is a power of two. */
 static int integers_are_exact(void)
 {
-    return codec == NULL ||
-           (steps > 0 && codec->id != CSHIM_CODEC_INT8 && codec->id != CSHIM_CODEC_FP8_E5M2);
+    return codec == NULL || (steps > 0 && codec->id != CSHIM_CODEC_INT8 &&
+                             codec->id != CSHIM_CODEC_INT4 && codec->id != CSHIM_CODEC_FP8_E5M2);
 }
 
 static void compare(const struct reference *reference, enum data data, size_t count,

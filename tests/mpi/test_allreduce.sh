@@ -21,7 +21,7 @@ for ranks in 1 2 3 4 5 7; do
         matches "$ranks" "$codec" allgather 1
     done
 done
-for codec in bf16 fp8_e5m2 int8; do
+for codec in bf16 fp8_e5m2 int8 int4; do
     matches 4 "$codec" two_shot 2
     matches 3 "$codec" allgather 1
 done
@@ -48,7 +48,7 @@ levels() {
 }
 levels 0,0,1,1 4 fp32
 levels 0,1,0,1 4 fp8_e4m3
-levels 0,0,0,1 4 fp16
+levels 0,0,0,1 4 int4
 levels 0,1,1,2,2,2,1 7 int8
 levels 0,0,1,1,2 5 fp16 float64
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One compressed call: its plan is run, watched and counted. */
+#include "shim/mpi/internal.h"
+
+/* Keys of random numbers, different for each call, rank and step; splitmix64's finalizer. */
+static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_step step)
+{
+    uint64_t value = cshim_job.policy->seed * UINT64_C(0x9e3779b97f4a7c15) +
+                     ((uint64_t)exchange->sequence << 32) +
+                     (uint64_t)cshim_job.rank * CSHIM_STEP_COUNT + (uint64_t)step;
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
+
+static void set_options(struct cshim_exchange *exchange)
+{
+    const struct cshim_rule *rule = exchange->plan->rule;
+    exchange->has_options = rule->error_feedback || rule->stochastic;
+    exchange->residual = rule->error_feedback ? cshim_feedback_find(exchange) : NULL;
+    for (unsigned step = 0; step < CSHIM_STEP_COUNT; step++)
+        exchange->keys[step] = random_key(exchange, (enum cshim_step)step);
+    exchange->error =
+        rule->max_rel_error > 0 ? cshim_watch_measure(exchange->plan, exchange->input) : 0;
+}
+
+/* Moves this kind of tensor to a more precise codec if any rank's encoder did worse than the rule
+ * allows. All ranks know the largest error from the headers; in hierarchical those of one node have
+ * spoken to different peers, and tell each other. */
+static int watch_error(struct cshim_exchange *exchange)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    struct cshim_comm *comm = exchange->comm;
+    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
+    int status = MPI_SUCCESS;
+    if (plan->rule->max_rel_error <= 0)
+        return status;
+    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
+        float own = exchange->error;
+        status =
+            cshim_job.real->allreduce(&own, &exchange->error, 1, MPI_FLOAT, MPI_MAX, comm->node);
+    }
+    if (status != MPI_SUCCESS || (double)exchange->error <= plan->rule->max_rel_error ||
+        plan->codec == CSHIM_CODEC_RAW)
+        return status;
+    const enum cshim_codec_id next = cshim_watch_move(&comm->watch, rule, plan);
+    if (comm->rank != 0)
+        return status;
+    cshim_log(CSHIM_LOG_INFO,
+              "rule '%s': %llu x %s go in %s after call %u: %s lost %.2g of them, max_rel_error is "
+              "%.2g",
+              plan->rule->name, (unsigned long long)plan->count, cshim_dtype_name(plan->dtype),
+              cshim_codec_name(next), exchange->sequence, cshim_codec_name(plan->codec),
+              (double)exchange->error, plan->rule->max_rel_error);
+    cshim_ledger_move(&cshim_job.ledger, plan, next, exchange->sequence, exchange->error);
+    return status;
+}
+
+/* Rank 0 counts for all, but for the bytes that each rank sends. */
+static void count(struct cshim_exchange *exchange, double seconds)
+{
+    struct cshim_row *figures = &exchange->figures;
+    const struct cshim_plan *plan = exchange->plan;
+    figures->bytes_native = plan->bytes_native / plan->ranks;
+    if (exchange->comm->rank == 0) {
+        figures->calls = 1;
+        figures->bytes_in = plan->count * exchange->element_bytes;
+        figures->bytes_native += plan->bytes_native % plan->ranks;
+        figures->seconds = seconds;
+    } else {
+        figures->seconds_encode = 0;
+        figures->seconds_exchange = 0;
+        figures->seconds_decode = 0;
+    }
+    cshim_ledger_add(&cshim_job.ledger, plan, figures);
+}
+
+int cshim_call_run(struct cshim_exchange *exchange)
+{
+    struct cshim_comm *comm = exchange->comm;
+    const struct cshim_plan *plan = exchange->plan;
+    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
+    const uint32_t call = ++comm->calls_by_rule[rule];
+    struct cshim_sample sample;
+    void *native = NULL;
+
+    exchange->sequence = ++comm->sequence;
+    cshim_sample_begin(&sample, exchange, call);
+    int status = cshim_verify_begin(exchange, call, &native);
+    const double began = cshim_seconds();
+    set_options(exchange);
+    if (status == MPI_SUCCESS)
+        status = plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE ? cshim_cast_run(exchange)
+                                                              : cshim_exchange_run(exchange);
+    if (status == MPI_SUCCESS)
+        status = watch_error(exchange);
+    const double seconds = cshim_seconds() - began;
+    if (status == MPI_SUCCESS)
+        status = cshim_sample_end(&sample, exchange);
+    if (status == MPI_SUCCESS)
+        status = cshim_check_ranks(exchange, call);
+    cshim_verify_end(exchange, native);
+    count(exchange, seconds);
+    return status;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error_feedback: what rounding took from each element, kept from call to call.
+ *
+ * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
+ * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "shim/mpi/internal.h"
+
+static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
+
+/* An element's residual at its place in the buffer. Pages are taken as they are used: in
+ * hierarchical only those of this rank's share, of sums only those of the own chunks. */
+static float *map_floats(uint64_t count)
+{
+    void *floats = mmap(NULL, count * sizeof(float), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return floats == MAP_FAILED ? NULL : floats;
+}
+
+static void unmap_floats(float *floats, uint64_t count)
+{
+    if (floats != NULL)
+        munmap(floats, count * sizeof *floats);
+}
+
+static void free_residual(struct cshim_residual *residual)
+{
+    __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
+    unmap_floats(residual->sent, residual->count);
+    unmap_floats(residual->reduced, residual->count);
+    free(residual);
+}
+
+void cshim_feedback_free(struct cshim_comm *comm)
+{
+    for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
+         residual = next) {
+        next = residual->next;
+        free_residual(residual);
+    }
+    comm->residuals = NULL;
+}
+
+/* What the pages of a residual come to: a share's elements, and the chunk of it that is owned. */
+static uint64_t residual_bytes(const struct cshim_plan *plan)
+{
+    const uint64_t share = plan->count / plan->shares * sizeof(float);
+    return plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? share : share + share / plan->peers;
+}
+
+/* Says once in a process that there is no more memory for residuals. */
+static void warn(const struct cshim_exchange *exchange)
+{
+    static bool said;
+    if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        return;
+    cshim_log(CSHIM_LOG_WARN,
+              "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
+              "= %llu): such buffers go on without error feedback",
+              exchange->plan->rule->name, (unsigned long long)residual_bytes(exchange->plan),
+              cshim_job.rank, (unsigned long long)cshim_job.policy->feedback_memory);
+}
+
+static struct cshim_residual *make_residual(const struct cshim_exchange *exchange)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint64_t bytes = residual_bytes(plan);
+    struct cshim_residual *residual = NULL;
+    if (__atomic_add_fetch(&bytes_in_use, bytes, __ATOMIC_RELAXED) <=
+        cshim_job.policy->feedback_memory)
+        residual = calloc(1, sizeof *residual);
+    if (residual == NULL) {
+        __atomic_fetch_sub(&bytes_in_use, bytes, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    *residual = (struct cshim_residual){
+        .buffer = exchange->input, .count = plan->count, .dtype = plan->dtype, .bytes = bytes};
+    residual->sent = map_floats(plan->count);
+    if (plan->algorithm != CSHIM_ALGORITHM_ALLGATHER)
+        residual->reduced = map_floats(plan->count);
+    if (residual->sent != NULL &&
+        (residual->reduced != NULL || plan->algorithm == CSHIM_ALGORITHM_ALLGATHER))
+        return residual;
+    free_residual(residual);
+    return NULL;
+}
+
+struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange)
+{
+    struct cshim_comm *comm = exchange->comm;
+    const struct cshim_plan *plan = exchange->plan;
+    struct cshim_residual **link = &comm->residuals;
+    while (*link != NULL && (*link)->buffer != exchange->input)
+        link = &(*link)->next;
+    struct cshim_residual *residual = *link;
+    if (residual != NULL && residual->count == plan->count && residual->dtype == plan->dtype)
+        return residual;
+    if (residual != NULL) { /* the buffer holds something else now */
+        *link = residual->next;
+        free_residual(residual);
+    }
+    residual = make_residual(exchange);
+    if (residual == NULL) {
+        warn(exchange);
+        return NULL;
+    }
+    residual->next = comm->residuals;
+    comm->residuals = residual;
+    return residual;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify and check_ranks: every so often a compressed call is also made natively and compared, and
+ * the ranks' results are compared with each other. Which calls follows from their number, which is
+ * the same on all ranks. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "shim/mpi/internal.h"
+
+MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
+{
+    switch (dtype) {
+    case CSHIM_FLOAT64:
+        return MPI_DOUBLE;
+    case CSHIM_FLOAT16:
+        return cshim_mpi_half();
+    default: /* no call with another type is compressed */
+        return MPI_FLOAT;
+    }
+}
+
+/* Sums natively into memory of its own, or leaves NULL where a rank has none. */
+int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, void **native)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint32_t every = plan->rule->verify;
+    MPI_Comm comm = exchange->comm->comm;
+    *native = NULL;
+    if (every == 0 || call % every != 0)
+        return MPI_SUCCESS;
+    void *sum = malloc(plan->count * exchange->element_bytes);
+    int enough = sum != NULL, everywhere = 0;
+    int status = cshim_job.real->allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, comm);
+    if (status == MPI_SUCCESS && everywhere)
+        status = cshim_job.real->allreduce(exchange->input, sum, (int)plan->count,
+                                           cshim_mpi_datatype(plan->dtype), MPI_SUM, comm);
+    if (status == MPI_SUCCESS && everywhere) {
+        *native = sum;
+        return status;
+    }
+    free(sum);
+    if (status == MPI_SUCCESS && exchange->comm->rank == 0)
+        cshim_log(CSHIM_LOG_WARN, "rule '%s': a rank has no memory to verify %llu bytes",
+                  plan->rule->name, (unsigned long long)(plan->count * exchange->element_bytes));
+    return status;
+}
+
+static double load(const struct cshim_exchange *exchange, const void *buffer, uint64_t i)
+{
+    float value[CSHIM_WIRE_ALIGN / sizeof(float)]; /* encoded sizes are multiples of that */
+    const uint8_t *place = (const uint8_t *)buffer + i * exchange->element_bytes;
+    if (exchange->plan->dtype == CSHIM_FLOAT64)
+        return ((const double *)buffer)[i];
+    cshim_encode(CSHIM_CODEC_FP32, exchange->plan->dtype, place, 1, value);
+    return (double)value[0];
+}
+
+void cshim_verify_end(struct cshim_exchange *exchange, void *native)
+{
+    struct cshim_row *figures = &exchange->figures;
+    if (native == NULL)
+        return;
+    if (exchange->comm->rank == 0) {
+        figures->verified = 1;
+        for (uint64_t i = 0; i < exchange->plan->count; i++) {
+            const double want = load(exchange, native, i);
+            const double error = load(exchange, exchange->output, i) - want;
+            if (!isfinite(error))
+                continue;
+            figures->verify_errors += error;
+            figures->verify_error_squares += error * error;
+            figures->verify_magnitudes += fabs(want);
+            figures->verify_squares += want * want;
+            figures->verify_largest = fmax(figures->verify_largest, fabs(error));
+        }
+    }
+    free(native);
+}
+
+/* A digest of the result's bytes: FNV-1a by words, mixed so that high bits count. */
+static uint64_t digest(const uint8_t *bytes, uint64_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint64_t i = 0; i < length; i += sizeof hash) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, length - i < sizeof word ? length - i : sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+int cshim_check_ranks(struct cshim_exchange *exchange, uint32_t call)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint32_t every = plan->rule->check_ranks;
+    uint64_t own[2], most[2];
+    if (every == 0 || call % every != 0)
+        return MPI_SUCCESS;
+    own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
+    own[1] = ~own[0]; /* its largest tells the smallest digest */
+    const int status =
+        cshim_job.real->allreduce(own, most, 2, MPI_UINT64_T, MPI_MAX, exchange->comm->comm);
+    if (status != MPI_SUCCESS || exchange->comm->rank != 0)
+        return status;
+    exchange->figures.checked = 1;
+    if (most[0] == ~most[1])
+        return status;
+    exchange->figures.differing = 1;
+    cshim_log(
+        CSHIM_LOG_ERROR,
+        "rule '%s': the ranks hold different results of call %u (%llu x %s, %s by %s): please "
+        "report this",
+        plan->rule->name, exchange->sequence, (unsigned long long)plan->count,
+        cshim_dtype_name(plan->dtype), cshim_codec_name(plan->codec),
+        cshim_algorithm_name(plan->algorithm));
+    return status;
+}

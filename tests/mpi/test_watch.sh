@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# verify, check_ranks, max_rel_error, error_feedback and stochastic rounding, on real Open MPI.
+. "$(dirname "$0")/../lib.sh"
+export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
+
+# rule CODEC ALGORITHM LINE...: a policy of one rule with these lines in it
+rule() {
+    policy "$COMPSHIM_POLICY" "$1" "$2"
+    printf '%s\n' "${@:3}" >>"$COMPSHIM_POLICY"
+}
+# repeat NAME RANKS CALLS: leaves the mean's distance from the sum and the digest
+repeat() {
+    expect "$1" 0 shimmed "$2" "$build/tests/mpi_repeat" "$3"
+    distance=$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")
+    digest=$(sed -n 's/.* digest //p' <<<"$output")
+}
+# report PYTHON: checks the report, which the expression calls r, its first row row
+report() {
+    check "$1" python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+row = r["rows"][0] if r["rows"] else None
+assert eval(sys.argv[2]), r' "$COMPSHIM_REPORT" "$2"
+}
+below() { check "$1" awk -v a="$2" -v b="$3" 'BEGIN { exit !(a > 0 && a < b) }'; }
+
+rule fp8_e4m3 two_shot 'verify = 2' 'check_ranks = 3'
+repeat "verified and compared" 3 12
+contains "the table tells of the verified calls" "6 calls verified natively: relative L2 error"
+contains "and of those compared" "4 results compared across ranks, 0 differed"
+report "the report has what was measured" \
+    'row["verified"]["calls"] == 6 and 0.02 < row["verified"]["rel_l2"] < 0.05'
+report "rounding to nearest has no bias to speak of" 'abs(row["verified"]["bias"]) < 1e-3'
+report "and says that the ranks agree" 'row["ranks_checked"] == {"calls": 4, "different": 0}'
+
+for layout in "4 two_shot 0,0,0,0" "2 allgather 0,0" "4 hierarchical 0,0,1,1"; do
+    read -r ranks algorithm nodes <<<"$layout"
+    rule int4 "$algorithm" 'max_rel_error = 0.01' 'check_ranks = 1'
+    expect "int4 by $algorithm with an error of 0.01 allowed" 0 \
+        mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
+        "$build/tests/mpi_repeat" 6
+    contains "says what moved" "all: 50000 x float32 went from int4 to fp8_e5m2 after call 1"
+    report "moves step by step to a codec that keeps to it" \
+        '[(m["from"], m["to"], m["after_call"]) for m in r["moved"]] == [("int4", "fp8_e5m2", 1), ("fp8_e5m2", "fp8_e4m3", 2), ("fp8_e4m3", "int8", 3)]'
+    report "counts each codec in a row of its own" \
+        'sorted((x["codec"], x["calls"]) for x in r["rows"]) == [("fp8_e4m3", 1), ("fp8_e5m2", 1), ("int4", 1), ("int8", 3)]'
+    report "and all ranks go together" 'all(x["ranks_checked"]["different"] == 0 for x in r["rows"])'
+done
+rule int8 two_shot 'max_rel_error = 0.5'
+repeat "an error that is allowed" 3 3
+report "moves nothing" 'r["moved"] == [] and row["calls"] == 3'
+
+for algorithm in two_shot allgather; do
+    rule int4 "$algorithm"
+    repeat "int4 by $algorithm, 64 times the same" 3 64
+    plain=$distance
+    below "errs alike each time" 0.03 "$plain"
+    rule int4 "$algorithm" 'error_feedback = on'
+    repeat "with error feedback" 3 64
+    below "the mean comes 20 times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 20 }')"
+    rule int4 "$algorithm" 'rounding = stochastic'
+    repeat "with stochastic rounding" 3 64
+    below "the mean comes four times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 4 }')"
+done
+first=$digest
+repeat "stochastic rounding again" 3 64
+check "gives the same bits" test "$digest" = "$first"
+sed -i 's/^report = off/&\nseed = 7/' "$COMPSHIM_POLICY"
+repeat "with another seed" 3 64
+check "gives other bits" test "$digest" != "$first"
+
+rule fp8_e4m3 hierarchical 'error_feedback = on'
+expect "error feedback by hierarchical" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeat" 64
+below "the mean comes near" "$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")" 1e-3
+
+rule int4 two_shot 'error_feedback = on'
+sed -i 's/^report = off/&\nfeedback_memory = 100KiB/' "$COMPSHIM_POLICY"
+expect "more residuals than memory for them" 0 shimmed 2 "$build/tests/mpi_repeat" 64
+contains "is said, with the limit" "feedback_memory = 102400"
+check "once on each rank" test "$(grep -c 'no memory for another residual' <<<"$output")" = 2
+below "and goes on without" 0.03 "$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")"
+finish
