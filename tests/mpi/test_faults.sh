@@ -68,19 +68,24 @@ survives() {
     *) fail "$1 (request $3)" "status $status: $output" ;;
     esac
 }
-policy "$scratch/policy.ini" fp8_e4m3
-# Rank 0 without memory at the agreement leaves the others waiting for its time limit.
-(
-    failed=0
-    survives "rank 0 without memory" 0 7 init
-    exit $failed
-) >"$scratch/rank0" 2>&1 &
-request=1
-while survives "a rank without memory" 1 $request init && [ "$refused" != 0 ] && [ $request -lt 60 ]; do
-    request=$((request + 1))
-done
-check "requests were refused, and at last none" test "$refused,$((request > 5))" = 0,1
-if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
+# The address sanitizer has to come before the program's own malloc.
+if [ "${SANITIZE:-0}" = 1 ]; then
+    echo "note: with sanitizers no memory is refused"
+else
+    policy "$scratch/policy.ini" fp8_e4m3
+    # Rank 0 without memory at the agreement leaves the others waiting for its time limit.
+    (
+        failed=0
+        survives "rank 0 without memory" 0 7 init
+        exit $failed
+    ) >"$scratch/rank0" 2>&1 &
+    request=1
+    while survives "a rank without memory" 1 $request init && [ "$refused" != 0 ] && [ $request -lt 60 ]; do
+        request=$((request + 1))
+    done
+    check "requests were refused, and at last none" test "$refused,$((request > 5))" = 0,1
+    if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
+fi
 
 # mismatch ALGORITHM VIEW VIEW FAULT...: the job ends, and shows both sides' view of the call
 mismatch() {
