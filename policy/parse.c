@@ -239,18 +239,32 @@ static bool parse_lines(struct cshim_parser *parser)
     return !parser->failed && end_section(parser);
 }
 
-/* What the rules have in common, so that most calls need not ask each. */
-static void summarize(struct cshim_policy *policy)
+static bool takes_sums_of(const struct cshim_rule *rule, unsigned dtype)
 {
-    policy->compress_from = UINT64_MAX;
-    policy->any_nodes = true;
+    return (rule->libraries >> CSHIM_MPI & 1) != 0 &&
+           (rule->collectives >> CSHIM_ALLREDUCE & 1) != 0 && (rule->ops >> CSHIM_SUM & 1) != 0 &&
+           (rule->dtypes >> dtype & 1) != 0;
+}
+
+/* The smallest MPI sum of a type that some rule compresses: most calls are smaller, and need not be
+ * looked at further. */
+static uint64_t find_smallest(const struct cshim_policy *policy, unsigned dtype)
+{
+    uint64_t smallest = UINT64_MAX, passed = 0; /* all below are passed on by the rules so far */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
-        if (rule->codec != CSHIM_CODEC_NONE && rule->min_size < policy->compress_from)
-            policy->compress_from = rule->min_size;
-        if (rule->min_nodes > 1 || rule->max_nodes < UINT32_MAX)
-            policy->any_nodes = false;
+        const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&
+                               rule->min_nodes == 1 && rule->max_nodes == UINT32_MAX;
+        if (!takes_sums_of(rule, dtype))
+            continue;
+        const uint64_t first = rule->min_size > passed ? rule->min_size : passed;
+        if (rule->codec != CSHIM_CODEC_NONE && rule->max_size >= first && first < smallest)
+            smallest = first;
+        if (rule->codec == CSHIM_CODEC_NONE && any_ranks && rule->min_size <= passed &&
+            rule->max_size >= passed)
+            passed = rule->max_size < UINT64_MAX ? rule->max_size + 1 : UINT64_MAX;
     }
+    return smallest;
 }
 
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
@@ -268,7 +282,8 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     parser.policy->log = CSHIM_LOG_WARN;
     parser.policy->feedback_memory = (uint64_t)1 << 30;
     if (parse_lines(&parser)) {
-        summarize(parser.policy);
+        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+            parser.policy->compress_from[dtype] = find_smallest(parser.policy, dtype);
         return parser.policy;
     }
     cshim_policy_free(parser.policy);

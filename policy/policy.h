@@ -72,8 +72,8 @@ struct cshim_policy {
     enum cshim_log_level log;
     uint64_t seed;            /* of stochastic rounding */
     uint64_t feedback_memory; /* bytes of residuals on each rank, at most */
-    uint64_t compress_from;   /* the smallest buffer that a rule may compress */
-    bool any_nodes;           /* no rule asks for the number of nodes */
+    /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by element type. */
+    uint64_t compress_from[CSHIM_DTYPE_COUNT];
     size_t rule_count;
     struct cshim_rule *rules;
 };

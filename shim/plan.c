@@ -101,13 +101,23 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-static enum cshim_reason rule_reason(const struct cshim_rule *rule, enum cshim_dtype dtype)
+bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_dtype dtype, uint64_t bytes)
 {
+    const uint64_t from = policy->compress_from[dtype];
+    return bytes < from && from != UINT64_MAX;
+}
+
+static enum cshim_reason rule_reason(const struct cshim_policy *policy,
+                                     const struct cshim_rule *rule, const struct cshim_call *call)
+{
+    if ((rule == NULL || rule->codec == CSHIM_CODEC_NONE) && call->library == CSHIM_MPI &&
+        cshim_plan_too_small(policy, call->dtype, call->bytes))
+        return CSHIM_REASON_TOO_SMALL;
     if (rule == NULL)
         return CSHIM_REASON_NO_RULE;
     if (rule->codec == CSHIM_CODEC_NONE)
         return rule->max_size != UINT64_MAX ? CSHIM_REASON_TOO_SMALL : CSHIM_REASON_RULE_NONE;
-    if (!cshim_codec_carries(rule->codec, dtype))
+    if (!cshim_codec_carries(rule->codec, call->dtype))
         return CSHIM_REASON_DTYPE;
     return CSHIM_REASON_COMPRESS;
 }
@@ -257,7 +267,7 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     if (reason != CSHIM_REASON_COMPRESS)
         return reason;
     *rule = cshim_policy_match(policy, call);
-    return rule_reason(*rule, call->dtype);
+    return rule_reason(policy, *rule, call);
 }
 
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,

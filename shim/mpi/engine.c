@@ -65,22 +65,26 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
     return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
 }
 
-/* Adds the nodes of a communicator to the facts. They are looked up only where a rule may compress
- * the call, or asks for them. */
-static enum cshim_reason describe_nodes(MPI_Comm comm, struct cshim_call *call)
+/* Adds the ranks of a communicator and the nodes that hold them. */
+static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 {
     const struct cshim_layout *layout = &cshim_job.layout;
     struct cshim_comm *state;
-    call->nodes = call->ranks_per_node = 0;
+    int inter = 0, ranks = cshim_job.ranks;
     if (comm != MPI_COMM_WORLD) {
-        if (call->bytes < cshim_job.policy->compress_from)
-            return CSHIM_REASON_COMPRESS;
+        PMPI_Comm_test_inter(comm, &inter);
+        if (inter)
+            return CSHIM_REASON_INTERCOMM;
+        PMPI_Comm_size(comm, &ranks);
+        if (ranks == 1)
+            return CSHIM_REASON_SINGLE_RANK;
         if (cshim_comm_find(comm, &state) != MPI_SUCCESS)
             return CSHIM_REASON_NOT_AGREED;
-        layout = &state->layout;
         if (state->reason != CSHIM_REASON_COMPRESS)
             return state->reason;
+        layout = &state->layout;
     }
+    call->ranks = (uint32_t)ranks;
     call->nodes = layout->nodes;
     call->ranks_per_node = layout->ranks_per_node;
     return CSHIM_REASON_COMPRESS;
@@ -91,27 +95,21 @@ static enum cshim_reason describe_nodes(MPI_Comm comm, struct cshim_call *call)
 static enum cshim_reason describe_call(int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                        struct cshim_call *call)
 {
-    int inter = 0, ranks = 0;
     call->dtype = describe_datatype(datatype);
     if (call->dtype == CSHIM_DTYPE_OTHER)
         return datatype_reason(datatype);
     if (op != MPI_SUM)
         return CSHIM_REASON_OP;
-    if (comm == MPI_COMM_WORLD) { /* most calls: nothing to ask */
-        ranks = cshim_job.ranks;
-    } else {
-        PMPI_Comm_test_inter(comm, &inter);
-        if (inter)
-            return CSHIM_REASON_INTERCOMM;
-        PMPI_Comm_size(comm, &ranks);
-    }
+    if (count == 0)
+        return CSHIM_REASON_EMPTY;
+    call->bytes = (uint64_t)count * cshim_dtype_bytes(call->dtype);
+    if (cshim_plan_too_small(cshim_job.policy, call->dtype, call->bytes))
+        return CSHIM_REASON_TOO_SMALL;
     call->library = CSHIM_MPI;
     call->collective = CSHIM_ALLREDUCE;
     call->op = CSHIM_SUM;
     call->instead = CSHIM_CODEC_NONE;
-    call->bytes = (uint64_t)count * cshim_dtype_bytes(call->dtype);
-    call->ranks = (uint32_t)ranks;
-    return ranks > 1 ? describe_nodes(comm, call) : CSHIM_REASON_SINGLE_RANK;
+    return describe_ranks(comm, call);
 }
 
 /* Counts a call that is passed through, at rank 0 of its communicator. */
@@ -168,7 +166,7 @@ static bool is_refused(const void *sendbuf, const void *recvbuf, int count, MPI_
 {
     return comm == MPI_COMM_NULL || count < 0 || datatype == MPI_DATATYPE_NULL ||
            op == MPI_OP_NULL || recvbuf == MPI_IN_PLACE ||
-           (count > 0 && (sendbuf == NULL || recvbuf == NULL));
+           (count > 0 && (sendbuf == NULL || recvbuf == NULL || sendbuf == recvbuf));
 }
 
 static int allreduce(const void *sendbuf, void *recvbuf, int count, void *datatype, void *op,

@@ -55,14 +55,15 @@ static void call_others(void)
 static void call_intercommunicator(void)
 {
     const int half = ranks / 2, upper = rank >= half;
-    float value = 1, sum = 0;
+    static float values[20000], sums[20000];
     MPI_Comm local, inter;
     if (ranks < 2)
         return;
     MPI_Comm_split(MPI_COMM_WORLD, upper, rank, &local);
     MPI_Intercomm_create(local, 0, MPI_COMM_WORLD, upper ? 0 : half, 1, &inter);
-    MPI_Allreduce(&value, &sum, 1, MPI_FLOAT, MPI_SUM, inter);
-    check(sum == (float)(upper ? half : ranks - half), "intercommunicator");
+    values[19999] = 1;
+    MPI_Allreduce(values, sums, 20000, MPI_FLOAT, MPI_SUM, inter);
+    check(sums[19999] == (float)(upper ? half : ranks - half), "intercommunicator");
     MPI_Comm_free(&inter);
     MPI_Comm_free(&local);
 }
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
         sum_floats(MPI_COMM_WORLD, 100000, "medium");
     for (int i = 0; i < 2; i++)
         sum_floats(MPI_COMM_WORLD, 1000000, "large");
-    sum_floats(MPI_COMM_SELF, 1000, "one rank");
+    sum_floats(MPI_COMM_SELF, 100000, "one rank");
     call_others();
     call_intercommunicator();
     int total = 0;

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes many small all-reduces of one kind, for counting what a call that passes through costs. An
+ * ordinary MPI program; with the stand-in allocator preloaded it prints the allocations per 1000
+ * calls, of the last 1000.
+ *
+ *   mpi_pass CALLS int|float|max world|other|self
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern unsigned long standin_allocations __attribute__((weak));
+
+static unsigned long allocations(void)
+{
+    return &standin_allocations != NULL ? standin_allocations : 0;
+}
+
+int main(int argc, char **argv)
+{
+    int rank, ranks, wrong = 0;
+    MPI_Init(&argc, &argv);
+    if (argc != 4) {
+        fprintf(stderr, "usage: mpi_pass CALLS int|float|max world|other|self\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    const int calls = atoi(argv[1]), is_int = strcmp(argv[2], "int") == 0;
+    const MPI_Op op = strcmp(argv[2], "max") == 0 ? MPI_MAX : MPI_SUM;
+    MPI_Comm comm = strcmp(argv[3], "self") == 0 ? MPI_COMM_SELF : MPI_COMM_WORLD, other;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    if (strcmp(argv[3], "other") == 0)
+        comm = other;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    const float floats[16] = {1, 1, 1};
+    const int ints[16] = {1, 1, 1};
+    float float_sums[16];
+    int int_sums[16];
+    unsigned long before = 0;
+    for (int i = 0; i < calls; i++) {
+        if (i == calls - 1000)
+            before = allocations();
+        if (is_int)
+            MPI_Allreduce(ints, int_sums, 16, MPI_INT, op, comm);
+        else
+            MPI_Allreduce(floats, float_sums, 16, MPI_FLOAT, op, comm);
+        const int sum = is_int ? int_sums[2] : (int)float_sums[2];
+        wrong += sum != (op == MPI_SUM ? ranks : 1);
+    }
+    const unsigned long made = allocations() - before;
+    if (rank == 0)
+        printf("%d wrong, %lu allocations in 1000 calls\n", wrong, made);
+    MPI_Comm_free(&other);
+    MPI_Finalize();
+    return wrong != 0;
+}

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What a call that passes through costs: instructions, counted by callgrind between the program's
+# call and the library's function, and allocations.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_pass
+limit=300
+export COMPSHIM_REPORT=off
+printf '[rule tiny]\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' >"$scratch/policy.ini"
+printf '[rule one]\nnodes = 1\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' \
+    >"$scratch/nodes.ini"
+
+if [ "${SANITIZE:-0}" = 1 ]; then
+    echo "note: with sanitizers neither instructions nor allocations are the library's own"
+    expect "calls that pass" 0 shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 2000 int world
+    contains "are right" "0 wrong"
+    finish
+fi
+
+# instructions RANKS KIND COMMUNICATOR: what the shim adds to a call on rank 0
+instructions() {
+    local out=$scratch/callgrind.%p
+    rm -f "$scratch"/callgrind.*
+    mpi 1 COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" valgrind --tool=callgrind \
+        --callgrind-out-file="$out" "$program" 3000 "$2" "$3" : -n $(($1 - 1)) \
+        env COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "$program" 3000 "$2" "$3" \
+        >"$scratch/output" 2>&1
+    callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$scratch"/callgrind.* |
+        tr -d , | awk '
+            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libcompshim\.so/ { ours = $1 }
+            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi\.so/ { real = $1 }
+            END { if (ours && real) print int((ours - real) / 3000); else print "none" }'
+}
+cheap() { # NAME RANKS KIND COMMUNICATOR
+    local count
+    count=$(instructions "$2" "$3" "$4")
+    if [ "$count" != none ] && [ "$count" -gt 20 ] && [ "$count" -le "$limit" ]; then
+        pass "$1: $count instructions"
+    else
+        fail "$1: at most $limit instructions" "$count: $(tail -n 5 "$scratch/output")"
+    fi
+}
+policy=$scratch/policy.ini
+cheap "integers" 2 int world
+cheap "too small" 2 float world
+cheap "another operation" 2 max world
+cheap "too small, on another communicator" 2 float other
+policy=$scratch/nodes.ini
+cheap "too small by a rule for nodes" 2 float world
+
+# With the library's own calls on one rank nothing else allocates.
+for kind in "int world" "float world" "float self" "float other" "max other"; do
+    expect "$kind, counting allocations" 0 mpi 1 COMPSHIM_POLICY="$scratch/policy.ini" \
+        LD_PRELOAD="$build/tests/standin_malloc.so:$preload" "$program" 3000 $kind
+    contains "allocates nothing" "0 wrong, 0 allocations in 1000 calls"
+done
+finish
