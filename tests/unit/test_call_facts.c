@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes with a call: the nodes of its ranks, the headers of its messages, the codecs it moves
+ * to. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "shim/header.h"
+#include "shim/layout.h"
+#include "shim/watch.h"
+
+static void layouts(void **state)
+{
+    (void)state;
+    static const struct {
+        int ids[8];
+        int ranks;
+        uint32_t nodes, fewest;
+        int rank, node, local_rank, local_ranks;
+        bool levels;
+    } cases[] = {
+        {{0}, 1, 1, 1, 0, 0, 0, 1, false},
+        {{4, 4, 4}, 3, 1, 3, 2, 0, 2, 3, false},
+        {{2, 1, 0}, 3, 3, 1, 1, 1, 0, 1, false},
+        {{0, 0, 3, 3}, 4, 2, 2, 3, 1, 1, 2, true},
+        {{5, 2, 5, 2, 5}, 5, 2, 2, 4, 0, 2, 3, true},
+        {{0, 1, 1, 2, 2, 2, 1}, 7, 3, 1, 6, 1, 2, 3, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cshim_layout layout;
+        assert_true(cshim_layout_make(&layout, cases[i].ids, cases[i].ranks, 8, cases[i].rank));
+        assert_int_equal(layout.nodes, cases[i].nodes);
+        assert_int_equal(layout.ranks_per_node, cases[i].fewest);
+        assert_int_equal(layout.node, cases[i].node);
+        assert_int_equal(layout.local_rank, cases[i].local_rank);
+        assert_int_equal(layout.local_ranks, cases[i].local_ranks);
+        assert_int_equal(cshim_layout_has_levels(&layout, cases[i].ranks), cases[i].levels);
+        for (int a = 0; a < cases[i].ranks; a++)
+            for (int b = 0; b < cases[i].ranks; b++)
+                assert_int_equal(layout.node_of[a] == layout.node_of[b],
+                                 cases[i].ids[a] == cases[i].ids[b]);
+        cshim_layout_free(&layout);
+    }
+}
+
+/* Each byte of a header is compared, but for those of the error, which is handed on. */
+static void headers(void **state)
+{
+    (void)state;
+    const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8,
+                                    .dtype = CSHIM_FLOAT64,
+                                    .algorithm = CSHIM_ALGORITHM_TWO_SHOT,
+                                    .count = 123456};
+    const struct cshim_header want = cshim_header_make(&plan, 7, 3, CSHIM_STEP_REDUCED, 512, 0.25f);
+    unsigned char message[CSHIM_HEADER_BYTES + 1];
+    char text[CSHIM_MISMATCH_MAX];
+    float error = -1;
+    memcpy(message + 1, &want, sizeof want);
+    assert_true(cshim_header_check(&want, message + 1, &error, text));
+    assert_true(error == 0.25f);
+    for (size_t i = 0; i < CSHIM_HEADER_BYTES; i++) {
+        message[1 + i] ^= 0x20;
+        const bool same = cshim_header_check(&want, message + 1, &error, text);
+        assert_int_equal(same, i >= offsetof(struct cshim_header, error));
+        message[1 + i] ^= 0x20;
+        if (!same) {
+            assert_non_null(strstr(text, "here: call 7, 123456 x float64 in int8 by two_shot"));
+            assert_non_null(strstr(text, i < 4 ? "there: no message" : "there: call "));
+        }
+    }
+    const float odd[] = {NAN, INFINITY, -1.0f};
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(message + 1 + offsetof(struct cshim_header, error), &odd[i], sizeof odd[i]);
+        assert_true(cshim_header_check(&want, message + 1, &error, text));
+        assert_true(error == 0);
+    }
+}
+
+/* Each type has its way from the least precise codec to raw, and ends there. */
+static void moves(void **state)
+{
+    (void)state;
+    static const struct {
+        enum cshim_dtype dtype;
+        const char *way;
+    } cases[] = {
+        {CSHIM_FLOAT32, "int4 fp8_e5m2 fp8_e4m3 int8 bf16 fp16 fp32 raw "},
+        {CSHIM_FLOAT64, "int4 fp8_e5m2 fp8_e4m3 int8 bf16 fp16 fp32 raw "},
+        {CSHIM_BFLOAT16, "int4 fp8_e5m2 fp8_e4m3 int8 bf16 raw "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cshim_watch watch = {0};
+        struct cshim_plan plan = {
+            .codec = CSHIM_CODEC_INT4, .dtype = cases[i].dtype, .count = 1000};
+        char way[128] = "";
+        assert_int_equal(cshim_watch_codec(&watch, 2, plan.dtype, 1000), CSHIM_CODEC_NONE);
+        for (int step = 0; step < 10; step++) {
+            const enum cshim_codec_id before = plan.codec;
+            strcat(strcat(way, cshim_codec_name(before)), " ");
+            plan.codec = cshim_watch_move(&watch, 2, &plan);
+            assert_int_equal(cshim_watch_codec(&watch, 2, plan.dtype, 1000), plan.codec);
+            if (before == CSHIM_CODEC_RAW)
+                break;
+        }
+        assert_int_equal(cshim_watch_codec(&watch, 1, plan.dtype, 1000), CSHIM_CODEC_NONE);
+        assert_string_equal(way, cases[i].way);
+    }
+}
+
+static void errors_are_measured(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000 };
+    float *values = calloc(COUNT, sizeof *values);
+    assert_non_null(values);
+    uint32_t seed = 1;
+    for (size_t i = 0; i < COUNT; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        values[i] = (float)(int32_t)seed;
+    }
+    struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8, .dtype = CSHIM_FLOAT32, .count = COUNT};
+    const double typical = cshim_codec_info(CSHIM_CODEC_INT8)->typical;
+    /* Evenly distributed values have the largest magnitudes nearer than normal ones. */
+    assert_in_range(1000 * (double)cshim_watch_measure(&plan, values) / typical, 500, 1000);
+    plan.codec = CSHIM_CODEC_RAW;
+    assert_true(cshim_watch_measure(&plan, values) == 0);
+    plan.codec = CSHIM_CODEC_INT8;
+    values[0] = NAN;
+    values[1] = INFINITY;
+    assert_in_range(1000 * (double)cshim_watch_measure(&plan, values) / typical, 500, 1000);
+    plan.count = 1; /* nothing that is finite */
+    assert_true(cshim_watch_measure(&plan, values) == 0);
+    values[2] = 3;
+    for (plan.count = 1; plan.count < 2000; plan.count++)
+        assert_true(cshim_watch_measure(&plan, values + 2) < 0.01f);
+    free(values);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts),
+        cmocka_unit_test(headers),
+        cmocka_unit_test(moves),
+        cmocka_unit_test(errors_are_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
