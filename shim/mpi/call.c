@@ -99,6 +99,8 @@ int cshim_call_run(struct cshim_exchange *exchange)
         status = cshim_sample_end(&sample, exchange);
     if (status == MPI_SUCCESS)
         status = cshim_check_ranks(exchange, call);
+    if (native != NULL)
+        exchange->figures.bytes_wire += plan->bytes_native / plan->ranks;
     cshim_verify_end(exchange, native);
     count(exchange, seconds);
     return status;

@@ -136,7 +136,8 @@ int cshim_call_run(struct cshim_exchange *exchange);
 struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange);
 void cshim_feedback_free(struct cshim_comm *comm);
 
-/* verify.c: begin sums natively if the rule's `call`th is to be verified, end compares and frees.
+/* verify.c: begin sums natively if the rule's `call`th is to be verified (leaves NULL if not,
+ * or if a rank has no memory), end compares and frees.
  * check_ranks compares the ranks' results. Begin and check are collective; they return an MPI
  * error. */
 int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, void **native);

@@ -19,7 +19,6 @@ MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
     }
 }
 
-/* Sums natively into memory of its own, or leaves NULL where a rank has none. */
 int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, void **native)
 {
     const struct cshim_plan *plan = exchange->plan;
