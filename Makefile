@@ -67,6 +67,7 @@ help:
 ## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
+## make test-clients    real programs with and without the shim; writes docs/programs.md
 ## make test-valgrind   the MPI tests under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
@@ -166,6 +167,11 @@ test-large: packages-test
 soak: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CALLS=$(CALLS) bash tests/mpi/soak.sh
+
+.PHONY: test-clients
+test-clients: packages-clients
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) bash tests/clients/run.sh
 
 .PHONY: test-valgrind
 test-valgrind: packages-test

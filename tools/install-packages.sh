@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages that are missing.
-#   tools/install-packages.sh build|test|lint|fuzz|bench
+#   tools/install-packages.sh build|test|lint|fuzz|bench|clients
+#   tools/install-packages.sh packages NAME...
 set -u
 build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
 case ${1-} in
@@ -10,8 +11,13 @@ test) packages="$build libcmocka-dev python3 git binutils perl iproute2 valgrind
 lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git" ;;
 fuzz) packages="$build clang libclang-rt-dev" ;;
 bench) packages="$build python3 iproute2 gnuplot-nox" ;;
+clients) packages="$build python3 git binutils" ;;
+packages)
+    shift
+    packages=$*
+    ;;
 *)
-    echo "usage: install-packages.sh build|test|lint|fuzz|bench" >&2
+    echo "usage: install-packages.sh build|test|lint|fuzz|bench|clients|packages NAME..." >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# What the tests of real programs share, besides tests/lib.sh, which this sources.
+#
+#   needs PACKAGE...           installs what is missing; ends the script as "not here" where it cannot
+#   not_here WHY               ends the script so
+#   ran NAME FILE CMD...       passes if CMD exits 0; leaves in FILE what it wrote, the shim's lines left out
+#   same NAME FILE FILE        passes if the files are equal; sets $answers
+#   is NAME VALUE WANTED       passes if the two are equal
+#   number_holds NAME EXPRESSION  passes if awk finds the expression true
+#   checked NAME STATUS TEXT FILE  passes if compshim check says TEXT of FILE
+#   digits                     sets $folder to that of the MNIST files
+#   facts REPORT               reads a JSON report: sets $calls, $compressed, $ratio and the cells
+#                              $compressed_cell and $saved_cell
+#   row PROGRAM SHAPE LANGUAGE writes a line of docs/programs.md from $mpi_library, the facts and $answers
+#
+# LIMIT is per run. CLIENT_ROWS names the file for the rows; without it they are only printed.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+export LIMIT=${LIMIT:-300} OMP_NUM_THREADS=1
+clients=$top/tests/clients
+python=/usr/bin/python3 # Debian's, which sees Debian's modules
+mpi_library=$(mpirun --version | sed -n '1s/^mpirun (\(.*\)) /\1 /p')
+calls=0 compressed=0 ratio=1 caught=no compressed_cell=- saved_cell=- answers=-
+
+not_here() {
+    echo "$(basename "$0"): not here: $1"
+    [ -z "${CLIENT_ROWS-}" ] || echo "* $(basename "$0" .sh): $1" >>"$CLIENT_ROWS.missing"
+    exit 77
+}
+needs() {
+    "$top/tools/install-packages.sh" packages "$@" || not_here "no package $*"
+}
+ran() {
+    local name=$1 file=$2
+    shift 2
+    if "$@" >"$file" 2>"$file.errors"; then pass "$name"; else fail "$name" "$(cat "$file" "$file.errors")"; fi
+    sed '/^compshim/d' "$file.errors" >>"$file"
+}
+same() {
+    local text
+    if text=$(diff -u "$2" "$3" 2>&1) && [ -s "$2" ]; then
+        answers=equal
+        pass "$1"
+    else
+        answers=differ
+        fail "$1" "${text:-both are empty}"
+    fi
+}
+facts() {
+    calls=0 compressed=0 ratio=1 caught=no compressed_cell=- saved_cell=-
+    [ -e "$1" ] || return 0
+    IFS=$'\t' read -r calls compressed ratio compressed_cell saved_cell < <("$python" "$clients/facts.py" "$1")
+    [ "$calls" = 0 ] || caught=yes
+}
+row() {
+    local line="| $1 | $2 | $3 | $mpi_library | $caught | $compressed_cell | $saved_cell | $answers |"
+    echo "$line"
+    [ -z "${CLIENT_ROWS-}" ] || echo "$line" >>"$CLIENT_ROWS"
+}
+is() {
+    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "'$2', not '$3'"; fi
+}
+number_holds() {
+    if awk "BEGIN { exit !($2) }"; then pass "$1: $2"; else fail "$1: $2"; fi
+}
+digits() {
+    cd "$top" || exit 3
+    . examples/find_mnist.sh
+    [ ${#data[@]} -gt 0 ] || not_here "no MNIST files: examples/get_mnist.sh fetches them"
+    folder=${data[1]}
+    cd "$scratch" || exit 3
+}
+checked() {
+    expect "$1: compshim check" "$2" "$build/compshim" check "$4"
+    contains "$1: it says $3" "$3"
+}
+cd "$scratch" || exit 3

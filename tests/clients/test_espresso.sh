@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Quantum ESPRESSO: the self-consistent field of two silicon atoms, one of them a little off its place.
+. "$(dirname "$0")/lib.sh"
+needs quantum-espresso quantum-espresso-data
+packed=$(dpkg -L quantum-espresso-data | grep -m 1 'Si.pz-vbc.UPF.gz$')
+[ -f "$packed" ] || not_here "quantum-espresso-data is here without its pseudopotentials"
+gunzip -c "$packed" >Si.UPF
+
+# field NAME RUNNER [VARIABLE=VALUE...]: the output without times and dates in NAME.result
+field() {
+    local name=$1 runner=$2
+    shift 2
+    ran "$name: pw.x" "$name.output" "$runner" 2 "$@" pw.x -in "$clients/silicon.in"
+    sed -E '/ starts on | terminated on|cpu time spent|CPU .* WALL/d' "$name.output" >"$name.result"
+    rm -rf wavefunctions
+}
+
+checked "pw.x" 0 "caught (interposed)" pw.x
+field plain mpi
+check "the field converged" grep -q "convergence has been achieved" plain.result
+field default shimmed COMPSHIM_REPORT="$scratch/default.json"
+facts default.json
+same "the default policy changes nothing" plain.result default.result
+is "it is caught" "$caught" yes
+is "and nothing is compressed" "$compressed" 0
+row "Quantum ESPRESSO, silicon, 2 ranks" "through Open MPI's Fortran layer" Fortran
+finish

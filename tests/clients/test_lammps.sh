@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# LAMMPS: a Lennard-Jones melt, which must come out the same to the last digit.
+. "$(dirname "$0")/lib.sh"
+needs lammps
+# 64000 cells, so that one sum of the density is half a MiB of float64.
+printf '[rule sums]\ndtype = float64\nop = sum\nmin_size = 64KiB\ncodec = fp32\n' >fp32.ini
+
+# simulate FOLDER RUNNER [VARIABLE=VALUE...]: thermodynamics, positions and densities in FOLDER/result
+simulate() {
+    local folder=$1 runner=$2
+    shift 2
+    mkdir "$folder" && cd "$folder" || exit 3
+    ran "$folder: lmp" output "$runner" 4 "$@" lmp -in "$clients/melt.in"
+    sed -n '/^Step/,/^Loop/{/^Loop/!p}' log.lammps | cat - positions.txt density.txt >result
+    cd ..
+}
+
+checked "lmp" 0 "caught (interposed)" lmp
+simulate plain mpi
+check "the melt ran to its end" grep -q "Total wall time" plain/output
+simulate default shimmed COMPSHIM_REPORT="$scratch/default.json"
+facts default.json
+same "the default policy changes nothing" plain/result default/result
+is "it is caught" "$caught" yes
+is "and nothing is compressed" "$compressed" 0
+row "LAMMPS, Lennard-Jones melt, 4 ranks" "through a library" C++
+
+simulate narrowed shimmed COMPSHIM_POLICY="$scratch/fp32.ini" COMPSHIM_REPORT="$scratch/narrowed.json"
+facts narrowed.json
+same "counts are whole numbers, which float32 holds" plain/result narrowed/result
+number_holds "the large sums are half as large" "$compressed > 0 && $ratio >= 1.9"
+row "the same, its density sums as fp32" "through a library" C++
+finish

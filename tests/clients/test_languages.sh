@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The same sums in C++ and Fortran, of numbers that fp16 holds exactly: half the bytes, equal answers.
+. "$(dirname "$0")/lib.sh"
+needs g++ gfortran
+printf '[rule singles]\ndtype = float32, float64\nop = sum\ncodec = fp16\n' >fp16.ini
+
+# client PROGRAM SHAPE LANGUAGE COMPRESSED LINES: judges ./PROGRAM on 3 ranks
+client() {
+    local program=$1 shape=$2 language=$3 wanted=$4 lines=$5
+    checked "$program" 0 "caught (interposed)" "./$program"
+    ran "$program without the shim" without mpi 3 "./$program"
+    is "$program: every sum is right" "$(grep -c ': 0 of 262144 wrong' without)" "$lines"
+    ran "$program with fp16" with shimmed 3 COMPSHIM_POLICY=fp16.ini COMPSHIM_REPORT="$scratch/$program.json" \
+        "./$program"
+    same "$program: equal answers" without with
+    facts "$program.json"
+    is "$program: all calls are caught" "$calls" "$lines"
+    is "$program: sums of floating-point numbers are compressed" "$compressed" "$wanted"
+    number_holds "$program: half the bytes and less" "$ratio >= 1.98"
+    row "sums, 3 ranks" "$shape" "$language"
+}
+
+# Open MPI 4 has C++ bindings of its own that do not compile without warnings.
+check "compile C++" mpicxx.openmpi -DOMPI_SKIP_MPICXX -O2 -Wall -Wextra -Werror -o cxx "$clients/sums.cpp"
+client cxx linked C++ 4 8
+# fortran INTERFACE OPTION...
+fortran() {
+    check "compile Fortran, $1" mpif90.openmpi -O2 -D"INTERFACE_$1" "${@:2}" -o "fortran_$1" "$clients/sums.F90"
+}
+fortran F08 -Wall
+fortran MODULE -Wall
+fortran INCLUDE -fallow-argument-mismatch -w # mpif.h declares no arguments
+client fortran_F08 "linked, mpi_f08" Fortran 4 5
+client fortran_MODULE "linked, module mpi" Fortran 4 5
+client fortran_INCLUDE "linked, mpif.h" Fortran 4 5
+finish

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One C program in each shape in which programs come to their MPI.
+. "$(dirname "$0")/lib.sh"
+printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini
+
+# client PROGRAM SHAPE CAUGHT COMMAND...: judges COMMAND on 3 ranks
+client() {
+    local program=$1 shape=$2 wanted=$3
+    shift 3
+    ran "$program without the shim" without mpi 3 "$@"
+    is "$program: both sums are right" "$(grep -c ': 0 of 262144 wrong' without)" 2
+    ran "$program with fp16" with shimmed 3 COMPSHIM_POLICY=fp16.ini COMPSHIM_REPORT="$scratch/$program.json" "$@"
+    same "$program: equal answers" without with
+    facts "$program.json"
+    is "$program: caught" "$caught" "$wanted"
+    [ "$caught" = no ] || is "$program: both calls are compressed" "$compressed" 2
+    row "sums, 3 ranks" "$shape" C
+}
+
+mapfile -t mpi_flags < <(mpicc.openmpi --showme:compile | tr ' ' '\n')
+options=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror)
+check "compile the host" gcc "${options[@]}" -o host "$clients/host.c"
+check "compile linked" mpicc.openmpi "${options[@]}" -o linked "$clients/sums.c"
+check "compile a library" mpicc.openmpi "${options[@]}" -fPIC -shared -Dmain=run_sums -o libsums.so "$clients/sums.c"
+check "compile opened" gcc "${options[@]}" "${mpi_flags[@]}" -DOPENED -o opened "$clients/sums.c"
+
+checked "linked" 0 "caught (interposed)" ./linked
+client linked linked yes ./linked
+checked "a library" 0 "caught (interposed)" ./libsums.so
+client local "library opened RTLD_LOCAL" yes ./host "$PWD/libsums.so" local
+client deep "library opened RTLD_DEEPBIND" no ./host "$PWD/libsums.so" deep
+checked "opened" 1 "maybe (opened)" ./opened
+client opened "dlopen and dlsym" no ./opened
+finish
