@@ -249,7 +249,7 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct segment *
 {
     const struct cshim_plan *plan = exchange->plan;
     const int rank = exchange->rank;
-    const void *parts[plan->peers];
+    const void **parts = exchange->comm->parts;
     struct cshim_encoding encoding;
     uint8_t *reduced = piece(exchange, segment, SEND_REDUCED, rank);
     for (int from = 0; from < exchange->ranks; from++) {

@@ -40,7 +40,7 @@ int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, voi
     free(sum);
     if (status == MPI_SUCCESS && exchange->comm->rank == 0)
         cshim_log(CSHIM_LOG_WARN, "rule '%s': a rank has no memory to verify %llu bytes",
-                  plan->rule->name, (unsigned long long)(plan->count * exchange->element_bytes));
+                  plan->rule->name, (unsigned long long)plan->count * exchange->element_bytes);
     return status;
 }
 

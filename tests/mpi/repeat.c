@@ -52,8 +52,10 @@ int main(int argc, char **argv)
     const size_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 50000;
     float *input = malloc(count * sizeof *input), *result = malloc(count * sizeof *result);
     double *totals = calloc(count, sizeof *totals);
-    if (input == NULL || result == NULL || totals == NULL)
+    if (input == NULL || result == NULL || totals == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 3);
+        abort();
+    }
     for (size_t i = 0; i < count; i++)
         input[i] = element(rank, i);
     for (int call = 0; call < calls; call++) {

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -98,10 +99,12 @@ static void moves(void **state)
         struct cshim_plan plan = {
             .codec = CSHIM_CODEC_INT4, .dtype = cases[i].dtype, .count = 1000};
         char way[128] = "";
+        int length = 0;
         assert_int_equal(cshim_watch_codec(&watch, 2, plan.dtype, 1000), CSHIM_CODEC_NONE);
         for (int step = 0; step < 10; step++) {
             const enum cshim_codec_id before = plan.codec;
-            strcat(strcat(way, cshim_codec_name(before)), " ");
+            length += snprintf(way + length, sizeof way - (size_t)length, "%s ",
+                               cshim_codec_name(before));
             plan.codec = cshim_watch_move(&watch, 2, &plan);
             assert_int_equal(cshim_watch_codec(&watch, 2, plan.dtype, 1000), plan.codec);
             if (before == CSHIM_CODEC_RAW)

@@ -288,16 +288,16 @@ static void auto_sees_nodes(void **state)
     (void)state;
     static const struct {
         uint32_t ranks, nodes, ranks_per_node;
-        uint64_t count;
         enum cshim_algorithm algorithm;
+        uint64_t count;
     } cases[] = {
-        {4, 2, 2, 1 << 20, CSHIM_ALGORITHM_HIERARCHICAL},
-        {4, 2, 1, 1 << 20, CSHIM_ALGORITHM_HIERARCHICAL},
-        {4, 1, 4, 1 << 20, CSHIM_ALGORITHM_TWO_SHOT},
-        {4, 4, 1, 1 << 20, CSHIM_ALGORITHM_TWO_SHOT},
-        {2, 1, 2, 1 << 20, CSHIM_ALGORITHM_ALLGATHER},
-        {4, 2, 2, 1 << 10, CSHIM_ALGORITHM_ALLGATHER},
-        {16, 4, 4, 1 << 10, CSHIM_ALGORITHM_HIERARCHICAL},
+        {4, 2, 2, CSHIM_ALGORITHM_HIERARCHICAL, 1 << 20},
+        {4, 2, 1, CSHIM_ALGORITHM_HIERARCHICAL, 1 << 20},
+        {4, 1, 4, CSHIM_ALGORITHM_TWO_SHOT, 1 << 20},
+        {4, 4, 1, CSHIM_ALGORITHM_TWO_SHOT, 1 << 20},
+        {2, 1, 2, CSHIM_ALGORITHM_ALLGATHER, 1 << 20},
+        {4, 2, 2, CSHIM_ALGORITHM_ALLGATHER, 1 << 10},
+        {16, 4, 4, CSHIM_ALGORITHM_HIERARCHICAL, 1 << 10},
     };
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_AUTO);
     for (size_t i = 0; i < COUNT(cases); i++) {
