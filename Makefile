@@ -72,6 +72,7 @@ help:
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
 ## make bench           codec and all-reduce benchmarks of this machine
+## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=
 ## make clean
 .PHONY: packages
@@ -232,6 +233,11 @@ demo-net: packages-bench
 bench: packages-bench
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) tests/bench/bench.sh
+
+.PHONY: study
+study: packages-bench
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) tests/study/study.sh $(STUDY)
 
 # Installation ----------------------------------------------------------------------------------
 .PHONY: install

@@ -31,7 +31,8 @@ run() { # NAME CMD...
 for program in "$BUILD"/tests/test_*; do
     [ -x "$program" ] && run "$(basename "$program")" "$program"
 done
-for script in tests/cli/test_*.sh tests/fuzz/test_*.sh tests/mpi/test_*.sh tests/net/test_*.sh; do
+for script in tests/cli/test_*.sh tests/fuzz/test_*.sh tests/mpi/test_*.sh tests/net/test_*.sh \
+    tests/study/test_*.sh; do
     [ -e "$script" ] && run "${script#tests/}" bash "$script"
 done
 [ -z "$failures" ] || echo "failed:$failures"

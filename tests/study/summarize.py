@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The statistics of the study.
+
+summarize.py RUNS JSON DOCUMENT DATA   from the runs of runs.py: the statistics as JSON, as the results in
+                                       the document (what is between the marks; the rest stays), and as
+                                       blocks for study.gp
+"""
+import datetime
+import json
+import math
+import os
+import statistics
+import sys
+
+import runs as runs_file
+
+BEGIN = "<!-- results: `make study` writes what follows -->"
+END = "<!-- end of the results -->"
+# Points by which the mean accuracy may differ from that without the shim, and the seeds that this takes.
+AIMS = {"fp16": 0.1, "bf16": 0.1, "int8": 0.1, "fp8_e4m3": 0.1, "int4+feedback": 0.3}
+AIM_SEEDS = 3
+MODELS = {"conv": "convolutional", "mlp": "dense"}
+
+
+def mean(values):
+    return statistics.fmean(values) if values else None
+
+
+def deviation(values):
+    """Of a sample: n - 1 in the denominator."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def standard_error(values):
+    return deviation(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def verdict(mode, differences):
+    if mode not in AIMS:
+        return None
+    if len(differences) < AIM_SEEDS:
+        return "too few seeds"
+    # Accuracies have two decimals: what is beyond the sixth comes from the sums.
+    return "met" if round(abs(mean(differences)), 6) <= AIMS[mode] else "missed"
+
+
+def paired(mine, base, key):
+    """The differences to the run of the same seed without the shim."""
+    pairs = ((run[key], base[seed][key]) for seed, run in mine.items() if seed in base)
+    return [value - other for value, other in pairs if value is not None and other is not None]
+
+
+def one_result(model, mode, mine, base):
+    """The statistics of one mode; `mine` and `base` (without the shim) are runs by seed."""
+    accuracies = [run["accuracy"] for run in mine.values()]
+    result = {
+        "model": model,
+        "mode": mode,
+        "seeds": sorted(mine),
+        "accuracy": mean(accuracies),
+        "accuracy_deviation": deviation(accuracies),
+    }
+    if mode == "off":
+        return result
+    differences, losses = paired(mine, base, "accuracy"), paired(mine, base, "loss")
+    result.update(
+        pairs=len(differences),
+        difference=mean(differences),
+        difference_error=standard_error(differences),
+        loss_difference=mean(losses),
+        loss_difference_error=standard_error(losses),
+        bytes_native=mean([run["bytes_native"] for run in mine.values()]),
+        bytes_wire=mean([run["bytes_wire"] for run in mine.values()]),
+        aim=AIMS.get(mode),
+        verdict=verdict(mode, differences),
+    )
+    return result
+
+
+def summarize(runs):
+    groups = {}
+    for run in runs:
+        groups.setdefault((run["model"], run["mode"]), {})[run["seed"]] = run
+    models = sorted({model for model, _ in groups})
+    results = [
+        one_result(model, mode, mine, groups.get((model, "off"), {}))
+        for wanted in models
+        for (model, mode), mine in groups.items()
+        if model == wanted
+    ]
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "revisions": sorted({run["revision"] for run in runs}),
+        "settings": runs[0]["settings"],
+        "results": results,
+    }
+
+
+def number(value, decimals, sign=""):
+    return f"{value:{sign}.{decimals}f}".replace("-", "−")
+
+
+def spread(value, error, decimals, sign=""):
+    """A mean with its uncertainty, or alone where one seed is too few for it."""
+    if value is None:
+        return "-"
+    text = number(value, decimals, sign)
+    return text + (f" ± {number(error, decimals)}" if error is not None else "")
+
+
+def row(result):
+    cells = [
+        MODELS.get(result["model"], result["model"]),
+        f"`{result['mode']}`",
+        str(len(result["seeds"])),
+        spread(result["accuracy"], result["accuracy_deviation"], 2),
+    ]
+    if result["mode"] == "off":
+        return cells + [""] * 4
+    native, wire = result["bytes_native"], result["bytes_wire"]
+    aim = f"±{result['aim']}: {result['verdict']}" if result["aim"] else ""
+    return cells + [
+        spread(result["difference"], result["difference_error"], 3, "+"),
+        aim,
+        spread(result["loss_difference"], result["loss_difference_error"], 4, "+"),
+        f"{native / 1e9:.2f} → {wire / 1e9:.2f} ({native / wire:.2f} ×)",
+    ]
+
+
+def table(results):
+    head = ["network", "mode", "seeds", "test accuracy, %", "difference, points", "aim"]
+    head += ["training loss, difference", "GB sent in a run: natively → now"]
+    lines = [head, ["---"] * len(head)] + [row(result) for result in results]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def judgement(results):
+    """What became of the aims, and how sure that is."""
+    judged = [result for result in results if result.get("verdict") in ("met", "missed")]
+    if not judged:
+        return f"No mode with an aim has {AIM_SEEDS} seeds or more: nothing can be said of the aims.\n"
+    missed = [result for result in judged if result["verdict"] == "missed"]
+    text = f"{len(judged) - len(missed)} of {len(judged)} aims are met.\n"
+    for result in missed:
+        beyond = abs(result["difference"]) - result["aim"]
+        sure = beyond > 2 * result["difference_error"]
+        text += (
+            f"\n**Missed**: `{result['mode']}` with the {MODELS.get(result['model'], result['model'])} network, "
+            f"{spread(result['difference'], result['difference_error'], 3, '+')} points where ±{result['aim']} "
+            "was aimed at, "
+            + ("clearly.\n" if sure else "by less than two standard errors: more seeds would tell.\n")
+        )
+    return text
+
+
+def results_text(summary):
+    settings = summary["settings"]
+    return (
+        f"Data `{settings['data']}`, images {settings['images']}, epochs {settings['epochs']}, batch "
+        f"{settings['batch']}, learning rate {settings['learning_rate']}, ranks {settings['ranks']}; "
+        f"{summary['date'][:10]}, revision {', '.join(summary['revisions'])}.\n\n"
+        f"{table(summary['results'])}\n\n{judgement(summary['results'])}"
+    )
+
+
+def write_document(path, text):
+    """Replaces what is between the marks; a document without them, or none, gets them at its end."""
+    old = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            old = file.read()
+    before, _, rest = old.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n\n{text}\n{END}{after or chr(10)}")
+
+
+def curves(results):
+    """A block for each model: position of the mode, its name, mean difference, standard error."""
+    compared = [result for result in results if result.get("difference") is not None]
+    modes = list(dict.fromkeys(result["mode"] for result in compared))
+    blocks = []
+    for model in dict.fromkeys(result["model"] for result in compared):
+        lines = [f'"{MODELS.get(model, model)} network"']
+        lines += [
+            f"{modes.index(r['mode'])} {r['mode']} {r['difference']:.6f} {r['difference_error'] or 0:.6f}"
+            for r in compared
+            if r["model"] == model
+        ]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n\n".join(blocks)
+
+
+def main(runs_path, json_path, document_path, data_path):
+    runs = runs_file.read(runs_path)
+    if not runs:
+        sys.exit(f"{runs_path}: no runs")
+    summary = summarize(runs)
+    with open(json_path, "w", encoding="utf-8") as file:
+        json.dump(summary, file, indent=1)
+        file.write("\n")
+    text = results_text(summary)
+    write_document(document_path, text)
+    with open(data_path, "w", encoding="utf-8") as file:
+        file.write(curves(summary["results"]))
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
