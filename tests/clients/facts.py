@@ -8,9 +8,9 @@ import sys
 def binary(size):
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
-            return f"{size:.4g} {unit}"
+            return f"{size:.2f} {unit}"
         size /= 1024
-    return f"{size:.3g} GiB"
+    return f"{size:.2f} GiB"
 
 
 with open(sys.argv[1]) as file:

@@ -16,7 +16,7 @@
 #
 # LIMIT is per run. CLIENT_ROWS names the file for the rows; without it they are only printed.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-export LIMIT=${LIMIT:-300} OMP_NUM_THREADS=1
+export LIMIT=${LIMIT:-300} OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 clients=$top/tests/clients
 python=/usr/bin/python3 # Debian's, which sees Debian's modules
 mpi_library=$(mpirun --version | sed -n '1s/^mpirun (\(.*\)) /\1 /p')

@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 export BUILD=${BUILD:-build}
-clients=tests/clients pattern=${1-} failures= absent=
+clients=tests/clients pattern=${1-} failures="" absent=""
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export CLIENT_ROWS=$folder/rows

@@ -50,7 +50,7 @@ sort|sort lines; sort missing
 tar|tar -cf - --mtime=@0 --owner=0 --group=0 lines | sha256sum; tar -tf missing
 gzip|gzip -nc lines | gzip -dc; gzip -t lines
 find|find repository -maxdepth 1 -name '*.c'; find missing
-curl|curl --version; curl -s file://$PWD/lines; curl -sS http://127.0.0.1:1/
+curl|curl --version; curl -s file://$PWD/lines; curl -s http://127.0.0.1:1/
 openssl|openssl dgst -sha256 lines; openssl nonsense
 sqlite3|sqlite3 :memory: 'select 1 / 3.0; select nonsense'
 tclsh|echo 'puts [expr {6 * 7}]; exit 10' >script.tcl; tclsh script.tcl
@@ -62,10 +62,9 @@ timeout|timeout 0.1 sleep 5
 mpirun|mpirun --version; mpirun --no-such-option
 PROGRAMS
 echo "not installed:${missing:- none}"
-[ -z "${CLIENT_ROWS-}" ] || printf '%s\n' "$same_programs" | sed 's/^ //; s/ /, /g' >"$CLIENT_ROWS.unrelated"
 number_holds "twenty programs are the same" "$passed >= 20"
 
-# start N COMMAND...: the median time of N starts without and with the preload, in milliseconds
+# starts N COMMAND...: the median time of N starts without and with the preload, in milliseconds
 starts() {
     local count=$1
     shift
@@ -82,6 +81,12 @@ starts() {
 }
 for program in /bin/true "python3 -c pass" "perl -e 1" "git --version"; do
     # shellcheck disable=SC2086
-    echo "start of $program: $(starts 21 $program)"
-done
+    echo "$program: $(starts 21 $program)"
+done >starts
+sed 's/^/start of /' starts
+[ -z "${CLIENT_ROWS-}" ] || {
+    echo "${same_programs# }." | sed 's/ /, /g' | fmt -w 115
+    printf '\nMedian time of 21 starts:\n\n'
+    sed 's/^/* /' starts
+} >"$CLIENT_ROWS.unrelated"
 finish
