@@ -3,14 +3,13 @@
 """The file of the study's runs: one JSON object in each line.
 
 runs.py missing RUNS NAME=VALUE...   of the runs on standard input ("SEED MODEL MODE"), those to be done
-runs.py record RUNS SEED MODEL MODE OUTPUT REPORT NAME=VALUE...
+runs.py record RUNS SEED MODEL MODE REVISION OUTPUT REPORT NAME=VALUE...
                                      appends one, from the trainer's output and the shim's report
 """
 import json
 import math
 import os
 import re
-import subprocess
 import sys
 
 FINAL = re.compile(r"^final: test accuracy ([0-9.]+) %  loss (\S+)  train time ([0-9.]+) s", re.M)
@@ -88,14 +87,10 @@ def parse_run(mode, output_path, report_path):
     return run
 
 
-def record(path, seed, model, mode, output_path, report_path, settings):
+def record(path, seed, model, mode, revision, output_path, report_path, settings):
     run = {"seed": int(seed), "model": model, "mode": mode}
     run.update(parse_run(mode, output_path, report_path))
-    revision = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    run["revision"] = revision.stdout.strip() or "unknown"
-    run["settings"] = settings
+    run.update(revision=revision, settings=settings)
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(run) + "\n")
     print(f"{run['accuracy']:.2f} %, {run['seconds']:.0f} s")
@@ -104,7 +99,7 @@ def record(path, seed, model, mode, output_path, report_path, settings):
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "missing":
         missing(sys.argv[2], parse_settings(sys.argv[3:]))
-    elif len(sys.argv) > 7 and sys.argv[1] == "record":
-        record(*sys.argv[2:8], parse_settings(sys.argv[8:]))
+    elif len(sys.argv) > 8 and sys.argv[1] == "record":
+        record(*sys.argv[2:9], parse_settings(sys.argv[9:]))
     else:
         sys.exit(__doc__)

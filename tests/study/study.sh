@@ -8,7 +8,7 @@
 #
 # Modes: off, the codecs (raw is the control: it loses nothing, but adds in another order), and
 # CODEC+feedback with error feedback. Every float32 sum of the trainer is a gradient, and every one is
-# compressed, whatever its size. Seeds: 3 of conv and 6 of mlp, which is cheaper; N is for both. All
+# compressed, whatever its size. Seeds: 3 of conv and 4 of mlp, which is cheaper; N is for both. All
 # modes of a seed run before the next seed begins. Real MNIST is looked for as examples/find_mnist.sh
 # does.
 #
@@ -57,6 +57,7 @@ else
 fi
 settings=(data="$(basename "${data[1]}")" images="$images" epochs="$epochs" batch="$batch"
     learning_rate="$rate" ranks="$ranks")
+revision=$(git describe --always --dirty 2>/dev/null || echo unknown)
 mkdir -p "$results" "$docs"
 runs=$results/study.jsonl
 $resume || : >"$runs"
@@ -64,9 +65,9 @@ $resume || : >"$runs"
 # The runs of the study in their order, "SEED MODEL MODE" each
 plan() {
     local seed model mode last
-    for seed in $(seq "${seeds:-6}"); do
+    for seed in $(seq "${seeds:-4}"); do
         for model in ${models//,/ }; do
-            case $model in conv) last=${seeds:-3} ;; *) last=${seeds:-6} ;; esac
+            case $model in conv) last=${seeds:-3} ;; *) last=${seeds:-4} ;; esac
             [ "$seed" -le "$last" ] || continue
             for mode in ${modes//,/ }; do
                 echo "$seed $model $mode"
@@ -91,20 +92,20 @@ train() { # SEED MODEL MODE: leaves what the trainer said and the shim's report 
 }
 
 plan >"$scratch/plan"
-python3 tests/study/runs.py missing "$runs" "${settings[@]}" <"$scratch/plan" >"$scratch/missing"
+python3 -B tests/study/runs.py missing "$runs" "${settings[@]}" <"$scratch/plan" >"$scratch/missing"
 mapfile -t missing <"$scratch/missing"
 for ((i = 0; i < ${#missing[@]}; i++)); do
     read -r seed model mode <<<"${missing[i]}"
     printf 'run %s of %s: seed %s, %s, %s: ' $((i + 1)) ${#missing[@]} "$seed" "$model" "$mode" >&2
-    if ! train "$seed" "$model" "$mode" || ! python3 tests/study/runs.py record "$runs" "$seed" \
-        "$model" "$mode" "$scratch/output" "$scratch/report.json" "${settings[@]}" >&2; then
+    if ! train "$seed" "$model" "$mode" || ! python3 -B tests/study/runs.py record "$runs" "$seed" \
+        "$model" "$mode" "$revision" "$scratch/output" "$scratch/report.json" "${settings[@]}" >&2; then
         cat "$scratch/output" >&2
         echo "study.sh: this run failed; --resume goes on here when the cause is gone" >&2
         exit 1
     fi
 done
 
-python3 tests/study/summarize.py "$runs" "$results/study.json" "$docs/study.md" "$scratch/study.dat"
+python3 -B tests/study/summarize.py "$runs" "$results/study.json" "$docs/study.md" "$scratch/study.dat"
 if command -v gnuplot >/dev/null; then
     gnuplot -e "file='$scratch/study.dat'; picture='$docs/study.svg'" tests/study/study.gp
 fi

@@ -24,7 +24,7 @@ run() {
 } >"$scratch/runs"
 printf 'before\n<!-- results: %s -->\nold\n<!-- end of the results -->\nafter\n' \
     "\`make study\` writes what follows" >"$scratch/study.md"
-expect "statistics" 0 python3 "$study/summarize.py" "$scratch/runs" "$scratch/study.json" \
+expect "statistics" 0 python3 -B "$study/summarize.py" "$scratch/runs" "$scratch/study.json" \
     "$scratch/study.md" "$scratch/study.dat"
 contains "without the shim: mean and deviation" "| \`off\` | 3 | 92.50 ± 1.00 |"
 contains "paired differences, their standard error, aim met" "| +0.100 ± 0.115 | ±0.1: met |"
@@ -71,11 +71,11 @@ contains "and it says why" "study.jsonl:1: this run was made with other settings
 printf 'final: test accuracy 97.00 %%  loss 0.1  train time 1.0 s\n' >"$scratch/output"
 printf '{"totals": {"calls": 8, "compressed_calls": 6}, "rows": [{"codec": "int8"}], "passed_through": {"dtype": 2}}' \
     >"$scratch/report"
-expect "calls that passed" 1 python3 "$study/runs.py" record "$scratch/new" 1 mlp int8 "$scratch/output" \
+expect "calls that passed" 1 python3 -B "$study/runs.py" record "$scratch/new" 1 mlp int8 r1 "$scratch/output" \
     "$scratch/report" ranks=4
 contains "are told" "6 of 8 calls were compressed"
 sed -i 's/"calls": 8/"calls": 6/' "$scratch/report"
-expect "another codec" 1 python3 "$study/runs.py" record "$scratch/new" 1 mlp fp16 "$scratch/output" \
+expect "another codec" 1 python3 -B "$study/runs.py" record "$scratch/new" 1 mlp fp16 r1 "$scratch/output" \
     "$scratch/report" ranks=4
 contains "is told" "as int8"
 check "nothing is recorded" [ ! -e "$scratch/new" ]
