@@ -86,7 +86,7 @@ done >starts
 sed 's/^/start of /' starts
 [ -z "${CLIENT_ROWS-}" ] || {
     echo "${same_programs# }." | sed 's/ /, /g' | fmt -w 115
-    printf '\nMedian time of 21 starts:\n\n'
+    printf '\nMedian time of 21 starts, with whatever else the machine did (not judged):\n\n'
     sed 's/^/* /' starts
 } >"$CLIENT_ROWS.unrelated"
 finish
