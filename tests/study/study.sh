@@ -19,6 +19,7 @@
 set -eu
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cd "$top"
+trap 'exit 130' INT TERM
 models=conv,mlp seeds= epochs=3 images=60000 ranks=4 batch=128 rate=0.05
 modes=off,raw,fp16,bf16,fp8_e4m3,fp8_e5m2,int8,int4,int4+feedback
 directory= resume=false results=tests/bench/results docs=docs
