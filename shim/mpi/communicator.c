@@ -22,6 +22,7 @@ static void free_memory(struct cshim_comm *state)
     free(state->share_lengths);
     free(state->share_begins);
     free(state->requests);
+    free(state->statuses);
     free((void *)state->parts);
     free(state->calls_by_rule);
     free((struct entry *)state);
@@ -75,6 +76,7 @@ void cshim_comm_teardown(void)
         free_memory(&entry->comm);
     }
     entries = NULL;
+    PMPI_Comm_free_keyval(&cshim_job.keyval);
 }
 
 /* Fills the ids of the ranks' nodes: those that the agreement found. Returns false if a process is
@@ -146,14 +148,16 @@ static bool take_memory(struct cshim_comm *state)
     state->calls_by_rule = calloc(cshim_job.policy->rule_count, sizeof *state->calls_by_rule);
     state->requests =
         calloc(4 * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks, sizeof(MPI_Request));
+    state->statuses = calloc((size_t)state->ranks, sizeof *state->statuses);
     state->parts = calloc((size_t)state->ranks, sizeof *state->parts);
     state->share_lengths = calloc((size_t)state->layout.local_ranks, sizeof(int));
     state->share_begins = calloc((size_t)state->layout.local_ranks, sizeof(int));
     void *scratch = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     state->scratch = scratch == MAP_FAILED ? NULL : scratch;
-    return state->calls_by_rule != NULL && state->requests != NULL && state->parts != NULL &&
-           state->share_lengths != NULL && state->share_begins != NULL && state->scratch != NULL;
+    return state->calls_by_rule != NULL && state->requests != NULL && state->statuses != NULL &&
+           state->parts != NULL && state->share_lengths != NULL && state->share_begins != NULL &&
+           state->scratch != NULL;
 }
 
 /* The same ranks. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy callbacks of the

@@ -139,12 +139,15 @@ static int tag_of(enum kind kind)
     return kind == RECEIVE_PARTS || kind == SEND_PARTS ? CSHIM_STEP_PARTS : CSHIM_STEP_REDUCED;
 }
 
+/* A message that is longer than its place, from a rank that makes another call, ends the receive
+ * with an error; its header may have come all the same. No older one must be taken for it. */
 static int receive(struct cshim_exchange *exchange, const struct segment *segment, enum kind kind,
                    int from, uint64_t elements)
 {
-    return PMPI_Irecv(piece(exchange, segment, kind, from), message_bytes(exchange, elements),
-                      MPI_BYTE, from, tag_of(kind), exchange->peers,
-                      request(exchange, segment, kind, from));
+    uint8_t *message = piece(exchange, segment, kind, from);
+    memset(message, 0, CSHIM_HEADER_BYTES);
+    return PMPI_Irecv(message, message_bytes(exchange, elements), MPI_BYTE, from, tag_of(kind),
+                      exchange->peers, request(exchange, segment, kind, from));
 }
 
 static int send(struct cshim_exchange *exchange, const struct segment *segment, enum kind kind,
@@ -159,9 +162,31 @@ static int send(struct cshim_exchange *exchange, const struct segment *segment, 
                       request(exchange, segment, kind, to));
 }
 
+/* Compares what came to a receive that failed with what was to come. */
+static void check_failed(struct cshim_exchange *exchange, const struct segment *segment,
+                         enum kind kind, int from)
+{
+    const int owner = kind == RECEIVE_PARTS ? exchange->rank : from;
+    if (kind == RECEIVE_PARTS || kind == RECEIVE_REDUCED)
+        check_header(exchange, segment, (enum cshim_step)tag_of(kind),
+                     owned(exchange, segment, owner).length, piece(exchange, segment, kind, from),
+                     from);
+}
+
+/* Waits for all requests of a kind. Of errors, that of the first request that has one. */
 static int wait_all(struct cshim_exchange *exchange, const struct segment *segment, enum kind kind)
 {
-    return PMPI_Waitall(exchange->ranks, request(exchange, segment, kind, 0), MPI_STATUSES_IGNORE);
+    MPI_Status *statuses = exchange->comm->statuses;
+    const int status = PMPI_Waitall(exchange->ranks, request(exchange, segment, kind, 0), statuses);
+    for (int peer = 0; status == MPI_ERR_IN_STATUS && peer < exchange->ranks; peer++) {
+        const int error = statuses[peer].MPI_ERROR;
+        if (error == MPI_SUCCESS || error == MPI_ERR_PENDING)
+            continue;
+        if (error == MPI_ERR_TRUNCATE)
+            check_failed(exchange, segment, kind, peer);
+        return error;
+    }
+    return status;
 }
 
 /* The options of an encoding that begins at an element of the share, or NULL. */

@@ -76,6 +76,7 @@ struct cshim_comm {
     struct cshim_residual *residuals;
     uint8_t *scratch;      /* CSHIM_SCRATCH_LIMIT bytes of address space */
     MPI_Request *requests; /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
+    MPI_Status *statuses;  /* of one kind of a segment's requests, by rank */
     const void **parts;    /* of a chunk, from each rank */
 };
 

@@ -7,11 +7,12 @@
 
 #define SAMPLE_MAX (sizeof((struct cshim_sample *)0)->values / sizeof(double))
 
-/* The 1st, 8th, 64th and 512th call under a rule, then every 1024th. The count is per communicator,
- * so all its ranks choose alike. */
+/* The first 16 calls under a rule, then every 1021st: a prime, so that a program whose tensors come
+ * in turns has each of them sampled. The count is per communicator, so all its ranks choose alike.
+ */
 static bool is_sampled(uint32_t call)
 {
-    return call == 1 || call == 8 || call == 64 || call == 512 || call % 1024 == 0;
+    return call <= 16 || call % 1021 == 0;
 }
 
 /* Spreads the sampled places over the buffer, the same on all ranks. */
