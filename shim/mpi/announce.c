@@ -57,10 +57,12 @@ bool cshim_announced(int rank)
 
 bool cshim_await_announcement(int rank, double deadline)
 {
+    useconds_t pause = 1000; /* longer each time: a large job asks one launcher */
     while (!cshim_announced(rank)) {
         if (cshim_seconds() > deadline)
             return false;
-        usleep(2000);
+        usleep(pause);
+        pause = pause < 100000 ? 2 * pause : pause;
     }
     return true;
 }
