@@ -125,7 +125,8 @@ static void check_memory(const struct cshim_plan *plan)
     FUZZ_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN);
     FUZZ_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     FUZZ_CHECK(plan->piece_bytes > 0);
-    FUZZ_CHECK((plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);
+    FUZZ_CHECK(plan->piece_bytes > 0 &&
+               (plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);
     const uint64_t staged = plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL
                                 ? plan->peers * chunk * cshim_dtype_bytes(plan->dtype)
                                 : 0;
