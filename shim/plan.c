@@ -93,7 +93,7 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
         return CSHIM_REASON_EMPTY;
     if (call->ranks <= 1)
         return CSHIM_REASON_SINGLE_RANK;
-    if (cshim_dtype_bytes(call->dtype) == 0)
+    if ((unsigned)call->dtype >= CSHIM_DTYPE_COUNT)
         return CSHIM_REASON_DTYPE;
     /* MPI has no average. */
     if (call->op != CSHIM_SUM && !(call->op == CSHIM_AVG && call->library == CSHIM_NCCL))
@@ -110,16 +110,13 @@ bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_dtype dt
 static enum cshim_reason rule_reason(const struct cshim_policy *policy,
                                      const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    if ((rule == NULL || rule->codec == CSHIM_CODEC_NONE) && call->library == CSHIM_MPI &&
-        cshim_plan_too_small(policy, call->dtype, call->bytes))
+    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE)
+        return cshim_codec_carries(rule->codec, call->dtype) ? CSHIM_REASON_COMPRESS
+                                                             : CSHIM_REASON_DTYPE;
+    if ((rule != NULL && rule->max_size != UINT64_MAX) ||
+        (call->library == CSHIM_MPI && cshim_plan_too_small(policy, call->dtype, call->bytes)))
         return CSHIM_REASON_TOO_SMALL;
-    if (rule == NULL)
-        return CSHIM_REASON_NO_RULE;
-    if (rule->codec == CSHIM_CODEC_NONE)
-        return rule->max_size != UINT64_MAX ? CSHIM_REASON_TOO_SMALL : CSHIM_REASON_RULE_NONE;
-    if (!cshim_codec_carries(rule->codec, call->dtype))
-        return CSHIM_REASON_DTYPE;
-    return CSHIM_REASON_COMPRESS;
+    return rule != NULL ? CSHIM_REASON_RULE_NONE : CSHIM_REASON_NO_RULE;
 }
 
 /* Whether some nodes hold several of the ranks, which can share the network's work. */
