@@ -222,14 +222,16 @@ static uint64_t segment_messages(const struct cshim_plan *plan, uint64_t element
 static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const uint64_t others = plan->peers - 1;
-    /* Of the other ranks, those that are elsewhere. */
+    /* The library's own all-reduce takes a sum and its result over as few links as join the nodes;
+     * of the other ranks that a message goes to, those elsewhere. */
+    const uint64_t hops = call->nodes > 1 ? call->nodes - 1 : 0;
     const uint64_t apart = call->nodes > 1 ? call->ranks - call->ranks / call->nodes : 0;
     plan->bytes_native = multiply(2 * ((uint64_t)plan->ranks - 1), call->bytes);
     if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE) {
         const unsigned narrowed = cshim_codec_info(plan->codec)->element_bits / 8;
         const uint64_t element = narrowed != 0 ? narrowed : cshim_dtype_bytes(plan->dtype);
         plan->bytes_wire = multiply(2 * others, multiply(plan->count, element));
-        plan->bytes_network = multiply(2 * apart, multiply(plan->count, element));
+        plan->bytes_network = multiply(2 * hops, multiply(plan->count, element));
         return;
     }
     /* All segments but the last are alike. */
