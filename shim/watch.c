@@ -32,9 +32,15 @@ static enum cshim_codec_id next_codec(enum cshim_codec_id codec, enum cshim_dtyp
 }
 
 enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t rule,
-                                      enum cshim_dtype dtype, uint64_t count)
+                                      enum cshim_codec_id own, enum cshim_dtype dtype,
+                                      uint64_t count)
 {
-    return (enum cshim_codec_id)watch->codec[slot_of(rule, dtype, count)];
+    const enum cshim_codec_id moved =
+        (enum cshim_codec_id)watch->codec[slot_of(rule, dtype, count)];
+    if (moved == CSHIM_CODEC_NONE || !cshim_codec_carries(moved, dtype) ||
+        typical_error(moved) >= typical_error(own))
+        return CSHIM_CODEC_NONE;
+    return moved;
 }
 
 enum cshim_codec_id cshim_watch_move(struct cshim_watch *watch, size_t rule,

@@ -15,9 +15,11 @@ struct cshim_watch {
     uint8_t codec[CSHIM_WATCH_SLOTS];
 };
 
-/* The codec to use instead of the rule's, or CSHIM_CODEC_NONE. */
+/* The codec to use instead of `own`, the rule's, or CSHIM_CODEC_NONE: never a less precise one, nor
+ * one that does not carry the dtype, whoever it was that moved the slot. */
 enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t rule,
-                                      enum cshim_dtype dtype, uint64_t count);
+                                      enum cshim_codec_id own, enum cshim_dtype dtype,
+                                      uint64_t count);
 
 /* Moves a kind to the next more precise codec than the plan's: the least precise of those that are
  * better and carry the dtype, raw at last. Returns it. */

@@ -137,7 +137,7 @@ static bool compress(const void *sendbuf, void *recvbuf, struct cshim_call *call
     if (*status == MPI_SUCCESS) {
         plan.reason = state->reason;
         call->instead = cshim_watch_codec(&state->watch, (size_t)(rule - cshim_job.policy->rules),
-                                          call->dtype, count);
+                                          rule->codec, call->dtype, count);
     }
     if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
         plan = cshim_plan_call(cshim_job.policy, call, count);

@@ -79,10 +79,9 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     *residual = (struct cshim_residual){
         .buffer = exchange->input, .count = plan->count, .dtype = plan->dtype, .bytes = bytes};
     residual->sent = map_floats(plan->count);
-    if (plan->algorithm != CSHIM_ALGORITHM_ALLGATHER)
-        residual->reduced = map_floats(plan->count);
-    if (residual->sent != NULL &&
-        (residual->reduced != NULL || plan->algorithm == CSHIM_ALGORITHM_ALLGATHER))
+    /* Also in an allgather: with another codec the same buffer may go by two_shot. */
+    residual->reduced = map_floats(plan->count);
+    if (residual->sent != NULL && residual->reduced != NULL)
         return residual;
     free_residual(residual);
     return NULL;

@@ -50,7 +50,7 @@ struct cshim_residual {
     enum cshim_dtype dtype;
     uint64_t bytes; /* of memory, against the policy's limit */
     float *sent;    /* by place in the buffer: from what this rank encoded ... */
-    float *reduced; /* ... and from the sums it encoded as their owner; NULL in an allgather */
+    float *reduced; /* ... and from the sums it encoded as their owner */
     struct cshim_residual *next;
 };
 

@@ -69,6 +69,12 @@ sed -i 's/^report = off/&\nseed = 7/' "$COMPSHIM_POLICY"
 repeat "with another seed" 3 64
 check "gives other bits" test "$digest" != "$first"
 
+rule int4 auto 'error_feedback = on' 'max_rel_error = 0.01'
+expect "a residual that goes from allgather to two_shot with its codec" 0 \
+    shimmed 3 "$build/tests/mpi_repeat" 12 10000
+contains "was in both" "int4      allgather"
+contains "as it should" "int8      two_shot"
+
 rule fp8_e4m3 hierarchical 'error_feedback = on'
 expect "error feedback by hierarchical" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
     LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeat" 64

@@ -100,19 +100,38 @@ static void moves(void **state)
             .codec = CSHIM_CODEC_INT4, .dtype = cases[i].dtype, .count = 1000};
         char way[128] = "";
         int length = 0;
-        assert_int_equal(cshim_watch_codec(&watch, 2, plan.dtype, 1000), CSHIM_CODEC_NONE);
+        assert_int_equal(cshim_watch_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
+                         CSHIM_CODEC_NONE);
         for (int step = 0; step < 10; step++) {
             const enum cshim_codec_id before = plan.codec;
             length += snprintf(way + length, sizeof way - (size_t)length, "%s ",
                                cshim_codec_name(before));
             plan.codec = cshim_watch_move(&watch, 2, &plan);
-            assert_int_equal(cshim_watch_codec(&watch, 2, plan.dtype, 1000), plan.codec);
+            assert_int_equal(cshim_watch_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
+                             plan.codec);
             if (before == CSHIM_CODEC_RAW)
                 break;
         }
-        assert_int_equal(cshim_watch_codec(&watch, 1, plan.dtype, 1000), CSHIM_CODEC_NONE);
+        assert_int_equal(cshim_watch_codec(&watch, 1, CSHIM_CODEC_INT4, plan.dtype, 1000),
+                         CSHIM_CODEC_NONE);
         assert_string_equal(way, cases[i].way);
     }
+}
+
+/* Kinds that meet in a slot: neither gets a less precise codec than its rule's, nor one that does
+ * not carry its type. */
+static void slots_are_shared(void **state)
+{
+    (void)state;
+    struct cshim_watch watch;
+    memset(watch.codec, CSHIM_CODEC_FP8_E5M2, sizeof watch.codec);
+    assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT32, 9),
+                     CSHIM_CODEC_FP8_E5M2);
+    assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_FP16, CSHIM_FLOAT32, 9),
+                     CSHIM_CODEC_NONE);
+    memset(watch.codec, CSHIM_CODEC_BF16, sizeof watch.codec);
+    assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT16, 9),
+                     CSHIM_CODEC_NONE);
 }
 
 static void errors_are_measured(void **state)
@@ -150,6 +169,7 @@ int main(void)
         cmocka_unit_test(layouts),
         cmocka_unit_test(headers),
         cmocka_unit_test(moves),
+        cmocka_unit_test(slots_are_shared),
         cmocka_unit_test(errors_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
