@@ -2,6 +2,7 @@
 # compshim: see README.md. `make help` lists the targets.
 VERSION := 0.1.0
 hash := \#
+comma := ,
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -10,9 +11,12 @@ BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
 DATADIR ?= $(PREFIX)/share/compshim
 DOCDIR ?= $(PREFIX)/share/doc/compshim
+LIBEXECDIR ?= $(PREFIX)/libexec/compshim
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 CC = gcc
 MPICC ?= mpicc.openmpi
+MPICH_CC ?= mpicc.mpich
 OPTIMIZE ?= -O2
 WARNINGS ?= -Wall -Wextra -Werror
 # SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan (use another BUILD with
@@ -33,27 +37,63 @@ library_ldflags += -Wl,--no-undefined
 endif
 
 pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c shim/watch.c
-report_sources := $(addprefix shim/,ledger.c report.c report_json.c)
-front_sources := $(wildcard shim/front/*.c) shim/log.c
-ompi_sources := $(wildcard shim/mpi/*.c) shim/log.c $(report_sources) $(pure_sources)
+report_sources := $(addprefix shim/,ledger.c observed.c trace.c report.c report_json.c)
+front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/log.c
+mpi_sources := $(wildcard shim/mpi/*.c)
+mpi_engine_sources := shim/log.c shim/live.c shim/report_file.c $(report_sources) $(pure_sources)
+nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) shim/log.c shim/live.c shim/report_file.c \
+	$(report_sources) $(pure_sources)
 tool_sources := $(wildcard tools/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
+# The trainer on GPUs has layers and a learner of its own.
+mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
+	$(filter-out $(addprefix examples/mnist/,learner.c network.c layers.c conv.c),$(mnist_sources))
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
 fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
-	$(addprefix tools/,ledger_file.c options.c report.c table.c tool.c) $(wildcard tools/elf*.c)
+	$(addprefix tools/,ledger_file.c options.c table.c tool.c) \
+	$(wildcard tools/report*.c tools/html*.c) $(wildcard tools/elf*.c)
 fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-generated := $(BUILD)/generated/version.h $(BUILD)/generated/default_ini.h
+mpich_objects = $(patsubst %.c,$(BUILD)/obj/mpich/%.o,$(1))
+generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_css.h)
 
 products := $(BUILD)/libcompshim.so $(BUILD)/libcompshim-ompi.so $(BUILD)/compshim \
 	$(BUILD)/mnist_train $(bench_programs)
 
+ifneq ($(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),)
+products += $(BUILD)/libcompshim_dl.so
+endif
+have_mpich := $(shell command -v $(MPICH_CC) 2>/dev/null)
+ifneq ($(have_mpich),)
+products += $(BUILD)/libcompshim-mpich.so
+endif
+
+CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),/usr/local/cuda)
+NVCC ?= $(wildcard $(CUDA_HOME)/bin/nvcc)
+nccl_header := $(firstword $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h))
+ifneq ($(and $(NVCC),$(nccl_header),$(wildcard kernels/*.cu)),)
+products += $(BUILD)/libcompshim-nccl.so
+have_nccl := yes
+ifneq ($(wildcard $(CUDA_HOME)/include/cublas_v2.h),)
+products += $(BUILD)/mnist_train_nccl
+have_cublas := yes
+endif
+endif
+
 .PHONY: all
 all: $(products)
+ifeq ($(have_mpich),)
+	@echo "compshim: left out: the engine for MPICH (no $(MPICH_CC)): tools/install-packages.sh mpich"
+endif
+ifeq ($(have_nccl),)
+	@echo "compshim: left out: the engine for NCCL (no nvcc or nccl.h): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
+else ifeq ($(have_cublas),)
+	@echo "compshim: left out: mnist_train_nccl (no cublas_v2.h): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
+endif
 
 .PHONY: help
 help:
@@ -61,19 +101,26 @@ help:
 
 ## make                 builds into build/ (BUILD=DIR for another folder)
 ## make packages        installs the Debian/Ubuntu packages that are missing
-## make demo            installs what is missing, builds, and fills the all-reduce lab's tables
+## make demo            installs what is missing, builds, and fills the all-reduce lab's tables; a page with plots
+## make demo-gpu        the same with NCCL, on as many GPUs as there are
 ## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
 ## make test            installs what is missing, builds, and runs every test
+## make test-mpich      the MPI tests again, on MPICH; installs it
 ## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
 ## make test-clients    real programs with and without the shim; writes docs/programs.md
+## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)
 ## make test-valgrind   the MPI tests under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
+## make test-gpu        what needs an NVIDIA GPU; writes tests/bench/results/gpu.json
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
-## make install         PREFIX=/usr/local DESTDIR=
+## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
+## make dist            a tarball of the last commit in build/, the same bytes every time
+## make deb             a Debian package of the last commit in build/, looked at by lintian
+## make test-package    installs, tries and removes that package in a fresh Debian (needs root)
 ## make clean
 .PHONY: packages
 packages: packages-build
@@ -85,11 +132,14 @@ $(BUILD)/generated/version.h: Makefile
 	@mkdir -p $(@D)
 	printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@
 
+# A text as C string literals, for #include.
 $(BUILD)/generated/default_ini.h: policy/default.ini
+$(BUILD)/generated/page_css.h: tools/page.css
+$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_css.h:
 	@mkdir -p $(@D)
 	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
-$(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/mnist/%.o $(BUILD)/obj/tests/mpi/%.o \
+$(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
@@ -100,14 +150,33 @@ $(BUILD)/obj/%.o: %.c $(generated)
 	@mkdir -p $(@D)
 	$(compiler) $(flags) -c -o $@ $<
 
+# The compiler takes MPICH's MPI_STATUSES_IGNORE, the address 1, for an array too short.
+$(BUILD)/obj/mpich/%.o: %.c $(generated)
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -Wno-stringop-overflow -Wno-stringop-overread -c -o $@ $<
+
 # Products --------------------------------------------------------------------------------------
 $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
 	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
 		-o $@ $(filter %.o,$^)
 
-$(BUILD)/libcompshim-ompi.so: $(call objects,$(ompi_sources)) shim/mpi/exports.map
+# Processors without an assembler stub have no such file.
+# The sanitizers' runtime calls dlsym before its code can check anything.
+$(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers :=
+$(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_stub.S shim/front/dl_exports.map
+	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
+		-o $@ $(filter %.o %.S,$^)
+
+$(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(mpi_engine_sources)) shim/mpi/exports.map
 	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+
+# Not linked to MPICH: its relatives have the same ABI under other file names. The front sees to it
+# that the MPI in the process is found.
+$(BUILD)/libcompshim-mpich.so: $(call mpich_objects,$(mpi_sources)) $(call objects,$(mpi_engine_sources)) \
+		shim/mpi/exports.map
+	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
+		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 $(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
@@ -115,11 +184,58 @@ $(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
 
+# CUDA's libraries lie where no loader looks: the program is told.
+cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
+$(BUILD)/obj/examples/mnist_nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+$(BUILD)/obj/examples/mnist_nccl/kernels.o: examples/mnist_nccl/kernels.cu $(wildcard examples/mnist_nccl/*.cuh)
+	@mkdir -p $(@D)
+	$(NVCC) $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
+
+$(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/examples/mnist_nccl/kernels.o
+	$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
+		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
+
 $(BUILD)/codec_bench: $(call objects,tests/bench/codec_bench.c $(pure_sources))
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
 
 $(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
 	$(MPICC) $(flags) -o $@ $^ -lm
+
+# For NVIDIA GPUs: needs nvcc, its headers and nccl.h to build, and nothing of them to be loaded.
+$(BUILD)/obj/shim/nccl/%.o $(BUILD)/obj/kernels/%.o: CPPFLAGS += -I$(CUDA_HOME)/include
+
+# Of an architecture's family the first is enough: 86 and 89 run the code of 80, 103 that of 100, 121
+# that of 120; 89 could convert fp8 by an instruction, but its memory is too slow for that to matter.
+# What is newer than all of them compiles the intermediate code. Products and sums are not to be
+# contracted: the results are those of the CPU, bit for bit.
+CUDA_ARCHITECTURES ?= 75 80 90 100 120
+CUDA_INTERMEDIATE ?= 90
+nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
+	$(foreach a,$(CUDA_ARCHITECTURES),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+	$(foreach a,$(CUDA_INTERMEDIATE),-gencode arch=compute_$(a)$(comma)code=compute_$(a))
+
+$(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(wildcard kernels/*.cuh) kernels/kernels.h \
+		codecs/codec.h codecs/scalar.h
+	@mkdir -p $(@D)
+	$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $< 2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
+
+# What was measured is told from what is there by the kernels' sources: the binary differs from
+# build to build.
+$(BUILD)/generated/kernels_hash.h: kernels/hash.sh codecs/codec.h codecs/scalar.h \
+		kernels/kernels.h $(wildcard kernels/*.cu kernels/*.cuh)
+	@mkdir -p $(@D)
+	printf '%sdefine CSHIM_KERNELS_HASH "%s"\n' "$(hash)" "$$(sh kernels/hash.sh)" >$@
+
+$(BUILD)/obj/kernels/loader.o: $(BUILD)/generated/kernels_hash.h
+
+$(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
+	@mkdir -p $(@D)
+	$(CC) -c -Wa,-I$(BUILD)/kernels -o $@ $<
+
+$(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kernels/binary.o \
+		shim/nccl/exports.map
+	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
+		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 # Tests -----------------------------------------------------------------------------------------
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
@@ -131,6 +247,16 @@ $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
 		$(call objects,$(wildcard tools/elf*.c) tools/tool.c)
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
+
+$(BUILD)/tests/test_rendezvous: $(call objects,tests/unit/test_rendezvous.c \
+		$(wildcard shim/nccl/rendezvous*.c))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lcmocka
+
+$(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
+		$(call objects,tools/tune_decide.c tools/table.c tools/tool.c $(pure_sources))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
 		$(call objects,$(pure_sources) shim/log.c $(report_sources))
@@ -146,6 +272,89 @@ $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -shared -o $@ $^
 
+# The same tests for MPICH, in a folder that has the preload's files too.
+mpich := $(BUILD)/mpich
+mpich_tests := $(mpi_tests:$(BUILD)/%=$(mpich)/%) $(standins:$(BUILD)/%=$(mpich)/%) \
+	$(addprefix $(mpich)/,libcompshim.so libcompshim-mpich.so compshim allreduce_bench)
+
+$(mpich)/tests/mpi_%: $(BUILD)/obj/mpich/tests/mpi/%.o \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -o $@ $^ -lm
+
+$(mpich)/tests/standin_%.so: $(BUILD)/obj/mpich/tests/standin/%.o
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -shared -o $@ $^
+
+$(mpich)/allreduce_bench: $(call mpich_objects,tests/bench/allreduce_bench.c)
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -o $@ $^ -lm
+
+$(addprefix $(mpich)/,libcompshim.so libcompshim-mpich.so compshim): $(mpich)/%: $(BUILD)/%
+	@mkdir -p $(@D)
+	install $< $@
+
+# Stand-ins for the CUDA driver and NCCL, for tests without a GPU: need their headers only.
+standin_nccl := $(addprefix $(BUILD)/tests/standin_nccl/,libcuda.so.1 libnccl.so.2)
+$(BUILD)/obj/tests/nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+standin_link = $(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^ -lm
+
+$(BUILD)/tests/standin_nccl/libcuda.so.1: $(call objects,kernels/kernels.c \
+		$(wildcard tests/nccl/standin/cuda_*.c) $(filter codecs/%,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(standin_link)
+
+$(BUILD)/tests/standin_nccl/libnccl.so.2: $(call objects,$(wildcard tests/nccl/standin/nccl_*.c))
+	@mkdir -p $(@D)
+	$(standin_link)
+
+.PHONY: standin-nccl
+standin-nccl: $(standin_nccl)
+
+# And for CUDA's runtime and cuBLAS, for mnist_train_nccl: the names' versions are those of the real
+# libraries.
+standin_runtime := $(addprefix $(BUILD)/tests/standin_runtime/,libcudart.so.13 libcublas.so.13)
+$(BUILD)/obj/tests/nccl/runtime/launch.o: tests/nccl/runtime/launch.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
+
+$(standin_runtime): tests/nccl/runtime/exports.map $(BUILD)/tests/standin_nccl/libcuda.so.1
+	@mkdir -p $(@D)
+	sed 's/VERSION/$(@F)/' $< >$(@D)/$(@F:.so.13=).map
+	$(CXX) $(sanitizers) $(library_ldflags) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/$(@F:.so.13=).map \
+		-o $@ $(filter %.o,$^) $(BUILD)/tests/standin_nccl/libcuda.so.1 -lopenblas
+$(BUILD)/tests/standin_runtime/libcudart.so.13: $(addprefix $(BUILD)/obj/tests/nccl/runtime/,cudart.o launch.o)
+$(BUILD)/tests/standin_runtime/libcublas.so.13: $(BUILD)/obj/tests/nccl/runtime/cublas.o
+
+nccl_tests := $(patsubst tests/nccl/%.c,$(BUILD)/tests/nccl_%,$(wildcard tests/nccl/*.c))
+
+# The kernels against the codecs of the CPU: their source on the host, and on a GPU.
+warp_flags = -std=c++17 -O1 -g -ffp-contract=off $(WARNINGS) -Wno-unknown-pragmas $(sanitizers) \
+	$(CPPFLAGS)
+$(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc
+	@mkdir -p $(@D)
+	$(CXX) $(warp_flags) -include tests/nccl/kernels/warp.h -c -o $@ $<
+
+$(BUILD)/tests/kernels_host: $(call objects,tests/nccl/kernels/cases.c kernels/kernels.c \
+		$(filter codecs/%,$(pure_sources))) \
+		$(addprefix $(BUILD)/obj/tests/nccl/kernels/,host.o warp.o)
+	@mkdir -p $(@D)
+	$(CXX) $(sanitizers) -o $@ $^ -lm
+
+$(BUILD)/tests/kernels_gpu $(BUILD)/tests/kernels_bandwidth: $(BUILD)/tests/kernels_%: \
+		$(BUILD)/obj/tests/nccl/kernels/gpu.o $(call objects,$(wildcard kernels/*.c) \
+		$(filter codecs/%,$(pure_sources))) $(BUILD)/obj/kernels/binary.o
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lm
+$(BUILD)/tests/kernels_gpu: $(BUILD)/obj/tests/nccl/kernels/cases.o
+$(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
+
+# Linked to the stand-ins, by the names of the real libraries: a GPU's are found there.
+$(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
+
 $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 		$(call objects,tests/fuzz/replay.c $(fuzz_sources))
 	@mkdir -p $(@D)
@@ -154,10 +363,24 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 .PHONY: test
 test: packages-test
 	@$(MAKE) --no-print-directory test-programs
-	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/run.sh
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh
 
 .PHONY: test-programs
+test-programs: $(BUILD)/tests/kernels_host
 test-programs: all $(unit_tests) $(mpi_tests) $(standins) $(fuzz_targets:%=$(BUILD)/tests/fuzz_%)
+ifneq ($(nccl_header),)
+test-programs: $(nccl_tests)
+endif
+ifneq ($(have_cublas),)
+test-programs: $(standin_runtime)
+endif
+
+.PHONY: test-mpich test-mpich-programs
+test-mpich: packages-mpich packages-test
+	@$(MAKE) --no-print-directory test-mpich-programs
+	@BUILD=$(mpich) MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
+
+test-mpich-programs: $(mpich_tests)
 
 .PHONY: test-large
 test-large: packages-test
@@ -174,6 +397,15 @@ test-clients: packages-clients
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) bash tests/clients/run.sh
 
+.PHONY: test-slurm
+test-slurm: packages-slurm
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/slurm/test_slurm.sh
+
+.PHONY: test-gpu
+test-gpu:
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) bash tests/nccl/gpu.sh
+
 .PHONY: test-valgrind
 test-valgrind: packages-test
 	@$(MAKE) --no-print-directory test-programs
@@ -186,7 +418,7 @@ test-tsan: packages-test
 
 .PHONY: lint
 lint: packages-lint
-	@$(MAKE) --no-print-directory $(generated)
+	@$(MAKE) --no-print-directory $(generated) $(BUILD)/generated/kernels_hash.h
 	@BUILD=$(BUILD) tests/lint.sh
 
 # Fuzzing ---------------------------------------------------------------------------------------
@@ -224,6 +456,11 @@ demo: packages-build
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) examples/demo.sh
 
+.PHONY: demo-gpu
+demo-gpu: packages-build
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) examples/demo_gpu.sh
+
 .PHONY: demo-net
 demo-net: packages-bench
 	@$(MAKE) --no-print-directory all
@@ -240,23 +477,52 @@ study: packages-bench
 	@BUILD=$(BUILD) tests/study/study.sh $(STUDY)
 
 # Installation ----------------------------------------------------------------------------------
+# Engines and examples are installed if they were built. A program to measure with is no command of
+# its own: it lies in LIBEXECDIR.
+installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-nccl.so \
+	libcompshim_dl.so
+installed_programs := allreduce_bench mnist_train mnist_train_nccl
+installed_data := policy/default.ini examples/policy.ini
+installed_documents := README.md CHANGELOG.md LICENSE docs/*.md docs/*.svg
+manual_pages := $(wildcard docs/man/*.[1-9])
+manual_path = man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
+
 .PHONY: install
 install: all
-	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
-		$(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)
-	install -m 644 $(BUILD)/libcompshim.so $(BUILD)/libcompshim-ompi.so $(DESTDIR)$(LIBDIR)
+	install -d $(addprefix $(DESTDIR),$(LIBDIR) $(BINDIR) $(LIBEXECDIR) $(DATADIR) $(DOCDIR) \
+		$(COMPLETIONDIR) $(sort $(dir $(foreach page,$(manual_pages),$(MANDIR)/$(call manual_path,$(page))))))
+	for file in $(installed_libraries); do \
+		[ ! -e $(BUILD)/$$file ] || install -m 644 $(BUILD)/$$file $(DESTDIR)$(LIBDIR) || exit; \
+	done
+	for file in $(installed_programs); do \
+		[ ! -e $(BUILD)/$$file ] || install -m 755 $(BUILD)/$$file $(DESTDIR)$(LIBEXECDIR) || exit; \
+	done
 	install -m 755 $(BUILD)/compshim $(DESTDIR)$(BINDIR)
-	install -m 644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
-	install -m 644 docs/man/*.5 $(DESTDIR)$(MANDIR)/man5
-	install -m 644 policy/default.ini examples/policy.ini $(DESTDIR)$(DATADIR)
-	install -m 644 README.md CHANGELOG.md LICENSE docs/wire-format.md $(DESTDIR)$(DOCDIR)
+	$(foreach page,$(manual_pages),install -m 644 $(page) $(DESTDIR)$(MANDIR)/$(call manual_path,$(page)) &&) :
+	install -m 644 packaging/completion/compshim $(DESTDIR)$(COMPLETIONDIR)
+	install -m 644 $(installed_data) $(DESTDIR)$(DATADIR)
+	install -m 644 $(installed_documents) $(DESTDIR)$(DOCDIR)
 
 .PHONY: uninstall
 uninstall:
-	rm -f $(DESTDIR)$(LIBDIR)/libcompshim.so $(DESTDIR)$(LIBDIR)/libcompshim-ompi.so \
-		$(DESTDIR)$(BINDIR)/compshim $(DESTDIR)$(MANDIR)/man1/compshim.1 \
-		$(DESTDIR)$(MANDIR)/man5/compshim-policy.5
-	rm -rf $(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(installed_libraries)) $(DESTDIR)$(BINDIR)/compshim \
+		$(foreach page,$(manual_pages),$(DESTDIR)$(MANDIR)/$(call manual_path,$(page))) \
+		$(DESTDIR)$(COMPLETIONDIR)/compshim
+	rm -rf $(addprefix $(DESTDIR),$(LIBEXECDIR) $(DATADIR) $(DOCDIR))
+
+# Packages --------------------------------------------------------------------------------------
+.PHONY: dist
+dist:
+	@mkdir -p $(BUILD)
+	git archive --format=tar --prefix=compshim-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/compshim-$(VERSION).tar.gz
+
+.PHONY: deb
+deb: packages-deb
+	@BUILD=$(BUILD) packaging/make-deb.sh $(VERSION)
+
+.PHONY: test-package
+test-package: packages-package deb
+	@BUILD=$(BUILD) bash tests/package/clean_root.sh
 
 .PHONY: clean
 clean:

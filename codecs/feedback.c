@@ -5,24 +5,17 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* A finite element stays finite: the infinity that overflow makes of it is one more, as an integer,
- * than the largest float. */
 INLINE void add(const float *input, const float *residual, size_t count, float *sum)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t bits = cshim_float_bits(input[i] + residual[i]);
-        uint32_t is_infinite = (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS;
-        uint32_t was_finite = (cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
-        sum[i] = cshim_bits_float(bits - (is_infinite & was_finite));
+        sum[i] = cshim_feedback_add(input[i], residual[i]);
     }
 }
 
 INLINE void keep(const float *sum, const float *decoded, size_t count, float *residual)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t bits = cshim_float_bits(sum[i] - decoded[i]);
-        uint32_t is_finite = (bits & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
-        residual[i] = cshim_bits_float(bits & (0u - is_finite));
+        residual[i] = cshim_feedback_rest(sum[i], decoded[i]);
     }
 }
 

@@ -22,6 +22,7 @@
 #define CSHIM_SIGN_BIT 0x80000000u
 #define CSHIM_INFINITY_BITS 0x7f800000u
 #define CSHIM_NAN_BITS 0x7fc00000u
+#define CSHIM_NAN_BITS_DOUBLE ((uint64_t)0x7ff8 << 48)
 
 /* Block sizes, largest exponents, smallest scale exponents, and what is added to the bits of the
  * largest magnitude so that one that would round above the top code takes the next exponent: BUMP
@@ -61,6 +62,20 @@ CSHIM_HD uint32_t cshim_float_bits(float value)
 CSHIM_HD float cshim_bits_float(uint32_t bits)
 {
     float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+CSHIM_HD uint64_t cshim_double_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+CSHIM_HD double cshim_bits_double(uint64_t bits)
+{
+    double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
@@ -105,6 +120,56 @@ CSHIM_HD float cshim_canonical(float value)
 CSHIM_HD float cshim_sum(float sum, float value)
 {
     return cshim_canonical(sum + value);
+}
+
+/* The same for float64. */
+CSHIM_HD double cshim_sum_double(double sum, double value)
+{
+    double total = sum + value;
+    return total == total ? total : cshim_bits_double(CSHIM_NAN_BITS_DOUBLE);
+}
+
+/* float64 to the nearest float32. What is finite stays finite; a NaN keeps its sign and the upper
+ * part of its payload. */
+CSHIM_HD float cshim_narrow_double(double value)
+{
+    uint64_t bits = cshim_double_bits(value);
+    uint64_t magnitude = bits & ~((uint64_t)1 << 63);
+    if (magnitude > (uint64_t)0x7ff << 52) {
+        return cshim_bits_float((uint32_t)(bits >> 32 & CSHIM_SIGN_BIT) | CSHIM_NAN_BITS |
+                                (uint32_t)(bits >> 29 & 0x3fffffu));
+    }
+    float narrow = (float)value;
+    return magnitude < (uint64_t)0x7ff << 52 ? cshim_saturate(narrow) : narrow;
+}
+
+/* float32 to float64. Exact; a NaN keeps its sign and payload, and is quiet. */
+CSHIM_HD double cshim_widen_float(float value)
+{
+    uint32_t bits = cshim_float_bits(value);
+    if ((bits & ~CSHIM_SIGN_BIT) > CSHIM_INFINITY_BITS) {
+        return cshim_bits_double((uint64_t)(bits & CSHIM_SIGN_BIT) << 32 | CSHIM_NAN_BITS_DOUBLE |
+                                 (uint64_t)(bits & 0x3fffffu) << 29);
+    }
+    return (double)value;
+}
+
+/* Error feedback: what is encoded instead of a value. A finite value stays finite: the infinity
+ * that overflow makes of it is one more, as an integer, than the largest float. */
+CSHIM_HD float cshim_feedback_add(float value, float residual)
+{
+    uint32_t bits = cshim_float_bits(value + residual);
+    uint32_t is_infinite = (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS;
+    uint32_t was_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
+    return cshim_bits_float(bits - (is_infinite & was_finite));
+}
+
+/* ... and what its code has lost of that: the next residual. 0 where it is not finite. */
+CSHIM_HD float cshim_feedback_rest(float sum, float decoded)
+{
+    uint32_t bits = cshim_float_bits(sum - decoded);
+    uint32_t is_finite = (bits & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
+    return cshim_bits_float(bits & (0u - is_finite));
 }
 
 /* The exponent of the scale of a block whose largest finite magnitude has the bits given. Zeros

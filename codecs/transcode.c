@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encode, decode and reduce for every codec and element type: the formats' loops know float32 only;
  * here other types are widened and narrowed in tiles that stay in the first-level cache. */
-#include <math.h>
-
 #include "codecs/kernels.h"
 #include "codecs/scalar.h"
 
@@ -129,12 +127,10 @@ static size_t tile_length(size_t begin, size_t count)
     return count - begin < TILE ? count - begin : TILE;
 }
 
-/* float64 to float32. What is finite stays finite. */
 static void narrow_doubles(const double *input, size_t length, float *output)
 {
     for (size_t i = 0; i < length; i++) {
-        float value = (float)input[i];
-        output[i] = isfinite(input[i]) ? cshim_saturate(value) : value;
+        output[i] = cshim_narrow_double(input[i]);
     }
 }
 
@@ -159,7 +155,7 @@ static void narrow(enum cshim_dtype dtype, const float *input, size_t length, vo
     }
     double *wide = output;
     for (size_t i = 0; i < length; i++) {
-        wide[i] = (double)input[i];
+        wide[i] = cshim_widen_float(input[i]);
     }
 }
 
@@ -322,7 +318,7 @@ static void load_doubles(const struct view *view, const void *part, size_t begin
     float tile[TILE];
     view->kernels->decode(payload, scales_at(view, part, begin), length, tile);
     for (size_t i = 0; i < length; i++) {
-        values[i] = (double)tile[i];
+        values[i] = cshim_widen_float(tile[i]);
     }
 }
 
@@ -334,8 +330,7 @@ static void sum_doubles(const struct view *view, const void *const *parts, unsig
     for (unsigned rank = 1; rank < ranks; rank++) {
         load_doubles(view, parts[rank], begin, length, values);
         for (size_t i = 0; i < length; i++) {
-            double total = sum[i] + values[i];
-            sum[i] = isnan(total) ? (double)NAN : total;
+            sum[i] = cshim_sum_double(sum[i], values[i]);
         }
     }
 }

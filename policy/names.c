@@ -16,7 +16,9 @@ const char *cshim_library_name(enum cshim_library library)
 
 const char *cshim_collective_name(enum cshim_collective collective)
 {
-    return collective == CSHIM_ALLREDUCE ? "allreduce" : "?";
+    static const char *const names[CSHIM_COLLECTIVE_COUNT] = {"allreduce", "reduce_scatter",
+                                                              "reduce", "allgather"};
+    return (unsigned)collective < CSHIM_COLLECTIVE_COUNT ? names[collective] : "?";
 }
 
 const char *cshim_op_name(enum cshim_op op)

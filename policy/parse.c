@@ -93,7 +93,7 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
     *rule = (struct cshim_rule){
         .line = parser->line,
         .libraries = (1u << CSHIM_LIBRARY_COUNT) - 1,
-        .collectives = (1u << CSHIM_COLLECTIVE_COUNT) - 1,
+        .collectives = ((1u << CSHIM_COLLECTIVE_COUNT) - 1) & ~(1u << CSHIM_ALLGATHER),
         .dtypes = (1u << CSHIM_DTYPE_COUNT) - 1,
         .ops = (1u << CSHIM_OP_COUNT) - 1,
         .max_size = UINT64_MAX,
@@ -239,23 +239,23 @@ static bool parse_lines(struct cshim_parser *parser)
     return !parser->failed && end_section(parser);
 }
 
-static bool takes_sums_of(const struct cshim_rule *rule, unsigned dtype)
+static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, unsigned dtype)
 {
-    return (rule->libraries >> CSHIM_MPI & 1) != 0 &&
-           (rule->collectives >> CSHIM_ALLREDUCE & 1) != 0 && (rule->ops >> CSHIM_SUM & 1) != 0 &&
-           (rule->dtypes >> dtype & 1) != 0;
+    return (rule->libraries >> CSHIM_MPI & 1) != 0 && (rule->collectives >> collective & 1) != 0 &&
+           (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
 /* The smallest MPI sum of a type that some rule compresses: most calls are smaller, and need not be
  * looked at further. */
-static uint64_t find_smallest(const struct cshim_policy *policy, unsigned dtype)
+static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
+                              unsigned dtype)
 {
     uint64_t smallest = UINT64_MAX, passed = 0; /* all below are passed on by the rules so far */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&
                                rule->min_nodes == 1 && rule->max_nodes == UINT32_MAX;
-        if (!takes_sums_of(rule, dtype))
+        if (!takes_sums_of(rule, collective, dtype))
             continue;
         const uint64_t first = rule->min_size > passed ? rule->min_size : passed;
         if (rule->codec != CSHIM_CODEC_NONE && rule->max_size >= first && first < smallest)
@@ -282,8 +282,10 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     parser.policy->log = CSHIM_LOG_WARN;
     parser.policy->feedback_memory = (uint64_t)1 << 30;
     if (parse_lines(&parser)) {
-        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-            parser.policy->compress_from[dtype] = find_smallest(parser.policy, dtype);
+        for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
+            for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+                parser.policy->compress_from[collective][dtype] =
+                    find_smallest(parser.policy, collective, dtype);
         return parser.policy;
     }
     cshim_policy_free(parser.policy);

@@ -17,6 +17,9 @@ enum cshim_library { CSHIM_MPI = 0, CSHIM_NCCL = 1, CSHIM_LIBRARY_COUNT };
 
 enum cshim_collective {
     CSHIM_ALLREDUCE = 0,
+    CSHIM_REDUCE_SCATTER = 1,
+    CSHIM_REDUCE = 2,
+    CSHIM_ALLGATHER = 3, /* NCCL's; only by rules that name it */
     CSHIM_COLLECTIVE_COUNT,
 };
 
@@ -72,8 +75,9 @@ struct cshim_policy {
     enum cshim_log_level log;
     uint64_t seed;            /* of stochastic rounding */
     uint64_t feedback_memory; /* bytes of residuals on each rank, at most */
-    /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by element type. */
-    uint64_t compress_from[CSHIM_DTYPE_COUNT];
+    /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by collective and
+     * element type. */
+    uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     size_t rule_count;
     struct cshim_rule *rules;
 };
@@ -87,8 +91,11 @@ struct cshim_call {
     uint64_t bytes; /* of the caller's buffer */
     uint32_t ranks;
     uint32_t nodes;          /* that hold the ranks; 0 where it is not known: any rule's matches */
-    uint32_t ranks_per_node; /* on the node with the fewest */
+    uint32_t ranks_per_node; /* on the node with the fewest; 0 where nodes must not share work */
     enum cshim_codec_id instead; /* of the rule's codec, or CSHIM_CODEC_NONE */
+    bool nonblocking;
+    uint32_t root;  /* of a reduce */
+    uint64_t block; /* of a reduce_scatter: elements of the largest result; 0: all alike */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success

@@ -23,7 +23,7 @@ struct cshim_header {
     uint8_t codec;
     uint8_t dtype;
     uint8_t algorithm;
-    uint8_t step;
+    uint8_t step; /* and, times 16, the collective */
     float error; /* the largest error of an encoding that the sender knows of, or 0; not compared */
 };
 _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire format is fixed");
@@ -40,5 +40,8 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
  * positive) if they agree; else false, and in text both views of the call. */
 bool cshim_header_check(const struct cshim_header *want, const void *message, float *error,
                         char text[CSHIM_MISMATCH_MAX]);
+
+/* Writes what the header of a message at any alignment says of its call. */
+void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX]);
 
 #endif

@@ -9,8 +9,9 @@ bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *p
 {
     memset(ledger, 0, sizeof *ledger);
     ledger->policy = policy;
-    ledger->row_count =
-        policy->rule_count * CSHIM_DTYPE_COUNT * CSHIM_ALGORITHM_COUNT * CSHIM_CODEC_COUNT;
+    ledger->passed = ledger->own_passed;
+    ledger->row_count = CSHIM_COLLECTIVE_COUNT * policy->rule_count * CSHIM_DTYPE_COUNT *
+                        CSHIM_ALGORITHM_COUNT * CSHIM_CODEC_COUNT;
     ledger->rows = calloc(ledger->row_count + 1, sizeof *ledger->rows);
     return ledger->rows != NULL && pthread_mutex_init(&ledger->lock, NULL) == 0;
 }
@@ -20,6 +21,17 @@ void cshim_ledger_free(struct cshim_ledger *ledger)
     pthread_mutex_destroy(&ledger->lock);
     free(ledger->rows);
     memset(ledger, 0, sizeof *ledger);
+}
+
+struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live)
+{
+    struct cshim_live *before = ledger->live;
+    uint64_t *passed = live != NULL ? live->passed : ledger->own_passed;
+    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
+        passed[i] = ledger->passed[i];
+    ledger->passed = passed;
+    ledger->live = live;
+    return before;
 }
 
 static void add_row(struct cshim_row *to, const struct cshim_row *from)
@@ -46,15 +58,35 @@ static void add_row(struct cshim_row *to, const struct cshim_row *from)
     to->differing += from->differing;
 }
 
+/* The last place is for all rules that have none of their own. */
+static void add_live(struct cshim_live *live, const struct cshim_plan *plan, size_t rule,
+                     const struct cshim_row *figures)
+{
+    struct cshim_live_rule *to =
+        &live->rules[rule < CSHIM_LIVE_RULES ? rule : CSHIM_LIVE_RULES - 1];
+    to->codec = plan->codec;
+    to->algorithm = plan->algorithm;
+    to->calls += figures->calls;
+    to->bytes_native += figures->bytes_native;
+    to->bytes_wire += figures->bytes_wire;
+    to->seconds += figures->seconds;
+    to->error_squares += figures->error_squares;
+    to->sum_squares += figures->sum_squares;
+}
+
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures)
 {
     const size_t rule = (size_t)(plan->rule - ledger->policy->rules);
-    const size_t kind =
-        (rule * CSHIM_DTYPE_COUNT + plan->dtype) * CSHIM_ALGORITHM_COUNT + (size_t)plan->algorithm;
+    const size_t place =
+        ((size_t)plan->collective * ledger->policy->rule_count + rule) * CSHIM_DTYPE_COUNT +
+        plan->dtype;
+    const size_t kind = place * CSHIM_ALGORITHM_COUNT + (size_t)plan->algorithm;
     const size_t index = kind * CSHIM_CODEC_COUNT + (size_t)plan->codec;
     pthread_mutex_lock(&ledger->lock);
     add_row(&ledger->rows[index], figures);
+    if (ledger->live != NULL)
+        add_live(ledger->live, plan, rule, figures);
     pthread_mutex_unlock(&ledger->lock);
 }
 
@@ -65,6 +97,22 @@ void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *row
         add_row(&ledger->rows[i], &rows[i]);
     for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
         ledger->passed[i] += passed[i];
+}
+
+const char *cshim_counted_name(enum cshim_mpi_counted function)
+{
+#define NAME(symbol, ...) #symbol,
+    static const char *const names[CSHIM_COUNTED_FUNCTIONS] = {CSHIM_MPI_COUNTED(NAME)};
+    return (unsigned)function < CSHIM_COUNTED_FUNCTIONS ? names[function] : "?";
+}
+
+void cshim_ledger_merge_counted(struct cshim_ledger *ledger,
+                                const struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS])
+{
+    for (size_t i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+        ledger->counted[i].calls += counted[i].calls;
+        ledger->counted[i].bytes += counted[i].bytes;
+    }
 }
 
 static void keep_moves(struct cshim_ledger *ledger, uint64_t moves, const struct cshim_move *move)
@@ -102,8 +150,10 @@ struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t 
 {
     const size_t way = index / CSHIM_CODEC_COUNT;
     const size_t kind = way / CSHIM_ALGORITHM_COUNT;
+    const size_t rule = kind / CSHIM_DTYPE_COUNT;
     return (struct cshim_row_key){
-        .rule = &ledger->policy->rules[kind / CSHIM_DTYPE_COUNT],
+        .collective = (enum cshim_collective)(rule / ledger->policy->rule_count),
+        .rule = &ledger->policy->rules[rule % ledger->policy->rule_count],
         .dtype = (enum cshim_dtype)(kind % CSHIM_DTYPE_COUNT),
         .algorithm = (enum cshim_algorithm)(way % CSHIM_ALGORITHM_COUNT),
         .codec = (enum cshim_codec_id)(index % CSHIM_CODEC_COUNT),

@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include "shim/mpi_functions.h"
+#include "shim/live.h"
 #include "shim/plan.h"
 
 /* Sums over the calls of one kind. Rows travel between ranks as bytes: all members are 8 bytes
@@ -50,6 +52,12 @@ struct cshim_move {
 };
 #define CSHIM_MOVES_MAX 64u
 
+/* Calls of a function that is never compressed. Travels between ranks as bytes. */
+struct cshim_counted {
+    uint64_t calls;
+    uint64_t bytes; /* one rank's buffer, as far as a glance at the arguments tells */
+};
+
 struct cshim_ledger {
     const struct cshim_policy *policy;
     pthread_mutex_t lock; /* guards rows */
@@ -57,18 +65,35 @@ struct cshim_ledger {
     struct cshim_row *rows;
     uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
     struct cshim_move move[CSHIM_MOVES_MAX];
-    uint64_t passed[CSHIM_REASON_COUNT]; /* calls, atomic; counted at rank 0 of the communicator */
+    /* Both atomic, and counted at rank 0 of the communicator. */
+    uint64_t *passed; /* calls by reason: these, or those of live */
+    uint64_t own_passed[CSHIM_REASON_COUNT];
+    struct cshim_live *live; /* where the process publishes its figures, or NULL */
+    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
 };
 
 /* Starts an empty ledger for a policy, which must outlive it. Returns false without memory. */
 bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy);
 void cshim_ledger_free(struct cshim_ledger *ledger);
 
+/* From here on what is counted is published, too; with NULL no longer. Returns where it was
+ * published until now. No other thread may use the ledger meanwhile. */
+struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live);
+
 /* Counts a call that was passed through. */
 static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_reason reason)
 {
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
+
+/* Counts a call of a function that is never compressed. */
+static inline void cshim_ledger_count(struct cshim_ledger *ledger, enum cshim_mpi_counted function,
+                                      uint64_t bytes)
+{
+    __atomic_fetch_add(&ledger->counted[function].calls, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&ledger->counted[function].bytes, bytes, __ATOMIC_RELAXED);
+}
+const char *cshim_counted_name(enum cshim_mpi_counted function); /* "MPI_Bcast" */
 
 /* Adds one compressed call's figures to the row of its plan. */
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
@@ -81,12 +106,16 @@ void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *pla
 /* Adds another rank's rows and passed counts; both ledgers have the same policy. */
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *rows,
                         const uint64_t passed[CSHIM_REASON_COUNT]);
+/* Adds another rank's counts of functions that are never compressed. */
+void cshim_ledger_merge_counted(struct cshim_ledger *ledger,
+                                const struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS]);
 /* Adds another rank's moves: `moves` of them, of which the first CSHIM_MOVES_MAX are in move. */
 void cshim_ledger_merge_moves(struct cshim_ledger *ledger, uint64_t moves,
                               const struct cshim_move *move);
 
 /* What row `index` counts. */
 struct cshim_row_key {
+    enum cshim_collective collective;
     const struct cshim_rule *rule;
     enum cshim_dtype dtype;
     enum cshim_algorithm algorithm;

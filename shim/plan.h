@@ -28,6 +28,8 @@ enum cshim_reason {
     CSHIM_REASON_NONBLOCKING,
     CSHIM_REASON_DISABLED,
     CSHIM_REASON_NO_MEMORY,
+    CSHIM_REASON_NO_KERNELS,
+    CSHIM_REASON_OPTION, /* of the rule, that there is not for this library */
     CSHIM_REASON_COUNT
 };
 
@@ -38,7 +40,10 @@ const char *cshim_reason_name(enum cshim_reason reason);
 
 /* Scratch of a communicator on each rank, whatever the tensor's size. */
 #define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
-/* Segments under way at once: while one is on the wire others are encoded, reduced and decoded. */
+/* The same on a GPU. */
+#define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
+/* Segments under way at once in MPI: while one is on the wire others are encoded, reduced and
+ * decoded. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
 /* How a call is reissued. Where it is not, only reason and rule are set. */
@@ -47,32 +52,38 @@ struct cshim_plan {
     const struct cshim_rule *rule; /* the rule that decided, or NULL */
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm; /* never AUTO in a plan that compresses */
+    enum cshim_collective collective;
     enum cshim_dtype dtype;
     uint32_t ranks;
+    uint32_t root; /* of a reduce */
     /* Who exchanges encoded messages: all ranks; in hierarchical one rank of each node, for its
      * share of the elements. */
     uint32_t peers;
     uint32_t shares; /* of a segment: as many as ranks on the node with the fewest; else 1 */
     uint64_t count;  /* elements */
+    uint64_t block;  /* of a reduce_scatter or allgather: elements of the largest */
     /* Elements per segment: whole grains, as many for each share and, but in an allgather, for each
-     * peer. */
+     * peer. In a reduce_scatter or allgather one chunk of each rank's block, which may be
+     * shorter. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* the largest message, header included */
     uint64_t stage_bytes;   /* hierarchical: the node's sum of one share, at the slot's end */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
-    uint64_t scratch_bytes; /* of all; per rank, at most CSHIM_SCRATCH_LIMIT */
-    uint64_t bytes_wire;    /* handed to the library for sending, sum over all ranks */
+    uint64_t scratch_bytes; /* of all; per rank, at most the library's limit */
+    /* Handed to the library for sending, sum over all ranks; of a reduce_scatter taking all results
+     * but the last for as large as the largest. */
+    uint64_t bytes_wire;
     uint64_t bytes_network; /* of these, between nodes; taking all nodes for equally full */
-    uint64_t bytes_native;  /* what a ring all-reduce would send, sum over all ranks */
+    uint64_t bytes_native;  /* what a ring would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */
     double expected_error;  /* relative L2, normal data */
 };
 
 /* Whether an MPI sum of a type is smaller than any that the policy compresses: then nothing else of
  * the call matters, and it is passed on as too_small. */
-bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_dtype dtype,
-                          uint64_t bytes);
+bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_collective collective,
+                          enum cshim_dtype dtype, uint64_t bytes);
 
 /* Whether a call of `count` elements is compressed (CSHIM_REASON_COMPRESS), as far as policy and
  * call decide it: what every call pays for. Sets *rule to the rule that decided, or NULL. */

@@ -37,6 +37,13 @@ static const char *human_error(const struct cshim_row *row)
     return text;
 }
 
+/* How a row's calls went; of other collectives than all-reduce, which they are. */
+static const char *row_way(const struct cshim_row_key *key)
+{
+    return key->collective == CSHIM_ALLREDUCE ? cshim_algorithm_name(key->algorithm)
+                                              : cshim_collective_name(key->collective);
+}
+
 static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
 {
     const uint64_t total = cshim_ledger_passed(ledger);
@@ -49,6 +56,26 @@ static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
                 cshim_reason_name((enum cshim_reason)i));
         separator = ", ";
     }
+    fputc('\n', stream);
+}
+
+/* What no rule can reach, in a few words; the JSON has it by function. */
+static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
+{
+    struct cshim_counted total = {0, 0};
+    enum cshim_mpi_counted most = 0;
+    for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+        total.calls += ledger->counted[i].calls;
+        total.bytes += ledger->counted[i].bytes;
+        if (ledger->counted[i].bytes > ledger->counted[most].bytes)
+            most = (enum cshim_mpi_counted)i;
+    }
+    if (total.calls == 0)
+        return;
+    fprintf(stream, "compshim: %llu calls of other collectives, %s",
+            (unsigned long long)total.calls, human_bytes(total.bytes));
+    if (ledger->counted[most].bytes > 0)
+        fprintf(stream, ", most of it in %s", cshim_counted_name(most));
     fputc('\n', stream);
 }
 
@@ -83,6 +110,26 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                 (unsigned long long)(ledger->moves - CSHIM_MOVES_MAX));
 }
 
+#define KINDS_SHOWN 8
+
+static void table_observed(FILE *stream, const struct cshim_observed *observed)
+{
+    for (size_t i = 0; i < observed->count && i < KINDS_SHOWN; i++) {
+        const struct cshim_kind *kind = &observed->kinds[i];
+        fprintf(stream,
+                "compshim: %8llu x %s of %s%s %s, %s, ranks %u, nodes %u: %.3f s, and %.3f s "
+                "waited\n",
+                (unsigned long long)kind->calls,
+                cshim_collective_name((enum cshim_collective)kind->collective),
+                kind->is_class ? "from " : "", human_bytes(kind->bytes),
+                cshim_dtype_name((enum cshim_dtype)kind->dtype),
+                cshim_op_name((enum cshim_op)kind->op), kind->ranks, kind->nodes, kind->seconds,
+                kind->seconds_wait);
+    }
+    if (observed->count > KINDS_SHOWN)
+        fprintf(stream, "compshim: and %zu more kinds\n", observed->count - KINDS_SHOWN);
+}
+
 void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
                         const struct cshim_report_facts *facts)
 {
@@ -90,10 +137,12 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
     fprintf(stream, "compshim %s: %s, %u rank%s on %u node%s, policy %s\n", CSHIM_VERSION,
             facts->library, facts->ranks, facts->ranks == 1 ? "" : "s", facts->nodes,
             facts->nodes == 1 ? "" : "s", facts->policy_source);
-    if (total.calls == 0)
+    if (facts->observed != NULL)
+        fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
+    else if (total.calls == 0)
         fprintf(stream, "compshim: nothing was compressed\n");
     else
-        fprintf(stream, "compshim: %-12s %-9s %-12s %-8s %8s %11s %11s %11s %6s %9s %8s\n", "rule",
+        fprintf(stream, "compshim: %-12s %-9s %-14s %-8s %8s %11s %11s %11s %6s %9s %8s\n", "rule",
                 "codec", "algorithm", "dtype", "calls", "bytes in", "native", "wire", "ratio",
                 "seconds", "error");
     for (size_t i = 0; i < ledger->row_count; i++) {
@@ -101,14 +150,17 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);
         if (row->calls == 0)
             continue;
-        fprintf(stream, "compshim: %-12s %-9s %-12s %-8s %8llu %11s %11s %11s %5.2fx %9.3f %8s\n",
-                key.rule->name, cshim_codec_name(key.codec), cshim_algorithm_name(key.algorithm),
+        fprintf(stream, "compshim: %-12s %-9s %-14s %-8s %8llu %11s %11s %11s %5.2fx %9.3f %8s\n",
+                key.rule->name, cshim_codec_name(key.codec), row_way(&key),
                 cshim_dtype_name(key.dtype), (unsigned long long)row->calls,
                 human_bytes(row->bytes_in), human_bytes(row->bytes_native),
                 human_bytes(row->bytes_wire), ratio(row->bytes_native, row->bytes_wire),
                 row->seconds, human_error(row));
     }
     table_passed(stream, ledger);
+    table_counted(stream, ledger);
+    if (facts->observed != NULL)
+        table_observed(stream, facts->observed);
     table_checks(stream, ledger, &total);
     if (total.calls > 0)
         fprintf(stream, "compshim: sent %s where a ring sends %s: %.2fx less\n",

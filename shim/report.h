@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "shim/ledger.h"
+#include "shim/observed.h"
 
 /* What a report says beside the ledger. */
 struct cshim_report_facts {
@@ -14,7 +15,8 @@ struct cshim_report_facts {
     uint32_t nodes;
     const char *policy_source;
     const char *policy_sha256;
-    double wall_seconds; /* from MPI_Init to MPI_Finalize */
+    double wall_seconds;                   /* from MPI_Init to MPI_Finalize */
+    const struct cshim_observed *observed; /* sorted; NULL: the job compressed */
 };
 
 /* Writes the table that ends a run, as few lines as it takes. */
@@ -25,8 +27,24 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
 void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
                        const struct cshim_report_facts *facts);
 
+/* Writes a text as a JSON string. JSON is UTF-8, a file's name may be any bytes: those that are not
+ * UTF-8 become '?'. */
+void cshim_report_string(FILE *stream, const char *text);
+
 /* Puts a report's file name together: {rank} and {jobid} are replaced. Returns false if the result
  * does not fit. */
 bool cshim_report_path(const char *pattern, int rank, const char *jobid, char *path, size_t size);
+
+/* report_file.c: the job's number by its launcher, for file names. */
+const char *cshim_report_job(void);
+
+/* What a job reports by its environment and policy: "summary" or a file's name; NULL
+ * for nothing. */
+const char *cshim_report_wanted(const struct cshim_policy *policy);
+
+/* Writes the table to standard error, and the file if one is wanted. A file that cannot be written
+ * is an error message and nothing else. */
+void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
+                        const struct cshim_report_facts *facts);
 
 #endif

@@ -28,8 +28,7 @@ static size_t utf8_length(const unsigned char *text)
     return 0;
 }
 
-/* JSON is UTF-8, a file's name may be any bytes: those that are not UTF-8 become '?'. */
-static void json_string(FILE *stream, const char *text)
+void cshim_report_string(FILE *stream, const char *text)
 {
     fputc('"', stream);
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
@@ -68,8 +67,9 @@ static void json_bytes(FILE *stream, const struct cshim_row *row)
 static void json_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
 {
     const double error = cshim_row_error(row);
-    fprintf(stream, "    {\"collective\": \"allreduce\", \"rule\": ");
-    json_string(stream, key->rule->name);
+    fprintf(stream,
+            "    {\"collective\": \"%s\", \"rule\": ", cshim_collective_name(key->collective));
+    cshim_report_string(stream, key->rule->name);
     fprintf(stream, ", \"codec\": \"%s\", \"algorithm\": \"%s\", \"dtype\": \"%s\", ",
             cshim_codec_name(key->codec), cshim_algorithm_name(key->algorithm),
             cshim_dtype_name(key->dtype));
@@ -105,7 +105,7 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
         const struct cshim_move *move = &ledger->move[i];
         const struct cshim_rule *rule = &ledger->policy->rules[move->rule];
         fprintf(stream, "%s\n    {\"rule\": ", separator);
-        json_string(stream, rule->name);
+        cshim_report_string(stream, rule->name);
         fprintf(stream,
                 ", \"dtype\": \"%s\", \"count\": %llu, \"from\": \"%s\", \"to\": \"%s\", "
                 "\"after_call\": %u, \"error\": ",
@@ -122,13 +122,72 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
 static void json_facts(FILE *stream, const struct cshim_report_facts *facts)
 {
     fprintf(stream, "{\n  \"compshim\": \"%s\",\n  \"library\": ", CSHIM_VERSION);
-    json_string(stream, facts->library);
+    cshim_report_string(stream, facts->library);
     fprintf(stream,
             ",\n  \"ranks\": %u,\n  \"nodes\": %u,\n  \"policy\": {\"source\": ", facts->ranks,
             facts->nodes);
-    json_string(stream, facts->policy_source);
+    cshim_report_string(stream, facts->policy_source);
     fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", facts->policy_sha256,
             facts->wall_seconds);
+}
+
+static void json_kind(FILE *stream, const struct cshim_kind *kind)
+{
+    fprintf(stream,
+            "      {\"collective\": \"%s\", \"dtype\": \"%s\", \"op\": \"%s\", \"ranks\": %u, "
+            "\"nodes\": %u, \"ranks_per_node\": %u, \"bytes\": %llu, ",
+            cshim_collective_name((enum cshim_collective)kind->collective),
+            cshim_dtype_name((enum cshim_dtype)kind->dtype), cshim_op_name((enum cshim_op)kind->op),
+            kind->ranks, kind->nodes, kind->ranks_per_node, (unsigned long long)kind->bytes);
+    if (kind->is_class)
+        fprintf(stream, "\"bytes_below\": %llu, ",
+                kind->bytes > 0 ? 2 * (unsigned long long)kind->bytes : 1);
+    fprintf(stream,
+            "\"calls\": %llu, \"bytes_total\": %llu, \"seconds\": %.6f, \"seconds_wait\": %.6f}",
+            (unsigned long long)kind->calls, (unsigned long long)kind->bytes_total, kind->seconds,
+            kind->seconds_wait);
+}
+
+/* What COMPSHIM=observe wrote down, for compshim explain --report. */
+static void json_observed(FILE *stream, const struct cshim_observed *observed)
+{
+    fprintf(stream, "  \"observed\": {\n    \"kinds\": [");
+    for (size_t i = 0; i < observed->count; i++) {
+        fprintf(stream, i > 0 ? ",\n" : "\n");
+        json_kind(stream, &observed->kinds[i]);
+    }
+    fprintf(stream,
+            "\n    ],\n    \"unlisted\": {\"calls\": %llu, \"bytes_total\": %llu, \"seconds\": "
+            "%.6f},\n    \"exchange\": [",
+            (unsigned long long)observed->unlisted.calls,
+            (unsigned long long)observed->unlisted.bytes_total, observed->unlisted.seconds);
+    for (size_t i = 0; i < observed->probe_count; i++) {
+        const struct cshim_probe *probe = &observed->probes[i];
+        fprintf(stream,
+                "%s\n      {\"codec\": \"%s\", \"algorithm\": \"%s\", \"bytes\": %llu, "
+                "\"bytes_wire\": %llu, \"seconds\": %.9f}",
+                i > 0 ? "," : "", cshim_codec_name(probe->codec),
+                cshim_algorithm_name(probe->algorithm), (unsigned long long)probe->bytes,
+                (unsigned long long)probe->bytes_wire, probe->seconds);
+    }
+    fprintf(stream, "\n    ]\n  },\n");
+}
+
+/* Collectives that are never compressed, by function. */
+static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
+{
+    const char *separator = "";
+    fprintf(stream, "  \"not_compressed\": {");
+    for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+        const struct cshim_counted *counted = &ledger->counted[i];
+        if (counted->calls == 0)
+            continue;
+        fprintf(stream, "%s\"%s\": {\"calls\": %llu, \"bytes\": %llu}", separator,
+                cshim_counted_name((enum cshim_mpi_counted)i), (unsigned long long)counted->calls,
+                (unsigned long long)counted->bytes);
+        separator = ", ";
+    }
+    fprintf(stream, "},\n");
 }
 
 void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
@@ -152,6 +211,9 @@ void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
     }
     fprintf(stream, "\n  ],\n");
     json_moves(stream, ledger);
+    if (facts->observed != NULL)
+        json_observed(stream, facts->observed);
+    json_counted(stream, ledger);
     fprintf(stream, "  \"passed_through\": {");
     separator = "";
     for (unsigned i = 0; i < CSHIM_REASON_COUNT; i++) {

@@ -8,8 +8,11 @@
 #   finish                     prints the counts; exits 1 if anything failed
 #
 #   mpi, shimmed, policy       see below
+#   only_open_mpi WHAT         whether the MPI is Open MPI; says that WHAT is not tried if not
+#   told_by_mpich              whether $output has MPICH's words for a mismatch instead of the shim's
 #
-# $top is the project's root, $build the build folder, $scratch a folder of the test's own.
+# $top is the project's root, $build the build folder, $scratch a folder of the test's own, $launch the
+# command that starts ranks. MPI=mpich: the programs in $build are MPICH's (make test-mpich).
 set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD:-$top/build}
@@ -20,6 +23,11 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OPENBLAS_NUM_THREADS=1
+case ${MPI:=openmpi} in
+openmpi) launch=(mpirun --oversubscribe) ;;
+mpich) launch=(mpirun.mpich) ;;
+*) echo "tests/lib.sh: MPI=$MPI: openmpi or mpich" >&2 && exit 2 ;;
+esac
 unset LD_PRELOAD "${!COMPSHIM@}"
 passed=0 failed=0 output=
 
@@ -68,12 +76,25 @@ fi
 mpi() {
     local ranks=$1
     shift
-    timeout --kill-after=5 "${LIMIT:-120}" mpirun --oversubscribe -n "$ranks" env "$@"
+    timeout --kill-after=5 "${LIMIT:-120}" "${launch[@]}" -n "$ranks" env "$@"
 }
 shimmed() {
     local ranks=$1
     shift
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
+}
+
+only_open_mpi() {
+    [ "$MPI" = openmpi ] || {
+        echo "note: with $MPI $1 is not tried"
+        return 1
+    }
+}
+
+# MPICH ends a job by itself where a message is longer than its place, whatever the handler, and keeps
+# no beginning of it.
+told_by_mpich() {
+    [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
 }
 
 # policy FILE CODEC [ALGORITHM] [DTYPE]: a policy that compresses every sum

@@ -53,7 +53,7 @@ static bool is_worth_a_warning(const struct check_result *result)
     }
 }
 
-void check_warn(char **words)
+void check_warn(char **words, bool verbose)
 {
     struct check_result result = {0};
     const char *name = check_behind_launchers(words);
@@ -65,6 +65,9 @@ void check_warn(char **words)
         if (is_worth_a_warning(&result))
             tool_warn("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)",
                       name, result.program.explanation, name);
+        else if (verbose)
+            tool_warn("%s: %s: %s", name, check_verdict_name(result.program.verdict),
+                      result.program.explanation);
     }
     free(problem);
     check_result_free(&result);

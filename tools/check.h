@@ -163,7 +163,8 @@ void check_print_text(const struct check_result *result, const char *name);
 void check_print_json(const struct check_result *result, const char *name);
 
 /* For compshim run: warns if the program in a command line is one that the preload cannot reach.
- * Silent where nothing is to be caught, and about what cannot be found or read. */
-void check_warn(char **words);
+ * Silent where nothing is to be caught, and about what cannot be found or read; verbose: tells the
+ * verdict of any program that can be read. */
+void check_warn(char **words, bool verbose);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in a program's closure the all-reduces are called, and where they are defined. */
+/* Where in a program's closure the all-reduces and their kin are called, and where they are
+ * defined. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/mpi_functions.h"
 #include "tools/check.h"
 #include "tools/launch.h"
 #include "tools/tool.h"
@@ -14,13 +16,12 @@ struct function {
     enum check_library library;
 };
 
-/* The family; each has a second name with a P (MPI) or p (NCCL) in front. */
-static const struct function functions[] = {
-    {"MPI_Allreduce", CHECK_MPI},        {"MPI_Iallreduce", CHECK_MPI},
-    {"MPI_Allreduce_init", CHECK_MPI},   {"MPIX_Allreduce_init", CHECK_MPI},
-    {"MPI_Allreduce_c", CHECK_MPI},      {"MPI_Iallreduce_c", CHECK_MPI},
-    {"MPI_Allreduce_init_c", CHECK_MPI}, {"ncclAllReduce", CHECK_NCCL},
-};
+/* The family: what the engines compress, and the large-count functions that are not wrapped. Each
+ * has a second name with a P (MPI) or p (NCCL) in front. */
+#define MPI_FUNCTION(name, ...) {#name, CHECK_MPI}, {#name "_c", CHECK_MPI},
+static const struct function functions[] = {{"ncclAllReduce", CHECK_NCCL},
+                                            {"ncclReduceScatter", CHECK_NCCL},
+                                            CSHIM_MPI_REDUCTIONS(MPI_FUNCTION)};
 
 #define FUNCTION_COUNT (sizeof functions / sizeof *functions)
 
@@ -159,8 +160,10 @@ static void look_for_hints(struct check_findings *findings, size_t index)
     static const struct {
         const char *text;
         enum check_library library;
-    } names[] = {
-        {"libmpi.so", CHECK_MPI}, {"libmpi_abi.so", CHECK_MPI}, {"libnccl.so", CHECK_NCCL}};
+    } names[] = {{"libmpi.so", CHECK_MPI},
+                 {"libmpich.so", CHECK_MPI},
+                 {"libmpi_abi.so", CHECK_MPI},
+                 {"libnccl.so", CHECK_NCCL}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct check_hint hint = {index, names[i].library, names[i].text};
         if (object_contains(&findings->closure.objects[index].object, hint.text))

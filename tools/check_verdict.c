@@ -263,8 +263,8 @@ static void judge_hint(const struct check_findings *findings, const struct check
         tool_format("%s opens libraries at run time and names %s: functions that it fetches with "
                     "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
                     opener, hint->text),
-        tool_copy("run it with the shim: its report counts the calls that were caught; if there "
-                  "are none, link the library instead of opening it"));
+        tool_copy(
+            "run it with compshim run --dlsym: the report counts the calls that were caught"));
 }
 
 /* The part of one library, whatever the rest of the program is like. */
@@ -291,7 +291,7 @@ static void judge_library(const struct check_findings *findings, enum check_libr
             return;
         }
     check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NO_CALL,
-              tool_format("nothing in it calls an all-reduce of %s",
+              tool_format("nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
                           library == CHECK_MPI ? "MPI" : "NCCL"),
               tool_copy("nothing to do"));
 }
@@ -302,6 +302,17 @@ static const struct closure_object *find_missing(const struct closure *closure)
         if (closure->objects[i].path == NULL || closure->objects[i].object.damage != NULL)
             return &closure->objects[i];
     return NULL;
+}
+
+/* PyTorch's own library for collectives, in a file of its own or inside PyTorch. */
+static bool has_gloo(const struct closure *closure)
+{
+    for (size_t i = 0; i < closure->count; i++) {
+        const char *name = check_base_name(closure->objects[i].name);
+        if (check_starts_with(name, "libgloo.so") || check_starts_with(name, "libtorch_cpu.so"))
+            return true;
+    }
+    return false;
 }
 
 /* A program that nothing is to be caught in, as far as its files tell. */
@@ -326,11 +337,17 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
                               object_name(findings, missing->loader),
                               missing->path == NULL ? "was not found" : "is damaged"),
                   tool_copy("make it findable (module load, LD_LIBRARY_PATH) and check again"));
+    else if (has_gloo(&findings->closure))
+        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NO_CALL,
+                  tool_format("%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: "
+                              "PyTorch DDP over gloo is not MPI, even where mpirun starts it",
+                              file),
+                  tool_copy("train over NCCL or with Horovod; the preload is harmless here"));
     else
         check_set(
             judgement, CHECK_NOT_CAUGHT, CHECK_NO_CALL,
-            tool_format("neither %s nor a library that it needs calls an all-reduce of MPI or "
-                        "NCCL",
+            tool_format("neither %s nor a library that it needs calls an all-reduce, reduce or "
+                        "reduce-scatter of MPI or NCCL",
                         file),
             tool_copy("nothing to do: the preload is harmless here"));
 }

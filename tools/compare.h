@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "codecs/codec.h"
 
@@ -18,10 +19,13 @@ struct compare_options {
     const char *ranks;
     const char *serial;
     const char *json;
+    const char *markdown;
+    const char *html;
     const char *title;
     const char *link;
     const char *accuracy;
     const char *time;
+    const char *step;
     uint32_t repeat;
     uint64_t min_size;
 };
@@ -36,20 +40,33 @@ struct compare_mode {
     char *policy;              /* absolute file name, with the shim */
 };
 
+/* Accuracy over time, from a log of the program's steps. */
+struct compare_curve {
+    size_t count; /* at most COMPARE_CURVE_MAX */
+    double *seconds;
+    double *accuracy; /* per cent */
+};
+
+#define COMPARE_CURVE_MAX 200
+
 /* One finished run of the program. */
 struct compare_run {
     char *command; /* as a shell would be given it */
     double wall;   /* seconds, of the whole command */
     bool has_time; /* the program's own figures, if its output has them */
     bool has_accuracy;
+    bool has_step;
     double time;
     double accuracy;
-    bool has_report; /* the figures of the shim's report */
+    double step;                /* milliseconds */
+    struct compare_curve curve; /* empty without {log} */
+    bool has_report;            /* the figures of the shim's report */
     double calls;
     double compressed_calls;
     double bytes_native;
     double bytes_wire;
-    char *tail; /* last lines of the output */
+    json_t *rows; /* of the report: an array of objects, or NULL */
+    char *tail;   /* last lines of the output */
 };
 
 /* The runs of one mode with one number of ranks. */
@@ -62,7 +79,7 @@ struct compare_cell {
 struct compare_plan {
     const char *title;
     const char *link;
-    char **command;     /* NULL-terminated, with {ranks} and {mode} */
+    char **command;     /* NULL-terminated, with {ranks}, {mode} and {log} */
     const char *serial; /* for sh -c, or NULL */
     uint32_t repeat;
     size_t mode_count;
@@ -72,6 +89,7 @@ struct compare_plan {
     struct compare_cell *cells; /* [mode * rank_count + rank] */
     regex_t accuracy;
     regex_t time;
+    regex_t step;
     char *library; /* the shim's; NULL if no mode needs it */
     char *folder;  /* for temporary files, removed at the end */
 };
@@ -95,10 +113,16 @@ void compare_catch_signals(void);
 /* The signal that asked to stop, or 0. */
 int compare_stop_signal(void);
 
-/* Runs the program once; on COMPARE_DONE *result is filled and owned by the caller. `progress` is
- * the text of the progress line. */
+/* The progress line of a run. */
+struct compare_progress {
+    char *text;
+    double left; /* seconds that this run and those after it will take; negative: not known */
+};
+
+/* Runs the program once; on COMPARE_DONE *result is filled and owned by the caller. */
 enum compare_end compare_run_once(const struct compare_plan *plan, const struct compare_mode *mode,
-                                  uint32_t ranks, const char *progress, struct compare_run *result);
+                                  uint32_t ranks, const struct compare_progress *progress,
+                                  struct compare_run *result);
 
 /* A child process: its command, what is added to the environment, and what came of it. */
 struct compare_child {
@@ -106,7 +130,7 @@ struct compare_child {
     const char *preload; /* LD_PRELOAD; NULL leaves it unset */
     const char *policy;  /* COMPSHIM_POLICY, or NULL */
     const char *report;  /* COMPSHIM_REPORT, or NULL */
-    const char *progress;
+    const struct compare_progress *progress;
     char *output; /* stdout and stderr together, the last part if it is long; the caller frees it */
     int status;   /* as of waitpid */
     double wall;
@@ -122,15 +146,37 @@ bool compare_metric(const regex_t *expression, const char *output, double *value
 /* The last lines of a text; the caller frees them. */
 char *compare_tail(const char *output);
 
-/* The medians of a cell; a negative value is "not known". */
-struct compare_medians {
-    double time;
-    double accuracy;
-    double speed_up; /* against off with as many ranks */
-    double bytes_native;
-    double bytes_wire;
+/* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
+ * Returns false with a message printed if it is none. On success the caller frees the curve. */
+bool compare_curve_read(const char *path, struct compare_curve *curve);
+void compare_curve_free(struct compare_curve *curve);
+
+/* A figure that runs have. */
+enum compare_figure {
+    COMPARE_FIGURE_TIME, /* seconds; see compare_uses_wall */
+    COMPARE_FIGURE_STEP,
+    COMPARE_FIGURE_ACCURACY,
+    COMPARE_FIGURE_NATIVE,
+    COMPARE_FIGURE_WIRE
 };
-struct compare_medians compare_medians(const struct compare_plan *plan, size_t mode, size_t rank);
+
+/* A figure of the runs of a cell. */
+struct compare_spread {
+    double median; /* negative: not known, and then the others are not either */
+    double lowest;
+    double highest;
+};
+struct compare_spread compare_spread(const struct compare_plan *plan, size_t mode, size_t rank,
+                                     enum compare_figure figure);
+
+/* How many times as fast as off with as many ranks; negative if it is not known. */
+double compare_speed_up(const struct compare_plan *plan, size_t mode, size_t rank);
+
+const struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank);
+
+/* The mode that runs the program with all its ranks, but without the shim; mode_count if there is
+ * none. */
+size_t compare_native_mode(const struct compare_plan *plan);
 
 /* Whether times are of the whole command, because some output has no match for --metric-time. */
 bool compare_uses_wall(const struct compare_plan *plan);
@@ -138,11 +184,36 @@ bool compare_uses_wall(const struct compare_plan *plan);
 /* What the measurements were made on: an object of text by name; the caller releases it. */
 json_t *compare_environment(const struct compare_plan *plan);
 
-/* Prints the tables of everything that is finished to stdout. */
+/* The results as tables, in the order in which they are shown. */
+enum compare_table {
+    COMPARE_TABLE_ENVIRONMENT,
+    COMPARE_TABLE_TIME,
+    COMPARE_TABLE_ACCURACY,
+    COMPARE_TABLE_BYTES,
+    COMPARE_TABLE_RULES,
+    COMPARE_TABLE_COUNT
+};
+
+/* A table of everything that is finished; it has only headings if there is nothing to show. The
+ * caller frees it with tool_table_free. */
+struct tool_table compare_table(const struct compare_plan *plan, const json_t *environment,
+                                enum compare_table which);
+/* What stands above the table. The caller frees it. */
+char *compare_table_title(const struct compare_plan *plan, enum compare_table which);
+
+/* Prints all tables to stdout. */
 void compare_print(const struct compare_plan *plan, const json_t *environment);
 
-/* Writes the same and every single run as JSON. Returns false with a message printed. */
+/* These write all results to a file: tables as Markdown; tables and every single run as JSON; one
+ * page of HTML with plots. Each returns false with a message printed if that fails. */
+bool compare_write_markdown(const struct compare_plan *plan, const json_t *environment,
+                            const char *path);
 bool compare_write_json(const struct compare_plan *plan, json_t *environment, const char *path,
                         bool complete);
+bool compare_write_html(const struct compare_plan *plan, const json_t *environment,
+                        const char *path, bool complete);
+
+/* The plots of that page, each with its figures as a table. */
+void compare_write_plots(FILE *file, const struct compare_plan *plan);
 
 #endif

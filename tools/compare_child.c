@@ -112,10 +112,18 @@ static bool collect(int output, struct collected *collected)
     }
 }
 
-static void show_progress(const char *progress, double seconds)
+static void show_progress(const struct compare_progress *progress, double seconds)
 {
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%s  %.0f s", progress, seconds);
+    if (!isatty(STDERR_FILENO))
+        return;
+    fprintf(stderr, "\r\033[K%s  %.0f s", progress->text, seconds);
+    double left = progress->left - seconds;
+    if (progress->left < 0)
+        return;
+    if (left < 90)
+        fprintf(stderr, ", about %.0f s left", left > 0 ? left : 0);
+    else
+        fprintf(stderr, ", about %.0f minutes left", left / 60);
 }
 
 /* Ends the group: politely, then not. Returns the time after which to call again. */
@@ -127,7 +135,8 @@ static double stop_group(pid_t process, double deadline)
 }
 
 /* Waits for the child's end, collecting its output. */
-static int attend(pid_t process, int output, const char *progress, struct collected *collected)
+static int attend(pid_t process, int output, const struct compare_progress *progress,
+                  struct collected *collected)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
     double begin = now();
@@ -153,7 +162,7 @@ bool compare_child_run(struct compare_child *child)
     struct collected collected = {tool_allocate(2 * OUTPUT_KEPT + 1, 1), 0};
     int output = -1;
     if (!isatty(STDERR_FILENO))
-        fprintf(stderr, "%s\n", child->progress);
+        fprintf(stderr, "%s\n", child->progress->text);
     double begin = now();
     pid_t process = start(child, &output);
     child->status = attend(process, output, child->progress, &collected);

@@ -134,6 +134,8 @@ static void add_serial(struct compare_plan *plan)
 
 static void check_writable(const char *path)
 {
+    if (path == NULL)
+        return;
     FILE *file = fopen(path, "ae");
     if (file == NULL || fclose(file) != 0)
         tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
@@ -147,7 +149,7 @@ static void write_policy(const struct compare_plan *plan, struct compare_mode *m
     FILE *file = fopen(mode->policy, "we");
     if (file == NULL)
         tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
-    fprintf(file, "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum\ncodec = %s\n",
+    fprintf(file, "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n",
             mode->name, min_size, mode->name);
     if (fclose(file) != 0)
         tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
@@ -174,6 +176,7 @@ void compare_plan_make(struct compare_plan *plan, const struct compare_options *
                                   .repeat = chosen->repeat};
     compile(&plan->accuracy, "--metric-accuracy", chosen->accuracy);
     compile(&plan->time, "--metric-time", chosen->time);
+    compile(&plan->step, "--metric-step", chosen->step);
     add_serial(plan);
     add_modes(plan, chosen->modes, false);
     add_modes(plan, chosen->policy, true);
@@ -181,8 +184,9 @@ void compare_plan_make(struct compare_plan *plan, const struct compare_options *
     for (size_t mode = 0; mode < plan->mode_count && plan->library == NULL; mode++)
         if (plan->modes[mode].shim)
             plan->library = launch_find_library();
-    if (chosen->json != NULL)
-        check_writable(chosen->json);
+    check_writable(chosen->json);
+    check_writable(chosen->markdown);
+    check_writable(chosen->html);
     make_files(plan, chosen->min_size);
 }
 
@@ -191,6 +195,8 @@ static void free_cell(struct compare_cell *cell)
     for (size_t i = 0; i < cell->count; i++) {
         free(cell->runs[i].command);
         free(cell->runs[i].tail);
+        json_decref(cell->runs[i].rows);
+        compare_curve_free(&cell->runs[i].curve);
     }
     free(cell->runs);
 }
@@ -209,6 +215,7 @@ void compare_plan_free(struct compare_plan *plan)
     rmdir(plan->folder);
     regfree(&plan->accuracy);
     regfree(&plan->time);
+    regfree(&plan->step);
     free(plan->cells);
     free(plan->modes);
     free(plan->ranks);

@@ -16,11 +16,10 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Sorts the values. The mean of the middle two for an even count. */
+/* Sorts the values, of which there is one at least. The mean of the middle two for an even count.
+ */
 static double median(double *values, size_t count)
 {
-    if (count == 0)
-        return UNKNOWN;
     qsort(values, count, sizeof *values, compare_doubles);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
@@ -34,64 +33,70 @@ bool compare_uses_wall(const struct compare_plan *plan)
     return false;
 }
 
-enum figure { FIGURE_TIME, FIGURE_ACCURACY, FIGURE_NATIVE, FIGURE_WIRE };
-
 /* Returns false if the run does not have the figure. */
-static bool run_figure(const struct compare_run *run, enum figure figure, bool wall, double *value)
+static bool run_figure(const struct compare_run *run, enum compare_figure figure, bool wall,
+                       double *value)
 {
     switch (figure) {
-    case FIGURE_TIME:
+    case COMPARE_FIGURE_TIME:
         *value = wall ? run->wall : run->time;
         return true;
-    case FIGURE_ACCURACY:
+    case COMPARE_FIGURE_STEP:
+        *value = run->step;
+        return run->has_step;
+    case COMPARE_FIGURE_ACCURACY:
         *value = run->accuracy;
         return run->has_accuracy;
-    case FIGURE_NATIVE:
+    case COMPARE_FIGURE_NATIVE:
         *value = run->bytes_native;
         return run->has_report;
-    case FIGURE_WIRE:
+    case COMPARE_FIGURE_WIRE:
         *value = run->bytes_wire;
         return run->has_report;
     }
     return false;
 }
 
-static double cell_median(const struct compare_plan *plan, size_t mode, size_t rank,
-                          enum figure figure)
+const struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank)
 {
-    const struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
+    return &plan->cells[mode * plan->rank_count + rank];
+}
+
+struct compare_spread compare_spread(const struct compare_plan *plan, size_t mode, size_t rank,
+                                     enum compare_figure figure)
+{
+    const struct compare_cell *cell = compare_cell(plan, mode, rank);
     bool wall = compare_uses_wall(plan);
     double *values = tool_allocate(cell->count, sizeof *values);
     size_t count = 0;
     for (size_t i = 0; i < cell->count; i++)
         if (run_figure(&cell->runs[i], figure, wall, &values[count]))
             count++;
-    double middle = median(values, count);
+    struct compare_spread spread = {UNKNOWN, UNKNOWN, UNKNOWN};
+    if (count > 0) {
+        double middle = median(values, count); /* sorts them */
+        spread = (struct compare_spread){middle, values[0], values[count - 1]};
+    }
     free(values);
-    return middle;
+    return spread;
 }
 
-static double native_time(const struct compare_plan *plan, size_t rank)
+size_t compare_native_mode(const struct compare_plan *plan)
 {
-    for (size_t mode = 0; mode < plan->mode_count; mode++)
-        if (!plan->modes[mode].shim && !plan->modes[mode].is_serial)
-            return cell_median(plan, mode, rank, FIGURE_TIME);
-    return UNKNOWN;
+    size_t mode = 0;
+    while (mode < plan->mode_count && (plan->modes[mode].shim || plan->modes[mode].is_serial))
+        mode++;
+    return mode;
 }
 
-struct compare_medians compare_medians(const struct compare_plan *plan, size_t mode, size_t rank)
+double compare_speed_up(const struct compare_plan *plan, size_t mode, size_t rank)
 {
-    struct compare_medians medians = {
-        .time = cell_median(plan, mode, rank, FIGURE_TIME),
-        .accuracy = cell_median(plan, mode, rank, FIGURE_ACCURACY),
-        .speed_up = UNKNOWN,
-        .bytes_native = cell_median(plan, mode, rank, FIGURE_NATIVE),
-        .bytes_wire = cell_median(plan, mode, rank, FIGURE_WIRE),
-    };
-    double native = native_time(plan, rank);
-    if (native > 0 && medians.time > 0)
-        medians.speed_up = native / medians.time;
-    return medians;
+    size_t native = compare_native_mode(plan);
+    if (native == plan->mode_count)
+        return UNKNOWN;
+    double natively = compare_spread(plan, native, rank, COMPARE_FIGURE_TIME).median;
+    double time = compare_spread(plan, mode, rank, COMPARE_FIGURE_TIME).median;
+    return natively > 0 && time > 0 ? natively / time : UNKNOWN;
 }
 
 /* Programs may print any bytes, JSON is UTF-8. */
@@ -114,6 +119,15 @@ static json_t *number_json(bool known, double value)
     return known ? json_real(value) : json_null();
 }
 
+/* Pairs of seconds and per cent. */
+static json_t *curve_json(const struct compare_curve *curve)
+{
+    json_t *points = json_array();
+    for (size_t i = 0; i < curve->count; i++)
+        json_array_append_new(points, json_pack("[f,f]", curve->seconds[i], curve->accuracy[i]));
+    return points;
+}
+
 static json_t *run_json(const struct compare_run *run)
 {
     json_t *object = json_object();
@@ -121,19 +135,34 @@ static json_t *run_json(const struct compare_run *run)
     json_object_set_new(object, "wall_seconds", json_real(run->wall));
     json_object_set_new(object, "time", number_json(run->has_time, run->time));
     json_object_set_new(object, "accuracy", number_json(run->has_accuracy, run->accuracy));
+    json_object_set_new(object, "step_ms", number_json(run->has_step, run->step));
+    json_object_set_new(object, "accuracy_over_time", curve_json(&run->curve));
     json_object_set_new(object, "calls", number_json(run->has_report, run->calls));
     json_object_set_new(object, "compressed_calls",
                         number_json(run->has_report, run->compressed_calls));
     json_object_set_new(object, "bytes_native", number_json(run->has_report, run->bytes_native));
     json_object_set_new(object, "bytes_wire", number_json(run->has_report, run->bytes_wire));
+    json_object_set(object, "rows", run->rows != NULL ? run->rows : json_null());
     json_object_set_new(object, "output_tail", text_json(run->tail));
     return object;
 }
 
+static void set_figure(json_t *object, const char *name, double value)
+{
+    json_object_set_new(object, name, number_json(value >= 0, value));
+}
+
 static json_t *cell_json(const struct compare_plan *plan, size_t mode, size_t rank)
 {
-    const struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
-    struct compare_medians medians = compare_medians(plan, mode, rank);
+    static const struct {
+        const char *name;
+        enum compare_figure figure;
+    } figures[] = {{"time", COMPARE_FIGURE_TIME},
+                   {"step_ms", COMPARE_FIGURE_STEP},
+                   {"accuracy", COMPARE_FIGURE_ACCURACY},
+                   {"bytes_native", COMPARE_FIGURE_NATIVE},
+                   {"bytes_wire", COMPARE_FIGURE_WIRE}};
+    const struct compare_cell *cell = compare_cell(plan, mode, rank);
     json_t *object = json_object();
     json_t *runs = json_array();
     for (size_t i = 0; i < cell->count; i++)
@@ -141,13 +170,10 @@ static json_t *cell_json(const struct compare_plan *plan, size_t mode, size_t ra
     json_object_set_new(object, "mode", text_json(plan->modes[mode].name));
     json_object_set_new(object, "label", text_json(plan->modes[mode].label));
     json_object_set_new(object, "ranks", json_integer(plan->ranks[rank]));
-    json_object_set_new(object, "time", number_json(medians.time >= 0, medians.time));
-    json_object_set_new(object, "accuracy", number_json(medians.accuracy >= 0, medians.accuracy));
-    json_object_set_new(object, "speed_up", number_json(medians.speed_up >= 0, medians.speed_up));
-    json_object_set_new(object, "bytes_native",
-                        number_json(medians.bytes_native >= 0, medians.bytes_native));
-    json_object_set_new(object, "bytes_wire",
-                        number_json(medians.bytes_wire >= 0, medians.bytes_wire));
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        set_figure(object, figures[i].name,
+                   compare_spread(plan, mode, rank, figures[i].figure).median);
+    set_figure(object, "speed_up", compare_speed_up(plan, mode, rank));
     json_object_set_new(object, "runs", runs);
     return object;
 }

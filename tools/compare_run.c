@@ -27,19 +27,22 @@ static char *replace(const char *text, const char *from, const char *to)
     return whole;
 }
 
-static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t ranks)
+static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t ranks,
+                     const char *log)
 {
     char number[16];
     snprintf(number, sizeof number, "%u", ranks);
     char *with_ranks = replace(text, "{ranks}", number);
-    char *filled = replace(with_ranks, "{mode}", mode->name);
+    char *with_mode = replace(with_ranks, "{mode}", mode->name);
+    char *filled = replace(with_mode, "{log}", log);
     free(with_ranks);
+    free(with_mode);
     return filled;
 }
 
 /* The NULL-terminated command of a run, every word the caller's to free. */
 static char **make_command(const struct compare_plan *plan, const struct compare_mode *mode,
-                           uint32_t ranks)
+                           uint32_t ranks, const char *log)
 {
     size_t words = 0;
     while (plan->command[words] != NULL)
@@ -48,11 +51,11 @@ static char **make_command(const struct compare_plan *plan, const struct compare
     if (mode->is_serial) {
         command[0] = tool_copy("/bin/sh");
         command[1] = tool_copy("-c");
-        command[2] = tool_copy(plan->serial);
+        command[2] = fill_in(plan->serial, mode, ranks, log);
         return command;
     }
     for (size_t i = 0; i < words; i++)
-        command[i] = fill_in(plan->command[i], mode, ranks);
+        command[i] = fill_in(plan->command[i], mode, ranks, log);
     return command;
 }
 
@@ -117,6 +120,7 @@ bool compare_metric(const regex_t *expression, const char *output, double *value
     return found;
 }
 
+/* Adds what a report says, if there is one, to the result. */
 static void read_report(const char *path, struct compare_run *result)
 {
     struct ledger_file ledger;
@@ -128,10 +132,13 @@ static void read_report(const char *path, struct compare_run *result)
         return;
     }
     result->has_report = true;
-    result->calls = ledger_total(&ledger, "calls");
-    result->compressed_calls = ledger_total(&ledger, "compressed_calls");
-    result->bytes_native = ledger_total(&ledger, "bytes_native");
-    result->bytes_wire = ledger_total(&ledger, "bytes_wire");
+    result->calls += ledger_total(&ledger, "calls");
+    result->compressed_calls += ledger_total(&ledger, "compressed_calls");
+    result->bytes_native += ledger_total(&ledger, "bytes_native");
+    result->bytes_wire += ledger_total(&ledger, "bytes_wire");
+    if (result->rows == NULL)
+        result->rows = json_array();
+    json_array_extend(result->rows, json_object_get(ledger.root, "rows"));
     ledger_close(&ledger);
 }
 
@@ -159,40 +166,69 @@ static void warn_if_not_compressed(const struct compare_mode *mode, const struct
                   mode->name);
 }
 
-enum compare_end compare_run_once(const struct compare_plan *plan, const struct compare_mode *mode,
-                                  uint32_t ranks, const char *progress, struct compare_run *result)
+/* Whether the mode's command asks for a log of steps. */
+static bool asks_for_log(const struct compare_plan *plan, const struct compare_mode *mode)
 {
-    bool shim = mode->shim;
-    char **command = make_command(plan, mode, ranks);
+    if (mode->is_serial)
+        return strstr(plan->serial, "{log}") != NULL;
+    for (char *const *word = plan->command; *word != NULL; word++)
+        if (strstr(*word, "{log}") != NULL)
+            return true;
+    return false;
+}
+
+/* Takes from a run that ended well what its output and the files it left say. */
+static void read_run(const struct compare_plan *plan, const struct compare_mode *mode,
+                     const struct compare_child *child, const char *nccl_report, const char *log,
+                     struct compare_run *result)
+{
+    *result = (struct compare_run){.wall = child->wall, .tail = compare_tail(child->output)};
+    result->has_time = compare_metric(&plan->time, child->output, &result->time);
+    result->has_accuracy = compare_metric(&plan->accuracy, child->output, &result->accuracy);
+    result->has_step = compare_metric(&plan->step, child->output, &result->step);
+    if (asks_for_log(plan, mode))
+        compare_curve_read(log, &result->curve);
+    if (mode->shim) {
+        read_report(child->report, result);
+        read_report(nccl_report, result);
+        warn_if_not_compressed(mode, result);
+    }
+}
+
+enum compare_end compare_run_once(const struct compare_plan *plan, const struct compare_mode *mode,
+                                  uint32_t ranks, const struct compare_progress *progress,
+                                  struct compare_run *result)
+{
     char *report = tool_format("%s/report.json", plan->folder);
-    char *preload = launch_preload(shim ? plan->library : NULL, getenv("LD_PRELOAD"));
+    /* Of a program that calls MPI as well. */
+    char *nccl_report = tool_format("%s/report.nccl.json", plan->folder);
+    char *log = tool_format("%s/steps.csv", plan->folder);
+    char **command = make_command(plan, mode, ranks, log);
+    char *preload = launch_preload(mode->shim ? plan->library : NULL, getenv("LD_PRELOAD"));
     struct compare_child child = {.command = command,
                                   .preload = *preload != '\0' ? preload : NULL,
                                   .policy = mode->policy,
-                                  .report = shim ? report : NULL,
+                                  .report = mode->shim ? report : NULL,
                                   .progress = progress};
     enum compare_end end = COMPARE_DONE;
     char *text = command_text(command);
-    unlink(report);
     if (!compare_child_run(&child)) {
         end = COMPARE_STOPPED;
     } else if (child.status != 0) {
         tell_failure(&child, text);
         end = COMPARE_FAILED;
     } else {
-        *result = (struct compare_run){.wall = child.wall, .tail = compare_tail(child.output)};
+        read_run(plan, mode, &child, nccl_report, log, result);
         result->command = tool_copy(text);
-        result->has_time = compare_metric(&plan->time, child.output, &result->time);
-        result->has_accuracy = compare_metric(&plan->accuracy, child.output, &result->accuracy);
-        if (shim) {
-            read_report(report, result);
-            warn_if_not_compressed(mode, result);
-        }
     }
     unlink(report);
+    unlink(nccl_report);
+    unlink(log);
     free(child.output);
     free(text);
     free(preload);
+    free(log);
+    free(nccl_report);
     free(report);
     free_command(command);
     return end;

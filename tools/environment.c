@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "codecs/codec.h"
@@ -82,6 +83,17 @@ static char *cards(void)
     return text;
 }
 
+static char *date(void)
+{
+    char text[64];
+    time_t now = time(NULL);
+    struct tm fields;
+    if (gmtime_r(&now, &fields) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &fields) == 0)
+        return NULL;
+    return tool_copy(text);
+}
+
 json_t *compare_environment(const struct compare_plan *plan)
 {
     json_t *environment = json_object();
@@ -98,5 +110,6 @@ json_t *compare_environment(const struct compare_plan *plan)
     free(system);
     set(environment, "framework", first_line("mpirun --version 2>/dev/null"));
     set(environment, "compshim", tool_copy(CSHIM_VERSION));
+    set(environment, "date", date());
     return environment;
 }

@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain: what would happen to one all-reduce, and why, without running anything. */
+/* compshim explain: what would happen to a call, and why, without running anything. */
+#include "tools/explain.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/plan.h"
 #include "tools/launch.h"
 #include "tools/tool.h"
-
-struct explain_options {
-    const char *policy;
-    uint64_t size;
-    const char *dtype;
-    const char *op;
-    uint32_t ranks;
-    uint32_t nodes;
-    const char *library;
-    bool json;
-};
 
 #define OPTION(field) offsetof(struct explain_options, field)
 
@@ -26,6 +15,14 @@ static const struct tool_option options[] = {
     {"policy", 'p', TOOL_TEXT, OPTION(policy), "FILE",
      "explain this policy.ini (default: the one a run would find)"},
     {"size", 's', TOOL_SIZE, OPTION(size), "SIZE", "bytes of the caller's buffer, such as 25MiB"},
+    {"sizes", 0, TOOL_TEXT, OPTION(sizes), "LIST",
+     "a table of sizes: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
+    {"report", 0, TOOL_TEXT, OPTION(report), "FILE",
+     "a run with COMPSHIM=observe: what the policy would have done to it"},
+    {"link", 0, TOOL_TEXT, OPTION(link), "RATE",
+     "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
+    {"collective", 0, TOOL_TEXT, OPTION(collective), "NAME",
+     "allreduce (default), reduce_scatter, reduce"},
     {"dtype", 0, TOOL_TEXT, OPTION(dtype), "NAME",
      "float32 (default), float64, float16, bfloat16, other"},
     {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
@@ -49,12 +46,10 @@ static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
 };
 
-/* A call, and what becomes of it. */
-struct answer {
-    const struct cshim_policy *policy;
-    struct cshim_call call;
-    struct cshim_plan plan;
-};
+const char *explain_reason(const struct cshim_plan *plan)
+{
+    return plan->reason == CSHIM_REASON_COMPRESS ? "" : cshim_reason_name(plan->reason);
+}
 
 static enum cshim_dtype parse_dtype(const char *name)
 {
@@ -91,29 +86,48 @@ static enum cshim_library parse_library(const char *name)
                 tool_hint("", name, names, CSHIM_LIBRARY_COUNT));
 }
 
-/* The call that the options describe, and its number of elements. */
-static struct cshim_call describe_call(const struct explain_options *chosen, uint64_t *count)
+static enum cshim_collective parse_collective(const char *name)
+{
+    const char *names[CSHIM_COLLECTIVE_COUNT];
+    for (enum cshim_collective collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++) {
+        names[collective] = cshim_collective_name(collective);
+        if (strcmp(name, names[collective]) == 0)
+            return collective;
+    }
+    tool_misuse(&tool_explain, "--collective: unknown collective '%s'%s", name,
+                tool_hint("", name, names, CSHIM_COLLECTIVE_COUNT));
+}
+
+/* The call that the options describe, but for its size. */
+static struct cshim_call describe_call(const struct explain_options *chosen)
 {
     struct cshim_call call = {.library = parse_library(chosen->library),
-                              .collective = CSHIM_ALLREDUCE,
+                              .collective = parse_collective(chosen->collective),
                               .dtype = parse_dtype(chosen->dtype),
                               .op = parse_op(chosen->op),
-                              .bytes = chosen->size,
                               .ranks = chosen->ranks,
                               .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks};
     if (call.nodes > call.ranks)
         tool_misuse(&tool_explain, "--nodes: %u ranks do not fill %u nodes", call.ranks,
                     call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
-    size_t element = cshim_dtype_bytes(call.dtype);
+    return call;
+}
+
+struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
+                                   uint64_t bytes)
+{
+    struct explain_answer answer = {.policy = policy, .call = *call};
+    size_t element = cshim_dtype_bytes(call->dtype);
     if (element == 0) /* unknown elements: bytes will do */
         element = 1;
-    if (call.bytes % element != 0)
+    if (bytes % element != 0)
         tool_misuse(&tool_explain,
-                    "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", call.bytes,
-                    chosen->dtype, element);
-    *count = call.bytes / element;
-    return call;
+                    "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
+                    cshim_dtype_name(call->dtype), element);
+    answer.call.bytes = bytes;
+    answer.plan = cshim_plan_call(policy, &answer.call, bytes / element);
+    return answer;
 }
 
 /* A line of the answer; takes the value over. */
@@ -131,7 +145,7 @@ static char *exact_bytes(uint64_t bytes)
     return text;
 }
 
-static void add_call(struct tool_table *table, const struct answer *answer)
+static void add_call(struct tool_table *table, const struct explain_answer *answer)
 {
     const struct cshim_call *call = &answer->call;
     const struct cshim_rule *rule = answer->plan.rule;
@@ -186,7 +200,7 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "error bound", bound_text(codec));
 }
 
-static void print_text(const struct answer *answer)
+static void print_text(const struct explain_answer *answer)
 {
     struct tool_table table = {.columns = 2, .numeric_from = 2};
     enum cshim_reason reason = answer->plan.reason;
@@ -225,7 +239,7 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
-static void print_json(const struct answer *answer)
+json_t *explain_json(const struct explain_answer *answer)
 {
     const struct cshim_plan *plan = &answer->plan;
     bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
@@ -240,40 +254,69 @@ static void print_json(const struct answer *answer)
     json_object_set_new(root, "reason",
                         compressed ? json_null() : json_string(cshim_reason_name(plan->reason)));
     json_object_set_new(root, "plan", compressed ? plan_json(plan) : json_null());
-    json_dumpf(root, stdout, JSON_INDENT(2));
+    return root;
+}
+
+void explain_print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
     putchar('\n');
-    json_decref(root);
+    json_decref(value);
+}
+
+/* Exactly one of the three says what to explain. */
+static void check_choice(const struct explain_options *chosen)
+{
+    int choices = (chosen->size != UINT64_MAX) + (chosen->sizes != NULL) + (chosen->report != NULL);
+    if (choices == 0)
+        tool_misuse(&tool_explain,
+                    "--size is missing: the bytes of the buffer (or --sizes, or --report)");
+    if (choices > 1)
+        tool_misuse(&tool_explain, "take one of --size, --sizes and --report");
+    if (chosen->link != NULL && chosen->report == NULL)
+        tool_misuse(&tool_explain, "--link goes with --report");
 }
 
 static int run(int argc, char **argv)
 {
-    struct explain_options chosen = {
-        .size = UINT64_MAX, .dtype = "float32", .op = "sum", .ranks = 4, .library = "mpi"};
+    struct explain_options chosen = {.size = UINT64_MAX,
+                                     .collective = "allreduce",
+                                     .dtype = "float32",
+                                     .op = "sum",
+                                     .ranks = 4,
+                                     .library = "mpi"};
     int first = tool_parse(&tool_explain, argc, argv, &chosen);
     if (first < argc)
         tool_misuse(&tool_explain, "'%s' is one word too many", argv[first]);
-    if (chosen.size == UINT64_MAX)
-        tool_misuse(&tool_explain, "--size is missing: the bytes of the buffer");
-    uint64_t count = 0;
-    struct cshim_call call = describe_call(&chosen, &count);
+    check_choice(&chosen);
+    struct cshim_call call = describe_call(&chosen);
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
-    struct answer answer = {policy, call, cshim_plan_call(policy, &call, count)};
-    if (chosen.json)
-        print_json(&answer);
-    else
-        print_text(&answer);
+    if (chosen.report != NULL) {
+        explain_run(&chosen, policy);
+    } else if (chosen.sizes != NULL) {
+        explain_sizes(&chosen, policy, &call);
+    } else {
+        struct explain_answer answer = explain_call(policy, &call, chosen.size);
+        if (chosen.json)
+            explain_print_json(explain_json(&answer));
+        else
+            print_text(&answer);
+    }
     cshim_policy_free(policy);
     return tool_finish(TOOL_GOOD);
 }
 
 const struct tool_command tool_explain = {
     .name = "explain",
-    .summary = "say what would happen to one all-reduce, and why",
-    .usage = "--size SIZE [OPTION...]",
+    .summary = "say what would happen to an all-reduce, or to a whole run, and why",
+    .usage = "--size SIZE | --sizes LIST | --report FILE [OPTION...]",
     .details =
         "Nothing is run: the answer comes from the planner that the library itself uses. Bytes "
         "are what\nall ranks together hand to the library for sending.\n\n"
-        "  compshim explain --size 25MiB --ranks 8\n",
+        "  compshim explain --size 25MiB --ranks 8\n"
+        "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
+        "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
+        "  compshim explain --report run.json --policy policy.ini\n",
     .options = options,
     .run = run,
 };

@@ -1,23 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages that are missing.
-#   tools/install-packages.sh build|test|lint|fuzz|bench|clients
+#   tools/install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|slurm
 #   tools/install-packages.sh packages NAME...
 set -u
 build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
 case ${1-} in
 build) packages=$build ;;
-test) packages="$build libcmocka-dev python3 git binutils perl iproute2 valgrind" ;;
+test) packages="$build g++ libcmocka-dev python3 git binutils perl iproute2 valgrind mandoc bash-completion" ;;
+mpich) packages="$build mpich libmpich-dev" ;;
 lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git" ;;
 fuzz) packages="$build clang libclang-rt-dev" ;;
 bench) packages="$build python3 iproute2 gnuplot-nox" ;;
-clients) packages="$build python3 git binutils" ;;
+clients) packages="$build python3 git binutils mpich libmpich-dev" ;;
+deb) packages="$build git debhelper dpkg-dev lintian" ;;
+package) packages="$build git debootstrap" ;;
+slurm) packages="$build slurm-wlm munge procps python3" ;;
 packages)
     shift
     packages=$*
     ;;
 *)
-    echo "usage: install-packages.sh build|test|lint|fuzz|bench|clients|packages NAME..." >&2
+    echo "usage: install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|slurm|packages NAME..." >&2
     exit 2
     ;;
 esac

@@ -10,6 +10,7 @@
 #include "tools/tool.h"
 
 #define LIBRARY_NAME "libcompshim.so"
+#define DLSYM_NAME "libcompshim_dl.so"
 
 /* The dynamic linker takes both as separators in LD_PRELOAD, and has no way to quote them. */
 #define PRELOAD_SEPARATORS " :"
@@ -26,7 +27,8 @@ static char *executable_folder(void)
 
 char *launch_find_library(void)
 {
-    static const char *const places[] = {"", "/../lib", "/../lib/x86_64-linux-gnu"};
+    static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/x86_64-linux-gnu",
+                                         "/../lib/aarch64-linux-gnu"};
     char *folder = executable_folder();
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char *candidate = tool_format("%s%s/" LIBRARY_NAME, folder, places[i]);
@@ -42,17 +44,33 @@ char *launch_find_library(void)
         return library;
     }
     tool_fail(TOOL_SYSTEM,
-              "no " LIBRARY_NAME " in %s, nor in lib or lib/x86_64-linux-gnu beside it; build it "
-              "with make or install both into one prefix",
+              "no " LIBRARY_NAME " in %s, nor in lib, lib64, lib/x86_64-linux-gnu or "
+              "lib/aarch64-linux-gnu beside it; build it with make or install both into one prefix",
               folder);
+}
+
+static bool is_file(const char *entry, size_t length, const char *file)
+{
+    size_t name = strlen(file);
+    if (length < name || strncmp(entry + length - name, file, name) != 0)
+        return false;
+    return length == name || entry[length - name - 1] == '/';
 }
 
 static bool is_shim(const char *entry, size_t length)
 {
-    size_t name = strlen(LIBRARY_NAME);
-    if (length < name || strncmp(entry + length - name, LIBRARY_NAME, name) != 0)
-        return false;
-    return length == name || entry[length - name - 1] == '/';
+    return is_file(entry, length, LIBRARY_NAME) || is_file(entry, length, DLSYM_NAME);
+}
+
+char *launch_with_dlsym(const char *library)
+{
+    int folder = (int)(strrchr(library, '/') - library);
+    char *value = tool_format("%s:%.*s/" DLSYM_NAME, library, folder, library);
+    const char *added = value + strlen(library) + 1;
+    if (access(added, R_OK) != 0)
+        tool_fail(TOOL_SYSTEM, "%s: %s; build it with make, or run without --dlsym", added,
+                  strerror(errno));
+    return value;
 }
 
 char *launch_preload(const char *library, const char *existing)

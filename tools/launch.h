@@ -10,9 +10,13 @@
  * is in none. */
 char *launch_find_library(void);
 
+/* The library's name, a colon and that of libcompshim_dl.so, from beside it; the caller frees it.
+ * Exits with TOOL_SYSTEM if there is none. */
+char *launch_with_dlsym(const char *library);
+
 /* The LD_PRELOAD value with the library in front of what is there already (may be NULL), any
- * earlier entry for libcompshim.so left out. library NULL: without the shim. The caller frees it;
- * empty if nothing is to be preloaded. */
+ * earlier entries for the shim's libraries left out. library NULL: without the shim. The caller
+ * frees it; empty if nothing is to be preloaded. */
 char *launch_preload(const char *library, const char *existing);
 
 /* Loads and parses the policy that a run would use (path as for cshim_policy_load). Prints the

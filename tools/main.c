@@ -6,10 +6,10 @@
 #include "tools/tool.h"
 #include "version.h"
 
-#define COMMAND_COUNT 5
+#define COMMAND_COUNT 7
 
 static const struct tool_command *const commands[COMMAND_COUNT] = {
-    &tool_run, &tool_check, &tool_explain, &tool_report, &tool_compare,
+    &tool_run, &tool_check, &tool_explain, &tool_report, &tool_compare, &tool_tune, &tool_top,
 };
 
 static void print_help(void)

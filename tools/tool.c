@@ -111,6 +111,23 @@ int tool_finish(int status)
     return TOOL_SYSTEM;
 }
 
+FILE *tool_open(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        tool_warn("%s: %s", path, strerror(errno));
+    return file;
+}
+
+bool tool_close(FILE *file, const char *path)
+{
+    bool lost = ferror(file) != 0;
+    lost = fclose(file) != 0 || lost;
+    if (lost)
+        tool_warn("%s: not all of it could be written: %s", path, strerror(errno));
+    return !lost;
+}
+
 char **tool_split(const char *list, size_t *count)
 {
     size_t items = 1;

@@ -53,6 +53,8 @@ extern const struct tool_command tool_explain;
 extern const struct tool_command tool_run;
 extern const struct tool_command tool_report;
 extern const struct tool_command tool_compare;
+extern const struct tool_command tool_tune;
+extern const struct tool_command tool_top;
 
 /* Parses argv by the command's table into the struct at `fields`; returns the index of the first
  * operand. --help prints the help and exits 0; wrong use exits 2. */
@@ -87,12 +89,26 @@ char *tool_read_file(const char *path, size_t *length);
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 
+/* Opens a file to write to, and closes it. NULL and false, with a message printed, if it, or what
+ * was written to it since, is lost. */
+FILE *tool_open(const char *path);
+bool tool_close(FILE *file, const char *path);
+
 /* The list "a,b,c" as an array of strings, each the caller's to free, as is the array. Empty items
  * are kept, for the caller to complain about. */
 char **tool_split(const char *list, size_t *count);
 void tool_split_free(char **items, size_t count);
 
-/* A table of text, printed with aligned columns or as CSV. */
+/* Characters of UTF-8 text. */
+size_t tool_text_width(const char *text);
+/* The text, or its beginning with an ellipsis if it is wider; the caller frees it. */
+char *tool_shorten(const char *text, size_t width);
+
+/* Writes the text so that Markdown takes nothing in it for markup or for the end of a cell. */
+void tool_print_markdown(const char *text, FILE *file);
+
+/* A table of text, printed with aligned columns, as CSV or as Markdown. Where there are two rows of
+ * headings, an empty cell of the first belongs to the one left of it. */
 struct tool_table {
     size_t columns;
     size_t numeric_from; /* columns from this one on are aligned right */
@@ -105,6 +121,11 @@ struct tool_table {
 void tool_table_add(struct tool_table *table, char **cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
+void tool_table_print_markdown(const struct tool_table *table, FILE *file);
+/* The same or as tool_table_print, below an empty line and a title; nothing if there are only
+ * headings. */
+void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,
+                             FILE *file);
 void tool_table_free(struct tool_table *table);
 
 /* "25.0 MiB" for readers; the caller frees it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/dataset.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -109,7 +110,8 @@ static void broadcast_set(struct image_set *set, int rank)
         set->pixels = malloc((size_t)set->count * IMAGE_PIXELS);
         set->labels = malloc((size_t)set->count);
         if (set->pixels == NULL || set->labels == NULL) {
-            fprintf(stderr, "mnist_train: rank %d: no memory for %d images\n", rank, set->count);
+            fprintf(stderr, "%s: rank %d: no memory for %d images\n", program_invocation_short_name,
+                    rank, set->count);
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
     }
@@ -126,7 +128,7 @@ bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *
     if (rank == 0) {
         good = obtain(directory, limit, quiet, dataset, error);
         if (!good)
-            fprintf(stderr, "mnist_train: %s\n", error);
+            fprintf(stderr, "%s: %s\n", program_invocation_short_name, error);
     }
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (!good) {

@@ -18,7 +18,8 @@ bool journal_open(struct journal *journal, const char *log_path, int rank, int e
         return true;
     journal->log = fopen(log_path, "w");
     if (journal->log == NULL) {
-        fprintf(stderr, "mnist_train: %s: cannot be written: %s\n", log_path, strerror(errno));
+        fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, log_path,
+                strerror(errno));
         return false;
     }
     fprintf(journal->log, "step,epoch,seconds,loss,accuracy\n");
@@ -68,7 +69,7 @@ bool journal_close(struct journal *journal)
     failed = fclose(journal->log) != 0 || failed;
     journal->log = NULL;
     if (failed)
-        fprintf(stderr, "mnist_train: %s: not all of the log could be written\n",
-                journal->log_path);
+        fprintf(stderr, "%s: %s: not all of the log could be written\n",
+                program_invocation_short_name, journal->log_path);
     return !failed;
 }

@@ -2,18 +2,11 @@
 #include "examples/mnist/layers.h"
 
 #include <cblas.h>
-#include <math.h>
 #include <string.h>
 
+#include "examples/mnist/model.h"
 #include "examples/mnist/rng.h"
 #include "examples/mnist/simd.h"
-
-enum { VALUES_PER_DRAW = 8 };
-
-static float dropout_scale(unsigned drop_chance_256)
-{
-    return 256.0F / (float)(256 - drop_chance_256);
-}
 
 void dense_forward(const struct dense *layer, int rows, const float *values, float *results)
 {
@@ -52,10 +45,10 @@ SIMD_CLONES void relu(float *values, size_t count)
 SIMD_CLONES void dropout(float *values, size_t count, unsigned drop_chance_256, uint64_t stream,
                          uint64_t first_counter)
 {
-    float scale = dropout_scale(drop_chance_256);
-    for (size_t i = 0; i < count; i += VALUES_PER_DRAW) {
-        uint64_t bits = rng_bits(stream, first_counter + i / VALUES_PER_DRAW);
-        size_t end = count - i < VALUES_PER_DRAW ? count - i : VALUES_PER_DRAW;
+    float scale = model_dropout_scale(drop_chance_256);
+    for (size_t i = 0; i < count; i += DROPOUT_UNITS_PER_DRAW) {
+        uint64_t bits = rng_bits(stream, first_counter + i / DROPOUT_UNITS_PER_DRAW);
+        size_t end = count - i < DROPOUT_UNITS_PER_DRAW ? count - i : DROPOUT_UNITS_PER_DRAW;
         for (size_t j = 0; j < end; j++)
             values[i + j] *= ((bits >> 8 * j) & 255) < drop_chance_256 ? 0 : scale;
     }
@@ -64,24 +57,7 @@ SIMD_CLONES void dropout(float *values, size_t count, unsigned drop_chance_256, 
 SIMD_CLONES void relu_dropout_backward(const float *values, float *gradient, size_t count,
                                        unsigned drop_chance_256)
 {
-    float scale = dropout_scale(drop_chance_256);
+    float scale = model_dropout_scale(drop_chance_256);
     for (size_t i = 0; i < count; i++)
         gradient[i] = values[i] > 0 ? gradient[i] * scale : 0;
-}
-
-double softmax_loss(float *row, int classes, int label, float scale, int *answer)
-{
-    int best = 0;
-    for (int i = 1; i < classes; i++)
-        best = row[i] > row[best] ? i : best;
-    float highest = row[best];
-    double sum = exp((double)(row[0] - highest));
-    for (int i = 1; i < classes; i++)
-        sum += exp((double)(row[i] - highest));
-    double log_sum = log(sum) + (double)highest;
-    double loss = log_sum - (double)row[label];
-    for (int i = 0; i < classes; i++)
-        row[i] = scale * (float)(exp((double)row[i] - log_sum) - (i == label ? 1.0 : 0.0));
-    *answer = best;
-    return loss;
 }

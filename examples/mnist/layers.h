@@ -31,8 +31,4 @@ void dropout(float *values, size_t count, unsigned drop_chance_256, uint64_t str
 void relu_dropout_backward(const float *values, float *gradient, size_t count,
                            unsigned drop_chance_256);
 
-/* Log-softmax and negative log likelihood of one row of `classes` values. Turns the row into its
- * gradient times `scale`, returns the loss, and sets *answer to the likeliest class. */
-double softmax_loss(float *row, int classes, int label, float scale, int *answer);
-
 #endif

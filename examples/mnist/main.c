@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mnist_train: trains a small network on handwritten digits with MPI. An ordinary MPI program. */
-#include <cblas.h>
+/* mnist_train and mnist_train_nccl: train a small network on handwritten digits with MPI, on
+ * processors or on GPUs. Ordinary programs. */
+#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "examples/mnist/dataset.h"
+#include "examples/mnist/learner.h"
 #include "examples/mnist/options.h"
 #include "examples/mnist/trainer.h"
 
-enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
+enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_NO_DEVICE = 3 };
 
 /* Checks what the options and the number of ranks ask for together. */
 static bool ranks_fit(const struct options *options, int ranks, char *error, size_t error_size)
@@ -33,14 +34,17 @@ static int run(int argc, char **argv)
     if (!options_parse(argc, argv, &options, error, sizeof error) ||
         !ranks_fit(&options, ranks, error, sizeof error)) {
         if (rank == 0)
-            fprintf(stderr, "mnist_train: %s\nmnist_train --help lists the options\n", error);
+            fprintf(stderr, "%s: %s\n%s --help lists the options\n", program_invocation_short_name,
+                    error, program_invocation_short_name);
         return STATUS_USAGE;
     }
     if (options.help) {
         if (rank == 0)
-            fputs(options_help, stdout);
+            options_print_help(learner_help);
         return STATUS_GOOD;
     }
+    if (!learner_start())
+        return STATUS_NO_DEVICE;
     if (!dataset_load(options.data, options.limit, options.quiet, &dataset))
         return STATUS_FAILED;
     bool good = trainer_run(&options, &dataset);
@@ -50,10 +54,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* One process per core is the rule in an MPI job: more threads would get in each other's way.
-     */
-    if (getenv("OPENBLAS_NUM_THREADS") == NULL)
-        openblas_set_num_threads(1);
     MPI_Init(&argc, &argv);
     int status = run(argc, argv);
     MPI_Finalize();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/network.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +9,13 @@
 #include "examples/mnist/images.h"
 #include "examples/mnist/layers.h"
 #include "examples/mnist/rng.h"
-
-/* Dropout chances in 256ths, as layers.h takes them. */
-enum { DROP_FEATURES = 64, DROP_HIDDEN = 128 };
-enum { CONV_HIDDEN = 128, MLP_HIDDEN = 512 };
-
-/* Counters of one image's dropout, apart from those of its neighbours: one draw serves 8 units. */
-enum { DROPOUT_COUNTERS_PER_IMAGE = 4096, DROPOUT_HIDDEN_COUNTER = 2048 };
-
-/* The mean and standard deviation of MNIST's pixels, which the inputs are normalised with. */
-static const float pixel_mean = 0.1307F, pixel_deviation = 0.3081F;
+#include "examples/mnist/softmax.h"
 
 struct network {
-    enum network_model model;
+    enum network_model which;
+    struct model model;
     int tensor_count;
-    int features; /* inputs of the first dense layer */
-    int hidden;   /* its outputs */
-    struct tensor tensors[NETWORK_TENSORS_MAX];
+    struct tensor tensors[MODEL_TENSORS_MAX];
     struct conv_parameters conv, conv_gradients;
     struct dense first, first_gradients, second, second_gradients;
 
@@ -39,52 +28,43 @@ struct network {
     struct conv_scratch *scratch;
 };
 
-static bool add_tensor(struct network *network, size_t count, size_t inputs)
+static bool add_tensor(struct network *network, size_t count)
 {
     struct tensor *tensor = &network->tensors[network->tensor_count++];
     tensor->count = count;
-    tensor->inputs = inputs;
     tensor->weights = calloc(count, sizeof *tensor->weights);
     tensor->gradients = calloc(count, sizeof *tensor->gradients);
     tensor->momentum = calloc(count, sizeof *tensor->momentum);
     return tensor->weights != NULL && tensor->gradients != NULL && tensor->momentum != NULL;
 }
 
-static bool add_convolutions(struct network *network)
+static void connect_dense(struct tensor *tensor, int inputs, int outputs, struct dense *layer,
+                          struct dense *gradients)
 {
-    struct tensor *tensor = network->tensors;
-    bool made = add_tensor(network, CONV_TAPS * CONV1_CHANNELS, CONV_TAPS) &&
-                add_tensor(network, CONV1_CHANNELS, CONV_TAPS) &&
-                add_tensor(network, CONV2_CHANNELS * CONV2_PATCH, CONV2_PATCH) &&
-                add_tensor(network, CONV2_CHANNELS, CONV2_PATCH);
-    network->conv = (struct conv_parameters){tensor[0].weights, tensor[1].weights,
-                                             tensor[2].weights, tensor[3].weights};
-    network->conv_gradients = (struct conv_parameters){tensor[0].gradients, tensor[1].gradients,
-                                                       tensor[2].gradients, tensor[3].gradients};
-    return made;
-}
-
-static bool add_dense(struct network *network, int inputs, int outputs, struct dense *layer,
-                      struct dense *gradients)
-{
-    struct tensor *tensor = &network->tensors[network->tensor_count];
-    bool made = add_tensor(network, (size_t)inputs * (size_t)outputs, (size_t)inputs) &&
-                add_tensor(network, (size_t)outputs, (size_t)inputs);
     *layer = (struct dense){inputs, outputs, tensor[0].weights, tensor[1].weights};
     *gradients = (struct dense){inputs, outputs, tensor[0].gradients, tensor[1].gradients};
-    return made;
 }
 
-/* Uniform within 1 / sqrt(inputs), as PyTorch initialises such layers. */
-static void draw_initial_weights(struct network *network, uint64_t seed)
+static bool add_tensors(struct network *network, const struct model *model, uint64_t seed)
 {
-    for (int t = 0; t < network->tensor_count; t++) {
-        struct tensor *tensor = &network->tensors[t];
-        uint64_t stream = rng_stream(seed, RNG_INITIAL_WEIGHTS, (uint64_t)t);
-        double bound = 1.0 / sqrt((double)tensor->inputs);
-        for (size_t i = 0; i < tensor->count; i++)
-            tensor->weights[i] = (float)rng_uniform(stream, i, -bound, bound);
+    for (int t = 0; t < model->tensor_count; t++) {
+        if (!add_tensor(network, model->tensors[t].count))
+            return false;
+        model_draw(model, t, seed, network->tensors[t].weights);
     }
+    struct tensor *tensor = network->tensors;
+    if (network->which == NETWORK_CONV) {
+        network->conv = (struct conv_parameters){tensor[0].weights, tensor[1].weights,
+                                                 tensor[2].weights, tensor[3].weights};
+        network->conv_gradients = (struct conv_parameters){
+            tensor[0].gradients, tensor[1].gradients, tensor[2].gradients, tensor[3].gradients};
+        tensor += 4;
+    }
+    connect_dense(tensor, model->features, model->hidden, &network->first,
+                  &network->first_gradients);
+    connect_dense(tensor + 2, model->hidden, IMAGE_CLASSES, &network->second,
+                  &network->second_gradients);
+    return true;
 }
 
 static float *new_rows(int rows, int columns)
@@ -95,12 +75,12 @@ static float *new_rows(int rows, int columns)
 static bool add_rows(struct network *network, int capacity)
 {
     network->images = new_rows(capacity, IMAGE_PIXELS);
-    network->hidden_rows = new_rows(capacity, network->hidden);
-    network->hidden_gradients = new_rows(capacity, network->hidden);
+    network->hidden_rows = new_rows(capacity, network->model.hidden);
+    network->hidden_gradients = new_rows(capacity, network->model.hidden);
     network->outputs = new_rows(capacity, IMAGE_CLASSES);
-    if (network->model == NETWORK_CONV) {
-        network->feature_rows = new_rows(capacity, network->features);
-        network->feature_gradients = new_rows(capacity, network->features);
+    if (network->which == NETWORK_CONV) {
+        network->feature_rows = new_rows(capacity, network->model.features);
+        network->feature_gradients = new_rows(capacity, network->model.features);
         network->traces = calloc((size_t)capacity, sizeof *network->traces);
         network->scratch = calloc(1, sizeof *network->scratch);
         if (network->feature_rows == NULL || network->feature_gradients == NULL ||
@@ -111,25 +91,17 @@ static bool add_rows(struct network *network, int capacity)
            network->hidden_gradients != NULL && network->outputs != NULL;
 }
 
-struct network *network_new(enum network_model model, int capacity, uint64_t seed)
+struct network *network_new(enum network_model which, int capacity, uint64_t seed)
 {
     struct network *network = calloc(1, sizeof *network);
     if (network == NULL)
         return NULL;
-    bool conv = model == NETWORK_CONV;
-    network->model = model;
-    network->features = conv ? POOL_SIZE : IMAGE_PIXELS;
-    network->hidden = conv ? CONV_HIDDEN : MLP_HIDDEN;
-    if ((conv && !add_convolutions(network)) ||
-        !add_dense(network, network->features, network->hidden, &network->first,
-                   &network->first_gradients) ||
-        !add_dense(network, network->hidden, IMAGE_CLASSES, &network->second,
-                   &network->second_gradients) ||
-        !add_rows(network, capacity)) {
+    network->which = which;
+    network->model = model_of(which);
+    if (!add_tensors(network, &network->model, seed) || !add_rows(network, capacity)) {
         network_free(network);
         return NULL;
     }
-    draw_initial_weights(network, seed);
     return network;
 }
 
@@ -164,7 +136,7 @@ static void load_images(struct network *network, const struct batch *batch)
     for (int i = 0; i < batch->count; i++) {
         float *image = network->images + (size_t)i * IMAGE_PIXELS;
         for (int p = 0; p < IMAGE_PIXELS; p++)
-            image[p] = ((float)batch->pixels[i][p] / 255.0F - pixel_mean) / pixel_deviation;
+            image[p] = model_input(batch->pixels[i][p]);
     }
 }
 
@@ -172,7 +144,7 @@ static void load_images(struct network *network, const struct batch *batch)
  */
 static float *compute_features(struct network *network, int count)
 {
-    if (network->model != NETWORK_CONV)
+    if (network->which != NETWORK_CONV)
         return network->images;
     for (int i = 0; i < count; i++)
         conv_forward(&network->conv, network->images + (size_t)i * IMAGE_PIXELS,
@@ -207,7 +179,7 @@ struct score network_evaluate(struct network *network, const struct batch *batch
     load_images(network, batch);
     const float *features = compute_features(network, batch->count);
     dense_forward(&network->first, batch->count, features, network->hidden_rows);
-    relu(network->hidden_rows, (size_t)batch->count * (size_t)network->hidden);
+    relu(network->hidden_rows, (size_t)batch->count * (size_t)network->model.hidden);
     dense_forward(&network->second, batch->count, network->hidden_rows, network->outputs);
     return judge(network, batch, 0.0F);
 }
@@ -218,10 +190,10 @@ static void backward(struct network *network, int count, const float *features,
     dense_backward(&network->second, &network->second_gradients, count, network->hidden_rows,
                    network->outputs, network->hidden_gradients);
     relu_dropout_backward(network->hidden_rows, network->hidden_gradients,
-                          (size_t)count * (size_t)network->hidden, drop_hidden);
+                          (size_t)count * (size_t)network->model.hidden, drop_hidden);
     dense_backward(&network->first, &network->first_gradients, count, features,
                    network->hidden_gradients, network->feature_gradients);
-    if (network->model != NETWORK_CONV)
+    if (network->which != NETWORK_CONV)
         return;
     relu_dropout_backward(features, network->feature_gradients, (size_t)count * POOL_SIZE,
                           drop_features);
@@ -243,17 +215,18 @@ struct score network_train(struct network *network, const struct batch *batch, f
             memset(tensor->gradients, 0, tensor->count * sizeof *tensor->gradients);
         return (struct score){0};
     }
-    bool conv = network->model == NETWORK_CONV;
-    unsigned drop_features = conv ? DROP_FEATURES : 0, drop_hidden = conv ? DROP_HIDDEN : 0;
+    bool conv = network->which == NETWORK_CONV;
+    unsigned drop_features = network->model.drop_features, drop_hidden = network->model.drop_hidden;
     int count = batch->count;
     load_images(network, batch);
     float *features = compute_features(network, count);
     if (conv)
-        drop_rows(features, count, network->features, drop_features, dropout_stream, first_item, 0);
+        drop_rows(features, count, network->model.features, drop_features, dropout_stream,
+                  first_item, 0);
     dense_forward(&network->first, count, features, network->hidden_rows);
-    relu(network->hidden_rows, (size_t)count * (size_t)network->hidden);
+    relu(network->hidden_rows, (size_t)count * (size_t)network->model.hidden);
     if (conv)
-        drop_rows(network->hidden_rows, count, network->hidden, drop_hidden, dropout_stream,
+        drop_rows(network->hidden_rows, count, network->model.hidden, drop_hidden, dropout_stream,
                   first_item, DROPOUT_HIDDEN_COUNTER);
     dense_forward(&network->second, count, network->hidden_rows, network->outputs);
     struct score score = judge(network, batch, scale);

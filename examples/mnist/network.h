@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two networks: the convolutional one of the well-known PyTorch MNIST example, and a small
- * perceptron. Both end in two dense layers with a relu between them, log-softmax and negative log
- * likelihood; dropout only while training. Not thread-safe: a network has scratch of its own.
+/* The two networks of model.h by BLAS: the convolutional one of the well-known PyTorch MNIST
+ * example, and a small perceptron. Not thread-safe: a network has scratch of its own.
  */
 #ifndef MNIST_NETWORK_H
 #define MNIST_NETWORK_H
@@ -9,18 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum network_model {
-    NETWORK_CONV, /* convolutions of conv.h, dropout 1/4, 9216 -> 128, dropout 1/2, 128 -> 10 */
-    NETWORK_MLP   /* 784 -> 512, 512 -> 10 */
-};
-
-enum { NETWORK_TENSORS_MAX = 8 };
+#include "examples/mnist/model.h"
 
 /* One parameter tensor. The network owns the memory. */
 struct tensor {
     size_t count;
-    size_t
-        inputs; /* how many values each output is summed from: sets the scale of initial weights */
     float *weights;
     float *gradients;
     float *momentum;
@@ -36,7 +28,7 @@ struct score {
 
 /* Returns a network with seeded initial weights for batches of at most `capacity` images, or NULL
  * if memory is short. Free it with network_free. */
-struct network *network_new(enum network_model model, int capacity, uint64_t seed);
+struct network *network_new(enum network_model which, int capacity, uint64_t seed);
 void network_free(struct network *network);
 
 /* Returns the parameter tensors, in the order of the layers, and their number. */

@@ -10,10 +10,7 @@
 
 enum { EPOCHS_LIMIT = 100000, BATCH_LIMIT = 4096, IMAGES_LIMIT = 2000000000 };
 
-const char options_help[] =
-    "usage: mnist_train [options]\n"
-    "       mpirun -n RANKS mnist_train [options]\n"
-    "Trains a network on the MNIST digits, data parallel over the ranks of an MPI job.\n"
+static const char help[] =
     "  --data DIR      folder of the four MNIST files, gzipped or not; `generated`: drawn digits\n"
     "                  (default: $MNIST_DIR, data/mnist, else drawn digits)\n"
     "  --model NAME    conv: two convolutions, two dense layers; mlp: two dense layers (conv)\n"
@@ -99,6 +96,15 @@ static const char *store(int letter, const char *value, struct options *options)
         options->help = true;
         return NULL;
     }
+}
+
+void options_print_help(const char *where)
+{
+    const char *name = program_invocation_short_name;
+    printf("usage: %s [options]\n       mpirun -n RANKS %s [options]\n"
+           "Trains a network on the MNIST digits, data parallel over the ranks of an MPI job.\n"
+           "%s%s",
+           name, name, where, help);
 }
 
 bool options_parse(int argc, char **argv, struct options *options, char *error, size_t error_size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of mnist_train. */
+/* The command line of the trainers. */
 #ifndef MNIST_OPTIONS_H
 #define MNIST_OPTIONS_H
 
@@ -23,8 +23,8 @@ struct options {
     bool help;
 };
 
-/* What --help prints. */
-extern const char options_help[];
+/* Prints what --help asks for; `where` are further lines, of where the program runs. */
+void options_print_help(const char *where);
 
 /* Reads the command line; strings point into argv. Returns false and a one-line message if an
  * option or its value is not understood. Uses getopt's globals: not thread-safe. */

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/rng.h"
 
-uint64_t rng_bits(uint64_t stream, uint64_t counter)
-{
-    uint64_t z = stream + (counter + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint64_t index)
 {
     return rng_bits(rng_bits(seed, (uint64_t)purpose), index);

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "examples/mnist/portable.h"
+
 /* What a stream of numbers is for: different purposes never share numbers. */
 enum rng_purpose { RNG_INITIAL_WEIGHTS, RNG_SHUFFLE, RNG_DROPOUT, RNG_DIGITS };
 
@@ -14,7 +16,13 @@ enum rng_purpose { RNG_INITIAL_WEIGHTS, RNG_SHUFFLE, RNG_DROPOUT, RNG_DIGITS };
 uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint64_t index);
 
 /* Returns 64 random bits: SplitMix64 (Steele, Lea, Flood 2014) at a position of its sequence. */
-uint64_t rng_bits(uint64_t stream, uint64_t counter);
+HOST_AND_DEVICE static inline uint64_t rng_bits(uint64_t stream, uint64_t counter)
+{
+    uint64_t z = stream + (counter + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
 
 /* Returns a number uniform in [low, high). */
 double rng_uniform(uint64_t stream, uint64_t counter, double low, double high);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/trainer.h"
 
+#include <errno.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "examples/mnist/journal.h"
+#include "examples/mnist/learner.h"
 #include "examples/mnist/rng.h"
-#include "examples/mnist/simd.h"
 
 /* Each epoch's learning rate, as a part of that of the epoch before. */
 static const double learning_rate_decay = 0.5;
@@ -16,9 +17,7 @@ static const double learning_rate_decay = 0.5;
 struct trainer {
     const struct options *options;
     const struct dataset *dataset;
-    struct network *network;
-    struct tensor *tensors;
-    int tensor_count;
+    struct learner *learner;
     int rank, ranks;
     int capacity;           /* images of this rank in one pass */
     int steps_per_epoch;    /* the last one may be smaller */
@@ -28,7 +27,7 @@ struct trainer {
     struct score *scores;   /* of the epoch's steps */
     double *seconds;        /* training time at their ends */
     int *images;            /* their batches */
-    double train_seconds, allreduce_seconds;
+    double train_seconds;
     struct journal journal;
 };
 
@@ -46,30 +45,25 @@ static void trainer_init(struct trainer *trainer)
     int images = trainer->dataset->training.count;
     trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
     trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
-    trainer->network = network_new(options->model, trainer->capacity, options->seed);
+    trainer->learner = learner_new(options->model, trainer->capacity, options->seed);
     trainer->order = malloc((size_t)images * sizeof *trainer->order);
     trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
     trainer->labels = malloc((size_t)trainer->capacity);
     trainer->scores = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->scores);
     trainer->seconds = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->seconds);
     trainer->images = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->images);
-    if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
+    if (trainer->learner == NULL || trainer->order == NULL || trainer->pixels == NULL ||
         trainer->labels == NULL || trainer->scores == NULL || trainer->seconds == NULL ||
         trainer->images == NULL) {
-        fprintf(stderr,
-                "mnist_train: rank %d: no memory for batches of %d images: try a smaller --batch\n",
-                trainer->rank, trainer->capacity);
+        fprintf(stderr, "%s: rank %d: no memory for batches of %d images: try a smaller --batch\n",
+                program_invocation_short_name, trainer->rank, trainer->capacity);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    trainer->tensors = network_tensors(trainer->network, &trainer->tensor_count);
-    for (int t = 0; t < trainer->tensor_count; t++)
-        MPI_Bcast(trainer->tensors[t].weights, (int)trainer->tensors[t].count, MPI_FLOAT, 0,
-                  MPI_COMM_WORLD);
 }
 
 static void trainer_free(struct trainer *trainer)
 {
-    network_free(trainer->network);
+    learner_free(trainer->learner);
     free(trainer->order);
     free(trainer->pixels);
     free(trainer->labels);
@@ -105,27 +99,6 @@ static struct batch gather(struct trainer *trainer, const struct image_set *set,
     return (struct batch){end - begin, trainer->pixels, trainer->labels};
 }
 
-/* Gradient descent with momentum, on gradients that are still the sum over the ranks. */
-SIMD_CLONES static void descend(struct tensor *tensor, float ranks, float learning_rate,
-                                float momentum)
-{
-    float *restrict weights = tensor->weights, *restrict velocity = tensor->momentum;
-    const float *restrict gradients = tensor->gradients;
-    for (size_t i = 0; i < tensor->count; i++) {
-        velocity[i] = momentum * velocity[i] + gradients[i] / ranks;
-        weights[i] -= learning_rate * velocity[i];
-    }
-}
-
-static void sum_gradients(struct trainer *trainer)
-{
-    double begin = MPI_Wtime();
-    for (int t = 0; t < trainer->tensor_count; t++)
-        MPI_Allreduce(MPI_IN_PLACE, trainer->tensors[t].gradients, (int)trainer->tensors[t].count,
-                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    trainer->allreduce_seconds += MPI_Wtime() - begin;
-}
-
 /* One step; `step` counts within the epoch, `total` over all. */
 static void train_step(struct trainer *trainer, int step, int total, float learning_rate)
 {
@@ -140,12 +113,9 @@ static void train_step(struct trainer *trainer, int step, int total, float learn
     /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
     float scale = (float)trainer->ranks / (float)size;
     uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
-    trainer->scores[step] = network_train(trainer->network, &batch, scale, dropout, begin);
+    trainer->scores[step] = learner_step(trainer->learner, &batch, scale, dropout, begin,
+                                         learning_rate, (float)options->momentum);
     trainer->images[step] = size;
-    sum_gradients(trainer);
-    for (int t = 0; t < trainer->tensor_count; t++)
-        descend(&trainer->tensors[t], (float)trainer->ranks, learning_rate,
-                (float)options->momentum);
 }
 
 /* Returns the test accuracy in percent, on rank 0. */
@@ -157,7 +127,7 @@ static double evaluate(struct trainer *trainer)
     for (int i = part_begin(set->count, trainer->rank, trainer->ranks); i < end; i += count) {
         count = end - i < trainer->capacity ? end - i : trainer->capacity;
         struct batch batch = gather(trainer, set, NULL, i, i + count);
-        correct += (int)network_evaluate(trainer->network, &batch).correct;
+        correct += (int)learner_evaluate(trainer->learner, &batch).correct;
     }
     MPI_Reduce(&correct, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
     return 100.0 * total / set->count;
@@ -205,12 +175,13 @@ static void train_epoch(struct trainer *trainer, int epoch, double *loss, double
 
 static void print_network(const struct trainer *trainer)
 {
+    struct model model = model_of(trainer->options->model);
     size_t parameters = 0;
-    for (int t = 0; t < trainer->tensor_count; t++)
-        parameters += trainer->tensors[t].count;
+    for (int t = 0; t < model.tensor_count; t++)
+        parameters += model.tensors[t].count;
     printf("model: %s, %zu parameters in %d tensors; batch %d, ranks %d\n",
-           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", parameters,
-           trainer->tensor_count, trainer->options->batch, trainer->ranks);
+           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", parameters, model.tensor_count,
+           trainer->options->batch, trainer->ranks);
     fflush(stdout);
 }
 
@@ -239,7 +210,7 @@ bool trainer_run(const struct options *options, const struct dataset *dataset)
         printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "
                "allreduce %.1f %%\n",
                accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
-               100 * trainer.allreduce_seconds / trainer.train_seconds);
+               100 * learner_allreduce_seconds(trainer.learner) / trainer.train_seconds);
     }
     trainer_free(&trainer);
     return good;

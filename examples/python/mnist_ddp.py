@@ -26,9 +26,19 @@ def join_job(backend):
     torch.distributed.init_process_group(backend)
 
 
-def tensors(folder, part):
+def choose_device(backend):
+    """NCCL sums what lies on GPUs: this rank's, or the only one."""
+    if backend != "nccl":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise SystemExit("mnist_ddp.py: --backend nccl needs a GPU, and PyTorch sees none")
+    local = int(os.environ.get("LOCAL_RANK", os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ["RANK"])))
+    return torch.device("cuda", local % torch.cuda.device_count())
+
+
+def tensors(folder, part, device):
     images, labels = read_digits(folder, part)
-    return torch.from_numpy(images), torch.from_numpy(labels.astype("int64"))
+    return torch.from_numpy(images).to(device), torch.from_numpy(labels.astype("int64")).to(device)
 
 
 def train(model, images, labels, arguments):
@@ -60,10 +70,11 @@ def main():
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(1)
     join_job(arguments.backend)
-    network = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+    device = choose_device(arguments.backend)
+    network = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)).to(device)
     model = nn.parallel.DistributedDataParallel(network)
-    train(model, *tensors(arguments.data, "train"), arguments)
-    images, labels = tensors(arguments.data, "t10k")
+    train(model, *tensors(arguments.data, "train", device), arguments)
+    images, labels = tensors(arguments.data, "t10k", device)
     with torch.no_grad():
         right = (network(images).argmax(dim=1) == labels).float().mean().item()
     if torch.distributed.get_rank() == 0:

@@ -20,10 +20,12 @@ struct function {
     void *bottom;
 };
 
-static struct function init_function = {.name = "MPI_Init"};
-static struct function init_thread_function = {.name = "MPI_Init_thread"};
-static struct function finalize_function = {.name = "MPI_Finalize"};
-static struct function allreduce_function = {.name = "MPI_Allreduce"};
+#define FUNCTION(symbol, ...) static struct function symbol##_function = {.name = #symbol};
+FUNCTION(MPI_Init)
+FUNCTION(MPI_Init_thread)
+FUNCTION(MPI_Finalize)
+CSHIM_MPI_WRAPPED(FUNCTION)
+CSHIM_MPI_COUNTED(FUNCTION)
 
 static struct cshim_mpi_real real;            /* set before `engine` is published */
 static const struct cshim_mpi_engine *engine; /* NULL: pass everything on */
@@ -32,11 +34,20 @@ static const struct cshim_mpi_engine *engine; /* NULL: pass everything on */
  * goes straight to the library. */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
-#define ALIAS(name)                                                                                \
-    CSHIM_EXPORT extern __typeof__(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)))
+#define ALIAS(name) CSHIM_EXPORT extern __typeof__(name) P##name __attribute__((alias(#name)))
+
+/* What some libraries have under an older name, with the same contract. */
+static void *resolve_older(const char *name, const void *caller, int bottom)
+{
+    static const char *const names[][2] = {{"MPI_Allreduce_init", "MPIX_Allreduce_init"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i][0]) == 0)
+            return cshim_resolve(names[i][1], caller, bottom);
+    return NULL;
+}
 
 /* Looks a function up until it is found, then keeps it; a race writes the same value twice. */
-static void *real_function(struct function *function, const void *caller)
+static void *find(struct function *function, const void *caller)
 {
     void **slot = depth > 0 ? &function->bottom : &function->next;
     void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -44,16 +55,24 @@ static void *real_function(struct function *function, const void *caller)
         return address;
     address = cshim_resolve(function->name, caller, depth > 0);
     if (address == NULL)
-        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", function->name);
-    else
+        address = resolve_older(function->name, caller, depth > 0);
+    if (address != NULL)
         __atomic_store_n(slot, address, __ATOMIC_RELEASE);
     return address;
 }
 
-static int is_off(void)
+static __attribute__((noinline)) void *real_function(struct function *function, const void *caller)
 {
-    const char *value = getenv("COMPSHIM");
-    return value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
+    void *address = find(function, caller);
+    if (__builtin_expect(address == NULL, 0))
+        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", function->name);
+    return address;
+}
+
+/* The engine, for a call of the program's own. */
+static const struct cshim_mpi_engine *active_engine(void)
+{
+    return depth == 0 ? __atomic_load_n(&engine, __ATOMIC_ACQUIRE) : NULL;
 }
 
 static void stop_in_child(void)
@@ -64,13 +83,15 @@ static void stop_in_child(void)
 /* After the real MPI_Init has succeeded. */
 static void start_engine(const void *init, const void *caller)
 {
-    if (is_off())
+    if (cshim_is_off())
         return;
-    void *allreduce = real_function(&allreduce_function, caller);
-    const struct cshim_mpi_engine *opened = allreduce ? cshim_engine_open(init) : NULL;
+    cshim_presence_tell();
+    const struct cshim_mpi_engine *opened = cshim_engine_open(init);
     if (opened == NULL)
         return;
-    real.allreduce = allreduce;
+#define FIND(symbol, ...) real.symbol = find(&symbol##_function, caller);
+    CSHIM_MPI_WRAPPED(FIND)
+    CSHIM_MPI_COUNTED(FIND)
     depth++;
     const int active = opened->start(&real);
     depth--;
@@ -83,13 +104,11 @@ static void start_engine(const void *init, const void *caller)
 CSHIM_EXPORT int MPI_Init(int *argc, char ***argv);
 CSHIM_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 CSHIM_EXPORT int MPI_Finalize(void);
-CSHIM_EXPORT int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, void *datatype,
-                               void *op, void *comm);
 
 int MPI_Init(int *argc, char ***argv)
 {
     const void *caller = __builtin_return_address(0);
-    int (*init)(int *, char ***) = real_function(&init_function, caller);
+    int (*init)(int *, char ***) = real_function(&MPI_Init_function, caller);
     if (init == NULL)
         return CSHIM_MPI_ERR_OTHER;
     depth++;
@@ -99,12 +118,12 @@ int MPI_Init(int *argc, char ***argv)
         start_engine((const void *)init, caller);
     return status;
 }
-ALIAS(Init);
+ALIAS(MPI_Init);
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     const void *caller = __builtin_return_address(0);
-    int (*init)(int *, char ***, int, int *) = real_function(&init_thread_function, caller);
+    int (*init)(int *, char ***, int, int *) = real_function(&MPI_Init_thread_function, caller);
     if (init == NULL)
         return CSHIM_MPI_ERR_OTHER;
     depth++;
@@ -114,11 +133,11 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
         start_engine((const void *)init, caller);
     return status;
 }
-ALIAS(Init_thread);
+ALIAS(MPI_Init_thread);
 
 int MPI_Finalize(void)
 {
-    int (*finalize)(void) = real_function(&finalize_function, __builtin_return_address(0));
+    int (*finalize)(void) = real_function(&MPI_Finalize_function, __builtin_return_address(0));
     const struct cshim_mpi_engine *active = __atomic_exchange_n(&engine, NULL, __ATOMIC_ACQ_REL);
     depth++;
     if (active != NULL)
@@ -127,21 +146,44 @@ int MPI_Finalize(void)
     depth--;
     return status;
 }
-ALIAS(Finalize);
+ALIAS(MPI_Finalize);
 
-int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, void *datatype, void *op,
-                  void *comm)
-{
-    const struct cshim_mpi_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    int (*allreduce)(const void *, void *, int, void *, void *, void *) =
-        real_function(&allreduce_function, __builtin_return_address(0));
-    if (active != NULL && depth == 0)
-        allreduce = active->allreduce;
-    if (allreduce == NULL)
-        return CSHIM_MPI_ERR_OTHER;
-    depth++;
-    const int status = allreduce(sendbuf, recvbuf, count, datatype, op, comm);
-    depth--;
-    return status;
-}
-ALIAS(Allreduce);
+/* The engine's own function where it has one to offer, else the real one. */
+#define WRAP(symbol, parameters, arguments)                                                        \
+    CSHIM_EXPORT int symbol parameters;                                                            \
+    int symbol parameters                                                                          \
+    {                                                                                              \
+        const struct cshim_mpi_engine *active = active_engine();                                   \
+        int(*function) parameters = real.symbol;                                                   \
+        if (__builtin_expect(active != NULL && function != NULL, 1))                               \
+            function = active->functions.symbol;                                                   \
+        else                                                                                       \
+            function = real_function(&symbol##_function, __builtin_return_address(0));             \
+        if (function == NULL)                                                                      \
+            return CSHIM_MPI_ERR_OTHER;                                                            \
+        depth++;                                                                                   \
+        const int status = function arguments;                                                     \
+        depth--;                                                                                   \
+        return status;                                                                             \
+    }                                                                                              \
+    ALIAS(symbol);
+CSHIM_MPI_WRAPPED(WRAP)
+
+#define WRAP_COUNTED(symbol, parameters, arguments, block, elements, type)                         \
+    CSHIM_EXPORT int symbol parameters;                                                            \
+    int symbol parameters                                                                          \
+    {                                                                                              \
+        const struct cshim_mpi_engine *active = active_engine();                                   \
+        int(*function) parameters =                                                                \
+            real_function(&symbol##_function, __builtin_return_address(0));                        \
+        if (function == NULL)                                                                      \
+            return CSHIM_MPI_ERR_OTHER;                                                            \
+        depth++;                                                                                   \
+        if (active != NULL)                                                                        \
+            active->count(CSHIM_COUNTED_##symbol, block, elements, type, comm);                    \
+        const int status = function arguments;                                                     \
+        depth--;                                                                                   \
+        return status;                                                                             \
+    }                                                                                              \
+    ALIAS(symbol);
+CSHIM_MPI_COUNTED(WRAP_COUNTED)

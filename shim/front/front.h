@@ -7,8 +7,8 @@
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 
-/* MPI_ERR_OTHER of the MPI in the process cannot be known without its headers; this is Open MPI's
- * and MPICH's common value. Returned where no real function can be found. */
+/* Returned where no real function can be found, and nothing is known of the MPI: Open MPI's
+ * MPI_ERR_OTHER, and an error class of MPICH's too. */
 #define CSHIM_MPI_ERR_OTHER 16
 
 /* Finds the next definition of an MPI function behind this library, for a call that came from
@@ -17,6 +17,23 @@
  * tool stacked behind this library. Never caches a failure, never calls exit. Returns NULL if there
  * is none. */
 void *cshim_resolve(const char *name, const void *caller, int bottom);
+
+/* The same for NCCL's "ncclX": that of the calling object's own NCCL, for several may be in one
+ * process, else the next one. */
+void *cshim_resolve_nccl(const char *name, const void *caller);
+
+/* For libcompshim_dl.so: the wrapper to hand out for `real`, which a lookup of `name` by dlsym
+ * found. NULL if there is no wrapper of this name, or if its calls would not reach the library that
+ * `real` is in: of several copies in a process each keeps its callers. */
+CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
+
+/* Whether the environment switches the shim off. */
+int cshim_is_off(void);
+
+/* Tells compshim run, if COMPSHIM_RUN names one on this host, that this process has come to MPI or
+ * NCCL with the shim on. Never waits or fails; without the variable it is a look at the
+ * environment. */
+void cshim_presence_tell(void);
 
 /* The directory this library was loaded from, with a trailing slash; false if unknown. */
 int cshim_own_directory(char *buffer, unsigned long size);

@@ -4,7 +4,8 @@
  *
  * Open MPI forwards by -x on the command line or by the parameter mca_base_env_list, and refuses
  * both at once. So: the parameter, through the environment, where no -x is given; else mpirun
- * starts over with one more -x for each variable.
+ * starts over with one more -x for each variable. MPICH's launcher, Hydra, forwards everything
+ * unless it is told not to: only relative paths need help.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,15 +22,22 @@
 
 extern char **environ;
 
-static int is_launcher(void)
+enum launcher { NO_LAUNCHER, OPEN_MPI, HYDRA };
+
+/* Where mpirun itself is MPICH's Hydra, Open MPI's parameter does no harm. */
+static enum launcher which_launcher(void)
 {
-    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "mpirun.openmpi",
-                                        "mpiexec.openmpi"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(program_invocation_short_name, names[i]) == 0)
-            return 1;
+    static const struct {
+        const char *name;
+        enum launcher launcher;
+    } known[] = {{"mpirun", OPEN_MPI},          {"mpiexec", OPEN_MPI},   {"orterun", OPEN_MPI},
+                 {"mpirun.openmpi", OPEN_MPI},  {"mpirun.mpich", HYDRA}, {"mpiexec.mpich", HYDRA},
+                 {"mpiexec.openmpi", OPEN_MPI}, {"mpirun.hydra", HYDRA}, {"mpiexec.hydra", HYDRA}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(program_invocation_short_name, known[i].name) == 0)
+            return known[i].launcher;
     }
-    return 0;
+    return NO_LAUNCHER;
 }
 
 static int is_forwarded(const char *entry)
@@ -38,22 +46,40 @@ static int is_forwarded(const char *entry)
            (strncmp(entry, "COMPSHIM", 8) == 0 && (entry[8] == '=' || entry[8] == '_'));
 }
 
-/* Remote processes start in other directories: our own entry of LD_PRELOAD becomes absolute. */
+/* Whether an entry of LD_PRELOAD, of so many bytes, is this library or libcompshim_dl.so beside it.
+ */
+static int is_own(const char *entry, size_t size)
+{
+    Dl_info info;
+    if (!dladdr((const void *)which_launcher, &info) || info.dli_fname == NULL)
+        return 0;
+    const size_t length = strlen(info.dli_fname), stem = length < 3 ? 0 : length - 3; /* .so */
+    return (size == length && strncmp(entry, info.dli_fname, size) == 0) ||
+           (size == length + 3 && strncmp(entry, info.dli_fname, stem) == 0 &&
+            strncmp(entry + stem, "_dl.so", 6) == 0);
+}
+
+/* Remote processes start in other directories: our own entries of LD_PRELOAD become absolute. */
 static void make_preload_absolute(void)
 {
     const char *preload = getenv("LD_PRELOAD");
-    Dl_info info;
-    char absolute[PATH_MAX], list[3 * PATH_MAX];
+    char name[PATH_MAX], absolute[PATH_MAX], list[4 * PATH_MAX];
     size_t length = 0;
 
-    if (preload == NULL || !dladdr((const void *)is_launcher, &info) ||
-        realpath(info.dli_fname, absolute) == NULL)
+    if (preload == NULL)
         return;
     for (const char *entry = preload; *entry != '\0';) {
         const size_t size = strcspn(entry, " :");
-        const int ours = size == strlen(info.dli_fname) && !strncmp(entry, info.dli_fname, size);
-        const char *text = ours ? absolute : entry;
-        const size_t bytes = ours ? strlen(absolute) : size;
+        const char *text = entry;
+        size_t bytes = size;
+        if (is_own(entry, size) && size < sizeof name) {
+            memcpy(name, entry, size);
+            name[size] = '\0';
+            if (realpath(name, absolute) != NULL) {
+                text = absolute;
+                bytes = strlen(absolute);
+            }
+        }
         if (length + bytes + 2 > sizeof list)
             return;
         if (length > 0 && bytes > 0)
@@ -123,8 +149,9 @@ static int has_argument(int argc, char **argv, const char *wanted)
 
 __attribute__((constructor)) static void forward_environment(int argc, char **argv, char **envp)
 {
+    const enum launcher launcher = which_launcher();
     (void)envp;
-    if (!is_launcher())
+    if (launcher == NO_LAUNCHER)
         return;
     if (getenv(MARK) != NULL) {
         unsetenv(MARK); /* the ranks start from here: the mark is not for them */
@@ -132,8 +159,8 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     }
     const int saved_errno = errno;
     make_preload_absolute();
-    if (has_argument(argc, argv, "mca_base_env_list"))
-        ; /* the user's own list stands; neither way may be added to it */
+    if (launcher == HYDRA || has_argument(argc, argv, "mca_base_env_list"))
+        ; /* forwards everything; the user's own list stands, neither way may be added to it */
     else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
         start_over_with_x(argc, argv);
     else

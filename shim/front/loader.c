@@ -3,41 +3,108 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "shim/front/front.h"
 #include "shim/log.h"
 
-/* The engine's file for the library that holds real_function, or NULL for an ABI without one. Only
- * Open MPI defines ompi_mpi_comm_self. */
-static const char *engine_file(const void *real_function)
+/* A function that says which MPI it is of, and that no tool wraps. */
+#define PROBE "PMPI_Get_library_version"
+
+/* The MPI in the process. */
+struct target {
+    const char *file; /* of the engine for it */
+    int (*probe)(char *, int *);
+};
+
+static int begins_with_one_of(const char *text, const char *const *beginnings)
 {
+    for (; *beginnings != NULL; beginnings++) {
+        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* MPICH and those that keep its ABI. Translators between ABIs, which have handles of their own,
+ * begin with other words. */
+static int is_mpich(int (*get_version)(char *, int *))
+{
+    static const char *const beginnings[] = {"MPICH", "Intel(R) MPI", "MVAPICH",
+                                             "MPI VERSION    : CRAY MPICH", NULL};
+    char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH */
+    int length = 0;
+    return get_version != NULL && get_version(text, &length) == 0 &&
+           begins_with_one_of(text, beginnings);
+}
+
+/* Whether a library has the ABI of MPI 5, for which there is no engine. */
+static int has_standard_abi(int (*get_abi)(int *, int *))
+{
+    int major = -1, minor = -1;
+    return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
+}
+
+/* Finds the MPI that holds real_function, or that a tool which holds it is linked to, and the file
+ * of its engine: NULL for an ABI without one. Only Open MPI defines ompi_mpi_comm_self. */
+static struct target find_target(const void *real_function)
+{
+    struct target target = {NULL, NULL};
     Dl_info info;
     void *library = NULL;
     if (dladdr(real_function, &info) && info.dli_fname != NULL)
         library = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    if (library == NULL)
+    if (library == NULL || dlsym(library, PROBE) == NULL)
         library = dlopen(NULL, RTLD_LAZY);
     if (library == NULL)
-        return NULL;
-    const char *file = dlsym(library, "ompi_mpi_comm_self") ? "libcompshim-ompi.so" : NULL;
+        return target;
+    target.probe = (int (*)(char *, int *))dlsym(library, PROBE);
+    if (dlsym(library, "ompi_mpi_comm_self") != NULL)
+        target.file = "libcompshim-ompi.so";
+    else if (!has_standard_abi((int (*)(int *, int *))dlsym(library, "MPI_Abi_get_version")) &&
+             is_mpich(target.probe))
+        target.file = "libcompshim-mpich.so";
     dlclose(library);
-    return file;
+    return target;
+}
+
+/* The engine for MPICH is not linked to an MPI library: they share an ABI, but each vendor's file
+ * has another name. So the one that is here must be in the global scope, wherever the program has
+ * it. Returns false if another MPI comes first there: an engine's calls would go to that. */
+static int make_global(const struct target *target)
+{
+    Dl_info info;
+    if (dladdr((const void *)target->probe, &info) && info.dli_fname != NULL)
+        (void)dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY | RTLD_GLOBAL);
+    return dlsym(RTLD_DEFAULT, PROBE) == (void *)target->probe;
+}
+
+int cshim_is_off(void)
+{
+    const char *value = getenv("COMPSHIM");
+    return value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
 }
 
 const struct cshim_mpi_engine *cshim_engine_open(const void *real_function)
 {
     char directory[PATH_MAX], path[PATH_MAX + 32];
-    const char *file = engine_file(real_function);
-    if (file == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "this MPI is not Open MPI, and there is no engine for it yet: "
-                                  "all calls are passed on");
+    const struct target target = find_target(real_function);
+    if (target.file == NULL) {
+        cshim_log(CSHIM_LOG_WARN, "this MPI is neither Open MPI nor of the MPICH ABI, and there is "
+                                  "no engine for it: all calls are passed on");
         return NULL;
     }
     if (!cshim_own_directory(directory, sizeof directory)) {
         cshim_log(CSHIM_LOG_WARN, "cannot tell where libcompshim.so lies: all calls are passed on");
         return NULL;
     }
-    snprintf(path, sizeof path, "%s%s", directory, file);
+    snprintf(path, sizeof path, "%s%s", directory, target.file);
+    if (!make_global(&target)) {
+        cshim_log(CSHIM_LOG_WARN, "there are two MPI libraries in this process, and the program "
+                                  "uses the second: all calls are passed on");
+        return NULL;
+    }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         cshim_log(CSHIM_LOG_WARN, "cannot open the engine (%s): all calls are passed on",

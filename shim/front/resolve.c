@@ -40,8 +40,18 @@ static void *from_caller(const char *name, const void *caller)
 
 struct search {
     const char *name;
+    const char *const *files; /* how the names of libraries that may have it begin, up to NULL */
     void *address;
 };
+
+static int is_one_of(const char *file, const char *const *beginnings)
+{
+    for (; *beginnings != NULL; beginnings++) {
+        if (strncmp(file, *beginnings, strlen(*beginnings)) == 0)
+            return 1;
+    }
+    return 0;
+}
 
 static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
 {
@@ -49,8 +59,7 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
     const char *slash = object->dlpi_name ? strrchr(object->dlpi_name, '/') : NULL;
     const char *file = slash ? slash + 1 : object->dlpi_name;
     (void)size;
-    if (file == NULL ||
-        (strncmp(file, "libmpi.so", 9) != 0 && strncmp(file, "libmpi_abi.so", 13) != 0))
+    if (file == NULL || !is_one_of(file, search->files))
         return 0;
     void *handle = dlopen(object->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
     if (handle == NULL)
@@ -60,8 +69,18 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
     return search->address != NULL;
 }
 
+static void *from_libraries(const char *name, const char *const *files)
+{
+    struct search search = {.name = name, .files = files};
+    dl_iterate_phdr(visit_object, &search);
+    return search.address;
+}
+
 void *cshim_resolve(const char *name, const void *caller, int bottom)
 {
+    /* libmpi.so.*, libmpich.so.12, libmpi_cray.so.12, libmpi_abi.so.0; their Fortran layers lead
+     * to them. */
+    static const char *const files[] = {"libmpi", NULL};
     char profiling[64];
     void *address = bottom ? NULL : foreign(dlsym(RTLD_NEXT, name));
     if (address != NULL)
@@ -70,12 +89,53 @@ void *cshim_resolve(const char *name, const void *caller, int bottom)
     address = foreign(dlsym(RTLD_NEXT, profiling));
     if (address == NULL)
         address = from_caller(profiling, caller);
-    if (address == NULL) {
-        struct search search = {.name = profiling};
-        dl_iterate_phdr(visit_object, &search);
-        address = search.address;
+    if (address == NULL)
+        address = from_libraries(profiling, files);
+    return address;
+}
+
+void *cshim_resolve_nccl(const char *name, const void *caller)
+{
+    static const char *const files[] = {"libnccl.so", "libtorch_cuda", NULL};
+    char profiling[64];
+    snprintf(profiling, sizeof profiling, "p%s", name);
+    const char *const names[] = {profiling, name}; /* before 2.16 there is no pncclX */
+    void *address = NULL;
+    for (int i = 0; i < 2 && address == NULL; i++) {
+        address = from_caller(names[i], caller);
+        if (address == NULL)
+            address = foreign(dlsym(RTLD_NEXT, names[i]));
+        if (address == NULL)
+            address = from_libraries(names[i], files);
     }
     return address;
+}
+
+static const void *base_of(const void *address)
+{
+    Dl_info info;
+    return address != NULL && dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+void *cshim_front_wrapper(const char *name, const void *real)
+{
+    Dl_info info;
+    const void *chosen;
+    void *wrapper = NULL;
+    if (!dladdr((const void *)cshim_front_wrapper, &info))
+        return NULL;
+    void *own = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+    if (own != NULL) {
+        wrapper = dlsym(own, name);
+        dlclose(own);
+    }
+    if (base_of(wrapper) != own_base())
+        return NULL;
+    if (strncmp(name, "nccl", 4) == 0)
+        chosen = cshim_resolve_nccl(name, NULL);
+    else
+        chosen = cshim_resolve(name[0] == 'P' ? name + 1 : name, NULL, 1);
+    return base_of(chosen) != NULL && base_of(chosen) == base_of(real) ? wrapper : NULL;
 }
 
 int cshim_own_directory(char *buffer, unsigned long size)

@@ -17,7 +17,8 @@
 
 #define WAIT_SECONDS 10.0
 
-enum { TAG_HELLO = 0x63736801, TAG_REPLY, TAG_ACKNOWLEDGE, TAG_DECISION };
+/* Counted down from the largest tag of this MPI: programs count up. */
+enum word { WORD_HELLO, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
 
 struct hello {
     uint64_t table; /* cshim_codec_table_hash() */
@@ -41,6 +42,14 @@ static void __attribute__((noreturn)) end_job(const char *message)
     cshim_log(CSHIM_LOG_ERROR, "%s", message);
     PMPI_Abort(MPI_COMM_WORLD, 1);
     abort();
+}
+
+static int tag_of(enum word word)
+{
+    const int *largest = NULL;
+    int found = 0;
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found);
+    return (found ? *largest : 32767) - (int)word;
 }
 
 static struct hello own_hello(void)
@@ -96,8 +105,8 @@ static bool collect_hellos(int *arrived)
     const double deadline = cshim_seconds() + WAIT_SECONDS;
     char missing[700] = "";
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&hellos[rank], sizeof *hellos, MPI_BYTE, rank, TAG_HELLO, MPI_COMM_WORLD,
-                   &hello_requests[rank]);
+        PMPI_Irecv(&hellos[rank], sizeof *hellos, MPI_BYTE, rank, tag_of(WORD_HELLO),
+                   MPI_COMM_WORLD, &hello_requests[rank]);
     int count = 1;
     while (count < cshim_job.ranks && cshim_seconds() < deadline) {
         for (int rank = 1; rank < cshim_job.ranks; rank++) {
@@ -120,7 +129,7 @@ static bool collect_hellos(int *arrived)
     int answer = all ? ANSWER_ON : ANSWER_OFF;
     for (int rank = 1; rank < cshim_job.ranks; rank++) {
         if (arrived[rank])
-            PMPI_Send(&answer, 1, MPI_INT, rank, TAG_REPLY, MPI_COMM_WORLD);
+            PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_REPLY), MPI_COMM_WORLD);
     }
     return all;
 }
@@ -131,13 +140,13 @@ static bool collect_hellos(int *arrived)
 static bool collect_acknowledgements(void)
 {
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&acknowledgements[rank], 1, MPI_INT, rank, TAG_ACKNOWLEDGE, MPI_COMM_WORLD,
-                   &acknowledge_requests[rank]);
+        PMPI_Irecv(&acknowledgements[rank], 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
+                   MPI_COMM_WORLD, &acknowledge_requests[rank]);
     const bool all =
         wait_until(cshim_job.ranks, acknowledge_requests, cshim_seconds() + WAIT_SECONDS);
     const int answer = all ? ANSWER_ON : ANSWER_OFF;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Send(&answer, 1, MPI_INT, rank, TAG_DECISION, MPI_COMM_WORLD);
+        PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_DECISION), MPI_COMM_WORLD);
     if (!all)
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: a rank stopped waiting for the agreement");
@@ -210,12 +219,12 @@ static bool agree_as_other(void)
         warn_without_root();
         return false;
     }
-    PMPI_Irecv(&decision, 1, MPI_INT, 0, TAG_DECISION, MPI_COMM_WORLD, &decision_request);
-    PMPI_Irecv(&reply, 1, MPI_INT, 0, TAG_REPLY, MPI_COMM_WORLD, &reply_request);
+    PMPI_Irecv(&decision, 1, MPI_INT, 0, tag_of(WORD_DECISION), MPI_COMM_WORLD, &decision_request);
+    PMPI_Irecv(&reply, 1, MPI_INT, 0, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
     /* Small enough to be sent whether or not anybody receives it. */
-    PMPI_Isend(&own, sizeof own, MPI_BYTE, 0, TAG_HELLO, MPI_COMM_WORLD, &request);
+    PMPI_Isend(&own, sizeof own, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD, &request);
     if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
-        PMPI_Request_free(&request);
+        cshim_job.real->MPI_Request_free(&request);
     if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: rank 0 does not answer rank %d; start all ranks with the "
@@ -225,7 +234,7 @@ static bool agree_as_other(void)
     }
     if (reply != ANSWER_ON)
         return false;
-    PMPI_Send(&word, 1, MPI_INT, 0, TAG_ACKNOWLEDGE, MPI_COMM_WORLD);
+    PMPI_Send(&word, 1, MPI_INT, 0, tag_of(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
     PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
     return decision == ANSWER_ON;
 }
@@ -240,9 +249,9 @@ static void find_nodes(void)
         end_job("no memory for the nodes of the ranks");
     PMPI_Comm_split_type(cshim_job.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
                          &node);
-    PMPI_Bcast(&lowest, 1, MPI_INT, 0, node);
+    cshim_job.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
     PMPI_Comm_free(&node);
-    PMPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_job.world);
+    cshim_job.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_job.world);
     if (!cshim_layout_make(&cshim_job.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
                            cshim_job.rank))
         end_job("no memory for the nodes of the ranks");
@@ -266,15 +275,15 @@ static void take_policy(const char *text, size_t length, const char *source)
 static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX])
 {
     unsigned long long bytes = *length;
-    PMPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_job.world);
-    PMPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_job.world);
+    cshim_job.real->MPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_job.world);
+    cshim_job.real->MPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_job.world);
     if (cshim_job.rank != 0) {
         *length = bytes;
         *text = calloc(1, *length + 1);
         if (*text == NULL)
             end_job("no memory for the policy");
     }
-    PMPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_job.world);
+    cshim_job.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_job.world);
 }
 
 bool cshim_agree(void)

@@ -43,10 +43,21 @@ static int look_up(const char *name, MPI_Info info, char *port)
     return PMPI_Lookup_name(name, info, port);
 }
 
+/* Open MPI's mpirun keeps names. Slurm's srun does not, and there Open MPI tells the user at length
+ * that a function is not supported. */
+static bool launcher_keeps_names(void)
+{
+#ifdef OPEN_MPI
+    return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
+#else
+    return true;
+#endif
+}
+
 bool cshim_announce(void)
 {
     char port[MPI_MAX_PORT_NAME] = "here";
-    return quietly(publish, cshim_job.rank, port) == MPI_SUCCESS;
+    return launcher_keeps_names() && quietly(publish, cshim_job.rank, port) == MPI_SUCCESS;
 }
 
 bool cshim_announced(int rank)

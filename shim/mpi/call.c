@@ -13,7 +13,7 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_ste
     return value ^ (value >> 31);
 }
 
-static void set_options(struct cshim_exchange *exchange)
+void cshim_call_set_options(struct cshim_exchange *exchange)
 {
     const struct cshim_rule *rule = exchange->plan->rule;
     exchange->has_options = rule->error_feedback || rule->stochastic;
@@ -24,9 +24,19 @@ static void set_options(struct cshim_exchange *exchange)
         rule->max_rel_error > 0 ? cshim_watch_measure(exchange->plan, exchange->input) : 0;
 }
 
+/* The ranks that must tell each other the largest error: from the headers all ranks of an
+ * all-reduce know it, but in hierarchical those of one node have spoken to different peers; and who
+ * gets no sums has not heard from all. */
+static MPI_Comm who_tells(const struct cshim_exchange *exchange)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
+        return exchange->comm->node;
+    return plan->collective == CSHIM_ALLREDUCE ? MPI_COMM_NULL : exchange->comm->comm;
+}
+
 /* Moves this kind of tensor to a more precise codec if any rank's encoder did worse than the rule
- * allows. All ranks know the largest error from the headers; in hierarchical those of one node have
- * spoken to different peers, and tell each other. */
+ * allows. */
 static int watch_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -35,10 +45,11 @@ static int watch_error(struct cshim_exchange *exchange)
     int status = MPI_SUCCESS;
     if (plan->rule->max_rel_error <= 0)
         return status;
-    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
+    const MPI_Comm tellers = who_tells(exchange);
+    if (tellers != MPI_COMM_NULL) {
         float own = exchange->error;
         status =
-            cshim_job.real->allreduce(&own, &exchange->error, 1, MPI_FLOAT, MPI_MAX, comm->node);
+            cshim_job.real->MPI_Allreduce(&own, &exchange->error, 1, MPI_FLOAT, MPI_MAX, tellers);
     }
     if (status != MPI_SUCCESS || (double)exchange->error <= plan->rule->max_rel_error ||
         plan->codec == CSHIM_CODEC_RAW)
@@ -57,7 +68,7 @@ static int watch_error(struct cshim_exchange *exchange)
 }
 
 /* Rank 0 counts for all, but for the bytes that each rank sends. */
-static void count(struct cshim_exchange *exchange, double seconds)
+void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;
     const struct cshim_plan *plan = exchange->plan;
@@ -88,20 +99,22 @@ int cshim_call_run(struct cshim_exchange *exchange)
     cshim_sample_begin(&sample, exchange, call);
     int status = cshim_verify_begin(exchange, call, &native);
     const double began = cshim_seconds();
-    set_options(exchange);
+    cshim_call_set_options(exchange);
     if (status == MPI_SUCCESS)
         status = plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE ? cshim_cast_run(exchange)
                                                               : cshim_exchange_run(exchange);
     if (status == MPI_SUCCESS)
         status = watch_error(exchange);
     const double seconds = cshim_seconds() - began;
+    cshim_trace_call(exchange, began, seconds);
     if (status == MPI_SUCCESS)
         status = cshim_sample_end(&sample, exchange);
     if (status == MPI_SUCCESS)
         status = cshim_check_ranks(exchange, call);
     if (native != NULL)
-        exchange->figures.bytes_wire += plan->bytes_native / plan->ranks;
+        exchange->figures.bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
+                                        (plan->ranks - 1); /* it was an all-reduce */
     cshim_verify_end(exchange, native);
-    count(exchange, seconds);
+    cshim_call_count(exchange, seconds);
     return status;
 }

@@ -78,8 +78,8 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
             local = magnitude > local ? magnitude : local;
         }
     }
-    const int status =
-        cshim_job.real->allreduce(&local, &largest, 1, MPI_UINT32_T, MPI_MAX, exchange->comm->comm);
+    const int status = cshim_job.real->MPI_Allreduce(&local, &largest, 1, MPI_UINT32_T, MPI_MAX,
+                                                     exchange->comm->comm);
     int headroom = 1; /* 2^headroom >= ranks, and one for the rounding at each hop */
     while (headroom < 31 && (1u << (headroom - 1)) < exchange->plan->ranks)
         headroom++;
@@ -102,8 +102,8 @@ static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint
             codes[first + i] = cshim_fp16_encode(tile[i], exponent);
     }
     if (status == MPI_SUCCESS)
-        status = cshim_job.real->allreduce(MPI_IN_PLACE, codes, (int)count, MPI_UINT16_T, half_sum,
-                                           exchange->comm->comm);
+        status = cshim_job.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count, MPI_UINT16_T,
+                                               half_sum, exchange->comm->comm);
     for (uint64_t first = 0; first < count && status == MPI_SUCCESS; first += TILE) {
         const size_t length = tile_length(count, first);
         for (size_t i = 0; i < length; i++)
@@ -121,7 +121,7 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
     const struct cshim_plan *plan = exchange->plan;
     const bool wide = plan->codec == CSHIM_CODEC_FP32;
     cshim_encode(plan->codec, plan->dtype, input, count, exchange->comm->scratch);
-    const int status = cshim_job.real->allreduce(
+    const int status = cshim_job.real->MPI_Allreduce(
         MPI_IN_PLACE, exchange->comm->scratch, (int)count, wide ? MPI_FLOAT : MPI_UINT16_T,
         wide ? MPI_SUM : bfloat16_sum, exchange->comm->comm);
     if (status == MPI_SUCCESS)
@@ -150,9 +150,9 @@ int cshim_cast_run(struct cshim_exchange *exchange)
         const uint8_t *input = exchange->input + first * exchange->element_bytes;
         uint8_t *output = exchange->output + first * exchange->element_bytes;
         if (plan->codec == CSHIM_CODEC_RAW)
-            status = cshim_job.real->allreduce(input == output ? MPI_IN_PLACE : input, output,
-                                               (int)count, native_datatype(plan->dtype), MPI_SUM,
-                                               exchange->comm->comm);
+            status = cshim_job.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output,
+                                                   (int)count, native_datatype(plan->dtype),
+                                                   MPI_SUM, exchange->comm->comm);
         else if (plan->codec == CSHIM_CODEC_FP16)
             status = cast_half(exchange, input, output, count);
         else
@@ -160,6 +160,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
     }
     fesetenv(&callers);
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
-    exchange->figures.seconds_exchange += cshim_seconds() - began;
+    cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, began);
     return status;
 }

@@ -23,6 +23,8 @@ static void free_memory(struct cshim_comm *state)
     free(state->share_begins);
     free(state->requests);
     free(state->statuses);
+    free(state->indices);
+    free(state->block_begins);
     free((void *)state->parts);
     free(state->calls_by_rule);
     free((struct entry *)state);
@@ -57,6 +59,9 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)comm, (void)keyval, (void)extra;
     if (!unlink_entry(state))
         return MPI_SUCCESS;
+    cshim_nonblocking_drain(state);
+    if (state->wanted)
+        __atomic_sub_fetch(&cshim_job.wanted, 1, __ATOMIC_RELAXED);
     free_communicator(&state->across);
     free_communicator(&state->node);
     free_communicator(&state->comm);
@@ -149,6 +154,8 @@ static bool take_memory(struct cshim_comm *state)
     state->requests =
         calloc(4 * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks, sizeof(MPI_Request));
     state->statuses = calloc((size_t)state->ranks, sizeof *state->statuses);
+    state->indices = calloc((size_t)state->ranks, sizeof *state->indices);
+    state->block_begins = calloc((size_t)state->ranks + 1, sizeof *state->block_begins);
     state->parts = calloc((size_t)state->ranks, sizeof *state->parts);
     state->share_lengths = calloc((size_t)state->layout.local_ranks, sizeof(int));
     state->share_begins = calloc((size_t)state->layout.local_ranks, sizeof(int));
@@ -156,8 +163,8 @@ static bool take_memory(struct cshim_comm *state)
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     state->scratch = scratch == MAP_FAILED ? NULL : scratch;
     return state->calls_by_rule != NULL && state->requests != NULL && state->statuses != NULL &&
-           state->parts != NULL && state->share_lengths != NULL && state->share_begins != NULL &&
-           state->scratch != NULL;
+           state->indices != NULL && state->block_begins != NULL && state->parts != NULL &&
+           state->share_lengths != NULL && state->share_begins != NULL && state->scratch != NULL;
 }
 
 /* The same ranks. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy callbacks of the
@@ -195,7 +202,7 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     if (status != MPI_SUCCESS)
         return status;
     int enough = take_memory(state), everywhere = 0;
-    status = cshim_job.real->allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
+    status = cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
     /* Memory that one rank lacks turns compression off for this communicator on all. */
     if (status == MPI_SUCCESS && !everywhere) {
         state->reason = CSHIM_REASON_NO_MEMORY;

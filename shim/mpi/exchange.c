@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reissued all-reduce: allgather (one shot), two_shot and hierarchical, in segments of which
+/* The reissued collective: allgather (one shot), two_shot and hierarchical, in segments of which
  * several are in flight, so that encoding, wire, reducing and decoding overlap.
  *
  * two_shot, per segment: every rank encodes one chunk for each rank and sends it there; the chunk's
@@ -7,6 +7,10 @@
  * decodes what it sent like everybody else. allgather: every rank sends its whole segment to all,
  * and all add the parts in rank order. hierarchical: the same as two_shot, between one rank of each
  * node, over that rank's share of the node's sum.
+ *
+ * A reduce is the same, but that only the root gets the sums: all send to it at once, or it
+ * collects them from the owners. A reduce_scatter is the first half of two_shot, with chunks of the
+ * ranks' results.
  */
 #include "shim/mpi/internal.h"
 
@@ -32,6 +36,11 @@ static bool is_gathered(const struct cshim_exchange *exchange)
     return exchange->plan->algorithm == CSHIM_ALGORITHM_ALLGATHER;
 }
 
+static bool is_scattered(const struct cshim_exchange *exchange)
+{
+    return exchange->plan->collective == CSHIM_REDUCE_SCATTER;
+}
+
 static struct segment segment_at(const struct cshim_exchange *exchange, uint64_t index)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -43,6 +52,8 @@ static struct segment segment_at(const struct cshim_exchange *exchange, uint64_t
         .scratch = exchange->comm->scratch + slot * plan->slot_bytes,
         .requests = exchange->comm->requests + slot * KINDS * plan->peers,
     };
+    if (is_scattered(exchange))
+        segment.whole = (struct cshim_range){0, plan->count};
     segment.share = segment.whole;
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
         segment.share =
@@ -52,18 +63,46 @@ static struct segment segment_at(const struct cshim_exchange *exchange, uint64_t
     return segment;
 }
 
-/* The part of a share that a peer owns: all of it in an allgather. Begins within the share. */
+/* Whether a peer gets the sums of whole segments. */
+static bool takes_sums(const struct cshim_exchange *exchange, int peer)
+{
+    if (exchange->plan->collective == CSHIM_REDUCE)
+        return peer == (int)exchange->plan->root;
+    return !is_scattered(exchange);
+}
+
+/* The chunk of a peer's result that a segment of a reduce_scatter has. */
+static struct cshim_range scattered(const struct cshim_exchange *exchange,
+                                    const struct segment *segment, int peer)
+{
+    const uint64_t begin = exchange->comm->block_begins[peer];
+    const uint64_t length = exchange->comm->block_begins[peer + 1] - begin;
+    const uint64_t chunk = exchange->plan->segment / exchange->plan->peers;
+    const uint64_t done = segment->index * chunk;
+    if (done >= length)
+        return (struct cshim_range){begin, 0};
+    return (struct cshim_range){begin + done, length - done < chunk ? length - done : chunk};
+}
+
+/* The part of a share that a peer adds up: all of it where parts are gathered. Begins within the
+ * share. */
 static struct cshim_range owned(const struct cshim_exchange *exchange,
                                 const struct segment *segment, int peer)
 {
     struct cshim_range range = {0, segment->share.length};
+    if (is_scattered(exchange))
+        return scattered(exchange, segment, peer);
     if (!is_gathered(exchange))
         cshim_plan_chunk(segment->share.length, exchange->plan->peers, (uint32_t)peer, &range.begin,
                          &range.length);
+    else if (!takes_sums(exchange, peer))
+        range.length = 0;
     return range;
 }
 
-/* Where elements of the share are read from, and where they are written to. */
+/* Where elements of the share are read from, and where their sums are written to. A reduce_scatter
+ * writes to the place that its own result has in the caller's buffer: before, in place, are only
+ * elements that have been encoded. */
 static const uint8_t *source(const struct cshim_exchange *exchange, const struct segment *segment,
                              uint64_t element)
 {
@@ -77,6 +116,8 @@ static uint8_t *target(const struct cshim_exchange *exchange, const struct segme
 {
     if (segment->stage != NULL)
         return segment->stage + element * exchange->element_bytes;
+    if (is_scattered(exchange))
+        element -= exchange->comm->block_begins[exchange->rank];
     return exchange->output + (segment->share.begin + element) * exchange->element_bytes;
 }
 
@@ -109,6 +150,11 @@ static void write_header(const struct cshim_exchange *exchange, const struct seg
 static void check_header(struct cshim_exchange *exchange, const struct segment *segment,
                          enum cshim_step step, uint64_t elements, const uint8_t *message, int from)
 {
+    static const char *const names[CSHIM_COLLECTIVE_COUNT] = {
+        [CSHIM_ALLREDUCE] = "MPI_Allreduce",
+        [CSHIM_REDUCE_SCATTER] = "MPI_Reduce_scatter",
+        [CSHIM_REDUCE] = "MPI_Reduce",
+    };
     char text[CSHIM_MISMATCH_MAX];
     float error;
     const struct cshim_header want =
@@ -117,8 +163,8 @@ static void check_header(struct cshim_exchange *exchange, const struct segment *
         exchange->error = error > exchange->error ? error : exchange->error;
         return;
     }
-    cshim_log(CSHIM_LOG_ERROR, "MPI_Allreduce does not match between rank %d and its peer %d: %s",
-              exchange->rank, from, text);
+    cshim_log(CSHIM_LOG_ERROR, "%s does not match between rank %d and its peer %d: %s",
+              names[exchange->plan->collective], exchange->rank, from, text);
     PMPI_Abort(exchange->comm->comm, 1);
 }
 
@@ -173,20 +219,51 @@ static void check_failed(struct cshim_exchange *exchange, const struct segment *
                      from);
 }
 
-/* Waits for all requests of a kind. Of errors, that of the first request that has one. */
-static int wait_all(struct cshim_exchange *exchange, const struct segment *segment, enum kind kind)
+/* MPICH's error codes say more than their class. */
+static int class_of(int error)
 {
-    MPI_Status *statuses = exchange->comm->statuses;
-    const int status = PMPI_Waitall(exchange->ranks, request(exchange, segment, kind, 0), statuses);
-    for (int peer = 0; status == MPI_ERR_IN_STATUS && peer < exchange->ranks; peer++) {
-        const int error = statuses[peer].MPI_ERROR;
-        if (error == MPI_SUCCESS || error == MPI_ERR_PENDING)
+    int class = error;
+    PMPI_Error_class(error, &class);
+    return class;
+}
+
+/* The error of the first request that has one, of `count` that have ended; indices say which, NULL:
+ * all in order. */
+static int first_error(struct cshim_exchange *exchange, const struct segment *segment,
+                       enum kind kind, int count, const int *indices)
+{
+    for (int i = 0; i < count; i++) {
+        const int error = exchange->comm->statuses[i].MPI_ERROR;
+        if (error == MPI_SUCCESS || class_of(error) == MPI_ERR_PENDING)
             continue;
-        if (error == MPI_ERR_TRUNCATE)
-            check_failed(exchange, segment, kind, peer);
+        if (class_of(error) == MPI_ERR_TRUNCATE)
+            check_failed(exchange, segment, kind, indices != NULL ? indices[i] : i);
         return error;
     }
-    return status;
+    return MPI_ERR_IN_STATUS;
+}
+
+/* Whether all requests of a kind have ended; waits for that unless the exchange is nonblocking. */
+static int complete(struct cshim_exchange *exchange, const struct segment *segment, enum kind kind,
+                    bool *done)
+{
+    struct cshim_comm *comm = exchange->comm;
+    MPI_Request *requests = request(exchange, segment, kind, 0);
+    int status, count = exchange->ranks;
+    if (!exchange->nonblocking) {
+        *done = true;
+        status = PMPI_Waitall(count, requests, comm->statuses);
+        return class_of(status) == MPI_ERR_IN_STATUS
+                   ? first_error(exchange, segment, kind, count, NULL)
+                   : status;
+    }
+    do
+        status = PMPI_Testsome(exchange->ranks, requests, &count, comm->indices, comm->statuses);
+    while (status == MPI_SUCCESS && count > 0);
+    *done = status == MPI_SUCCESS && count == MPI_UNDEFINED;
+    return class_of(status) == MPI_ERR_IN_STATUS
+               ? first_error(exchange, segment, kind, count, comm->indices)
+               : status;
 }
 
 /* The options of an encoding that begins at an element of the share, or NULL. */
@@ -231,7 +308,8 @@ static int post_receives(struct cshim_exchange *exchange, const struct segment *
         const struct cshim_range theirs = owned(exchange, segment, from);
         if (own.length > 0)
             status = receive(exchange, segment, RECEIVE_PARTS, from, own.length);
-        if (status == MPI_SUCCESS && !is_gathered(exchange) && theirs.length > 0)
+        if (status == MPI_SUCCESS && !is_gathered(exchange) && takes_sums(exchange, rank) &&
+            theirs.length > 0)
             status = receive(exchange, segment, RECEIVE_REDUCED, from, theirs.length);
     }
     return status;
@@ -242,13 +320,14 @@ static int post_receives(struct cshim_exchange *exchange, const struct segment *
 static int begin_segment(struct cshim_exchange *exchange, const struct segment *segment)
 {
     const int rank = exchange->rank, ranks = exchange->ranks;
-    const double began = cshim_seconds();
-    double sending = 0;
+    double mark = cshim_seconds();
     for (size_t i = 0; i < (size_t)KINDS * (size_t)ranks; i++)
         segment->requests[i] = MPI_REQUEST_NULL;
     int status = post_receives(exchange, segment);
-    if (is_gathered(exchange))
-        encode_part(exchange, segment, rank, piece(exchange, segment, SEND_PARTS, rank));
+    if (is_gathered(exchange)) {
+        const int taker = takes_sums(exchange, rank) ? rank : (int)exchange->plan->root;
+        encode_part(exchange, segment, taker, piece(exchange, segment, SEND_PARTS, rank));
+    }
     for (int step = 1; step < ranks && status == MPI_SUCCESS; step++) {
         const int to = (rank + step) % ranks;
         uint8_t *message = piece(exchange, segment, SEND_PARTS, to);
@@ -257,18 +336,18 @@ static int begin_segment(struct cshim_exchange *exchange, const struct segment *
             continue;
         if (!is_gathered(exchange))
             encode_part(exchange, segment, to, message);
-        const double posted = cshim_seconds();
+        mark = cshim_phase_end(exchange, CSHIM_TRACE_ENCODE, mark);
         status = send(exchange, segment, SEND_PARTS, message, to, theirs.length);
-        sending += cshim_seconds() - posted;
+        mark = cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, mark);
     }
     if (!is_gathered(exchange))
         encode_part(exchange, segment, rank, piece(exchange, segment, SEND_PARTS, rank));
-    exchange->figures.seconds_encode += cshim_seconds() - began - sending;
-    exchange->figures.seconds_exchange += sending;
+    cshim_phase_end(exchange, CSHIM_TRACE_ENCODE, mark);
     return status;
 }
 
-/* Adds the parts of the own chunk (two_shot: into an encoded sum; allgather: into the output). */
+/* Adds the parts of the own chunk: into the output where it is the result, else into an encoded
+ * sum. */
 static void reduce_parts(struct cshim_exchange *exchange, const struct segment *segment,
                          const struct cshim_range *own)
 {
@@ -283,7 +362,7 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct segment *
             check_header(exchange, segment, CSHIM_STEP_PARTS, own->length, message, from);
         parts[from] = message + CSHIM_HEADER_BYTES;
     }
-    if (is_gathered(exchange)) {
+    if (is_gathered(exchange) || is_scattered(exchange)) {
         cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, own->length,
                      target(exchange, segment, own->begin), NULL);
         return;
@@ -294,24 +373,36 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct segment *
                       options(exchange, segment, CSHIM_STEP_REDUCED, own->begin, &encoding));
 }
 
-/* Second stage: the parts have come; the owner adds them and sends the sum to all. */
-static int reduce_segment(struct cshim_exchange *exchange, const struct segment *segment)
+/* Sends the encoded sum to those who take it. */
+static int send_sums(struct cshim_exchange *exchange, const struct segment *segment,
+                     uint64_t elements)
 {
     const int rank = exchange->rank, ranks = exchange->ranks;
-    const struct cshim_range own = owned(exchange, segment, rank);
+    int status = MPI_SUCCESS;
+    for (int step = 1; step < ranks && status == MPI_SUCCESS; step++) {
+        const int to = (rank + step) % ranks;
+        if (takes_sums(exchange, to))
+            status = send(exchange, segment, SEND_REDUCED,
+                          piece(exchange, segment, SEND_REDUCED, rank), to, elements);
+    }
+    return status;
+}
+
+/* Second stage: the parts have come; the owner adds them and sends the sum to all. */
+static int reduce_segment(struct cshim_exchange *exchange, const struct segment *segment,
+                          bool *done)
+{
+    const struct cshim_range own = owned(exchange, segment, exchange->rank);
     double mark = cshim_seconds();
-    int status = wait_all(exchange, segment, RECEIVE_PARTS);
-    exchange->figures.seconds_exchange += cshim_seconds() - mark;
-    if (status != MPI_SUCCESS || own.length == 0)
+    int status = complete(exchange, segment, RECEIVE_PARTS, done);
+    mark = cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, mark);
+    if (status != MPI_SUCCESS || !*done || own.length == 0)
         return status;
-    mark = cshim_seconds();
     reduce_parts(exchange, segment, &own);
-    const double reduced = cshim_seconds();
-    for (int step = 1; step < ranks && !is_gathered(exchange) && status == MPI_SUCCESS; step++)
-        status = send(exchange, segment, SEND_REDUCED, piece(exchange, segment, SEND_REDUCED, rank),
-                      (rank + step) % ranks, own.length);
-    exchange->figures.seconds_decode += reduced - mark;
-    exchange->figures.seconds_exchange += cshim_seconds() - reduced;
+    mark = cshim_phase_end(exchange, CSHIM_TRACE_DECODE, mark);
+    if (!is_gathered(exchange))
+        status = send_sums(exchange, segment, own.length);
+    cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, mark);
     return status;
 }
 
@@ -331,22 +422,37 @@ static void decode_chunks(struct cshim_exchange *exchange, const struct segment 
     }
 }
 
-/* Last stage: the reduced chunks have come; what was sent is gone. */
-static int finish_segment(struct cshim_exchange *exchange, const struct segment *segment)
+/* Whether all that was sent is gone. */
+static int complete_sends(struct cshim_exchange *exchange, const struct segment *segment,
+                          bool *done)
+{
+    const int status = complete(exchange, segment, SEND_PARTS, done);
+    if (status != MPI_SUCCESS || !*done)
+        return status;
+    return complete(exchange, segment, SEND_REDUCED, done);
+}
+
+/* Last stage: the reduced chunks have come; what was sent is gone. Whoever waits decodes while the
+ * last is sent; a nonblocking exchange comes here several times, and decodes once. */
+static int finish_segment(struct cshim_exchange *exchange, const struct segment *segment,
+                          bool *done)
 {
     double mark = cshim_seconds();
-    int status = wait_all(exchange, segment, RECEIVE_REDUCED);
-    exchange->figures.seconds_exchange += cshim_seconds() - mark;
-    mark = cshim_seconds();
-    if (status == MPI_SUCCESS && !is_gathered(exchange))
+    int status = MPI_SUCCESS;
+    *done = true;
+    if (exchange->nonblocking)
+        status = complete_sends(exchange, segment, done);
+    if (status == MPI_SUCCESS && *done)
+        status = complete(exchange, segment, RECEIVE_REDUCED, done);
+    mark = cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, mark);
+    if (status != MPI_SUCCESS || !*done)
+        return status;
+    if (!is_gathered(exchange) && takes_sums(exchange, exchange->rank))
         decode_chunks(exchange, segment);
-    const double decoded = cshim_seconds();
-    exchange->figures.seconds_decode += decoded - mark;
-    if (status == MPI_SUCCESS)
-        status = wait_all(exchange, segment, SEND_PARTS);
-    if (status == MPI_SUCCESS)
-        status = wait_all(exchange, segment, SEND_REDUCED);
-    exchange->figures.seconds_exchange += cshim_seconds() - decoded;
+    mark = cshim_phase_end(exchange, CSHIM_TRACE_DECODE, mark);
+    if (!exchange->nonblocking)
+        status = complete_sends(exchange, segment, done);
+    cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, mark);
     return status;
 }
 
@@ -363,19 +469,21 @@ static int enter(struct cshim_exchange *exchange, uint64_t index)
     return status;
 }
 
-static int reduce(struct cshim_exchange *exchange, uint64_t index)
+static int reduce(struct cshim_exchange *exchange, uint64_t index, bool *done)
 {
     const struct segment segment = segment_at(exchange, index);
-    return exchange->peers == MPI_COMM_NULL ? MPI_SUCCESS : reduce_segment(exchange, &segment);
+    if (exchange->peers == MPI_COMM_NULL)
+        return MPI_SUCCESS;
+    return reduce_segment(exchange, &segment, done);
 }
 
-static int leave(struct cshim_exchange *exchange, uint64_t index)
+static int leave(struct cshim_exchange *exchange, uint64_t index, bool *done)
 {
     const struct segment segment = segment_at(exchange, index);
     int status = MPI_SUCCESS;
     if (exchange->peers != MPI_COMM_NULL)
-        status = finish_segment(exchange, &segment);
-    if (status == MPI_SUCCESS && segment.stage != NULL)
+        status = finish_segment(exchange, &segment, done);
+    if (status == MPI_SUCCESS && *done && segment.stage != NULL)
         status = cshim_levels_gather(exchange, &segment.whole, segment.stage);
     return status;
 }
@@ -389,18 +497,54 @@ static void find_peers(struct cshim_exchange *exchange)
     exchange->ranks = (int)exchange->plan->peers;
 }
 
-int cshim_exchange_run(struct cshim_exchange *exchange)
+void cshim_exchange_begin(struct cshim_exchange *exchange)
 {
-    const uint64_t segments = exchange->plan->segments;
-    int status = MPI_SUCCESS;
     find_peers(exchange);
-    for (uint64_t i = 0; i < segments + FINISH_LAG && status == MPI_SUCCESS; i++) {
-        if (i < segments)
-            status = enter(exchange, i);
-        if (status == MPI_SUCCESS && i >= REDUCE_LAG && i - REDUCE_LAG < segments)
-            status = reduce(exchange, i - REDUCE_LAG);
-        if (status == MPI_SUCCESS && i >= FINISH_LAG)
-            status = leave(exchange, i - FINISH_LAG);
+    exchange->turn = 0;
+    exchange->stage = CSHIM_STAGE_ENTER;
+}
+
+/* One stage of a turn: a segment begins, an earlier one is reduced, a still earlier one finishes.
+ */
+static int take_stage(struct cshim_exchange *exchange, bool *done)
+{
+    const uint64_t turn = exchange->turn, segments = exchange->plan->segments;
+    *done = true;
+    switch (exchange->stage) {
+    case CSHIM_STAGE_ENTER:
+        return turn < segments ? enter(exchange, turn) : MPI_SUCCESS;
+    case CSHIM_STAGE_REDUCE:
+        return turn >= REDUCE_LAG && turn - REDUCE_LAG < segments
+                   ? reduce(exchange, turn - REDUCE_LAG, done)
+                   : MPI_SUCCESS;
+    case CSHIM_STAGE_LEAVE:
+        return turn >= FINISH_LAG ? leave(exchange, turn - FINISH_LAG, done) : MPI_SUCCESS;
+    case CSHIM_STAGE_COUNT:
+        break;
+    }
+    return MPI_SUCCESS;
+}
+
+int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
+{
+    const uint64_t turns = exchange->plan->segments + FINISH_LAG;
+    int status = MPI_SUCCESS;
+    *done = true;
+    while (exchange->turn < turns) {
+        status = take_stage(exchange, done);
+        if (status != MPI_SUCCESS || !*done)
+            return status;
+        if (++exchange->stage == CSHIM_STAGE_COUNT) {
+            exchange->stage = CSHIM_STAGE_ENTER;
+            exchange->turn++;
+        }
     }
     return status;
+}
+
+int cshim_exchange_run(struct cshim_exchange *exchange)
+{
+    bool done;
+    cshim_exchange_begin(exchange);
+    return cshim_exchange_advance(exchange, &done);
 }

@@ -44,11 +44,11 @@ int cshim_levels_reduce(struct cshim_exchange *exchange, const struct cshim_rang
     const double began = cshim_seconds();
     find_shares(exchange, segment);
     count_bytes(exchange, segment);
-    const int status = PMPI_Reduce_scatter(
+    const int status = cshim_job.real->MPI_Reduce_scatter(
         exchange->input + segment->begin * exchange->element_bytes, stage,
         exchange->comm->share_lengths, cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
         exchange->comm->node);
-    exchange->figures.seconds_exchange += cshim_seconds() - began;
+    cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, began);
     return status;
 }
 
@@ -60,10 +60,10 @@ int cshim_levels_gather(struct cshim_exchange *exchange, const struct cshim_rang
     const struct cshim_comm *comm = exchange->comm;
     find_shares(exchange, segment);
     count_bytes(exchange, segment);
-    const int status =
-        PMPI_Allgatherv(stage, comm->share_lengths[comm->layout.local_rank], datatype,
-                        exchange->output + segment->begin * exchange->element_bytes,
-                        comm->share_lengths, comm->share_begins, datatype, comm->node);
-    exchange->figures.seconds_exchange += cshim_seconds() - began;
+    const int status = cshim_job.real->MPI_Allgatherv(
+        stage, comm->share_lengths[comm->layout.local_rank], datatype,
+        exchange->output + segment->begin * exchange->element_bytes, comm->share_lengths,
+        comm->share_begins, datatype, comm->node);
+    cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, began);
     return status;
 }

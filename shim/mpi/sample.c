@@ -5,16 +5,6 @@
 
 #include "shim/mpi/internal.h"
 
-#define SAMPLE_MAX (sizeof((struct cshim_sample *)0)->values / sizeof(double))
-
-/* The first 16 calls under a rule, then every 1021st: a prime, so that a program whose tensors come
- * in turns has each of them sampled. The count is per communicator, so all its ranks choose alike.
- */
-static bool is_sampled(uint32_t call)
-{
-    return call <= 16 || call % 1021 == 0;
-}
-
 /* Spreads the sampled places over the buffer, the same on all ranks. */
 static uint64_t sample_place(uint64_t count, uint32_t length, uint32_t call)
 {
@@ -25,7 +15,7 @@ static uint64_t sample_place(uint64_t count, uint32_t length, uint32_t call)
 /* Widens elements to float64; exact for every dtype. */
 static void widen(enum cshim_dtype dtype, const uint8_t *from, uint32_t length, double *to)
 {
-    float narrow[SAMPLE_MAX];
+    float narrow[CSHIM_SAMPLE_MAX];
     if (dtype == CSHIM_FLOAT64) {
         memcpy(to, from, length * sizeof *to);
         return;
@@ -35,42 +25,65 @@ static void widen(enum cshim_dtype dtype, const uint8_t *from, uint32_t length, 
         to[i] = narrow[i];
 }
 
+/* Whose result is compared: of a reduce_scatter each rank's in turn. */
+static void choose_taker(struct cshim_sample *sample, const struct cshim_exchange *exchange,
+                         uint32_t call, struct cshim_range *result)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint64_t *begins = exchange->comm->block_begins;
+    sample->taker = plan->collective == CSHIM_REDUCE ? (int)plan->root : 0;
+    *result = (struct cshim_range){0, plan->count};
+    if (plan->collective == CSHIM_REDUCE_SCATTER) {
+        sample->taker = (int)(call % plan->ranks);
+        result->begin = begins[sample->taker];
+        result->length = begins[sample->taker + 1] - result->begin;
+    }
+}
+
 void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                         uint32_t call_of_rule)
 {
-    const struct cshim_plan *plan = exchange->plan;
-    sample->taken = is_sampled(call_of_rule);
+    struct cshim_range result;
+    sample->taken = cshim_is_sampled(call_of_rule);
     if (!sample->taken)
         return;
-    sample->length = plan->count < SAMPLE_MAX ? (uint32_t)plan->count : (uint32_t)SAMPLE_MAX;
-    sample->first = sample_place(plan->count, sample->length, call_of_rule);
-    widen(plan->dtype, exchange->input + sample->first * exchange->element_bytes, sample->length,
-          sample->values);
+    choose_taker(sample, exchange, call_of_rule, &result);
+    sample->length = result.length < CSHIM_SAMPLE_MAX ? (uint32_t)result.length : CSHIM_SAMPLE_MAX;
+    sample->first = result.begin + sample_place(result.length, sample->length, call_of_rule);
+    widen(exchange->plan->dtype, exchange->input + sample->first * exchange->element_bytes,
+          sample->length, sample->values);
+}
+
+void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
+{
+    double results[CSHIM_SAMPLE_MAX];
+    if (!sample->taken)
+        return;
+    if (exchange->comm->rank != sample->taker) {
+        exchange->figures.bytes_wire += sample->length * sizeof(double);
+        return;
+    }
+    widen(exchange->plan->dtype,
+          exchange->output + (sample->first - exchange->result.begin) * exchange->element_bytes,
+          sample->length, results);
+    for (uint32_t i = 0; i < sample->length; i++) {
+        if (!isfinite(sample->sums[i]) || !isfinite(results[i]))
+            continue;
+        const double error = results[i] - sample->sums[i];
+        exchange->figures.error_squares += error * error;
+        exchange->figures.sum_squares += sample->sums[i] * sample->sums[i];
+        exchange->figures.samples++;
+    }
 }
 
 int cshim_sample_end(struct cshim_sample *sample, struct cshim_exchange *exchange)
 {
-    struct cshim_comm *comm = exchange->comm;
-    double sums[SAMPLE_MAX], results[SAMPLE_MAX];
     if (!sample->taken)
         return MPI_SUCCESS;
     const int status =
-        PMPI_Reduce(sample->values, sums, (int)sample->length, MPI_DOUBLE, MPI_SUM, 0, comm->comm);
-    if (comm->rank != 0) {
-        exchange->figures.bytes_wire += sample->length * sizeof(double);
-        return status;
-    }
-    if (status != MPI_SUCCESS)
-        return status;
-    widen(exchange->plan->dtype, exchange->output + sample->first * exchange->element_bytes,
-          sample->length, results);
-    for (uint32_t i = 0; i < sample->length; i++) {
-        if (!isfinite(sums[i]) || !isfinite(results[i]))
-            continue;
-        const double error = results[i] - sums[i];
-        exchange->figures.error_squares += error * error;
-        exchange->figures.sum_squares += sums[i] * sums[i];
-        exchange->figures.samples++;
-    }
-    return MPI_SUCCESS;
+        cshim_job.real->MPI_Reduce(sample->values, sample->sums, (int)sample->length, MPI_DOUBLE,
+                                   MPI_SUM, sample->taker, exchange->comm->comm);
+    if (status == MPI_SUCCESS)
+        cshim_sample_compare(sample, exchange);
+    return status;
 }

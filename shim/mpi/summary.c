@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/summary.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "shim/mpi/internal.h"
 #include "shim/report.h"
 
-enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE };
+enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
 
 static void gather_ledgers(struct cshim_ledger *ledger)
 {
     const int bytes = (int)(ledger->row_count * sizeof *ledger->rows);
     uint64_t passed[CSHIM_REASON_COUNT], moves;
     struct cshim_move move[CSHIM_MOVES_MAX];
+    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
     if (cshim_job.rank != 0) {
         PMPI_Send(ledger->rows, bytes, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
-        PMPI_Send(ledger->passed, sizeof ledger->passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
+        PMPI_Send(ledger->passed, sizeof passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
         PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_job.world);
         PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_job.world);
+        PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED,
+                  cshim_job.world);
         return;
     }
     struct cshim_row *rows = malloc((size_t)bytes + 1);
@@ -28,7 +30,10 @@ static void gather_ledgers(struct cshim_ledger *ledger)
                   MPI_STATUS_IGNORE);
         PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, cshim_job.world, MPI_STATUS_IGNORE);
         PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, cshim_job.world, MPI_STATUS_IGNORE);
+        PMPI_Recv(counted, sizeof counted, MPI_BYTE, rank, TAG_COUNTED, cshim_job.world,
+                  MPI_STATUS_IGNORE);
         cshim_ledger_merge(ledger, rows, passed);
+        cshim_ledger_merge_counted(ledger, counted);
         cshim_ledger_merge_moves(ledger, moves, move);
     }
     if (rows == NULL)
@@ -36,34 +41,39 @@ static void gather_ledgers(struct cshim_ledger *ledger)
     free(rows);
 }
 
-static const char *job_id(void)
+/* The kinds of calls that each rank has written down, and those for which it had no place. */
+static void gather_observed(struct cshim_observed *observed)
 {
-    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-                                        "OMPI_MCA_ess_base_jobid"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value != NULL && *value != '\0')
-            return value;
+    const int place = (int)sizeof(struct cshim_kind);
+    if (cshim_job.rank != 0) {
+        observed->kinds[observed->count] = observed->unlisted;
+        PMPI_Send(observed->kinds, ((int)observed->count + 1) * place, MPI_BYTE, 0, TAG_KINDS,
+                  cshim_job.world);
+        return;
     }
-    return "0";
+    struct cshim_kind *kinds = malloc(sizeof observed->kinds);
+    for (int rank = 1; rank < cshim_job.ranks && kinds != NULL; rank++) {
+        MPI_Status status;
+        int bytes = 0;
+        PMPI_Recv(kinds, sizeof observed->kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world,
+                  &status);
+        PMPI_Get_count(&status, MPI_BYTE, &bytes);
+        for (int i = 0; i < bytes / place; i++)
+            cshim_observed_add(observed, &kinds[i]);
+    }
+    if (kinds == NULL)
+        cshim_log(CSHIM_LOG_WARN, "no memory to collect the observed calls: the report shows those "
+                                  "of rank 0 only");
+    free(kinds);
+    cshim_observed_sort(observed);
 }
 
-static void write_json(const char *pattern, const struct cshim_report_facts *facts)
+/* Of "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\n..." what fits into a line. */
+static void shorten_version(char *library)
 {
-    char path[CSHIM_PATH_MAX];
-    if (!cshim_report_path(pattern, cshim_job.rank, job_id(), path, sizeof path)) {
-        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
-        return;
-    }
-    FILE *stream = fopen(path, "we");
-    if (stream == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, strerror(errno));
-        return;
-    }
-    cshim_report_json(stream, &cshim_job.ledger, facts);
-    const bool lost = ferror(stream) != 0;
-    if (fclose(stream) != 0 || lost)
-        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
+    library[strcspn(library, ",\n")] = '\0';
+    for (char *tab = library; (tab = strchr(tab, '\t')) != NULL;)
+        *tab = ' ';
 }
 
 void cshim_summary(void)
@@ -71,24 +81,23 @@ void cshim_summary(void)
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     gather_ledgers(&cshim_job.ledger);
+    if (cshim_job.observed != NULL)
+        gather_observed(cshim_job.observed);
     if (cshim_job.rank != 0)
         return;
-    const char *wanted = getenv("COMPSHIM_REPORT");
-    if (wanted == NULL || *wanted == '\0')
-        wanted = cshim_job.policy->report;
-    if (strcmp(wanted, "off") == 0)
+    const char *wanted = cshim_report_wanted(cshim_job.policy);
+    if (wanted == NULL)
         return;
     PMPI_Get_library_version(library, &length);
-    library[strcspn(library, ",")] = '\0'; /* "Open MPI v4.1.4, package: ..." */
+    shorten_version(library);
     const struct cshim_report_facts facts = {
         .library = library,
         .ranks = (uint32_t)cshim_job.ranks,
         .nodes = cshim_job.layout.nodes,
         .policy_source = cshim_job.policy->source,
         .policy_sha256 = cshim_job.policy_sha256,
-        .wall_seconds = cshim_seconds() - cshim_job.started,
+        .wall_seconds = cshim_job.stopped - cshim_job.started,
+        .observed = cshim_job.observed,
     };
-    cshim_report_table(stderr, &cshim_job.ledger, &facts);
-    if (strcmp(wanted, "summary") != 0)
-        write_json(wanted, &facts);
+    cshim_report_write(wanted, cshim_job.rank, &cshim_job.ledger, &facts);
 }

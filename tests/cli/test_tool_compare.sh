@@ -8,12 +8,14 @@ export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 cd "$scratch" || exit 1
 
-# Takes a time from its arguments, notes how it was called, and writes a report if it is asked to.
+# Takes a time from its arguments, notes how it was called, leaves a log of steps where the third
+# says, and writes a report if it is asked to.
 cat >trainer <<'SH'
 #!/bin/bash
 echo "$1 ranks, mode $2, shim ${LD_PRELOAD:+on}, policy ${COMPSHIM_POLICY##*/}" >>calls
 echo "epoch 1/1  loss 0.2134  test accuracy 12.34 %  41.3 s"
-case $2 in off) time=40.0 ;; *) time=20.0 ;; esac
+case $2 in off | serial) time=40.0 ;; *) time=20.0 ;; esac
+[ -z "${3-}" ] || printf 'step,seconds,accuracy\n1,%s,0.1\n2,%s,0.975\n3,' 1.5 "$time" >"$3"
 [ -z "$COMPSHIM_REPORT" ] || {
     grep -h . "$COMPSHIM_POLICY" >"policy.$2"
     cp "$REPORT" "$COMPSHIM_REPORT"
@@ -24,13 +26,15 @@ chmod +x trainer
 export REPORT=$golden/report_fp16.json
 
 expect "a comparison" 0 "$tool" compare --modes off,fp16 --ranks 1,2 --repeat 2 --json out.json \
-    --serial './trainer 1 off' --title "A title" --link "two tin cans" \
-    -- ./trainer '{ranks}' '{mode}'
+    --markdown out.md --html out.html --serial './trainer {ranks} {mode} {log}' \
+    --title "A title <b>&</b>" --link "two tin cans" -- ./trainer '{ranks}' '{mode}' '{log}'
 all=$output
 contains "the title" "A title"
 contains "the link" "two tin cans"
-output=$(sed -n '/^Results/,$p' <<<"$all")
+output=$(sed -n '/^Time/,$p' <<<"$all")
 golden "the tables" "$golden/compare.txt"
+output=$(sed '/^Environment/,/^Time/{/^Time/!d}' out.md)
+golden "the tables as Markdown" "$golden/compare.md"
 output=$(cat calls)
 golden "the runs, in turn" "$golden/compare_calls.txt"
 output=$(cat policy.fp16)
@@ -38,18 +42,26 @@ golden "the policy of a codec's mode" "$golden/compare_policy.txt"
 check "the JSON" python3 - out.json <<'PY'
 import json, sys
 data = json.load(open(sys.argv[1]))
-assert data["complete"] and data["title"] == "A title", data
+assert data["complete"] and data["title"] == "A title <b>&</b>", data["title"]
 assert {"servers", "processors", "cards", "links", "operating system", "framework",
-        "compshim"} == set(data["environment"]), data["environment"]
+        "compshim", "date"} == set(data["environment"]), data["environment"]
 cells = {(cell["mode"], cell["ranks"]): cell for cell in data["results"]}
 assert set(cells) == {("serial", 1), ("off", 1), ("off", 2), ("fp16", 2)}, cells.keys()
 fp16 = cells["fp16", 2]
 assert fp16["speed_up"] == 2 and fp16["time"] == 20 and fp16["accuracy"] == 98.71, fp16
 assert fp16["bytes_native"] == 629145600 and fp16["bytes_wire"] == 315000000, fp16
-assert len(fp16["runs"]) == 2 and fp16["runs"][0]["command"] == "./trainer 2 fp16", fp16
+assert len(fp16["runs"]) == 2 and fp16["runs"][0]["command"].startswith("./trainer 2 fp16 /"), fp16
 assert "98.71" in fp16["runs"][1]["output_tail"], fp16
+assert fp16["step_ms"] == 12.8 and fp16["runs"][0]["rows"][0]["rel_error"] == 0.00028, fp16
+assert fp16["runs"][0]["accuracy_over_time"] == [[1.5, 10.0], [20.0, 97.5]], fp16
 assert cells["off", 2]["bytes_wire"] is None, cells["off", 2]
+assert cells["serial", 1]["runs"][0]["accuracy_over_time"][1] == [40.0, 97.5], cells["serial", 1]
 PY
+check "the page: XML, whole, nothing fetched, nothing run" python3 "$top/tests/cli/page.py" out.html
+page() { python3 "$top/tests/cli/page.py" "$@"; }
+output=$(page --text out.html | sed '/^Environment/,/^The commands/{/^The commands/!d}; s|[^ ]*steps.csv|STEPS|')
+golden "the page's text" "$golden/compare_page.txt"
+check "the title is escaped" grep -qF '<h1>A title &lt;b&gt;&amp;&lt;/b&gt;</h1>' out.html
 check "no temporary file is left" test -z "$(ls -A "$TMPDIR")"
 
 printf '[rule all]\ncodec = bf16\n' >job.ini
@@ -57,10 +69,28 @@ expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini 
 contains "is a row" "job.ini"
 check "is the policy of the run" cmp job.ini policy.job.ini
 expect "other metrics" 0 "$tool" compare --modes off --metric-time 'took ([0-9.]+)' \
-    --metric-accuracy 'score=([0-9.]+)' -- echo took 3.5 score=77.25
-check "are found" grep -qE 'off \(native\) +3\.5 +77\.25 +1\.00' <<<"$output"
+    --metric-accuracy 'score=([0-9.]+)' --metric-step 'each ([0-9.]+)' \
+    -- echo took 3.5 score=77.25 each 8.5
+check "are found" grep -qE 'off \(native\) +3\.5 +1\.00 +8\.5$' <<<"$output"
+check "as is the accuracy" grep -qE 'off \(native\) +77\.25$' <<<"$output"
 expect "no metrics" 0 "$tool" compare --modes off -- echo nothing
-contains "the wall clock stands in, and is told" "Times are of the whole command"
+contains "the wall clock stands in, and is told" "Time of the whole command"
+expect "a log that is not left" 0 "$tool" compare --modes off -- true '{log}'
+contains "is warned of" "the run left no log of its steps at {log}: No such file or directory"
+expect "a log of something else" 0 "$tool" compare --modes off --html log.html \
+    -- sh -c 'echo a,b >"$0"' '{log}'
+contains "is warned of" "the log of steps at {log} has no columns 'seconds' and 'accuracy'"
+check "the page has no plot of it" sh -c '! grep -q "Accuracy over time" log.html'
+seq 1000 | awk 'BEGIN { print "accuracy,seconds" } { print $1 / 1000 "," $1 }' >long.csv
+expect "a long log" 0 "$tool" compare --modes off --json long.json -- cp long.csv '{log}'
+check "is thinned, its ends kept" python3 - long.json <<'PY'
+import json, sys
+curve = json.load(open(sys.argv[1]))["results"][0]["runs"][0]["accuracy_over_time"]
+assert len(curve) == 200 and curve[0] == [1, 0.1] and curve[-1] == [1000, 100], curve
+PY
+script -qec "'$tool' compare --modes off --repeat 2 -- sleep 0.5" /dev/null >terminal </dev/null
+check "a terminal sees progress" grep -qE '\[1/2\] off \(native\), 2 ranks  0 s' terminal
+check "and the time left" grep -qE '\[2/2\] off \(native\), 2 ranks  0 s, about [01] s left' terminal
 unset REPORT
 expect "a run without a report" 0 "$tool" compare --modes fp16 -- echo nothing
 contains "is warned of" "fp16: the run left no report"
@@ -69,17 +99,23 @@ REPORT=$golden/report_off.json expect "a run without compression" 0 \
 contains "is warned of" "fp16: nothing was compressed"
 
 expect "a failing run" 1 "$tool" compare --modes off --ranks 1,2 --json failed.json \
-    -- sh -c 'echo "train time 5 s"; [ {ranks} = 1 ] || { echo "out of luck" >&2; exit 9; }'
+    --html failed.html -- sh -c 'echo "train time 5 s"; [ {ranks} = 1 ] || { echo "out of luck" >&2; exit 9; }'
 contains "tells its status" "this run failed (exit status 9)"
 contains "tells its output" "out of luck"
 check "what is finished is printed" grep -qE 'off \(native\) +5\.0 ' <<<"$output"
 check "the JSON says that it is not complete" grep -q '"complete": false' failed.json
-expect "a program that is not there" 1 "$tool" compare --modes off -- ./missing
+check "the page too" grep -q 'Stopped early' failed.html
+check "the page is whole" page failed.html
+expect "a program that is not there" 1 "$tool" compare --modes off --html none.html -- ./missing
 contains "is named" "cannot run './missing'"
+check "the page of no runs is whole" page none.html
+check "and has no plots" sh -c '! grep -q "<h2>Plots" none.html'
 
 # The signal goes to the tool alone; the program's child must end too.
 mkfifo started
-"$tool" compare --modes off -- sh -c 'sleep 60 & echo $! >started; wait' >stopped 2>&1 &
+"$tool" compare --modes off --ranks 1,2 --json stopped.json --markdown stopped.md --html stopped.html \
+    -- sh -c 'echo "train time 5 s"; [ {ranks} = 1 ] || { sleep 60 & echo $! >started; wait; }' \
+    >stopped 2>&1 &
 process=$!
 read -r sleeper <started
 kill -INT "$process"
@@ -95,7 +131,12 @@ gone() {
     return 1
 }
 check "an interrupt ends the whole group" gone
-check "an interrupt still prints the tables" grep -q '^Results' stopped
+output=$(sed '/^Environment/,/^Time/{/^Time/!d}' stopped)
+golden "an interrupt still prints what was measured" "$golden/compare_stopped.txt"
+check "and writes it as JSON" grep -q '"time": 5.0' stopped.json
+check "and as Markdown" grep -qF '| off (native) | 5.0 |' stopped.md
+check "and as a page" page stopped.html
+check "that says so" grep -q 'Stopped early' stopped.html
 check "an interrupt leaves no temporary file" test -z "$(ls -A "$TMPDIR")"
 
 expect "no command" 2 "$tool" compare
@@ -113,4 +154,8 @@ contains "is told" "no group"
 expect "a bad policy" 1 "$tool" compare --modes missing.ini -- true
 expect "results that cannot be written" 3 "$tool" compare --modes off --json no/where -- true
 contains "are named before any run" "no/where: No such file or directory"
+expect "a page that cannot be written" 3 "$tool" compare --modes off --html no/where -- true
+contains "is named before any run" "no/where: No such file or directory"
+expect "a full disk" 3 "$tool" compare --modes off --html /dev/full --markdown /dev/full -- echo nothing
+contains "is told" "/dev/full: not all of it could be written: No space left on device"
 finish

@@ -78,6 +78,97 @@ contains "compresses from there on" "codec                    fp16"
 expect "the environment's policy" 0 env COMPSHIM_POLICY=job.ini "$tool" explain --size 1MiB
 contains "is named" "large (job.ini:9)"
 
+explain "a table of sizes" --sizes 16KiB-128KiB,25MiB
+golden "a table's text" "$golden/explain_sizes.txt"
+explain "the same as JSON" --sizes 16KiB-128KiB,25MiB --json
+check "the JSON is the single answers" python3 - "$output" "$tool" <<'PY'
+import json, subprocess, sys
+answers = json.loads(sys.argv[1])
+sizes = [answer["call"]["bytes"] for answer in answers]
+assert sizes == [16384, 32768, 65536, 131072, 25 << 20], sizes
+for answer in answers:
+    size = str(answer["call"]["bytes"])
+    single = subprocess.run([sys.argv[2], "explain", "--policy", "job.ini", "--size", size, "--json"],
+                            stdout=subprocess.PIPE, check=True).stdout
+    assert json.loads(single) == answer, answer
+PY
+for sizes in 64KiB-1KiB 0-4 many 4-x 1MiB,,2MiB ""; do
+    expect "sizes '$sizes'" 2 "$tool" explain --sizes "$sizes"
+done
+expect "half an element in a list" 2 "$tool" explain --sizes 4,7
+contains "is refused" "7 bytes are no whole number of float32"
+
+# A dry run: an observed run's report, with two sizes, a class of sizes and calls of no interest.
+cat >run.json <<'JSON'
+{"compshim": "0.1.0", "library": "Open MPI", "ranks": 4, "nodes": 4, "wall_seconds": 100.0,
+ "policy": {"source": "p", "sha256": ""}, "totals": {"calls": 100}, "rows": [], "moved": [],
+ "observed": {"kinds": [
+  {"collective": "allreduce", "dtype": "float32", "op": "sum", "ranks": 4, "nodes": 4, "ranks_per_node": 1,
+   "bytes": 16777216, "calls": 20, "bytes_total": 335544320, "seconds": 8.0, "seconds_wait": 1.0},
+  {"collective": "allreduce", "dtype": "float32", "op": "sum", "ranks": 4, "nodes": 4, "ranks_per_node": 1,
+   "bytes": 1048576, "bytes_below": 2097152, "calls": 10, "bytes_total": 15000010, "seconds": 0.5, "seconds_wait": 0},
+  {"collective": "allreduce", "dtype": "float32", "op": "sum", "ranks": 4, "nodes": 4, "ranks_per_node": 1,
+   "bytes": 4096, "calls": 50, "bytes_total": 204800, "seconds": 0.1, "seconds_wait": 0},
+  {"collective": "allreduce", "dtype": "other", "op": "other", "ranks": 4, "nodes": 4, "ranks_per_node": 1,
+   "bytes": 8, "calls": 20, "bytes_total": 160, "seconds": 0.01, "seconds_wait": 0}],
+  "unlisted": {"calls": 0, "bytes_total": 0, "seconds": 0},
+  "exchange": [{"codec": "fp8_e4m3", "algorithm": "two_shot", "bytes": 65536, "bytes_wire": 99840, "seconds": 0.001},
+   {"codec": "fp8_e4m3", "algorithm": "two_shot", "bytes": 4194304, "bytes_wire": 6345216, "seconds": 0.0135}]},
+ "passed_through": {}}
+JSON
+explain "a dry run" --report run.json
+golden "a dry run's text" "$golden/explain_report.txt"
+explain "a dry run as JSON" --report run.json --json
+check "its figures follow from the plans and the measurements" python3 - "$output" <<'PY'
+import json, sys
+answer = json.loads(sys.argv[1])
+large, mixed, small, other = answer["kinds"]
+totals = answer["totals"]
+assert small["answer"]["reason"] == "too_small" and other["answer"]["reason"] == "dtype", answer
+assert small["seconds_after"] == small["seconds_before"] == 0.1, small
+assert mixed["answer"]["call"]["bytes"] == 1500000, mixed
+samples = (16 + 0) * 3 * 128 * 8
+wire = 20 * large["answer"]["plan"]["bytes_wire"] + 10 * mixed["answer"]["plan"]["bytes_wire"] + samples
+assert abs(totals["bytes_wire"] - wire) < 1, (totals, wire)
+slope = (0.0135 - 0.001) / (6345216 - 99840)
+seconds = 1 + 20 * (0.001 + slope * (large["answer"]["plan"]["bytes_wire"] - 99840))
+assert abs(large["seconds_after"] - seconds) < 1e-9, (large, seconds)
+after = sum(kind["seconds_after"] for kind in answer["kinds"])
+assert abs(totals["wall_after"] - (100 - 9.61 + after)) < 1e-9, totals
+assert totals["compressed_calls"] == 30, totals
+PY
+explain "a dry run on another link" --report run.json --link 10Gbit --json
+check "takes what the link takes" python3 - "$output" <<'PY'
+import json, sys
+large = json.loads(sys.argv[1])["kinds"][0]
+plan = large["answer"]["plan"]
+least = 1 + 20 * plan["bytes_network"] / 4 / 1.25e9
+assert least < large["seconds_after"] < 1 + (least - 1) * 1.1 + 20 * 0.0005, (large, least)
+PY
+sed 's/"exchange": .*\],\?/"exchange": [],/; /^   {"codec"/d' run.json | sed 's/"exchange": \[.*/"exchange": []},/' >unmeasured.json
+explain "a dry run without measurements" --report unmeasured.json
+contains "says that times cannot be told" "time               cannot be told"
+printf '[rule all]\ncodec = none\n' >nothing.ini
+expect "a dry run of nothing" 0 "$tool" explain --report run.json --policy nothing.ini
+contains "says so" "nothing would be compressed"
+expect "a report of a run that was not observed" 1 "$tool" explain --report "$golden/report_off.json"
+contains "says how to observe one" "run the program with COMPSHIM=observe COMPSHIM_REPORT=FILE"
+sed 's/"ranks_per_node": 1/"ranks_per_node": 7/' run.json >damaged.json
+expect "a damaged report" 1 "$tool" explain --report damaged.json
+contains "says where" "damaged.json: observed.kinds[0]: nodes is not as compshim writes it"
+sed 's/"bytes": 4096/"bytes": -1/' run.json >damaged.json
+expect "a negative size" 1 "$tool" explain --report damaged.json
+contains "says where" "observed.kinds[2]: bytes"
+expect "a report that is not there" 3 "$tool" explain --report none.json
+contains "is named" "none.json: No such file"
+expect "a rate that is none" 2 "$tool" explain --report run.json --link fast
+contains "is quoted" "'fast' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)"
+expect "a link without a report" 2 "$tool" explain --size 4 --link 1Gbit
+expect "two things at once" 2 "$tool" explain --size 4 --sizes 4
+contains "is one too many" "take one of --size, --sizes and --report"
+expect "an unknown collective" 2 "$tool" explain --size 4 --collective alreduce
+contains "has a hint" "(did you mean 'allreduce'?)"
+
 expect "no size" 2 "$tool" explain
 contains "is missed" "--size is missing"
 expect "half an element" 2 "$tool" explain --size 10

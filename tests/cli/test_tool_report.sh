@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim report: tables of one and of two reports, CSV, and files that are no reports.
+# compshim report: one and several reports as tables, CSV, Markdown, JSON and a page; files that are no
+# reports.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -13,6 +14,40 @@ golden "two reports' text" "$golden/report_two.txt"
 expect "CSV" 0 "$tool" report --csv report_fp16.json report_off.json
 golden "the CSV's text" "$golden/report.csv"
 
+expect "Markdown" 0 "$tool" report --markdown report_fp16.json report_off.json
+golden "the Markdown's text" "$golden/report.md"
+expect "everything that a report can hold" 0 "$tool" report report_watched.json
+golden "its text" "$golden/report_watched.txt"
+expect "JSON" 0 "$tool" report --json report_fp16.json report_off.json
+check "the JSON holds the reports" python3 -c '
+import json, sys
+reports = json.loads(sys.argv[1])["reports"]
+assert [report["file"] for report in reports] == ["report_fp16.json", "report_off.json"], reports
+assert all(report["report"] == json.load(open(report["file"])) for report in reports), reports
+' "$output"
+page() { python3 "$top/tests/cli/page.py" "$@"; }
+"$tool" report --html report_fp16.json report_off.json report_watched.json >"$scratch/page.html"
+check "the page: XML, whole, nothing fetched, nothing run" page "$scratch/page.html"
+output=$(page --text "$scratch/page.html")
+golden "the page's text" "$golden/report_page.txt"
+"$tool" report --html report_off.json >"$scratch/off.html"
+check "a page without plots" page "$scratch/off.html"
+
+# Reports may come from anywhere: neither a terminal nor a browser obeys what is in them.
+sed 's/large, really/<script>alert(1)<\/script> \\u001b[31m \\"|/' report_fp16.json >"$scratch/evil.json"
+expect "a report with markup and control characters" 0 "$tool" report "$scratch/evil.json"
+check "has none left on a terminal" test -z "$(tr -d '[:print:]\n' <<<"$output")"
+expect "the same as Markdown" 0 "$tool" report --markdown "$scratch/evil.json"
+contains "is escaped" '\<script>alert(1)\</script>  \[31m "\|'
+"$tool" report --html "$scratch/evil.json" >"$scratch/evil.html"
+check "the same as a page" page "$scratch/evil.html"
+contains_page() { grep -qF "$1" "$scratch/evil.html"; }
+check "is escaped too" contains_page '&lt;script&gt;alert(1)&lt;/script&gt;  [31m &quot;|'
+
+expect "two forms at once" 2 "$tool" report --csv --html report_fp16.json
+contains "are refused" "--csv, --html, --json and --markdown exclude each other"
+check "a page that cannot be written is an error" \
+    sh -c '"$1" report --html report_fp16.json >/dev/full 2>/dev/null; [ $? = 3 ]' sh "$tool"
 expect "no file" 2 "$tool" report
 expect "a missing file" 3 "$tool" report "$scratch/missing.json"
 contains "is named" "missing.json: No such file or directory"

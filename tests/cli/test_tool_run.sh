@@ -10,9 +10,10 @@ printf '[rule all]\ncodec = fp16\n' >job.ini
 show='echo "$LD_PRELOAD|${COMPSHIM-unset}|${COMPSHIM_POLICY-unset}"'
 
 # Only matters where the tool is built with the address sanitizer.
-export ASAN_OPTIONS=verify_asan_link_order=0
+export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 
-is() {
+is() { # NAME WANTED: beside the line that nothing was caught (test_tool_run_end.sh)
+    output=$(grep -v '^compshim: nothing was caught: ' <<<"$output")
     if [ "$output" = "$2" ]; then pass "$1"; else fail "$1" "$output"; fi
 }
 expect "a plain run" 0 "$tool" run -- sh -c "$show"
@@ -49,4 +50,51 @@ is "finds the library of its prefix" "$(realpath prefix/lib/libcompshim.so)|unse
 mkdir "a b" && cp "$tool" "$library" "a b/"
 expect "a path that LD_PRELOAD cannot hold" 3 "a b/compshim" run -- true
 contains "is refused" "a space or a colon"
+
+# Launchers: stand-ins that show what they were given. srun is also started for real: make test-slurm.
+# Debian's own torchrun (PyTorch 1.13) does not work with Debian's Python.
+mkdir launchers
+for name in srun sbatch mpiexec.hydra horovodrun torchrun; do
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\necho "$*|${SLURM_EXPORT_ENV-unset}"\n' >"launchers/$name"
+done
+chmod +x launchers/*
+ln -s mpiexec.hydra launchers/mpirun
+with() { PATH=$scratch/launchers:$PATH "$tool" run "$@" 2>/dev/null; }
+tells() { PATH=$scratch/launchers:$PATH "$tool" run "$@" 2>&1; }
+exported() { # NAME WANTED ARGUMENT...
+    local name=$1 want=$2
+    shift 2
+    expect "$name" 0 with "$@"
+    is "$name: what srun gets" "$want"
+}
+exported "srun" "-n 2 true|unset" srun -n 2 true
+exported "srun that exports all" "--export=ALL,A=1 true|unset" srun --export=ALL,A=1 true
+exported "srun that exports a list" "--export=PATH,LD_PRELOAD true|unset" srun --export=PATH true
+exported "srun that exports a list in a word of its own" "--export PATH,LD_PRELOAD true|unset" \
+    srun --export PATH true
+exported "srun that exports nothing" "--export=COMPSHIM,LD_PRELOAD true|unset" --off srun --export=NONE true
+exported "srun with the library named already" "--export=LD_PRELOAD true|unset" srun --export=LD_PRELOAD true
+exported "options of the program" "true --export=NONE|unset" srun true --export=NONE
+SLURM_EXPORT_ENV=NONE exported "srun in a job without export" "true|COMPSHIM_POLICY,LD_PRELOAD" \
+    --policy job.ini srun true
+SLURM_EXPORT_ENV=ALL exported "srun in a job with export" "true|ALL" srun true
+expect "a list that was added to" 0 tells srun --export=PATH true
+contains "is told of" "compshim: srun: --export becomes PATH,LD_PRELOAD, for the library to reach the tasks"
+expect "a batch job without export" 0 tells sbatch --export=NONE job.sh
+contains "is warned of" "sbatch: --export keeps LD_PRELOAD from the script"
+expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
+contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
+expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py
+contains "as well" "gloo is neither MPI nor NCCL"
+for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* go to all tasks" "mpirun true:mpirun: Hydra gives" \
+    "horovodrun true:horovodrun: it gives its environment to all ranks" \
+    "torchrun train.py:torchrun: the workers of this node inherit the environment" "sbatch job.sh:go to the script"; do
+    # shellcheck disable=SC2086
+    expect "-v with ${line%%:*}" 0 tells -v ${line%%:*}
+    contains "tells how the library reaches the ranks" "${line#*:}"
+done
+expect "-v with Open MPI" 0 "$tool" run -v -- mpirun --oversubscribe -n 1 "$build/allreduce_bench" --sizes 64KiB --seconds 0.01
+contains "tells how the library reaches the nodes" "the library has Open MPI forward LD_PRELOAD"
+contains "and that the program is caught" "allreduce_bench: caught: "
 finish

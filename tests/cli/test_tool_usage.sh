@@ -7,7 +7,7 @@ golden=$top/tests/cli/golden
 
 expect "the help" 0 "$tool" --help
 golden "the help's text" "$golden/help.txt"
-for command in run check explain report compare; do
+for command in run check explain report compare tune top; do
     expect "$command --help" 0 "$tool" "$command" --help
     golden "$command --help's text" "$golden/help_$command.txt"
     expect "help $command" 0 "$tool" help "$command"

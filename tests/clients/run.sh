@@ -12,16 +12,26 @@ trap 'rm -rf "$folder"' EXIT
 export CLIENT_ROWS=$folder/rows
 touch "$CLIENT_ROWS" "$CLIENT_ROWS.missing"
 
-for script in "$clients"/test_{shapes,languages,mpi4py,lammps,espresso,gloo}.sh "$clients/unrelated.sh"; do
-    name=$(basename "$script" .sh)
-    case $name in *"$pattern"*) ;; *) continue ;; esac
+# client MPI SCRIPT
+client() {
+    local name
+    name=$(basename "$2" .sh)
+    case $name in *"$pattern"*) ;; *) return ;; esac
+    [ "$1" = openmpi ] || name="$name with $1"
     echo "== $name"
-    bash "$script"
+    MPI=$1 bash "$2"
     case $? in
     0) ;;
     77) absent="$absent $name" ;;
     *) failures="$failures $name" ;;
     esac
+}
+for script in "$clients"/test_{shapes,languages,mpi4py}.sh; do
+    client openmpi "$script"
+    client mpich "$script"
+done
+for script in "$clients"/test_{horovod,lammps,espresso,gloo}.sh "$clients/unrelated.sh"; do
+    client openmpi "$script"
 done
 [ -z "$absent" ] || echo "not here:$absent"
 [ -z "$failures" ] || {

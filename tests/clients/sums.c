@@ -21,9 +21,18 @@ struct library {
 #ifdef OPENED
 #include <dlfcn.h>
 
+/* Open MPI's handles are addresses of objects, MPICH's are numbers. */
+#ifdef OPEN_MPI
+#define LIBRARY "libmpi.so.40"
+#define HANDLE(object, number) dlsym(opened, object)
+#else
+#define LIBRARY "libmpich.so.12"
+#define HANDLE(object, number) (number)
+#endif
+
 static int library_open(struct library *library)
 {
-    void *opened = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
     if (opened == NULL) {
         fprintf(stderr, "sums: %s\n", dlerror());
         return -1;
@@ -33,9 +42,9 @@ static int library_open(struct library *library)
     *(void **)&library->rank = dlsym(opened, "MPI_Comm_rank");
     *(void **)&library->size = dlsym(opened, "MPI_Comm_size");
     *(void **)&library->allreduce = dlsym(opened, "MPI_Allreduce");
-    library->world = dlsym(opened, "ompi_mpi_comm_world");
-    library->type = dlsym(opened, "ompi_mpi_float");
-    library->sum = dlsym(opened, "ompi_mpi_op_sum");
+    library->world = HANDLE("ompi_mpi_comm_world", MPI_COMM_WORLD);
+    library->type = HANDLE("ompi_mpi_float", MPI_FLOAT);
+    library->sum = HANDLE("ompi_mpi_op_sum", MPI_SUM);
     return 0;
 }
 #else

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One C program in each shape in which programs come to their MPI.
 . "$(dirname "$0")/lib.sh"
+needs gcc
 printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini
 
 # client PROGRAM SHAPE CAUGHT COMMAND...: judges COMMAND on 3 ranks
@@ -18,12 +19,12 @@ client() {
     row "sums, 3 ranks" "$shape" C
 }
 
-mapfile -t mpi_flags < <(mpicc.openmpi --showme:compile | tr ' ' '\n')
 options=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror)
 check "compile the host" gcc "${options[@]}" -o host "$clients/host.c"
-check "compile linked" mpicc.openmpi "${options[@]}" -o linked "$clients/sums.c"
-check "compile a library" mpicc.openmpi "${options[@]}" -fPIC -shared -Dmain=run_sums -o libsums.so "$clients/sums.c"
-check "compile opened" gcc "${options[@]}" "${mpi_flags[@]}" -DOPENED -o opened "$clients/sums.c"
+check "compile linked" "mpicc.$MPI" "${options[@]}" -o linked "$clients/sums.c"
+check "compile a library" "mpicc.$MPI" "${options[@]}" -fPIC -shared -Dmain=run_sums -o libsums.so "$clients/sums.c"
+check "compile opened" "mpicc.$MPI" "${options[@]}" -DOPENED -c -o opened.o "$clients/sums.c"
+check "link opened" gcc -o opened opened.o
 
 checked "linked" 0 "caught (interposed)" ./linked
 client linked linked yes ./linked
@@ -32,4 +33,5 @@ client local "library opened RTLD_LOCAL" yes ./host "$PWD/libsums.so" local
 client deep "library opened RTLD_DEEPBIND" no ./host "$PWD/libsums.so" deep
 checked "opened" 1 "maybe (opened)" ./opened
 client opened "dlopen and dlsym" no ./opened
+preload=$preload:$build/libcompshim_dl.so client hooked "dlopen and dlsym, run --dlsym" yes ./opened
 finish

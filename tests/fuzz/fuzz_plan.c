@@ -114,15 +114,17 @@ static uint64_t message(const struct cshim_plan *plan, uint64_t elements)
                : CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
 }
 
-static void check_memory(const struct cshim_plan *plan)
+/* On a GPU one segment at a time has all the scratch, and messages are as long as that allows. */
+static void check_memory(const struct cshim_plan *plan, enum cshim_library library)
 {
+    const bool on_gpu = library == CSHIM_NCCL;
     const uint64_t chunk = plan->segment / (chunks_in_share(plan) * plan->shares);
-    const uint64_t in_flight =
-        plan->segments < CSHIM_SEGMENTS_IN_FLIGHT ? plan->segments : CSHIM_SEGMENTS_IN_FLIGHT;
-    FUZZ_CHECK(plan->scratch_bytes <= CSHIM_SCRATCH_LIMIT);
+    const uint64_t most = on_gpu ? 1 : CSHIM_SEGMENTS_IN_FLIGHT;
+    const uint64_t in_flight = plan->segments < most ? plan->segments : most;
+    FUZZ_CHECK(plan->scratch_bytes <= (on_gpu ? CSHIM_NCCL_SCRATCH_LIMIT : CSHIM_SCRATCH_LIMIT));
     FUZZ_CHECK(plan->scratch_bytes == in_flight * plan->slot_bytes);
     FUZZ_CHECK(plan->piece_bytes == message(plan, chunk));
-    FUZZ_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN);
+    FUZZ_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN || on_gpu);
     FUZZ_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     FUZZ_CHECK(plan->piece_bytes > 0);
     FUZZ_CHECK(plan->piece_bytes > 0 &&
@@ -196,7 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(plan.quantizations > 0);
     FUZZ_CHECK(isfinite(plan.expected_error) && plan.expected_error >= 0);
     check_cuts(&plan, any_index);
-    check_memory(&plan);
+    check_memory(&plan, call.library);
     check_bytes(&plan, &call);
     return 0;
 }

@@ -69,7 +69,7 @@ static const struct cshim_rule *match(const struct cshim_policy *policy, struct 
     FUZZ_CHECK(rule == (first < policy->rule_count ? &policy->rules[first] : NULL));
     if (rule != NULL && rule->codec != CSHIM_CODEC_NONE && call.library == CSHIM_MPI &&
         call.op == CSHIM_SUM)
-        FUZZ_CHECK(call.bytes >= policy->compress_from[call.dtype]);
+        FUZZ_CHECK(call.bytes >= policy->compress_from[call.collective][call.dtype]);
     return rule;
 }
 
@@ -139,12 +139,13 @@ __attribute__((format(printf, 2, 3))) static void write_text(struct text *text, 
     text->length += (size_t)length;
 }
 
-/* Appends KEY=A,B for the bits of a mask; nothing if all are set, which is the default. */
+/* Appends KEY=A,B for the bits of a mask; nothing if all are set. To name all is the same for a
+ * program, but not for the parser, which wants a codec for each type that is named. */
 static void write_list(struct text *text, const char *key, uint32_t mask, unsigned count,
                        const char *(*name)(unsigned))
 {
     const char *separator = "=";
-    if (mask == (1u << count) - 1)
+    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0) /* allgather has to be named */
         return;
     write_text(text, "%s", key);
     for (unsigned value = 0; value < count; value++)
@@ -158,6 +159,11 @@ static void write_list(struct text *text, const char *key, uint32_t mask, unsign
 static const char *library_name(unsigned value)
 {
     return cshim_library_name((enum cshim_library)value);
+}
+
+static const char *collective_name(unsigned value)
+{
+    return cshim_collective_name((enum cshim_collective)value);
 }
 
 static const char *dtype_name(unsigned value)
@@ -182,6 +188,7 @@ static void write_rule(struct text *text, const struct cshim_rule *rule)
 {
     write_text(text, "[rule %s]\n", rule->name);
     write_list(text, "library", rule->libraries, CSHIM_LIBRARY_COUNT, library_name);
+    write_list(text, "collective", rule->collectives, CSHIM_COLLECTIVE_COUNT, collective_name);
     write_list(text, "dtype", rule->dtypes, CSHIM_DTYPE_COUNT, dtype_name);
     write_list(text, "op", rule->ops, CSHIM_OP_COUNT, op_name);
     write_range(text, "ranks", rule->min_ranks, rule->max_ranks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim report, given any file: a report is shown, as tables and as CSV, and anything else
- * refused in one line. */
+/* compshim report, given any file: a report is shown, in every form, and anything else refused in
+ * one line. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_ledger(&ledger);
     ledger_close(&ledger);
-    char name[] = "report", csv[] = "--csv";
+    char name[] = "report";
+    char forms[][16] = {"--csv", "--html", "--json", "--markdown"};
     char *as_tables[] = {name, file.path, file.path, NULL};
-    char *as_csv[] = {name, csv, file.path, NULL};
     FUZZ_CHECK(tool_report.run(3, as_tables) == TOOL_GOOD);
-    FUZZ_CHECK(tool_report.run(3, as_csv) == TOOL_GOOD);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char *as_form[] = {name, forms[i], file.path, file.path, NULL};
+        FUZZ_CHECK(tool_report.run(4, as_form) == TOOL_GOOD);
+    }
     return 0;
 }

@@ -10,195 +10,9 @@
  * that of rank order. An ordinary MPI program: it knows the codecs' bounds, and nothing of the
  * preload.
  */
-#include <math.h>
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "codecs/codec.h"
-
-enum data { NORMAL, HEAVY, INTEGERS, ZEROS, TINY, HUGE_VALUES, CANCEL, NONFINITE, DATA_COUNT };
-static const char *const data_names[] = {"normal", "heavy", "integers", "zeros",
-                                         "tiny",   "huge",  "cancel",   "nonfinite"};
-
-static const struct cshim_codec_info *codec;
-static int steps;
-static int is_double;
-static int failures;
-static uint64_t digest = 0xcbf29ce484222325u;
-
-static void digest_bytes(const void *data, size_t bytes)
-{
-    const unsigned char *byte = data;
-    for (size_t i = 0; i < bytes; i++)
-        digest = (digest ^ byte[i]) * 0x100000001b3u;
-}
-
-/* splitmix64, by Steele, Lea and Flood: any element of any rank's data on any rank. */
-static uint64_t mix(uint64_t value)
-{
-    value += 0x9e3779b97f4a7c15u;
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
-}
-
-static double uniform(uint64_t key)
-{
-    return ((double)(mix(key) >> 11) + 0.5) * 0x1p-53;
-}
-
-static double normal(uint64_t key)
-{
-    return sqrt(-2 * log(uniform(2 * key))) * cos(6.283185307179586 * uniform(2 * key + 1));
-}
-
-static double nonfinite(uint64_t kind)
-{
-    return kind == 0 ? INFINITY : kind == 1 ? -INFINITY : NAN;
-}
-
-/* Element i of `rank`'s data, a float32 value unless the run is for float64. */
-static double element(enum data data, int rank, int ranks, size_t i)
-{
-    const uint64_t key = ((uint64_t)data << 56) ^ ((uint64_t)rank << 40) ^ i;
-    double value = 0;
-    switch (data) {
-    case NORMAL:
-    case NONFINITE:
-        value = normal(key);
-        break;
-    case HEAVY: /* scales over three decades, and an outlier here and there */
-        value = normal(key) * pow(10, -3 * uniform(i / 256)) * (mix(key + 7) % 1000 == 0 ? 30 : 1);
-        break;
-    case INTEGERS: /* sums of at most 16 pass through every codec exactly */
-        value = (double)(mix(key) % 5) - 2;
-        break;
-    case TINY:
-        value = normal(key) * 1e-40;
-        break;
-    case HUGE_VALUES:
-        value = normal(key) * 3e37 / ranks;
-        break;
-    case CANCEL:
-        value = (rank % 2 ? -1 : 1) * normal(i / 2) + 1e-3 * normal(key);
-        break;
-    case ZEROS:
-    case DATA_COUNT:
-        break;
-    }
-    if (data == NONFINITE && mix(key * 3) % 97 == 0)
-        value = nonfinite(mix(key * 5) % 3);
-    return is_double ? value : (double)(float)value;
-}
-
-static double load(const void *buffer, size_t i)
-{
-    return is_double ? ((const double *)buffer)[i] : (double)((const float *)buffer)[i];
-}
-
-static void store(void *buffer, size_t i, double value)
-{
-    if (is_double)
-        ((double *)buffer)[i] = value;
-    else
-        ((float *)buffer)[i] = (float)value;
-}
-
-/* Near the smallest subnormals an error cannot be relative; bf16's are larger than float32's. */
-static double smallest_error(void)
-{
-    return codec->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
-}
-
-/* What one quantization may do to a value in a block whose largest magnitude is given. */
-static double quantization(double value, double largest)
-{
-    return codec->bound_relative * fabs(value) + codec->bound_absolute * largest + smallest_error();
-}
-
-struct reference {
-    double *sum;     /* in rank order, in float64 */
-    double *ordered; /* in rank order, in the buffer's own precision */
-    double *bound;
-};
-
-static void add_rank(struct reference *reference, enum data data, int rank, int ranks, size_t count)
-{
-    const size_t block = codec ? codec->block : 1;
-    for (size_t first = 0; first < count; first += block) {
-        const size_t end = first + block < count ? first + block : count;
-        double largest = 0;
-        for (size_t i = first; i < end; i++) {
-            const double value = element(data, rank, ranks, i);
-            if (isfinite(value) && fabs(value) > largest)
-                largest = fabs(value);
-        }
-        for (size_t i = first; i < end; i++) {
-            const double value = element(data, rank, ranks, i);
-            reference->sum[i] += value;
-            reference->ordered[i] = is_double ? reference->ordered[i] + value
-                                              : (float)reference->ordered[i] + (float)value;
-            reference->bound[i] += fabs(value) * (is_double ? 0x1p-50 : 0x1p-22);
-            if (codec && steps > 0)
-                reference->bound[i] += quantization(value, largest);
-            else if (codec) /* each hop rounds a partial sum of the same segment */
-                reference->bound[i] +=
-                    (ranks + 2) * (codec->bound_relative * fabs(value) + smallest_error());
-        }
-    }
-}
-
-static void add_second_step(struct reference *reference, size_t count)
-{
-    for (size_t first = 0; codec && steps == 2 && first < count; first += codec->block) {
-        const size_t end = first + codec->block < count ? first + codec->block : count;
-        double largest = 0;
-        for (size_t i = first; i < end; i++) {
-            const double most = fabs(reference->sum[i]) + reference->bound[i];
-            if (isfinite(most) && most > largest)
-                largest = most;
-        }
-        for (size_t i = first; i < end; i++)
-            reference->bound[i] +=
-                quantization(fabs(reference->sum[i]) + reference->bound[i], largest);
-    }
-}
-
-static void fail(const char *what, enum data data, size_t count, size_t i, double got, double want,
-                 double bound)
-{
-    if (failures++ < 10)
-        fprintf(stderr, "%s: %s, count %zu, element %zu: got %.9g, want %.9g, bound %.3g\n", what,
-                data_names[data], count, i, got, want, bound);
-}
-
-/* Sums up to 16 need three mantissa bits and a scale that is a power of two. */
-static int integers_are_exact(void)
-{
-    return codec == NULL || (steps > 0 && codec->id != CSHIM_CODEC_INT8 &&
-                             codec->id != CSHIM_CODEC_INT4 && codec->id != CSHIM_CODEC_FP8_E5M2);
-}
-
-static void compare(const struct reference *reference, enum data data, size_t count,
-                    const void *result)
-{
-    const int exact = codec != NULL && codec->id == CSHIM_CODEC_RAW && steps > 0;
-    for (size_t i = 0; i < count; i++) {
-        const double got = load(result, i), want = reference->sum[i];
-        if (!isfinite(want) != !isfinite(got))
-            fail("finite and non-finite are mixed up", data, count, i, got, want, 0);
-        else if (!isfinite(want))
-            continue;
-        else if (exact && got != reference->ordered[i])
-            fail("not the sum in rank order", data, count, i, got, reference->ordered[i], 0);
-        else if (data == INTEGERS && integers_are_exact() && got != want)
-            fail("small integers are not exact", data, count, i, got, want, 0);
-        else if (!(fabs(got - want) <= reference->bound[i]))
-            fail("outside the bound", data, count, i, got, want, reference->bound[i]);
-    }
-}
+#include "tests/sums.h"
 
 /* All ranks must hold the same bits. NaN counts as NaN, whatever its payload. */
 static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
@@ -216,24 +30,22 @@ static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
 
 static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
 {
-    const size_t size = is_double ? sizeof(double) : sizeof(float);
+    const size_t size = cshim_dtype_bytes(sums_dtype);
     const size_t bytes = count * size;
     int rank, ranks;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     unsigned char *input = malloc(bytes + 64), *result = malloc(bytes + 64);
     unsigned char *kept = malloc(bytes + 64);
-    struct reference reference = {calloc(count + 1, sizeof(double)),
-                                  calloc(count + 1, sizeof(double)),
-                                  calloc(count + 1, sizeof(double))};
     for (size_t i = 0; i < count; i++)
         store(input, i, element(data, rank, ranks, i));
     memset(result, 0xa5, bytes + 64);
     memcpy(kept, input, bytes);
     if (in_place)
         memcpy(result, input, bytes);
-    const int status = MPI_Allreduce(in_place ? MPI_IN_PLACE : input, result, (int)count,
-                                     is_double ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, comm);
+    const int status =
+        MPI_Allreduce(in_place ? MPI_IN_PLACE : input, result, (int)count,
+                      sums_dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, comm);
     if (status != MPI_SUCCESS)
         fail("error code", data, count, 0, status, 0, 0);
     for (size_t i = 0; i < 64; i++) {
@@ -242,13 +54,11 @@ static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
     }
     if (memcmp(kept, input, bytes) != 0)
         fail("the input was changed", data, count, 0, 0, 0, 0);
-    for (int r = 0; r < ranks; r++)
-        add_rank(&reference, data, r, ranks, count);
-    add_second_step(&reference, count);
+    struct reference reference = sums_reference(data, ranks, count);
     compare(&reference, data, count, result);
     compare_ranks(result, bytes, comm);
     digest_bytes(result, bytes);
-    free(reference.sum), free(reference.ordered), free(reference.bound);
+    sums_free(&reference);
     free(kept), free(result), free(input);
 }
 
@@ -282,9 +92,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mpi_allreduce CODEC STEPS [float32|float64]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    codec = cshim_codec_info(id);
-    steps = atoi(argv[2]);
-    is_double = argc > 3 && strcmp(argv[3], "float64") == 0;
+    sums_codec = cshim_codec_info(id);
+    sums_steps = atoi(argv[2]);
+    if (argc > 3)
+        cshim_dtype_by_name(argv[3], &sums_dtype);
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         run(NORMAL, counts[c], 0, MPI_COMM_WORLD);
         run(NORMAL, counts[c], 1, MPI_COMM_WORLD);

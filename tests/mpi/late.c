@@ -27,7 +27,7 @@ BEFORE_LIBC int gethostname(char *name, size_t length)
 int main(int argc, char **argv)
 {
     static float data[COUNT];
-    const char *own = getenv("OMPI_COMM_WORLD_RANK");
+    const char *own = launched_rank();
     int rank, ranks, wrong = 0;
     if (argc != 3 || own == NULL) {
         fprintf(stderr, "usage: mpirun mpi_late RANK SECONDS\n");

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Nodes that are only names, for tests of what depends on who shares one: source it after
-# tests/lib.sh. Open MPI starts a daemon for each on this machine, with a hostname and a TMPDIR of
+# tests/lib.sh. The launcher starts a daemon for each on this machine, with a hostname and a TMPDIR of
 # its own, and takes their ranks for ranks of different nodes.
 #
 #   can_make_nodes                                   whether this user may
@@ -20,9 +20,15 @@ chmod +x "$scratch/node"
 can_make_nodes() { unshare --uts true 2>/dev/null; }
 
 on_nodes() {
-    local hosts=$1
+    local hosts=$1 options
     shift
-    NODES=$scratch timeout --kill-after=5 "${LIMIT:-120}" mpirun --host "$hosts" --mca plm rsh \
-        --mca plm_rsh_agent "$scratch/node" --mca btl tcp,vader,self \
-        --mca btl_tcp_if_include lo env LD_PRELOAD="$preload" "$@"
+    if [ "$MPI" = mpich ]; then
+        options=(-hosts "$hosts" -launcher ssh -launcher-exec "$scratch/node"
+            -n $(($(sed 's/[^,:]*:\([0-9]*\)/\1/g; s/,/ + /g' <<<"$hosts"))))
+    else
+        options=(--host "$hosts" --mca plm rsh --mca plm_rsh_agent "$scratch/node"
+            --mca btl tcp,vader,self --mca btl_tcp_if_include lo)
+    fi
+    NODES=$scratch timeout --kill-after=5 "${LIMIT:-120}" "${launch[0]}" "${options[@]}" \
+        env LD_PRELOAD="$preload" "$@"
 }

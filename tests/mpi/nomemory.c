@@ -82,7 +82,7 @@ static int sum(MPI_Comm comm)
 
 int main(int argc, char **argv)
 {
-    const char *own = getenv("OMPI_COMM_WORLD_RANK");
+    const char *own = launched_rank();
     const int chosen = argc == 4 && own != NULL && strcmp(own, argv[1]) == 0;
     const int from_init = argc == 4 && strcmp(argv[3], "init") == 0;
     int failures = 0, rank;

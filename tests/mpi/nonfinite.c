@@ -7,73 +7,7 @@
  * With --policy it prints the policy to run it under. */
 #include <mpi.h>
 
-#include "tests/mpi/lossy.h"
-
-enum kind { INF, MINUS_INF, A_NAN, KINDS };
-static const float special[KINDS] = {INFINITY, -INFINITY, NAN};
-
-/* Where a call puts what. */
-struct placing {
-    int rank; /* that has it; -1: all ranks, all kinds */
-    enum kind kind;
-};
-
-static int rank, ranks, failures;
-static enum cshim_algorithm algorithm;
-
-/* Normal data; about one element in 100 is special where the placing says so. Rank 0 has two whole
- * blocks of NaN in the calls with all kinds. */
-static void make_data(const struct placing *placing, enum cshim_codec_id codec, float *data,
-                      size_t count)
-{
-    unsigned short state[3];
-    lossy_seed((unsigned)rank, (unsigned)placing->rank, 16 * (unsigned)codec + placing->kind,
-               state);
-    for (size_t i = 0; i < count; i++) {
-        data[i] = (float)lossy_normal(state);
-        if (nrand48(state) % 100 != 0)
-            continue;
-        if (placing->rank == rank)
-            data[i] = special[placing->kind];
-        else if (placing->rank < 0)
-            data[i] = special[nrand48(state) % KINDS];
-    }
-    for (size_t i = 512; i < 1024 && placing->rank < 0 && rank == 0; i++)
-        data[i] = NAN;
-}
-
-/* fp8_e4m3 has no infinity, and the integer formats have one code for all that is not finite. */
-static bool keeps_infinity(enum cshim_codec_id codec)
-{
-    return codec <= CSHIM_CODEC_BF16 || codec == CSHIM_CODEC_FP8_E5M2;
-}
-
-static bool is_right(double want, double bound, float got, enum cshim_codec_id codec)
-{
-    if (isnan(want) || (isinf(want) && !keeps_infinity(codec)))
-        return isnan(got);
-    if (isinf(want))
-        return (double)got == want;
-    return isfinite(got) && fabs((double)got - want) <= bound;
-}
-
-static void complain(const struct placing *placing, enum cshim_codec_id codec, size_t i,
-                     const char *what, double got, double want, double bound)
-{
-    if (failures++ < 10)
-        fprintf(stderr,
-                "rank %d: %s by %s: %s, special values %d on rank %d, element %zu: got %.9g, "
-                "want %.9g, bound %.3g\n",
-                rank, cshim_codec_name(codec), cshim_algorithm_name(algorithm), what,
-                (int)placing->kind, placing->rank, i, got, want, bound);
-}
-
-static uint32_t bits(float value)
-{
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return word;
-}
+#include "tests/nonfinite.h"
 
 static void compare_ranks(const struct placing *placing, enum cshim_codec_id codec,
                           const float *result, size_t count)
@@ -137,17 +71,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int codec = 1; codec < CSHIM_CODEC_COUNT; codec++) {
-        const enum cshim_codec_id id = (enum cshim_codec_id)codec;
-        if (!lossy_has(id, algorithm))
-            continue;
-        for (int from = 0; from < ranks; from++) {
-            for (int kind = 0; kind < KINDS; kind++)
-                run((struct placing){from, (enum kind)kind}, id, LOSSY_SHORT);
-        }
-        run((struct placing){-1, INF}, id, LOSSY_MEDIUM);
-        run((struct placing){-1, MINUS_INF}, id, LOSSY_LONG);
-    }
+    run_all();
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("%d failures\n", total);

@@ -12,7 +12,7 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 # each line with the second it came in
 halves() {
     local began=$SECONDS
-    timeout 60 mpirun --oversubscribe -n 2 sh -c "$2" : -n 2 sh -c "$3" 2>&1 |
+    timeout 60 "${launch[@]}" -n 2 sh -c "$2" : -n 2 sh -c "$3" 2>&1 |
         while IFS= read -r line; do printf '%d %s\n' $((SECONDS - began)) "$line"; done \
             >"$scratch/$1"
 }

@@ -26,22 +26,45 @@ ends_alike() {
     policy "$scratch/policy.ini" fp8_e4m3 "$2"
     output=$(mpi 3 "$program" "$1" "$mark" 2>&1)
     native=$?
-    expect "$1, $2: ends as natively, with status $native" "$native" shimmed 3 "$program" "$1" "$mark"
+    if [ "$MPI" = mpich ] && [ "$native" != 0 ]; then # which rank's status Hydra gives is chance
+        if shimmed 3 "$program" "$1" "$mark" >/dev/null 2>&1; then
+            fail "$1, $2: ends with an error, as natively"
+        else
+            pass "$1, $2: ends with an error, as natively"
+        fi
+    else
+        expect "$1, $2: ends as natively, with status $native" "$native" shimmed 3 "$program" "$1" "$mark"
+    fi
     check "$1, $2: no rank is left" no_rank_left
+}
+
+# ended PROGRAM...: leaves its output and $status. Hydra now and then loses all that a job printed before
+# it aborted, MPICH's own line too: then it runs once more.
+ended() {
+    output=$(LIMIT=30 shimmed 3 "$@" 2>&1)
+    status=$?
+    if [ "$MPI" = mpich ] && [ "$status" != 0 ] && [ -z "$output" ]; then
+        output=$(LIMIT=30 shimmed 3 "$@" 2>&1)
+        status=$?
+    fi
 }
 
 ends_alike kill two_shot
 ends_alike kill allgather
 ends_alike kill hierarchical
-for fault in abort exit leave fork; do
+# Whether Hydra kills the others when one ends without MPI_Finalize is a matter of chance.
+only_open_mpi "the status of a job that does not call MPI_Finalize" && ends_alike leave two_shot
+for fault in abort exit fork; do
     ends_alike $fault two_shot
 done
 contains "fork: the sums are right before and after" "work done, 0 failures"
 
-native=$(mpi 3 "$build/tests/mpi_handlers" 2>&1)
-check "wrong arguments: the handlers are called natively" grep -q "called 1 times" <<<"$native"
-check "wrong arguments: the same errors with the shim" diff <(printf '%s\n' "$native") \
-    <(shimmed 3 "$build/tests/mpi_handlers" 2>&1)
+if only_open_mpi "a call with wrong arguments (MPICH reads what they point to)"; then
+    native=$(mpi 3 "$build/tests/mpi_handlers" 2>&1)
+    check "wrong arguments: the handlers are called natively" grep -q "called 1 times" <<<"$native"
+    check "wrong arguments: the same errors with the shim" diff <(printf '%s\n' "$native") \
+        <(shimmed 3 "$build/tests/mpi_handlers" 2>&1)
+fi
 
 printf '[compshim]\nreport = %s\n[rule %s]\nmax_size = 16KiB\ncodec = raw\n[rule %s]\ncodec = fp8_e4m3\n' \
     off small large >"$scratch/policy.ini"
@@ -49,17 +72,18 @@ expect "threads that call at once" 0 shimmed 3 "$build/tests/mpi_threads"
 contains "threads: the sums are right" "work done, 0 failures"
 
 policy "$scratch/policy.ini" fp16
+rounds=200
+[ "$MPI" = openmpi ] || rounds=50 # MPICH's ranks never yield: slow where there are more than cores
 # The address sanitizer keeps what was freed for a while.
 ASAN_OPTIONS=${ASAN_OPTIONS-}:quarantine_size_mb=1 \
     expect "memory stays flat as communicators come and go" 0 \
-    shimmed 4 "$build/tests/mpi_communicators" 200 4096
+    shimmed 4 "$build/tests/mpi_communicators" $rounds 4096
 
 # survives NAME RANK N WHEN: whatever rank RANK is refused, the job goes on with right sums, or ends
 # and says so. Leaves in $refused how many requests were refused, 0 if that cannot be known.
 survives() {
     local status
-    output=$(LIMIT=30 shimmed 3 "$build/tests/mpi_nomemory" "$2" "$3" "$4" 2>&1)
-    status=$?
+    ended "$build/tests/mpi_nomemory" "$2" "$3" "$4"
     refused=$(sed -n "s/^rank $2: refused \([0-9]*\), .*/\1/p" <<<"$output")
     case $status,${refused:-none},$output in
     0,*) pass "$1 (request $3: goes on)" ;;
@@ -93,13 +117,16 @@ mismatch() {
     shift 3
     name="$algorithm, $*"
     policy "$scratch/policy.ini" fp8_e4m3 "$algorithm" "float32, float64"
-    output=$(LIMIT=30 shimmed 3 "$program" "$@" 2>&1)
-    status=$?
+    ended "$program" "$@"
     case $status in
     0) fail "$name: the job ends" "it goes on: $output" ;;
     124 | 137) fail "$name: the job ends" "it hangs: $output" ;;
     *) pass "$name: the job ends" ;;
     esac
+    if told_by_mpich; then
+        pass "$name: MPICH says why"
+        return
+    fi
     contains "$name: it says why" "does not match between rank"
     contains "$name: one side's view" "$one"
     contains "$name: the other side's view" "$other"

@@ -29,7 +29,7 @@ contains "a missing policy is named" "missing.ini"
 policy "$scratch/policy.ini" fp16
 mkdir -p "$scratch/other"
 printf '[rule wrong\n' >"$scratch/other/policy.ini"
-expect "rank 0's policy is the job's" 0 timeout 60 mpirun --oversubscribe \
+expect "rank 0's policy is the job's" 0 timeout 60 "${launch[@]}" \
     -n 1 env LD_PRELOAD="$preload" COMPSHIM_REPORT=report.json "$program" : \
     -n 2 env LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other/policy.ini" "$program"
 check "all three ranks compressed" test "$(json 'r["ranks"], r["rows"][0]["codec"]')" = "3 fp16"
@@ -84,12 +84,12 @@ contains "and the program runs" "work done"
 LIMIT=60
 for split in "1 2" "2 1"; do
     read -r with without <<<"$split"
-    output=$(timeout 60 mpirun --oversubscribe -n "$with" env LD_PRELOAD="$preload" "$program" : \
+    output=$(timeout 60 "${launch[@]}" -n "$with" env LD_PRELOAD="$preload" "$program" : \
         -n "$without" "$program" 2>&1)
     contains "$without of 3 ranks without the shim: the work is done" "work done"
     contains "and it is said" "nothing is compressed"
 done
-output=$(timeout 60 mpirun --oversubscribe -n 1 "$program" : -n 1 env LD_PRELOAD="$preload" "$program" 2>&1)
+output=$(timeout 60 "${launch[@]}" -n 1 "$program" : -n 1 env LD_PRELOAD="$preload" "$program" 2>&1)
 contains "rank 0 without the shim: the work is done" "work done"
 contains "and it is said" "ranks 0 do not"
 finish

@@ -23,21 +23,34 @@ remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
         shift
     done
     shift
-    timeout 60 env "${variables[@]}" mpirun --host elsewhere:2 --mca plm rsh \
-        --mca plm_rsh_agent "$scratch/agent" -n 2 "$@" 2>&1
+    timeout 60 env "${variables[@]}" "${launch[0]}" "${to_elsewhere[@]}" -n 2 "$@" 2>&1
 }
+to_elsewhere=(--host elsewhere:2 --mca plm rsh --mca plm_rsh_agent "$scratch/agent")
+over_tcp=(--mca btl tcp,self --mca btl_tcp_if_include lo)
+if [ "$MPI" = mpich ]; then # its launcher forwards everything by itself
+    to_elsewhere=(-hosts elsewhere:2 -launcher ssh -launcher-exec "$scratch/agent")
+    over_tcp=()
+fi
 
-expect "without the shim nothing is forwarded" 0 remote COMPSHIM_POLICY=p -- "$scratch/show"
-contains "nothing indeed" "preload= policy= mark= mine="
+if only_open_mpi "a launcher that forwards nothing"; then
+    expect "without the shim nothing is forwarded" 0 remote COMPSHIM_POLICY=p -- "$scratch/show"
+    contains "nothing indeed" "preload= policy= mark= mine="
+fi
 expect "the preload and its variables are forwarded" 0 \
     remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p -- "$scratch/show"
 contains "both of them" "preload=$preload policy=p mark= mine="
-expect "also beside the user's own -x" 0 \
-    remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- -x MINE "$scratch/show"
-contains "all three" "preload=$preload policy=p mark= mine=yes"
-expect "the user's own list stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
-    --mca mca_base_env_list MINE "$scratch/show"
-contains "alone" "policy= mark= mine=yes"
+if [ "$MPI" = mpich ]; then
+    expect "the user's own word stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p -- \
+        -genvnone "$scratch/show"
+    contains "nothing is forwarded" "preload= policy= mark= mine="
+else
+    expect "also beside the user's own -x" 0 \
+        remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- -x MINE "$scratch/show"
+    contains "all three" "preload=$preload policy=p mark= mine=yes"
+    expect "the user's own list stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
+        --mca mca_base_env_list MINE "$scratch/show"
+    contains "alone" "policy= mark= mine=yes"
+fi
 cd "$build" || exit 3
 relative=${preload/"$build"\//./}
 expect "a relative path becomes absolute" 0 remote LD_PRELOAD="$relative" -- "$scratch/show"
@@ -46,7 +59,7 @@ contains "absolute" "preload=$preload "
 policy "$scratch/policy.ini" fp16
 expect "a job on such a node compresses" 0 remote LD_PRELOAD="$preload" \
     COMPSHIM_POLICY="$scratch/policy.ini" COMPSHIM_REPORT=summary -- \
-    --mca btl tcp,self --mca btl_tcp_if_include lo "$build/tests/mpi_calls"
+    "${over_tcp[@]}" "$build/tests/mpi_calls"
 contains "the work is done" "work done, 0 failures"
 contains "and compressed" "fp16"
 finish

@@ -28,7 +28,7 @@ instructions() {
     callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$scratch"/callgrind.* |
         tr -d , | awk -v calls="$calls" '
             / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libcompshim\.so/ { ours = $1 }
-            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi\.so/ { real = $1 }
+            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi(ch)?\.so/ { real = $1 }
             END { if (ours && real) print int((ours - real) / calls); else print "none" }'
 }
 cheap() { # NAME RANKS KIND COMMUNICATOR

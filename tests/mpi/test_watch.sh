@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# verify, check_ranks, max_rel_error, error_feedback and stochastic rounding, on real Open MPI.
+# verify, check_ranks, max_rel_error, error_feedback and stochastic rounding, on a real MPI.
 . "$(dirname "$0")/../lib.sh"
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 

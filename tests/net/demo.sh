@@ -14,7 +14,14 @@ hosts=(tests/net/hosts.sh --name cshimdemo)
 trap '"${hosts[@]}" down' EXIT
 trap 'exit 130' INT TERM
 "${hosts[@]}" up --hosts 4 --rate 1gbit
+status=0
+rm -f "$build"/demo-net.{json,md,html}
 "$build/compshim" compare --modes "${DEMO_MODES:-off,fp16,fp8_e4m3}" --ranks 4 \
-    --json "$build/demo-net.json" --link "1 Gbit/s Ethernet (emulated)" \
+    --json "$build/demo-net.json" --markdown "$build/demo-net.md" --html "$build/demo-net.html" \
+    --link "1 Gbit/s Ethernet (emulated)" \
     --title "MNIST, convolutional network, one epoch of ${DEMO_IMAGES:-4000} images, 4 hosts" \
-    -- "${hosts[@]}" run "$build/mnist_train" "${data[@]}" --epochs 1 --limit "${DEMO_IMAGES:-4000}"
+    -- "${hosts[@]}" run "$build/mnist_train" "${data[@]}" --epochs 1 \
+    --limit "${DEMO_IMAGES:-4000}" --log '{log}' || status=$?
+[ ! -s "$build/demo-net.html" ] || echo "
+The page with the plots: file://$(realpath "$build/demo-net.html")"
+exit $status

@@ -70,7 +70,8 @@ static void headers(void **state)
         assert_int_equal(same, i >= offsetof(struct cshim_header, error));
         message[1 + i] ^= 0x20;
         if (!same) {
-            assert_non_null(strstr(text, "here: call 7, 123456 x float64 in int8 by two_shot"));
+            assert_non_null(
+                strstr(text, "here: call 7, allreduce of 123456 x float64 in int8 by two_shot"));
             assert_non_null(strstr(text, i < 4 ? "there: no message" : "there: call "));
         }
     }

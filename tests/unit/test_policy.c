@@ -88,7 +88,8 @@ static void every_key_is_read(void **state)
     assert_int_equal(rule->check_ranks, 7);
     assert_int_equal(policy->seed, 12345);
     assert_int_equal(policy->feedback_memory, 3 << 20);
-    assert_true(policy->compress_from[CSHIM_FLOAT32] == UINT64_MAX); /* nccl only */
+    assert_true(policy->compress_from[CSHIM_ALLREDUCE][CSHIM_FLOAT32] ==
+                UINT64_MAX); /* nccl only */
     cshim_policy_free(policy);
 }
 

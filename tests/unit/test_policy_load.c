@@ -147,21 +147,27 @@ static void default_is_a_good_policy(void **state)
         uint32_t nodes;
         enum cshim_dtype dtype;
         int codec; /* -1: no rule */
+        enum cshim_library library;
     } cases[] = {
-        {(256 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE},
-        {256 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16},
-        {32 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE},
-        {33 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_FP16},
-        {1 << 20, 2, CSHIM_FLOAT64, -1},
-        {1 << 20, 1, CSHIM_BFLOAT16, -1},
+        {(256 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
+        {256 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
+        {32 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
+        {33 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
+        {1 << 20, 2, CSHIM_FLOAT64, -1, CSHIM_MPI},
+        {1 << 20, 1, CSHIM_BFLOAT16, -1, CSHIM_MPI},
+        {33 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_NCCL},
+        {256 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_NCCL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct cshim_call call = {
-            .dtype = cases[i].dtype, .bytes = cases[i].bytes, .ranks = 2, .nodes = cases[i].nodes};
+        struct cshim_call call = {.library = cases[i].library,
+                                  .dtype = cases[i].dtype,
+                                  .bytes = cases[i].bytes,
+                                  .ranks = 2,
+                                  .nodes = cases[i].nodes};
         const struct cshim_rule *rule = cshim_policy_match(policy, &call);
         assert_int_equal(rule != NULL ? (int)rule->codec : -1, cases[i].codec);
         call.op = CSHIM_AVG;
-        assert_null(cshim_policy_match(policy, &call));
+        assert_ptr_equal(cshim_policy_match(policy, &call), rule);
     }
     cshim_policy_free(policy);
 }

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The all-reduce lab's tables with GPUs, from real training runs by NCCL: 1, 2 and 4 ranks, as far as
+# there are GPUs, with the shim off, then fp16 and fp8; as text, and with plots on a page.
+#   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else generated digits
+#   DEMO_IMAGES=N   training images per run (60000)
+#   DEMO_GPUS=N     GPUs to use (as many as nvidia-smi lists)
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+gpus=${DEMO_GPUS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)}
+if [ "$gpus" -lt 1 ]; then
+    echo "demo-gpu: no NVIDIA GPU found (nvidia-smi -L lists none); make demo needs none" >&2
+    exit 1
+fi
+if [ ! -x "$build/mnist_train_nccl" ]; then
+    echo "demo-gpu: $build/mnist_train_nccl was left out: it needs nvcc, nccl.h and cublas_v2.h" >&2
+    exit 1
+fi
+. examples/find_mnist.sh
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+if [ "$(id -u)" = 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+images=${DEMO_IMAGES:-60000}
+trainer=("$build/mnist_train_nccl" "${data[@]}" --epochs 1 --limit "$images" --log '{log}')
+ranks=() left_out=()
+for count in 2 4; do
+    if [ "$count" -le "$gpus" ]; then ranks+=("$count"); else left_out+=("$count"); fi
+done
+serial=(--serial "${trainer[*]@Q}")
+# A single rank sends nothing: there is only a time without the shim.
+[ ${#ranks[@]} -gt 0 ] || ranks=(1) serial=()
+echo "GPUs: $gpus; ranks: ${serial:+1 }${ranks[*]}${left_out:+; left out, for want of GPUs: ${left_out[*]}}"
+status=0
+rm -f "$build"/demo-gpu.{json,md,html}
+"$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks "$(IFS=, && echo "${ranks[*]}")" "${serial[@]}" \
+    --json "$build/demo-gpu.json" --markdown "$build/demo-gpu.md" --html "$build/demo-gpu.html" \
+    --title "MNIST on GPUs, convolutional network, one epoch of $images images" \
+    -- mpirun -n '{ranks}' "${trainer[@]}" || status=$?
+[ ! -s "$build/demo-gpu.html" ] || echo "
+The page with the plots: file://$(realpath "$build/demo-gpu.html")"
+exit $status

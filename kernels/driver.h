@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of the CUDA driver, from the libcuda that the process has already loaded. Nothing
+ * here links to CUDA, and no function here may be called from a constructor, a destructor or a
+ * child after fork.
+ */
+#ifndef CSHIM_DRIVER_H
+#define CSHIM_DRIVER_H
+
+#include <cudaTypedefs.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Room for the reason why something is not possible. */
+#define CSHIM_CUDA_WHY_MAX 256
+
+/* One entry per function: its name without "cu", and the CUDA version whose prototype is meant; the
+ * driver is asked for just that one, whatever its own version. */
+#define CSHIM_CUDA_REQUIRED(FUNCTION)                                                              \
+    FUNCTION(Init, 2000)                                                                           \
+    FUNCTION(DriverGetVersion, 2020)                                                               \
+    FUNCTION(GetErrorName, 6000)                                                                   \
+    FUNCTION(GetErrorString, 6000)                                                                 \
+    FUNCTION(DeviceGet, 2000)                                                                      \
+    FUNCTION(DeviceGetCount, 2000)                                                                 \
+    FUNCTION(DeviceGetAttribute, 2000)                                                             \
+    FUNCTION(DevicePrimaryCtxRetain, 7000)                                                         \
+    FUNCTION(DevicePrimaryCtxRelease, 11000)                                                       \
+    FUNCTION(CtxGetCurrent, 4000)                                                                  \
+    FUNCTION(CtxGetDevice, 2000)                                                                   \
+    FUNCTION(CtxPushCurrent, 4000)                                                                 \
+    FUNCTION(CtxPopCurrent, 4000)                                                                  \
+    FUNCTION(StreamGetCtx, 9020)                                                                   \
+    FUNCTION(StreamGetCaptureInfo, 11030)                                                          \
+    FUNCTION(StreamWaitEvent, 3020)                                                                \
+    FUNCTION(StreamCreate, 2000)                                                                   \
+    FUNCTION(StreamDestroy, 4000)                                                                  \
+    FUNCTION(StreamQuery, 2000)                                                                    \
+    FUNCTION(StreamSynchronize, 2000)                                                              \
+    FUNCTION(ThreadExchangeStreamCaptureMode, 10010)                                               \
+    FUNCTION(EventCreate, 2000)                                                                    \
+    FUNCTION(EventRecord, 2000)                                                                    \
+    FUNCTION(EventQuery, 2000)                                                                     \
+    FUNCTION(EventSynchronize, 2000)                                                               \
+    FUNCTION(EventElapsedTime, 2000)                                                               \
+    FUNCTION(EventDestroy, 4000)                                                                   \
+    FUNCTION(MemPoolCreate, 11020)                                                                 \
+    FUNCTION(MemPoolDestroy, 11020)                                                                \
+    FUNCTION(MemPoolSetAttribute, 11020)                                                           \
+    FUNCTION(MemAllocFromPoolAsync, 11020)                                                         \
+    FUNCTION(MemFreeAsync, 11020)                                                                  \
+    FUNCTION(MemAlloc, 3020)                                                                       \
+    FUNCTION(MemFree, 3020)                                                                        \
+    FUNCTION(MemHostAlloc, 2020)                                                                   \
+    FUNCTION(MemFreeHost, 2000)                                                                    \
+    FUNCTION(MemHostGetDevicePointer, 3020)                                                        \
+    FUNCTION(MemsetD32Async, 3020)                                                                 \
+    FUNCTION(MemcpyAsync, 4000)                                                                    \
+    FUNCTION(MemcpyDtoDAsync, 3020)                                                                \
+    FUNCTION(LibraryLoadData, 12000)                                                               \
+    FUNCTION(LibraryUnload, 12000)                                                                 \
+    FUNCTION(LibraryGetKernel, 12000)                                                              \
+    FUNCTION(KernelGetFunction, 12000)                                                             \
+    FUNCTION(LaunchKernel, 4000)
+
+/* May be NULL in struct cshim_cuda. */
+#define CSHIM_CUDA_OPTIONAL(FUNCTION)                                                              \
+    FUNCTION(FuncLoad, 12040)                                                                      \
+    FUNCTION(UserObjectCreate, 11030)                                                              \
+    FUNCTION(UserObjectRelease, 11030)                                                             \
+    FUNCTION(GraphRetainUserObject, 11030)                                                         \
+    FUNCTION(PointerGetAttribute, 4000)
+
+/* The driver's functions: cuda->LaunchKernel(...) is cuLaunchKernel. */
+struct cshim_cuda {
+#define CSHIM_CUDA_MEMBER(name, version) PFN_cu##name##_v##version name;
+    CSHIM_CUDA_REQUIRED(CSHIM_CUDA_MEMBER)
+    CSHIM_CUDA_OPTIONAL(CSHIM_CUDA_MEMBER)
+#undef CSHIM_CUDA_MEMBER
+};
+
+/* Fills the table from the libcuda.so.1 that is in the process; never loads one, and calls none of
+ * its functions but cuGetProcAddress. Returns false, and in `why` the reason, if there is no CUDA
+ * in the process or it is older than 12.0. Stream 0 means the legacy stream in all functions.
+ * Thread-safe. The table stays valid as long as libcuda stays loaded. */
+bool cshim_cuda_open(struct cshim_cuda *cuda, char *why, size_t size);
+
+/* Writes "WHAT: NAME (DESCRIPTION)" of an error into `why`. */
+void cshim_cuda_explain(const struct cshim_cuda *cuda, const char *what, CUresult error, char *why,
+                        size_t size);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels: names and parameters, for the .cu files, the engine that launches them and the
+ * stand-in that runs them on the CPU. Valid C11 and CUDA C++; no CUDA header is needed.
+ *
+ * A kernel takes one structure by value. It works on the pieces of one segment: piece p holds
+ * elements [p * chunk, min((p + 1) * chunk, count)) of the segment, as one message: 32 bytes of
+ * header (shim/header.h), then what cshim_encode of codecs/codec.h gives for these elements, byte
+ * for byte. Pieces without elements are neither written nor read. All pointers are the device's.
+ *
+ * A buffer of the caller's has the alignment of its element, and any count. Messages begin at
+ * multiples of 16 bytes: encoded and stride are such.
+ */
+#ifndef CSHIM_DEVICE_KERNELS_H
+#define CSHIM_DEVICE_KERNELS_H
+
+#include <stdint.h>
+
+#include "codecs/codec.h"
+
+/* Words of a message header; the kernels fill in or expect the elements of each piece themselves,
+ * and do not look at the last word. */
+#define CSHIM_KERNEL_HEADER_WORDS 8u
+#define CSHIM_KERNEL_HEADER_ELEMENTS 5u
+#define CSHIM_KERNEL_HEADER_COMPARED 7u
+
+/* Words of the place where kernels report the first message that is not the expected one: one of
+ * the values below, the piece's number (a reduction's: the rank's), then its header as it came. In
+ * host memory that the device sees, one per communicator; never reset by a kernel. */
+#define CSHIM_KERNEL_FAULT_WORDS (2u + CSHIM_KERNEL_HEADER_WORDS)
+#define CSHIM_KERNEL_FAULT_NONE 0u
+#define CSHIM_KERNEL_FAULT_WRITTEN 1u
+#define CSHIM_KERNEL_FAULT_WRITING 2u /* there is one; the other words are not there yet */
+
+/* What an encoding does besides rounding to nearest: struct cshim_encoding of codecs/codec.h.
+ * cshim_kernel_launch clears it for the operations without ..._OPTIONS, and for codecs that lose
+ * nothing. */
+struct cshim_kernel_options {
+    float *residual; /* of the segment's elements as the kernel numbers them, or NULL */
+    uint64_t key;
+    uint64_t first; /* number of the segment's first element in its call; whole grains */
+    uint32_t stochastic;
+    uint32_t reserved;
+};
+
+/* Encodes the pieces of a segment. */
+struct cshim_kernel_encode {
+    uint32_t codec;        /* here and below: set by cshim_kernel_launch */
+    uint32_t dtype;        /* of input */
+    const void *input;     /* piece p begins input_stride * p elements on */
+    uint64_t input_stride; /* in elements; chunk where the pieces lie side by side */
+    uint64_t count;        /* elements of the segment, all pieces */
+    uint64_t chunk;        /* elements of every piece but the last ones */
+    uint32_t pieces;
+    uint32_t reserved;
+    void *encoded; /* piece p's message goes stride * p bytes on, ... */
+    uint64_t stride;
+    void *own; /* ... but that of piece own_piece goes here, unless this is NULL */
+    uint32_t own_piece;
+    uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
+    /* Each element is multiplied by this first, in the type that sums are made in, and a NaN that
+     * comes out is canonical; 1 leaves the bits alone. Where factor_at is not NULL the factor is
+     * read there, one element of dtype. */
+    double factor;
+    const void *factor_at;
+    struct cshim_kernel_options options;
+};
+
+/* Decodes the pieces of a segment. */
+struct cshim_kernel_decode {
+    uint32_t codec;
+    uint32_t dtype; /* of output */
+    const void *encoded;
+    uint64_t stride;
+    uint64_t count;
+    uint64_t chunk;
+    uint32_t pieces;
+    uint32_t reserved;
+    void *output;           /* piece p begins output_stride * p elements on */
+    uint64_t output_stride; /* in elements */
+    uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
+    uint32_t *fault;
+};
+
+/* Decodes the same chunk as encoded by each rank and adds in rank order, as cshim_reduce. */
+struct cshim_kernel_reduce {
+    uint32_t codec;
+    uint32_t dtype;
+    const void *parts; /* rank r's message begins stride * r bytes on */
+    uint64_t stride;
+    uint64_t count; /* elements of the chunk */
+    uint32_t ranks;
+    uint32_t reserved;
+    void *output;    /* the sum, rounded once to dtype; or NULL */
+    void *reencoded; /* the sum as a message; or NULL */
+    double factor;   /* the sum is multiplied by it before it is rounded or encoded; 1 for none */
+    uint32_t header[CSHIM_KERNEL_HEADER_WORDS];           /* expected of the parts */
+    uint32_t reencoded_header[CSHIM_KERNEL_HEADER_WORDS]; /* written */
+    uint32_t *fault;
+    struct cshim_kernel_options options; /* of the encoding of the sum; not its input's */
+};
+
+/* The algorithm allreduce: the largest finite magnitude of a buffer, as the bits of a float32, by
+ * an atomic maximum with *largest (zero it before). */
+struct cshim_kernel_largest {
+    uint32_t codec; /* none */
+    uint32_t dtype;
+    const void *input;
+    uint64_t count;
+    double factor; /* as in encode */
+    const void *factor_at;
+    uint32_t *largest;
+};
+
+/* ... narrowing to 16-bit (fp32: 32-bit) floats without header or scale bytes, and widening back.
+ * fp16 is scaled by one power of two for the whole buffer: the least with which 2^headroom times
+ * *largest stays below the top code (shim/mpi/cast.c has the formula). */
+struct cshim_kernel_cast {
+    uint32_t codec;
+    uint32_t dtype;    /* of the caller's buffer */
+    const void *input; /* narrow: dtype; widen: the codec's element, 16-byte aligned */
+    void *output;
+    uint64_t count;
+    uint32_t headroom;
+    uint32_t reserved;
+    double factor;           /* narrow: before; widen: after; as in encode */
+    const void *factor_at;   /* narrow only */
+    const uint32_t *largest; /* fp16 only */
+};
+
+enum cshim_kernel_operation {
+    CSHIM_KERNEL_ENCODE,
+    CSHIM_KERNEL_ENCODE_OPTIONS,
+    CSHIM_KERNEL_DECODE,
+    CSHIM_KERNEL_REDUCE, /* float32 sums: for dtypes up to 32 bits */
+    CSHIM_KERNEL_REDUCE_OPTIONS,
+    CSHIM_KERNEL_REDUCE_DOUBLE, /* float64 sums: for dtype float64, with or without options */
+    CSHIM_KERNEL_NARROW,        /* codecs fp32, fp16, bf16 */
+    CSHIM_KERNEL_WIDEN,
+    CSHIM_KERNEL_LARGEST, /* no codec: CSHIM_CODEC_NONE */
+    CSHIM_KERNEL_OPERATION_COUNT
+};
+
+/* Threads of a block, of every kernel. No shared memory is given at launch. */
+#define CSHIM_KERNEL_THREADS 256u
+
+/* The name of a kernel in the binary, such as "cshim_encode"; NULL if the operation is not for the
+ * codec. A kernel serves all of its operation's codecs, with and without options; that of
+ * reductions both kinds of sums. */
+const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_codec_id codec);
+
+/* The bytes of a kernel's parameter. */
+uint32_t cshim_kernel_parameter_bytes(enum cshim_kernel_operation operation);
+
+/* Blocks to launch for `count` elements (of all pieces) on a device of `processors`
+ * multiprocessors. Kernels are right for any number of blocks. */
+uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t count,
+                             uint32_t processors);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads the kernels (kernels.h) that are embedded in this library, and launches them. */
+#ifndef CSHIM_KERNEL_LOADER_H
+#define CSHIM_KERNEL_LOADER_H
+
+#include "kernels/driver.h"
+#include "kernels/kernels.h"
+
+/* Makes every kernel ready in a context: loads the binary if this is the first call in the process,
+ * and forces each kernel onto the context's device, so that no launch has to load anything. Call it
+ * before the first launch in each context, also while streams are being captured; again costs
+ * little. Returns false, and in `why` the reason, if the driver or the device cannot take them.
+ * Thread-safe; all calls of a process must come with the same driver. */
+bool cshim_kernels_load(const struct cshim_cuda *cuda, CUcontext context, char *why, size_t size);
+
+/* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;
+ * on stream 0 in the current one. `parameters` is the kernel's structure, which is copied. Returns
+ * CUDA_ERROR_NOT_FOUND for a kernel that does not exist or before cshim_kernels_load. Thread-safe.
+ */
+CUresult cshim_kernel_launch(const struct cshim_cuda *cuda, enum cshim_kernel_operation operation,
+                             enum cshim_codec_id codec, CUstream stream, uint32_t blocks,
+                             const void *parameters);
+
+/* The SHA-256 of the sources of the kernels (kernels/hash.sh), as 64 hexadecimal digits. */
+const char *cshim_kernels_hash(void);
+
+/* Forgets the binary and unloads it; nothing of it may be in use. For tests: a process that ends
+ * leaves this to the driver. */
+void cshim_kernels_unload(const struct cshim_cuda *cuda);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Eight neighbouring elements per lane: a warp treats a grain of 256 elements, and lane l has
+ * elements 8 l to 8 l + 7. Memory is accessed 16 bytes at a time where it is aligned; what is not,
+ * and the ends of buffers, go element by element in functions that are not inlined, because every
+ * kernel has them and all kernels together are to be small.
+ *
+ * Valid CUDA C++, and C++ where something else gives __shfl_xor_sync and its like a meaning.
+ */
+#ifndef CSHIM_MEMORY_CUH
+#define CSHIM_MEMORY_CUH
+
+#include "codecs/scalar.h"
+#include "kernels/kernels.h"
+
+#define CSHIM_DEVICE static __device__ __forceinline__
+#define CSHIM_RARE static __device__ __noinline__
+
+#define LANE_ELEMENTS 8
+#define ALL_LANES 0xffffffffu
+
+CSHIM_DEVICE unsigned lane_number()
+{
+    return threadIdx.x % 32;
+}
+
+CSHIM_DEVICE unsigned element_bytes(uint32_t dtype)
+{
+    return dtype == CSHIM_FLOAT64 ? 8 : dtype == CSHIM_FLOAT32 ? 4 : 2;
+}
+
+/* The lane's part of a grain of a buffer of the caller's. */
+struct place {
+    uint8_t *address; /* of the lane's first element; may be past the end */
+    int valid;        /* the lane's elements, 0 to 8 */
+    bool is_plain;    /* the grain has 256 elements, and 16-byte accesses are right */
+};
+
+/* `first` is the grain's first element, `count` are the elements of the buffer. */
+CSHIM_DEVICE struct place place_of(const void *buffer, unsigned bytes, uint64_t first,
+                                   uint64_t count)
+{
+    struct place place;
+    const uint64_t lane_first = first + LANE_ELEMENTS * lane_number();
+    const uint64_t left = count > lane_first ? count - lane_first : 0;
+    place.address = (uint8_t *)buffer + lane_first * bytes;
+    place.valid = left < LANE_ELEMENTS ? (int)left : LANE_ELEMENTS;
+    place.is_plain = count >= first + CSHIM_GRAIN && (uint64_t)place.address % 16 == 0;
+    return place;
+}
+
+template <int UNITS> CSHIM_DEVICE void load_units(const uint8_t *address, uint32_t *words)
+{
+#pragma unroll
+    for (int unit = 0; unit < UNITS; unit++) {
+        const uint4 value = ((const uint4 *)address)[unit];
+        words[4 * unit] = value.x;
+        words[4 * unit + 1] = value.y;
+        words[4 * unit + 2] = value.z;
+        words[4 * unit + 3] = value.w;
+    }
+}
+
+template <int UNITS> CSHIM_DEVICE void store_units(uint8_t *address, const uint32_t *words)
+{
+#pragma unroll
+    for (int unit = 0; unit < UNITS; unit++)
+        ((uint4 *)address)[unit] = make_uint4(words[4 * unit], words[4 * unit + 1],
+                                              words[4 * unit + 2], words[4 * unit + 3]);
+}
+
+/* Words of a message, which is aligned and padded to 16 bytes; `bytes` of it are left from the
+ * lane's first word on. */
+template <int WORDS>
+CSHIM_DEVICE void load_message(const uint8_t *from, int64_t bytes, uint32_t *words)
+{
+#pragma unroll
+    for (int i = 0; i < WORDS; i++)
+        words[i] = 0;
+    if (bytes <= 0)
+        return;
+    if (WORDS == 1) {
+        words[0] = *(const uint32_t *)from;
+    } else if (WORDS == 2) {
+        const uint2 value = *(const uint2 *)from;
+        words[0] = value.x;
+        words[1] = value.y;
+    } else {
+#pragma unroll
+        for (int unit = 0; unit < WORDS / 4; unit++) {
+            if (16 * unit < bytes)
+                load_units<1>(from + 16 * unit, words + 4 * unit);
+        }
+    }
+}
+
+template <int WORDS>
+CSHIM_DEVICE void store_message(uint8_t *to, int64_t bytes, const uint32_t *words)
+{
+    if (bytes <= 0)
+        return;
+    if (WORDS == 1) {
+        *(uint32_t *)to = words[0];
+    } else if (WORDS == 2) {
+        *(uint2 *)to = make_uint2(words[0], words[1]);
+    } else {
+#pragma unroll
+        for (int unit = 0; unit < WORDS / 4; unit++) {
+            if (16 * unit < bytes)
+                store_units<1>(to + 16 * unit, words + 4 * unit);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages: where their parts lie, their headers, and a grain of values written as part of one. */
+#ifndef CSHIM_MESSAGE_CUH
+#define CSHIM_MESSAGE_CUH
+
+#include "kernels/formats.cuh"
+
+#define HEADER_BYTES (4 * CSHIM_KERNEL_HEADER_WORDS)
+
+/* One warp's way through the grains of all pieces; a piece has less than 2^40 elements. */
+struct walk {
+    uint64_t first;         /* of the grain, in its piece */
+    uint64_t elements;      /* of the piece */
+    uint32_t grain, grains; /* in its piece */
+    uint32_t piece;
+};
+
+struct stride {
+    uint32_t grains;
+    uint32_t pieces;
+};
+
+CSHIM_DEVICE void find_grain(struct walk *walk, uint64_t count, uint64_t chunk)
+{
+    const uint64_t begin = walk->piece * chunk;
+    const uint64_t left = count > begin ? count - begin : 0;
+    walk->elements = left < chunk ? left : chunk;
+    walk->first = (uint64_t)walk->grain * CSHIM_GRAIN;
+}
+
+CSHIM_DEVICE struct walk begin_walk(uint64_t count, uint64_t chunk, struct stride *stride)
+{
+    struct walk walk;
+    const uint32_t warp = blockIdx.x * (CSHIM_KERNEL_THREADS / 32) + threadIdx.x / 32;
+    const uint32_t warps = gridDim.x * (CSHIM_KERNEL_THREADS / 32);
+    walk.grains = chunk > 0 ? (uint32_t)((chunk - 1) / CSHIM_GRAIN) + 1 : 1;
+    walk.piece = warp / walk.grains;
+    walk.grain = warp % walk.grains;
+    stride->pieces = warps / walk.grains;
+    stride->grains = warps % walk.grains;
+    find_grain(&walk, count, chunk);
+    return walk;
+}
+
+CSHIM_DEVICE void next_grain(struct walk *walk, const struct stride *stride, uint64_t count,
+                             uint64_t chunk)
+{
+    walk->piece += stride->pieces;
+    walk->grain += stride->grains;
+    if (walk->grain >= walk->grains) {
+        walk->grain -= walk->grains;
+        walk->piece++;
+    }
+    find_grain(walk, count, chunk);
+}
+
+CSHIM_DEVICE uint64_t padded(uint64_t bytes)
+{
+    return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
+}
+
+/* Bytes of the payload of so many elements, with what pads it. */
+CSHIM_DEVICE uint64_t payload_bytes(unsigned bits, uint64_t elements)
+{
+    return padded((elements * bits + 7) / 8);
+}
+
+/* Writes a header; the number of elements is the piece's. For the piece's first warp. */
+CSHIM_DEVICE void write_header(uint8_t *message, const uint32_t *header, uint64_t elements)
+{
+    const unsigned lane = lane_number();
+    if (lane < CSHIM_KERNEL_HEADER_WORDS)
+        ((uint32_t *)message)[lane] =
+            lane == CSHIM_KERNEL_HEADER_ELEMENTS ? (uint32_t)elements : header[lane];
+}
+
+/* Compares a header with the one expected, and reports the first that differs. For a whole warp. */
+CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected, uint64_t elements,
+                               uint32_t number, uint32_t *fault)
+{
+    const unsigned lane = lane_number();
+    uint32_t got = 0;
+    bool differs = false;
+    if (lane < CSHIM_KERNEL_HEADER_WORDS) {
+        got = ((const uint32_t *)message)[lane];
+        const uint32_t want =
+            lane == CSHIM_KERNEL_HEADER_ELEMENTS ? (uint32_t)elements : expected[lane];
+        differs = lane < CSHIM_KERNEL_HEADER_COMPARED && got != want;
+    }
+    if (!__any_sync(ALL_LANES, differs))
+        return;
+    uint32_t before = 1;
+    if (lane == 0)
+        before = atomicCAS(&fault[0], CSHIM_KERNEL_FAULT_NONE, CSHIM_KERNEL_FAULT_WRITING);
+    if (__shfl_sync(ALL_LANES, before, 0) != CSHIM_KERNEL_FAULT_NONE)
+        return;
+    if (lane == 0)
+        fault[1] = number;
+    if (lane < CSHIM_KERNEL_HEADER_WORDS)
+        fault[2 + lane] = got;
+    __threadfence_system();
+    __syncwarp();
+    if (lane == 0)
+        *(volatile uint32_t *)fault = CSHIM_KERNEL_FAULT_WRITTEN;
+}
+
+/* Reads the lane's codes and scale of a message's elements, from `grain_first` of the grain on. */
+template <typename FORMAT>
+CSHIM_DEVICE uint32_t load_codes(const uint8_t *message, uint64_t grain_first, uint64_t elements,
+                                 uint32_t *codes)
+{
+    const uint8_t *payload = message + HEADER_BYTES;
+    const uint64_t first = grain_first + LANE_ELEMENTS * lane_number();
+    const uint64_t bytes = payload_bytes(FORMAT::BITS, elements);
+    const uint64_t offset = first * FORMAT::BITS / 8;
+    load_message<FORMAT::WORDS>(payload + offset, (int64_t)(bytes - offset), codes);
+    if (FORMAT::SCALE_BYTES == 0 || first >= elements)
+        return FORMAT::UNIT;
+    const uint8_t *scale = payload + bytes + first / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
+    return FORMAT::SCALE_BYTES == 1 ? *scale : *(const uint16_t *)scale;
+}
+
+/* The value of one element of a message; of a part's, if it is RAW_HALF. */
+CSHIM_RARE float value_at(uint32_t codec, const uint8_t *message, uint64_t elements,
+                          uint64_t element)
+{
+    const struct codec_layout layout = layout_of(codec);
+    const uint8_t *payload = message + HEADER_BYTES;
+    const uint8_t *scales = payload + payload_bytes(layout.bits, elements);
+    const uint64_t block = element / layout.block;
+    uint32_t code, stored = raw_half::UNIT;
+    if (layout.bits == 32)
+        code = ((const uint32_t *)payload)[element];
+    else if (layout.bits == 16)
+        code = ((const uint16_t *)payload)[element];
+    else if (layout.bits == 8)
+        code = payload[element];
+    else
+        code = payload[element / 2] >> element % 2 * 4 & 15u;
+    if (layout.scale_bytes == 1)
+        stored = scales[block];
+    else if (layout.scale_bytes == 2)
+        stored = ((const uint16_t *)scales)[block];
+    return decode_element(codec == RAW_HALF ? (uint32_t)CSHIM_CODEC_FP16 : codec, code, stored);
+}
+
+/* Where a grain of values goes. */
+struct target {
+    uint8_t *message;
+    uint64_t first;    /* of the grain, in the message */
+    uint64_t elements; /* of the message */
+    uint64_t number;   /* of the grain's first element, as the kernel numbers them */
+    int valid;         /* the lane's elements */
+};
+
+/* Stores a scale, if the lane is the first of its block. */
+CSHIM_DEVICE void store_scale(const struct target *target, uint8_t *scales, unsigned block,
+                              unsigned scale_bytes, uint32_t stored)
+{
+    const uint64_t first = target->first + LANE_ELEMENTS * lane_number();
+    if (first % block != 0 || first >= target->elements)
+        return;
+    if (scale_bytes == 1)
+        scales[first / block] = (uint8_t)stored;
+    else
+        ((uint16_t *)scales)[first / block] = (uint16_t)stored;
+}
+
+/* Stores the lane's codes and scale. */
+template <typename FORMAT>
+CSHIM_DEVICE void store_codes(const struct target *target, const uint32_t *codes, uint32_t stored)
+{
+    uint8_t *payload = target->message + HEADER_BYTES;
+    const uint64_t bytes = payload_bytes(FORMAT::BITS, target->elements);
+    const uint64_t offset = (target->first + LANE_ELEMENTS * lane_number()) * FORMAT::BITS / 8;
+    store_message<FORMAT::WORDS>(payload + offset, (int64_t)(bytes - offset), codes);
+    if (FORMAT::SCALE_BYTES > 0)
+        store_scale(target, payload + bytes, FORMAT::BLOCK, FORMAT::SCALE_BYTES, stored);
+}
+
+/* Pads the scales behind the last grain of a message. */
+CSHIM_DEVICE void pad_scales(const struct target *target, struct codec_layout layout)
+{
+    if (target->elements > target->first + CSHIM_GRAIN)
+        return;
+    const uint64_t blocks = (target->elements + layout.block - 1) / layout.block;
+    const uint64_t end = blocks * layout.scale_bytes;
+    uint8_t *scales = target->message + HEADER_BYTES + payload_bytes(layout.bits, target->elements);
+    if (lane_number() < padded(end) - end)
+        scales[end + lane_number()] = 0;
+}
+
+/* The random number of an element. */
+CSHIM_DEVICE uint32_t random_of(uint64_t stream, uint64_t element)
+{
+    const uint64_t pair = cshim_random_pair(stream, element / 2);
+    return (uint32_t)(element % 2 == 0 ? pair : pair >> 32);
+}
+
+/* Encodes a lane's values with rounding at random, where asked for. */
+CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
+                                     const struct cshim_kernel_options *options,
+                                     const struct lane_values *values, uint32_t stored,
+                                     uint64_t number, struct lane_codes *codes)
+{
+    const uint64_t stream = cshim_random_stream(options->key);
+    const uint64_t first = options->first + number;
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        codes->word[i] = 0;
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS; i++) {
+        const float value = values->value[i];
+        const bool is_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
+        const bool at_random = options->stochastic != 0 && is_finite;
+        const uint32_t code =
+            at_random ? random_element(codec, value, stored, random_of(stream, first + i))
+                      : encode_element(codec, value, stored);
+        put_code(codes, bits, i, code);
+    }
+}
+
+/* Encodes a grain of values with error feedback and rounding at random, where asked for. */
+CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
+                                  const struct cshim_kernel_options *options,
+                                  struct lane_values *values)
+{
+    const uint64_t number = target->number + LANE_ELEMENTS * lane_number();
+    float *residual = options->residual != NULL ? options->residual + number : NULL;
+    const struct codec_layout layout = layout_of(codec);
+    const unsigned bits = layout.bits;
+    uint8_t *const payload = target->message + HEADER_BYTES;
+    const uint64_t bytes = payload_bytes(bits, target->elements);
+    const uint64_t offset = (target->first + LANE_ELEMENTS * lane_number()) * bits / 8;
+    uint32_t largest = 0, stored = 0;
+    struct lane_codes codes;
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS; i++) {
+        float value = values->value[i];
+        if (residual != NULL && i < target->valid)
+            value = cshim_feedback_add(value, residual[i]);
+        largest = max(largest, cshim_finite_magnitude(value));
+        values->value[i] = value;
+    }
+#pragma unroll 1
+    for (int distance = (int)layout.block / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
+        largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
+    stored = choose_scale(codec, largest, options->stochastic != 0);
+    encode_values_with(codec, bits, options, values, stored, number, &codes);
+#pragma unroll 1
+    for (unsigned i = 0; i < bits / 4 && offset + 4 * i < bytes; i++)
+        ((uint32_t *)(payload + offset))[i] = codes.word[i];
+    if (layout.scale_bytes > 0)
+        store_scale(target, payload + bytes, layout.block, layout.scale_bytes, stored);
+    if (residual == NULL)
+        return;
+#pragma unroll 1
+    for (int i = 0; i < target->valid; i++) {
+        const float decoded = decode_element(codec, get_code(&codes, bits, i), stored);
+        residual[i] = cshim_feedback_rest(values->value[i], decoded);
+    }
+}
+
+/* Encodes a grain of values. */
+CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target *target,
+                               const struct cshim_kernel_options *options, const float *values)
+{
+    const uint32_t largest = lane_largest(values);
+    const bool is_plain = options->residual == NULL && options->stochastic == 0 &&
+                          !__any_sync(ALL_LANES, largest >= CSHIM_INFINITY_BITS);
+    if (is_plain) {
+        with_format<false>(codec, [&](auto format) {
+            typedef decltype(format) FORMAT;
+            uint32_t codes[FORMAT::WORDS];
+            typename FORMAT::scale scale = 0;
+            if (FORMAT::SCALE_BYTES > 0)
+                scale = FORMAT::choose(block_largest<FORMAT::BLOCK>(largest), false);
+            FORMAT::encode_fast(values, scale, codes);
+            store_codes<FORMAT>(target, codes, FORMAT::store(scale));
+        });
+    } else {
+        struct lane_values copy;
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            copy.value[i] = values[i];
+        encode_grain_with(codec, target, options, &copy);
+    }
+    pad_scales(target, layout_of(codec));
+}
+
+#endif

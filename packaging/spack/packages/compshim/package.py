@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spack's recipe for compshim. In a checkout:
+
+    spack repo add packaging/spack
+    spack dev-build compshim@0.1.0
+"""
+from spack.package import *
+
+
+class Compshim(MakefilePackage):
+    """A library to preload that makes the all-reduces of unmodified MPI programs smaller."""
+
+    license("Apache-2.0")
+
+    # Built from a checkout; a release adds its url and sha256 here.
+    version("0.1.0")
+
+    depends_on("c", type="build")
+    depends_on("gmake", type="build")
+    # An engine belongs to one MPI: programs that are to be caught use the same.
+    depends_on("openmpi@3:5")
+    # Linked into the engine, which is to bring no library of its own into the programs it is loaded into.
+    depends_on("libinih default_library=static", type=("build", "link"))
+    depends_on("jansson")
+    depends_on("elfutils")
+    depends_on("openblas")
+    depends_on("zlib-api")
+
+    def edit(self, spec, prefix):
+        # Built and installed with the same words, so that nothing is built again on the way.
+        self.settings = [
+            f"PREFIX={prefix}",
+            f"CC={spack_cc}",
+            f"MPICC={spec['mpi'].mpicc}",
+            "WARNINGS=",
+        ]
+
+    @property
+    def build_targets(self):
+        return self.settings
+
+    @property
+    def install_targets(self):
+        return self.settings + ["install"]
+
+    def check(self):
+        compshim = Executable(join_path(self.stage.source_path, "build", "compshim"))
+        compshim("--version")

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tells compshim run, where that has started the job on this host, that a process has come to MPI
+ * or NCCL. Nobody waits, and whoever is not there is not told: on other hosts, in other network
+ * namespaces, or after its end. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "shim/front/front.h"
+#include "shim/presence.h"
+
+static void tell(int sender, const char *name, size_t length)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (length == 0 || length >= sizeof address.sun_path)
+        return;
+    memcpy(address.sun_path + 1, name, length); /* behind a NUL: the abstract namespace */
+    (void)sendto(sender, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length));
+}
+
+void cshim_presence_tell(void)
+{
+    const char *name = getenv(CSHIM_PRESENCE_VARIABLE);
+    if (name == NULL || *name == '\0')
+        return;
+    const int saved_errno = errno;
+    const int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    while (sender >= 0 && *name != '\0') {
+        const size_t length = strcspn(name, ",");
+        tell(sender, name, length);
+        name += length + (name[length] == ',');
+    }
+    if (sender >= 0)
+        close(sender);
+    errno = saved_errno;
+}

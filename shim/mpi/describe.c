@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call is: the facts that rules and plans look at. */
+#include "shim/mpi/internal.h"
+
+/* There is one handle per name of a type, and Fortran's names differ from C's. */
+static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
+{
+    if (datatype == MPI_FLOAT || datatype == MPI_REAL || datatype == MPI_REAL4)
+        return CSHIM_FLOAT32;
+    if (datatype == MPI_DOUBLE || datatype == MPI_DOUBLE_PRECISION || datatype == MPI_REAL8)
+        return CSHIM_FLOAT64;
+    if (datatype == cshim_mpi_half()) /* the null type does not come this far */
+        return CSHIM_FLOAT16;
+    return CSHIM_DTYPE_OTHER;
+}
+
+/* A datatype that is not compressed: one of MPI's own, or built from them. */
+static enum cshim_reason datatype_reason(MPI_Datatype datatype)
+{
+    int integers, addresses, datatypes, combiner;
+    if (datatype == MPI_DATATYPE_NULL ||
+        PMPI_Type_get_envelope(datatype, &integers, &addresses, &datatypes, &combiner) !=
+            MPI_SUCCESS)
+        return CSHIM_REASON_DTYPE;
+    return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
+}
+
+/* Adds the ranks of a communicator and the nodes that hold them. */
+static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
+{
+    const struct cshim_layout *layout = &cshim_job.layout;
+    struct cshim_comm *state;
+    int inter = 0, ranks = cshim_job.ranks;
+    if (comm != MPI_COMM_WORLD) {
+        PMPI_Comm_test_inter(comm, &inter);
+        if (inter)
+            return CSHIM_REASON_INTERCOMM;
+        PMPI_Comm_size(comm, &ranks);
+        if (ranks == 1)
+            return CSHIM_REASON_SINGLE_RANK;
+        if (cshim_comm_find(comm, &state) != MPI_SUCCESS)
+            return CSHIM_REASON_NOT_AGREED;
+        if (state->reason != CSHIM_REASON_COMPRESS)
+            return state->reason;
+        layout = &state->layout;
+    }
+    call->ranks = (uint32_t)ranks;
+    call->nodes = layout->nodes;
+    call->ranks_per_node = layout->ranks_per_node;
+    return CSHIM_REASON_COMPRESS;
+}
+
+/* The elements of a call on so many ranks, and of a reduce_scatter those of its largest result; 0
+ * where a length is wrong. */
+static uint64_t count_elements(const struct cshim_arguments *arguments, struct cshim_call *call)
+{
+    uint64_t count = 0;
+    if (arguments->collective != CSHIM_REDUCE_SCATTER)
+        return arguments->count;
+    if (arguments->recvcounts == NULL) {
+        call->block = arguments->count;
+        return arguments->count * call->ranks;
+    }
+    for (uint32_t i = 0; i < call->ranks; i++) {
+        if (arguments->recvcounts[i] < 0)
+            return 0;
+        count += (uint64_t)arguments->recvcounts[i];
+        if ((uint64_t)arguments->recvcounts[i] > call->block)
+            call->block = (uint64_t)arguments->recvcounts[i];
+    }
+    return count;
+}
+
+static void begin_facts(const struct cshim_arguments *arguments, struct cshim_call *call)
+{
+    call->library = CSHIM_MPI;
+    call->collective = arguments->collective;
+    call->nonblocking = arguments->nonblocking;
+    call->instead = CSHIM_CODEC_NONE;
+    call->root = 0;
+    call->block = 0;
+}
+
+/* Why a call of so many bytes on the world is not compressed. */
+static enum cshim_reason reason_on_world(enum cshim_collective collective, enum cshim_dtype dtype,
+                                         uint64_t bytes)
+{
+    const struct cshim_rule *rule;
+    const struct cshim_call call = {
+        .library = CSHIM_MPI,
+        .collective = collective,
+        .dtype = dtype,
+        .op = CSHIM_SUM,
+        .bytes = bytes,
+        .ranks = (uint32_t)cshim_job.ranks,
+        .nodes = cshim_job.layout.nodes,
+        .ranks_per_node = cshim_job.layout.ranks_per_node,
+    };
+    return cshim_plan_reason(cshim_job.policy, &call, 1, &rule);
+}
+
+/* The bytes below which every call on the world is too_small: what is decided changes only where a
+ * rule begins or ends. 0 where some have another reason. */
+static uint64_t find_smallest(enum cshim_collective collective, enum cshim_dtype dtype)
+{
+    const struct cshim_policy *policy = cshim_job.policy;
+    uint64_t smallest = UINT64_MAX;
+    for (size_t pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < 2 * policy->rule_count; i++) {
+            const struct cshim_rule *rule = &policy->rules[i / 2];
+            const uint64_t bytes = i % 2 == 0 ? rule->min_size : rule->max_size + 1;
+            const enum cshim_reason reason = reason_on_world(collective, dtype, bytes);
+            if (pass == 0 && reason == CSHIM_REASON_COMPRESS && bytes < smallest)
+                smallest = bytes;
+            if (pass == 1 && bytes < smallest && reason != CSHIM_REASON_TOO_SMALL)
+                return 0;
+        }
+    }
+    return smallest != UINT64_MAX ? smallest : 0;
+}
+
+void cshim_describe_setup(void)
+{
+    for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
+        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+            cshim_job.compress_from[collective][dtype] =
+                find_smallest((enum cshim_collective)collective, (enum cshim_dtype)dtype);
+}
+
+/* What costs least comes first; but how large a reduce_scatter is, only the ranks tell. */
+enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
+                                      struct cshim_call *call, uint64_t *count)
+{
+    enum cshim_reason reason = CSHIM_REASON_COMPRESS;
+    call->dtype = describe_datatype(arguments->datatype);
+    if (call->dtype == CSHIM_DTYPE_OTHER)
+        return datatype_reason(arguments->datatype);
+    if (arguments->op != MPI_SUM)
+        return CSHIM_REASON_OP;
+    begin_facts(arguments, call);
+    call->op = CSHIM_SUM;
+    if (arguments->collective == CSHIM_REDUCE_SCATTER)
+        reason = describe_ranks(arguments->comm, call);
+    if (reason != CSHIM_REASON_COMPRESS)
+        return reason;
+    *count = count_elements(arguments, call);
+    if (*count == 0)
+        return CSHIM_REASON_EMPTY;
+    call->bytes = *count * cshim_dtype_bytes(call->dtype);
+    if (arguments->comm == MPI_COMM_WORLD
+            ? call->bytes < cshim_job.compress_from[call->collective][call->dtype]
+            : cshim_plan_too_small(cshim_job.policy, call->collective, call->dtype, call->bytes))
+        return CSHIM_REASON_TOO_SMALL;
+    if (arguments->collective != CSHIM_REDUCE_SCATTER)
+        reason = describe_ranks(arguments->comm, call);
+    if (reason == CSHIM_REASON_COMPRESS && arguments->collective == CSHIM_REDUCE) {
+        if (arguments->root < 0 || arguments->root >= (int)call->ranks)
+            return CSHIM_REASON_EMPTY; /* nobody gets it: the library will say so */
+        call->root = (uint32_t)arguments->root;
+    }
+    return reason;
+}
+
+bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call)
+{
+    int element = 0;
+    begin_facts(arguments, call);
+    call->dtype = describe_datatype(arguments->datatype);
+    call->op = arguments->op == MPI_SUM ? CSHIM_SUM : CSHIM_OP_OTHER;
+    call->ranks = call->nodes = call->ranks_per_node = 1;
+    const enum cshim_reason reason = describe_ranks(arguments->comm, call);
+    PMPI_Type_size(arguments->datatype, &element);
+    call->bytes = count_elements(arguments, call) * (uint64_t)element;
+    return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
+}

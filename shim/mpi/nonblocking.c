@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that return before they are done: MPI_Iallreduce, and what MPI_Start starts.
+ *
+ * Whoever makes progress in Open MPI, in any call of the program, also carries our exchanges on: a
+ * function of ours is among those that its progress engine calls, like that of the library's own
+ * nonblocking collectives. The program's request is an empty receive from itself; its message is
+ * sent when the exchange is done. So every way to wait for requests works by the library's own
+ * means.
+ *
+ * Exchanges of one communicator run one after the other, in the order of their calls, which is the
+ * same on all ranks: they share its scratch, and their messages cannot meet the wrong ones.
+ */
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "shim/mpi/internal.h"
+
+#define FINALIZE_SECONDS 10.0
+
+/* Open MPI's opal_progress_register and opal_progress_unregister; NULL in other MPIs. */
+typedef int change_progress(int (*progress)(void));
+static change_progress *add_progress, *remove_progress;
+
+/* A call under way. */
+struct pending {
+    struct cshim_exchange exchange;
+    struct cshim_plan plan;
+    MPI_Comm comm; /* the program's */
+    MPI_Request request;
+    int tag; /* of the message that ends it */
+    bool exchanged;
+    struct cshim_sample sample;
+    MPI_Request sampling;
+    struct pending *next;
+};
+
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER;        /* guards the list; held by who progresses */
+static struct pending *first;         /* in the order of the calls; atomic */
+static MPI_Comm bell = MPI_COMM_NULL; /* private: this rank alone */
+static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
+static bool registered;
+
+static void begin(struct pending *pending)
+{
+    pending->exchange.comm->active = pending;
+    cshim_call_set_options(&pending->exchange);
+    cshim_exchange_begin(&pending->exchange);
+}
+
+/* Whether a call is done; carries it on as far as it goes. */
+static bool carry_on(struct pending *pending, int *status)
+{
+    int sampled = 1;
+    bool done = true;
+    *status = MPI_SUCCESS;
+    if (!pending->exchanged)
+        *status = cshim_exchange_advance(&pending->exchange, &done);
+    pending->exchanged = done;
+    if (*status == MPI_SUCCESS && done && pending->sampling != MPI_REQUEST_NULL)
+        *status = PMPI_Test(&pending->sampling, &sampled, MPI_STATUS_IGNORE);
+    return *status != MPI_SUCCESS || (done && sampled);
+}
+
+/* Rings for the program's request. A failed exchange ends it with an error, too: a message that is
+ * longer than its receive. */
+static void ring(const struct pending *pending, int status)
+{
+    static const char text = 0;
+    MPI_Request sent;
+    PMPI_Isend(&text, status == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, pending->tag, bell, &sent);
+    cshim_job.real->MPI_Request_free(&sent);
+}
+
+static void finish(struct pending *pending, int status)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    struct cshim_exchange *exchange = &pending->exchange;
+    const struct cshim_row *figures = &exchange->figures;
+    if (status == MPI_SUCCESS) {
+        cshim_sample_compare(&pending->sample, exchange);
+    } else {
+        PMPI_Error_string(status, text, &length);
+        cshim_log(CSHIM_LOG_ERROR, "a nonblocking call failed on rank %d: %s", cshim_job.rank,
+                  text);
+        PMPI_Comm_call_errhandler(pending->comm, status);
+    }
+    cshim_trace_call(exchange, exchange->began, cshim_seconds() - exchange->began);
+    cshim_call_count(exchange,
+                     figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
+    ring(pending, status);
+    free(pending);
+}
+
+static int walk(void)
+{
+    int events = 0, status;
+    for (struct pending **link = &first; *link != NULL;) {
+        struct pending *pending = *link;
+        struct cshim_comm *comm = pending->exchange.comm;
+        if (comm->active == NULL)
+            begin(pending);
+        if (comm->active != pending || !carry_on(pending, &status)) {
+            link = &pending->next;
+            continue;
+        }
+        __atomic_store_n(link, pending->next, __ATOMIC_RELEASE);
+        comm->active = NULL;
+        comm->pending--;
+        finish(pending, status);
+        events++;
+    }
+    return events;
+}
+
+/* The library calls this from everywhere, also while this thread is in it already. */
+static int progress(void)
+{
+    if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&lock) != 0)
+        return 0;
+    const int events = walk();
+    pthread_mutex_unlock(&lock);
+    return events;
+}
+
+static bool drain_until(const uint32_t *pending, double deadline)
+{
+    while (__atomic_load_n(pending, __ATOMIC_ACQUIRE) > 0) {
+        if (progress() == 0)
+            sched_yield();
+        if (deadline > 0 && cshim_seconds() > deadline)
+            return false;
+    }
+    return true;
+}
+
+void cshim_nonblocking_drain(struct cshim_comm *comm)
+{
+    drain_until(&comm->pending, 0);
+}
+
+int cshim_nonblocking_tag(void)
+{
+    return (int)((unsigned)__atomic_fetch_add(&next_tag, 1, __ATOMIC_RELAXED) %
+                 (unsigned)most_tags);
+}
+
+int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request)
+{
+    return persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, tag, bell, request)
+                      : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, tag, bell, request);
+}
+
+/* Nothing of a program's may be registered twice; the first call of any thread registers. */
+static void append(struct pending *pending)
+{
+    pthread_mutex_lock(&lock);
+    if (!registered)
+        add_progress(progress);
+    registered = true;
+    struct pending **link = &first;
+    while (*link != NULL)
+        link = &(*link)->next;
+    pending->exchange.comm->pending++;
+    __atomic_store_n(link, pending, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The sampled elements are summed by the library meanwhile. */
+static int begin_sample(struct pending *pending, uint32_t call)
+{
+    const struct cshim_exchange *exchange = &pending->exchange;
+    struct cshim_sample *sample = &pending->sample;
+    pending->sampling = MPI_REQUEST_NULL;
+    cshim_sample_begin(sample, exchange, call);
+    if (!sample->taken || cshim_job.real->MPI_Ireduce == NULL) {
+        sample->taken = false;
+        return MPI_SUCCESS;
+    }
+    return cshim_job.real->MPI_Ireduce(sample->values, sample->sums, (int)sample->length,
+                                       MPI_DOUBLE, MPI_SUM, sample->taker, exchange->comm->comm,
+                                       &pending->sampling);
+}
+
+int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
+                            struct cshim_comm *comm, int tag, MPI_Request request)
+{
+    struct pending *pending = calloc(1, sizeof *pending);
+    if (pending == NULL) { /* the other ranks are on their way */
+        cshim_log(CSHIM_LOG_ERROR, "no memory for a nonblocking call");
+        PMPI_Abort(arguments->comm, 1);
+        return MPI_ERR_NO_MEM;
+    }
+    pending->plan = *plan;
+    pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
+    pending->exchange.sequence = ++comm->sequence;
+    pending->comm = arguments->comm;
+    pending->tag = tag;
+    pending->request = request;
+    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
+    const int status = begin_sample(pending, ++comm->calls_by_rule[rule]);
+    append(pending);
+    progress();
+    return status;
+}
+
+bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
+{
+    bool found = false;
+    if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL)
+        return false;
+    pthread_mutex_lock(&lock);
+    for (const struct pending *pending = first; pending != NULL && !found;
+         pending = pending->next) {
+        found = pending->request == request;
+        *comm = pending->comm;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* They are in a library that the MPI library needs. */
+static bool find_progress(void)
+{
+    Dl_info info;
+    void *library = NULL;
+    if (dladdr((const void *)PMPI_Comm_size, &info) && info.dli_fname != NULL)
+        library = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+    if (library == NULL)
+        return false;
+    add_progress = (change_progress *)dlsym(library, "opal_progress_register");
+    remove_progress = (change_progress *)dlsym(library, "opal_progress_unregister");
+    dlclose(library);
+    return add_progress != NULL && remove_progress != NULL;
+}
+
+static bool may_compress(const struct cshim_policy *policy)
+{
+    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+        if (policy->compress_from[CSHIM_ALLREDUCE][dtype] != UINT64_MAX)
+            return true;
+    return false;
+}
+
+/* The communicator of the bell, and how many can ring at once. */
+static bool make_bell(void)
+{
+    MPI_Group self;
+    int *tags, found = 0;
+    if (PMPI_Comm_group(MPI_COMM_SELF, &self) != MPI_SUCCESS)
+        return false;
+    const int status = PMPI_Comm_create(MPI_COMM_SELF, self, &bell);
+    PMPI_Group_free(&self);
+    if (status != MPI_SUCCESS)
+        return false;
+    PMPI_Comm_set_errhandler(bell, MPI_ERRORS_RETURN);
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&tags, &found);
+    most_tags = found ? *tags : 32767;
+    return true;
+}
+
+bool cshim_nonblocking_setup(void)
+{
+    struct cshim_comm *world;
+    int able = find_progress(), all = 0;
+    if (!may_compress(cshim_job.policy) || cshim_job.ranks == 1 || cshim_job.observed != NULL)
+        return true;
+    able = able && make_bell();
+    if (cshim_job.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_job.world) !=
+        MPI_SUCCESS)
+        return false;
+    cshim_job.nonblocking = all != 0;
+    /* A nonblocking call cannot wait until all have made what it needs. */
+    return !all || (cshim_comm_find(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
+                    cshim_comm_prepare(MPI_COMM_WORLD, world) == MPI_SUCCESS);
+}
+
+void cshim_nonblocking_teardown(void)
+{
+    const double deadline = cshim_seconds() + FINALIZE_SECONDS;
+    for (struct pending *pending; (pending = __atomic_load_n(&first, __ATOMIC_ACQUIRE)) != NULL;) {
+        if (drain_until(&pending->exchange.comm->pending, deadline))
+            continue;
+        cshim_log(CSHIM_LOG_WARN,
+                  "rank %d comes to MPI_Finalize with calls under way that other ranks do not make",
+                  cshim_job.rank);
+        break;
+    }
+    if (registered)
+        remove_progress(progress);
+    registered = false;
+    if (bell != MPI_COMM_NULL)
+        PMPI_Comm_free(&bell);
+}

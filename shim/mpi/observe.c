@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* COMPSHIM=observe: nothing is compressed, every call is written down. At the end the shim's own
+ * exchange is timed on the job's ranks, so that compshim explain --report knows what it would take.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shim/mpi/internal.h"
+
+/* Calls from this size on begin together, so that waiting for a late rank is told apart from the
+ * call itself. For smaller ones a barrier would cost as much as they do. */
+#define TOGETHER_BYTES ((uint64_t)32 << 10)
+
+#define PROBE_SMALL ((uint64_t)64 << 10)
+#define PROBE_LARGE ((uint64_t)4 << 20)
+#define PROBE_REPEATS 3
+#define PROBE_SECONDS 2.0 /* no codec is begun after that */
+
+static bool is_wanted(void)
+{
+    const char *value = getenv("COMPSHIM");
+    if (value == NULL || *value == '\0' || strcmp(value, "on") == 0 || strcmp(value, "1") == 0)
+        return false;
+    if (strcmp(value, "observe") == 0)
+        return true;
+    cshim_log(CSHIM_LOG_WARN, "COMPSHIM=%s is not known: on, off or observe; it is on", value);
+    return false;
+}
+
+void cshim_observe_setup(void)
+{
+    int observe = cshim_job.rank == 0 && is_wanted();
+    cshim_job.real->MPI_Bcast(&observe, 1, MPI_INT, 0, cshim_job.world);
+    if (!observe)
+        return;
+    cshim_job.observed = malloc(sizeof *cshim_job.observed);
+    if (cshim_job.observed == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "no memory to observe the calls");
+        PMPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks wait for this one before each call */
+        return;
+    }
+    cshim_observed_init(cshim_job.observed);
+}
+
+void cshim_observe_begin(struct cshim_observation *observation, const struct cshim_call *call,
+                         MPI_Comm comm)
+{
+    const double came = cshim_seconds();
+    observation->comm = comm;
+    observation->kind = (struct cshim_kind){
+        .collective = (uint8_t)call->collective,
+        .dtype = (uint8_t)call->dtype,
+        .op = (uint8_t)call->op,
+        .ranks = call->ranks,
+        .nodes = call->nodes,
+        .ranks_per_node = call->ranks_per_node,
+        .bytes = call->bytes,
+        .calls = 1,
+        .bytes_total = call->bytes,
+    };
+    if (cshim_job.observed != NULL && call->ranks > 1 && call->bytes >= TOGETHER_BYTES)
+        PMPI_Barrier(comm);
+    observation->began = cshim_seconds();
+    observation->kind.seconds_wait = observation->began - came;
+}
+
+void cshim_observe_end(struct cshim_observation *observation)
+{
+    int rank = 0;
+    if (observation->comm == MPI_COMM_NULL)
+        return;
+    observation->kind.seconds = cshim_seconds() - observation->began;
+    if (cshim_job.trace != NULL)
+        cshim_trace_pass(&observation->kind, observation->reason, observation->began);
+    PMPI_Comm_rank(observation->comm, &rank);
+    if (cshim_job.observed != NULL && rank == 0)
+        cshim_observed_add(cshim_job.observed, &observation->kind);
+}
+
+/* Two buffers of PROBE_LARGE, and what is sent of them. */
+struct probing {
+    struct cshim_comm *comm;
+    float *input;
+    float *output;
+    double began;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The slowest rank's seconds of one exchange; negative if it failed. */
+static double time_exchange(const struct probing *probing, const struct cshim_plan *plan)
+{
+    struct cshim_exchange exchange = {
+        .comm = probing->comm,
+        .plan = plan,
+        .input = (const uint8_t *)probing->input,
+        .output = (uint8_t *)probing->output,
+        .element_bytes = sizeof(float),
+        .sequence = ++probing->comm->sequence,
+    };
+    double slowest = -1;
+    PMPI_Barrier(cshim_job.world);
+    const double began = cshim_seconds();
+    const int status = cshim_exchange_run(&exchange);
+    const double own = cshim_seconds() - began;
+    if (status != MPI_SUCCESS ||
+        cshim_job.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, cshim_job.world) !=
+            MPI_SUCCESS)
+        return -1;
+    return slowest;
+}
+
+/* Returns false if no more is to be measured. */
+static bool probe_size(const struct probing *probing, const struct cshim_policy *policy,
+                       uint64_t bytes)
+{
+    struct cshim_observed *observed = cshim_job.observed;
+    double seconds[PROBE_REPEATS];
+    const struct cshim_call call = {
+        .library = CSHIM_MPI,
+        .collective = CSHIM_ALLREDUCE,
+        .dtype = CSHIM_FLOAT32,
+        .op = CSHIM_SUM,
+        .bytes = bytes,
+        .ranks = (uint32_t)cshim_job.ranks,
+        .nodes = cshim_job.layout.nodes,
+        .ranks_per_node = cshim_job.layout.ranks_per_node,
+    };
+    const struct cshim_plan plan = cshim_plan_call(policy, &call, bytes / sizeof(float));
+    if (plan.reason != CSHIM_REASON_COMPRESS || observed->probe_count == CSHIM_PROBES_MAX)
+        return false;
+    for (unsigned i = 0; i < PROBE_REPEATS; i++) {
+        seconds[i] = time_exchange(probing, &plan);
+        if (seconds[i] < 0)
+            return false;
+    }
+    qsort(seconds, PROBE_REPEATS, sizeof *seconds, by_value);
+    observed->probes[observed->probe_count++] = (struct cshim_probe){
+        .codec = plan.codec,
+        .algorithm = plan.algorithm,
+        .bytes = bytes,
+        .bytes_wire = plan.bytes_wire,
+        .seconds = seconds[PROBE_REPEATS / 2],
+    };
+    return true;
+}
+
+/* Whether rank 0 wants one more codec: a word to all, since all have to take part. */
+static bool is_time_left(const struct probing *probing)
+{
+    int more = cshim_seconds() - probing->began < PROBE_SECONDS;
+    return cshim_job.real->MPI_Bcast(&more, 1, MPI_INT, 0, cshim_job.world) == MPI_SUCCESS && more;
+}
+
+static bool probe_codec(const struct probing *probing, enum cshim_codec_id codec)
+{
+    char text[64], message[CSHIM_MESSAGE_MAX];
+    const int length =
+        snprintf(text, sizeof text, "[rule probe]\ncodec = %s\n", cshim_codec_name(codec));
+    struct cshim_policy *policy = cshim_policy_parse(text, (size_t)length, "probe", message);
+    if (policy == NULL)
+        return false;
+    const bool measured = is_time_left(probing) && probe_size(probing, policy, PROBE_SMALL) &&
+                          probe_size(probing, policy, PROBE_LARGE);
+    cshim_policy_free(policy);
+    return measured;
+}
+
+/* Elements from -1 to 1, others on each rank. */
+static void fill(float *elements, size_t count)
+{
+    unsigned state = 12345u + (unsigned)cshim_job.rank;
+    for (size_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        elements[i] = (float)(int)state * 0x1p-31f;
+    }
+}
+
+/* Memory and a communicator's state: on all ranks, or on none. */
+static bool prepare(struct probing *probing)
+{
+    probing->input = malloc(PROBE_LARGE);
+    probing->output = malloc(PROBE_LARGE);
+    int enough = probing->input != NULL && probing->output != NULL &&
+                 cshim_comm_find(cshim_job.world, &probing->comm) == MPI_SUCCESS;
+    int everywhere = 0;
+    if (probing->input != NULL)
+        fill(probing->input, PROBE_LARGE / sizeof(float));
+    if (cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_job.world) !=
+            MPI_SUCCESS ||
+        !everywhere || probing->comm == NULL ||
+        cshim_comm_prepare(cshim_job.world, probing->comm) != MPI_SUCCESS)
+        return false;
+    return probing->comm->reason == CSHIM_REASON_COMPRESS;
+}
+
+void cshim_observe_probe(void)
+{
+    struct probing probing = {.began = cshim_seconds()};
+    if (cshim_job.ranks == 1)
+        return;
+    bool goes_on = prepare(&probing);
+    for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; goes_on && codec < CSHIM_CODEC_COUNT; codec++)
+        if (codec != CSHIM_CODEC_FP32) /* the identity for float32, as raw is */
+            goes_on = probe_codec(&probing, codec);
+    free(probing.input);
+    free(probing.output);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions that make requests and take them: MPI_Iallreduce, MPI_Allreduce_init, MPI_Start,
+ * MPI_Startall, MPI_Request_free, MPI_Cancel. */
+#include <stdlib.h>
+
+#include "shim/mpi/internal.h"
+
+/* A persistent all-reduce that is compressed whenever it is started. */
+struct persistent {
+    MPI_Request request;
+    struct cshim_arguments arguments;
+    struct cshim_plan plan;
+    struct cshim_comm *comm;
+    int tag;
+    struct persistent *next;
+};
+static struct persistent
+    *persistents; /* atomic, so that a look at it is enough where there is none */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct persistent *find(MPI_Request request)
+{
+    struct persistent *found;
+    if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    for (found = persistents; found != NULL && found->request != request; found = found->next)
+        ;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* What speaks against a nonblocking call that a rule compresses. Codecs that errors move would have
+ * to change between calls under way, and ranks cannot ask each other for buffers on devices. Where
+ * the communicator is not prepared yet, a blocking call on it is to do that. */
+static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
+                                       struct cshim_comm **state)
+{
+    if (!cshim_job.nonblocking || cshim_job.devices || rule->max_rel_error > 0)
+        return CSHIM_REASON_NONBLOCKING;
+    if (cshim_comm_find(comm, state) != MPI_SUCCESS)
+        return CSHIM_REASON_NOT_AGREED;
+    if ((*state)->reason != CSHIM_REASON_COMPRESS)
+        return (*state)->reason;
+    if ((*state)->prepared)
+        return CSHIM_REASON_COMPRESS;
+    if (!(*state)->wanted)
+        __atomic_add_fetch(&cshim_job.wanted, 1, __ATOMIC_RELAXED);
+    (*state)->wanted = true;
+    return CSHIM_REASON_NONBLOCKING;
+}
+
+/* Plans a nonblocking call; with a collective outcome, but without a word to other ranks unless it
+ * may prepare the communicator. Returns false if it is to be passed on, which is counted. */
+static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
+                      struct cshim_plan *plan, struct cshim_comm **state)
+{
+    const struct cshim_rule *rule;
+    struct cshim_call call;
+    uint64_t count;
+    if (cshim_is_refused(arguments))
+        return false;
+    enum cshim_reason reason = cshim_describe_call(arguments, &call, &count);
+    if (reason == CSHIM_REASON_COMPRESS)
+        reason = cshim_plan_reason(cshim_job.policy, &call, count, &rule);
+    if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed != NULL)
+        reason = CSHIM_REASON_DISABLED;
+    if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_job.nonblocking &&
+        (cshim_comm_find(arguments->comm, state) != MPI_SUCCESS ||
+         cshim_comm_prepare(arguments->comm, *state) != MPI_SUCCESS))
+        reason = CSHIM_REASON_NOT_AGREED;
+    if (reason == CSHIM_REASON_COMPRESS)
+        reason = find_obstacle(rule, arguments->comm, state);
+    if (reason == CSHIM_REASON_COMPRESS) {
+        *plan = cshim_plan_call(cshim_job.policy, &call, count);
+        reason = plan->reason;
+    }
+    if (reason != CSHIM_REASON_COMPRESS)
+        cshim_count_pass(reason, arguments->comm);
+    return reason == CSHIM_REASON_COMPRESS;
+}
+
+int cshim_iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+                     MPI_Op op, MPI_Comm comm, MPI_Request *request)
+{
+    const struct cshim_arguments arguments = {
+        .collective = CSHIM_ALLREDUCE,
+        .nonblocking = true,
+        .sendbuf = sendbuf,
+        .recvbuf = recvbuf,
+        .count = (uint64_t)count,
+        .datatype = datatype,
+        .op = op,
+        .comm = comm,
+    };
+    struct cshim_plan plan;
+    struct cshim_comm *state;
+    if (request == NULL || !plan_call(&arguments, false, &plan, &state))
+        return cshim_job.real->MPI_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);
+    const int tag = cshim_nonblocking_tag();
+    int status = cshim_nonblocking_receive(tag, false, request);
+    if (status == MPI_SUCCESS)
+        status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
+    if (status != MPI_SUCCESS)
+        PMPI_Comm_call_errhandler(comm, status);
+    return status;
+}
+
+/* Makes a persistent request. Returns false if the call is to be passed on. */
+static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request *request,
+                            int *status)
+{
+    struct persistent made = {.arguments = *arguments};
+    if (request == NULL || !plan_call(arguments, true, &made.plan, &made.comm))
+        return false;
+    struct persistent *kept = malloc(sizeof *kept);
+    if (kept == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
+        PMPI_Abort(arguments->comm, 1); /* the other ranks will count on this one */
+        return false;
+    }
+    made.tag = cshim_nonblocking_tag();
+    *status = cshim_nonblocking_receive(made.tag, true, request);
+    made.request = *request;
+    *kept = made;
+    pthread_mutex_lock(&lock);
+    kept->next = persistents;
+    __atomic_store_n(&persistents, kept, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+int cshim_allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+                         MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    const struct cshim_arguments arguments = {
+        .collective = CSHIM_ALLREDUCE,
+        .nonblocking = true,
+        .sendbuf = sendbuf,
+        .recvbuf = recvbuf,
+        .count = (uint64_t)count,
+        .datatype = datatype,
+        .op = op,
+        .comm = comm,
+    };
+    int status;
+    if (make_persistent(&arguments, request, &status))
+        return status;
+    return cshim_job.real->MPI_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info,
+                                              request);
+}
+
+int cshim_start(MPI_Request *request)
+{
+    const struct persistent *found = request != NULL ? find(*request) : NULL;
+    const int status = cshim_job.real->MPI_Start(request);
+    if (found == NULL || status != MPI_SUCCESS)
+        return status;
+    return cshim_nonblocking_start(&found->arguments, &found->plan, found->comm, found->tag,
+                                   *request);
+}
+
+int cshim_startall(int count, MPI_Request requests[])
+{
+    int status = MPI_SUCCESS;
+    if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL || requests == NULL || count < 1)
+        return cshim_job.real->MPI_Startall(count, requests);
+    for (int i = 0; i < count && status == MPI_SUCCESS; i++)
+        status = cshim_start(&requests[i]);
+    return status;
+}
+
+int cshim_request_free(MPI_Request *request)
+{
+    struct persistent *found = request != NULL ? find(*request) : NULL;
+    if (found != NULL) {
+        pthread_mutex_lock(&lock);
+        struct persistent **link = &persistents;
+        while (*link != found)
+            link = &(*link)->next;
+        __atomic_store_n(link, found->next, __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&lock);
+        free(found);
+    }
+    return cshim_job.real->MPI_Request_free(request);
+}
+
+/* A collective call cannot be cancelled. */
+int cshim_cancel(MPI_Request *request)
+{
+    MPI_Comm comm;
+    if (request == NULL || !cshim_nonblocking_has(*request, &comm))
+        return cshim_job.real->MPI_Cancel(request);
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_REQUEST);
+    return MPI_ERR_REQUEST;
+}
+
+void cshim_requests_teardown(void)
+{
+    for (struct persistent *next; persistents != NULL; persistents = next) {
+        next = persistents->next;
+        free(persistents);
+    }
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The communicators that are known, by handle. */
+#include <stdlib.h>
+
+#include "shim/nccl/internal.h"
+
+#define BUCKETS 256u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards buckets and references */
+static struct cshim_nccl_comm *buckets[BUCKETS];
+static size_t reporting; /* communicators whose rank 0 is in this process */
+
+static struct cshim_nccl_comm **bucket_of(ncclComm_t comm)
+{
+    const uintptr_t address = (uintptr_t)comm;
+    return &buckets[(address >> 4 ^ address >> 12) % BUCKETS];
+}
+
+struct cshim_nccl_comm *cshim_nccl_comm_find(ncclComm_t comm)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_nccl_comm *state = *bucket_of(comm);
+    while (state != NULL && state->comm != comm)
+        state = state->next;
+    if (state != NULL)
+        state->references++;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+void cshim_nccl_comm_release(struct cshim_nccl_comm *state)
+{
+    pthread_mutex_lock(&lock);
+    const unsigned left = --state->references;
+    pthread_mutex_unlock(&lock);
+    if (left > 0)
+        return;
+    cshim_nccl_comm_unprepare(state);
+    free(state);
+}
+
+/* Asks NCCL; none of these waits for other ranks. */
+static bool describe(struct cshim_nccl_comm *state)
+{
+    return cshim_nccl.real->CommCount(state->comm, &state->ranks) == ncclSuccess &&
+           cshim_nccl.real->CommUserRank(state->comm, &state->rank) == ncclSuccess &&
+           cshim_nccl.real->CommCuDevice(state->comm, &state->device) == ncclSuccess;
+}
+
+void cshim_nccl_comm_add(ncclComm_t comm, struct cshim_nccl_job *job, uint32_t nodes)
+{
+    struct cshim_nccl_comm *state = calloc(1, sizeof *state);
+    if (state == NULL) {
+        /* The other ranks will compress. */
+        cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator");
+        abort();
+    }
+    state->comm = comm;
+    state->job = job;
+    state->nodes = nodes;
+    state->references = 1;
+    state->reason = job != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NOT_AGREED;
+    if (!describe(state))
+        state->reason = CSHIM_REASON_NOT_AGREED;
+    cshim_nccl_comm_end(cshim_nccl_comm_take(comm)); /* one that was not destroyed, but is gone */
+    pthread_mutex_lock(&lock);
+    state->next = *bucket_of(comm);
+    *bucket_of(comm) = state;
+    if (state->rank == 0 && job != NULL) {
+        reporting++;
+        job->ranks = (uint32_t)state->ranks > job->ranks ? (uint32_t)state->ranks : job->ranks;
+        job->nodes = nodes > job->nodes ? nodes : job->nodes;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+struct cshim_nccl_comm *cshim_nccl_comm_take(ncclComm_t comm)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_nccl_comm **place = bucket_of(comm);
+    while (*place != NULL && (*place)->comm != comm)
+        place = &(*place)->next;
+    struct cshim_nccl_comm *state = *place;
+    if (state != NULL)
+        *place = state->next;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+void cshim_nccl_comm_end(struct cshim_nccl_comm *state)
+{
+    if (state == NULL)
+        return;
+    cshim_timing_collect(state);
+    pthread_mutex_lock(&lock);
+    const bool last = state->rank == 0 && state->job != NULL && --reporting == 0;
+    pthread_mutex_unlock(&lock);
+    cshim_nccl_comm_release(state);
+    if (last)
+        cshim_nccl_job_report();
+}

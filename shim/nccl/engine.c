@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of communicators, and the engine's table. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/nccl/internal.h"
+
+struct cshim_nccl_process cshim_nccl;
+
+static void start(const struct cshim_nccl_real *real, int beside_mpi)
+{
+    cshim_nccl.beside_mpi = beside_mpi != 0;
+    cshim_nccl.real = real;
+    cshim_nccl.pid = getpid();
+    cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + CSHIM_NCCL_ENGINE_ABI;
+    if (real->GetVersion == NULL || real->GetVersion(&cshim_nccl.version) != ncclSuccess)
+        cshim_nccl.version = 0;
+}
+
+static ncclResult_t get_unique_id(ncclUniqueId *id)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX], source[CSHIM_PATH_MAX];
+    const ncclResult_t status = cshim_nccl.real->GetUniqueId(id);
+    if (status != ncclSuccess)
+        return status;
+    const struct cshim_offer offer = cshim_nccl_job_load(source);
+    if (!cshim_rendezvous_serve((uint8_t *)id->internal, &offer, why))
+        cshim_log(CSHIM_LOG_WARN, "NCCL is not compressed: %s", why);
+    free((char *)offer.text);
+    return status;
+}
+
+/* A communicator that the program does not wait for. */
+static bool is_nonblocking(const ncclConfig_t *config)
+{
+    const char *value = getenv("NCCL_COMM_BLOCKING");
+    if (value != NULL && *value != '\0')
+        return strcmp(value, "0") == 0;
+    return config != NULL && config->blocking == 0;
+}
+
+static struct cshim_member *join(const ncclUniqueId *id, int ranks, int rank,
+                                 const ncclConfig_t *config)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    const struct cshim_hello hello = {
+        .version = cshim_nccl.fingerprint,
+        .host = cshim_nccl_host(),
+        .ranks = (uint32_t)ranks,
+        .rank = (uint32_t)rank,
+        .nonblocking = is_nonblocking(config),
+    };
+    struct cshim_member *member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
+    if (member == NULL)
+        cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", why);
+    return member;
+}
+
+/* After the real call. A communicator in progress stays unknown, and so native. */
+static ncclResult_t expect(ncclResult_t status, ncclComm_t *comm, struct cshim_member *member,
+                           const ncclConfig_t *config)
+{
+    const struct cshim_newcomer newcomer = {.comm = comm, .member = member};
+    if (member == NULL)
+        return status;
+    if (is_nonblocking(config))
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "a communicator of NCCL is not compressed: it is non-blocking (config.blocking or "
+            "NCCL_COMM_BLOCKING)");
+    if (status != ncclSuccess || is_nonblocking(config)) {
+        cshim_rendezvous_leave(member);
+        return status;
+    }
+    return cshim_group_expect(&newcomer);
+}
+
+static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+{
+    struct cshim_member *member = join(&id, ranks, rank, NULL);
+    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), comm, member, NULL);
+}
+
+static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                          ncclConfig_t *config)
+{
+    struct cshim_member *member = join(&id, ranks, rank, config);
+    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), comm, member,
+                  config);
+}
+
+/* The ranks meet at the first id. */
+static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
+                                            ncclUniqueId *ids, ncclConfig_t *config)
+{
+    struct cshim_member *member =
+        id_count > 0 && ids != NULL ? join(&ids[0], ranks, rank, config) : NULL;
+    return expect(cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config),
+                  comm, member, config);
+}
+
+/* All ranks are in this process. */
+static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *list)
+{
+    char source[CSHIM_PATH_MAX];
+    ncclResult_t status = cshim_nccl.real->CommInitAll(comms, devices, list);
+    if (status != ncclSuccess || is_nonblocking(NULL))
+        return status;
+    const struct cshim_offer offer = cshim_nccl_job_load(source);
+    struct cshim_nccl_job *job = cshim_nccl_job_find(&offer);
+    free((char *)offer.text);
+    for (int i = 0; i < devices && status == ncclSuccess; i++) {
+        const struct cshim_newcomer newcomer = {.comm = &comms[i], .job = job, .nodes = 1};
+        status = cshim_group_expect(&newcomer);
+    }
+    return status;
+}
+
+/* A part of a communicator whose ranks have agreed: so have the part's. */
+static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
+                                 const ncclConfig_t *config)
+{
+    struct cshim_nccl_comm *state = cshim_nccl_comm_find(parent);
+    if (state == NULL)
+        return status;
+    const struct cshim_newcomer newcomer = {.comm = child, .job = state->job};
+    cshim_nccl_comm_release(state);
+    if (status != ncclSuccess || is_nonblocking(config))
+        return status;
+    return cshim_group_expect(&newcomer);
+}
+
+static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
+                               ncclConfig_t *config)
+{
+    *child = NULL;
+    return expect_child(cshim_nccl.real->CommSplit(comm, color, key, child, config), comm, child,
+                        config);
+}
+
+static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_count,
+                                ncclComm_t *child, ncclConfig_t *config, int flags)
+{
+    return expect_child(
+        cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags), comm,
+        child, config);
+}
+
+/* The communicators that were made beside one go with it. */
+static void end_levels(struct cshim_nccl_comm *state, ncclResult_t (*how)(ncclComm_t))
+{
+    if (state == NULL)
+        return;
+    if (state->across != NULL)
+        how(state->across);
+    if (state->inside != NULL)
+        how(state->inside);
+    state->across = state->inside = NULL;
+}
+
+static ncclResult_t comm_finalize(ncclComm_t comm)
+{
+    return cshim_nccl.real->CommFinalize(comm);
+}
+
+/* The real call waits for what is under way; how long that took is known only then. */
+static ncclResult_t comm_destroy(ncclComm_t comm)
+{
+    struct cshim_nccl_comm *state = cshim_nccl_comm_take(comm);
+    cshim_premul_forget(comm);
+    end_levels(state, cshim_nccl.real->CommDestroy);
+    const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
+    cshim_nccl_comm_end(state);
+    return status;
+}
+
+/* NCCL's kernels must have been told to stop before anything waits for them. */
+static ncclResult_t comm_abort(ncclComm_t comm)
+{
+    struct cshim_nccl_comm *state = cshim_nccl_comm_take(comm);
+    cshim_premul_forget(comm);
+    const ncclResult_t status = cshim_nccl.real->CommAbort(comm);
+    end_levels(state, cshim_nccl.real->CommAbort);
+    cshim_nccl_comm_end(state);
+    return status;
+}
+
+static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
+{
+    return cshim_nccl.real->CommRevoke(comm, flags);
+}
+
+__attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl_engine = {
+    .abi = CSHIM_NCCL_ENGINE_ABI,
+    .start = start,
+    .functions =
+        {
+            .GetUniqueId = get_unique_id,
+            .CommInitRank = comm_init_rank,
+            .CommInitRankConfig = comm_init_rank_config,
+            .CommInitRankScalable = comm_init_rank_scalable,
+            .CommInitAll = comm_init_all,
+            .CommSplit = comm_split,
+            .CommShrink = comm_shrink,
+            .CommFinalize = comm_finalize,
+            .CommDestroy = comm_destroy,
+            .CommAbort = comm_abort,
+            .CommRevoke = comm_revoke,
+            .GroupStart = cshim_group_start,
+            .GroupEnd = cshim_group_end,
+            .GroupSimulateEnd = cshim_group_simulate_end,
+            .RedOpCreatePreMulSum = cshim_premul_create,
+            .RedOpDestroy = cshim_premul_destroy,
+            .AllReduce = cshim_nccl_all_reduce,
+            .ReduceScatter = cshim_nccl_reduce_scatter,
+            .AllGather = cshim_nccl_all_gather,
+        },
+};

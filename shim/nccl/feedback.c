@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error_feedback: what rounding took from each element, kept on the device from call to call.
+ *
+ * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
+ * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
+ */
+#include <stdlib.h>
+
+#include "shim/nccl/internal.h"
+
+static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
+
+/* Elements of the sums that this rank encodes: a chunk of each segment, and what hierarchical
+ * leaves over. */
+static uint64_t reduced_count(const struct cshim_plan *plan)
+{
+    return plan->segments * (plan->segment / (plan->peers * plan->shares)) + CSHIM_GRAIN;
+}
+
+static uint64_t residual_bytes(const struct cshim_plan *plan)
+{
+    return (plan->count + reduced_count(plan)) * sizeof(float);
+}
+
+/* Frees in stream order behind the last round. */
+static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
+{
+    if (residual->sent != 0)
+        comm->cuda.MemFreeAsync(residual->sent, comm->stream);
+    __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
+    free(residual);
+}
+
+void cshim_feedback_free(struct cshim_nccl_comm *comm)
+{
+    if (comm->residuals != NULL && comm->workspace->used)
+        comm->cuda.StreamWaitEvent(comm->stream, comm->workspace->idle, CU_EVENT_WAIT_DEFAULT);
+    for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
+         residual = next) {
+        next = residual->next;
+        free_residual(comm, residual);
+    }
+    comm->residuals = NULL;
+    if (comm->pool != NULL)
+        comm->cuda.MemPoolDestroy(comm->pool); /* when all of it is free */
+    comm->pool = NULL;
+}
+
+/* Says once in a process that there is no more memory for residuals. */
+static void warn(const struct cshim_nccl_call *call)
+{
+    static bool said;
+    if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        return;
+    cshim_log(CSHIM_LOG_WARN,
+              "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
+              "= %llu): such buffers go on without error feedback",
+              call->plan.rule->name, (unsigned long long)residual_bytes(&call->plan),
+              call->comm->rank, (unsigned long long)call->comm->job->policy->feedback_memory);
+}
+
+/* Zeros, in the order of the call's stream. */
+static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
+{
+    struct cshim_nccl_comm *comm = call->comm;
+    const struct cshim_cuda *cuda = &comm->cuda;
+    const CUmemPoolProps properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = comm->device},
+    };
+    CUresult result = CUDA_SUCCESS;
+    if (comm->pool == NULL)
+        result = cuda->MemPoolCreate(&comm->pool, &properties);
+    if (result == CUDA_SUCCESS)
+        result =
+            cuda->MemAllocFromPoolAsync(&residual->sent, residual->bytes, comm->pool, call->stream);
+    if (result == CUDA_SUCCESS)
+        result =
+            cuda->MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float), call->stream);
+    return result;
+}
+
+static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
+{
+    const uint64_t bytes = residual_bytes(&call->plan);
+    struct cshim_residual *residual = NULL;
+    if (__atomic_add_fetch(&bytes_in_use, bytes, __ATOMIC_RELAXED) <=
+        call->comm->job->policy->feedback_memory)
+        residual = calloc(1, sizeof *residual);
+    if (residual == NULL) {
+        __atomic_fetch_sub(&bytes_in_use, bytes, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    residual->buffer = call->send;
+    residual->count = call->plan.count;
+    residual->dtype = call->plan.dtype;
+    residual->bytes = bytes;
+    call->comm->cuda.CtxPushCurrent(call->comm->context);
+    const CUresult result = allocate(call, residual);
+    residual->reduced = residual->sent + residual->count * sizeof(float);
+    if (result != CUDA_SUCCESS)
+        free_residual(call->comm, residual);
+    call->comm->cuda.CtxPopCurrent(NULL);
+    return result == CUDA_SUCCESS ? residual : NULL;
+}
+
+struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
+{
+    struct cshim_nccl_comm *comm = call->comm;
+    struct cshim_residual **link = &comm->residuals;
+    while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
+                             (*link)->dtype != call->plan.dtype))
+        link = &(*link)->next;
+    if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
+        return *link;
+    struct cshim_residual *residual = make_residual(call);
+    if (residual == NULL) {
+        warn(call);
+        return NULL;
+    }
+    residual->next = comm->residuals;
+    comm->residuals = residual;
+    return residual;
+}

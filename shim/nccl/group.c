@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's groups. What is called inside one may come before other work on its stream, so nothing is
+ * launched before the outermost end; then, first, what NCCL does itself. The state is the
+ * thread's, as NCCL's is. */
+#include <stdlib.h>
+
+#include "shim/nccl/internal.h"
+
+/* An operation that the program has destroyed while calls with it wait. */
+struct ended_op {
+    ncclRedOp_t op;
+    ncclComm_t comm;
+};
+
+struct group {
+    int depth;
+    struct cshim_nccl_call *calls;
+    size_t call_count;
+    size_t call_room;
+    struct cshim_newcomer *newcomers;
+    size_t newcomer_count;
+    size_t newcomer_room;
+    struct ended_op *ops;
+    size_t op_count;
+    size_t op_room;
+};
+
+static __thread struct group group;
+
+bool cshim_group_open(void)
+{
+    return group.depth > 0;
+}
+
+/* Room for one more. */
+static bool grow(void **array, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return true;
+    const size_t more = *room == 0 ? 8 : 2 * *room;
+    void *grown = realloc(*array, more * size);
+    if (grown == NULL)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+static void clear_calls(void)
+{
+    for (size_t i = 0; i < group.call_count; i++)
+        cshim_nccl_comm_release(group.calls[i].comm);
+    free(group.calls);
+    group.calls = NULL;
+    group.call_count = group.call_room = 0;
+}
+
+/* Destroys the operations that calls were waiting with. */
+static void end_ops(void)
+{
+    struct cshim_premul premul;
+    for (size_t i = 0; i < group.op_count; i++) {
+        const struct ended_op *ended = &group.ops[i];
+        if (cshim_premul_find(ended->op, ended->comm, &premul)) /* not gone with its communicator */
+            cshim_premul_destroy(ended->op, ended->comm);
+    }
+    free(group.ops);
+    group.ops = NULL;
+    group.op_count = group.op_room = 0;
+}
+
+/* Adds a new communicator with what its ranks decided. */
+static ncclResult_t welcome(const struct cshim_newcomer *newcomer)
+{
+    struct cshim_nccl_job *job = newcomer->job;
+    uint32_t nodes = newcomer->nodes;
+    if (newcomer->member != NULL) {
+        struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
+        const struct cshim_offer offer = {.text = decision.text,
+                                          .length = decision.length,
+                                          .source = decision.source,
+                                          .observe = decision.observe};
+        nodes = decision.nodes;
+        if (decision.on)
+            job = cshim_nccl_job_find(&offer);
+        if (!decision.known || (decision.on && job == NULL)) {
+            /* Native, this rank would be alone among ranks that compress. */
+            cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
+                      decision.known ? "no memory" : decision.why);
+            free(decision.text);
+            return ncclSystemError;
+        }
+        if (!decision.on)
+            cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
+        free(decision.text);
+    }
+    if (*newcomer->comm != NULL)
+        cshim_nccl_comm_add(*newcomer->comm, job, nodes);
+    return ncclSuccess;
+}
+
+/* The communicators that were made in this group. Those of a failed group do not exist. */
+static ncclResult_t settle_newcomers(bool made)
+{
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < group.newcomer_count; i++) {
+        const struct cshim_newcomer *newcomer = &group.newcomers[i];
+        const ncclResult_t settled = made ? welcome(newcomer) : ncclSuccess;
+        status = settled != ncclSuccess ? settled : status;
+        if (!made && newcomer->member != NULL)
+            cshim_rendezvous_leave(newcomer->member);
+    }
+    free(group.newcomers);
+    group.newcomers = NULL;
+    group.newcomer_count = group.newcomer_room = 0;
+    return status;
+}
+
+ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
+{
+    if (group.depth == 0)
+        return welcome(newcomer);
+    if (!grow((void **)&group.newcomers, group.newcomer_count, &group.newcomer_room,
+              sizeof *group.newcomers))
+        return ncclSystemError;
+    group.newcomers[group.newcomer_count++] = *newcomer;
+    return ncclSuccess;
+}
+
+ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
+{
+    if (!grow((void **)&group.calls, group.call_count, &group.call_room, sizeof *group.calls)) {
+        cshim_nccl_comm_release(call->comm);
+        return ncclSystemError;
+    }
+    group.calls[group.call_count++] = *call;
+    if (group.depth > 0)
+        return ncclSuccess;
+    const ncclResult_t status = cshim_rounds_run(group.calls, group.call_count);
+    clear_calls();
+    return status;
+}
+
+bool cshim_group_end_op(ncclRedOp_t op, ncclComm_t comm)
+{
+    if (group.depth == 0 ||
+        !grow((void **)&group.ops, group.op_count, &group.op_room, sizeof *group.ops))
+        return false;
+    group.ops[group.op_count++] = (struct ended_op){op, comm};
+    return true;
+}
+
+ncclResult_t cshim_group_start(void)
+{
+    const ncclResult_t status = cshim_nccl.real->GroupStart();
+    if (status == ncclSuccess)
+        group.depth++;
+    return status;
+}
+
+ncclResult_t cshim_group_end(void)
+{
+    ncclResult_t status = cshim_nccl.real->GroupEnd();
+    if (group.depth == 0 || --group.depth > 0)
+        return status;
+    /* In progress: of non-blocking communicators, whose calls are never held back. */
+    const bool going = status == ncclSuccess || status == ncclInProgress;
+    const ncclResult_t settled = settle_newcomers(going);
+    status = settled != ncclSuccess ? settled : status;
+    if (going && group.call_count > 0) {
+        const ncclResult_t ran = cshim_rounds_run(group.calls, group.call_count);
+        status = ran != ncclSuccess ? ran : status;
+    }
+    clear_calls();
+    end_ops();
+    return status;
+}
+
+/* Nothing is launched: NCCL estimates the group with the calls as they were made. */
+ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
+{
+    ncclResult_t status = ncclSuccess;
+    const bool outermost = group.depth == 1;
+    for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
+        status = cshim_nccl_natively(&group.calls[i]);
+    const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
+    if (group.depth > 0 && --group.depth == 0) {
+        clear_calls();
+        end_ops();
+        settle_newcomers(false);
+    }
+    return status == ncclSuccess ? ended : status;
+}

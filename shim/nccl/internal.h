@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the NCCL engine. NCCL is called through cshim_nccl.real only: its names would come back to
+ * the front. Nothing here waits for a GPU but the preparation of a communicator. */
+#ifndef CSHIM_NCCL_INTERNAL_H
+#define CSHIM_NCCL_INTERNAL_H
+
+#include <nccl.h>
+#include <pthread.h>
+
+#include "kernels/loader.h"
+#include "shim/engine_nccl.h"
+#include "shim/header.h"
+#include "shim/ledger.h"
+#include "shim/log.h"
+#include "shim/nccl/rendezvous.h"
+#include "shim/observed.h"
+
+/* A policy and what was counted under it: one for all communicators that were given that policy. */
+struct cshim_nccl_job {
+    struct cshim_policy *policy;
+    char sha256[65];
+    struct cshim_ledger ledger;
+    uint32_t ranks; /* of the largest communicator whose rank 0 is in this process */
+    uint32_t nodes;
+    double started;
+    struct cshim_observed *observed; /* COMPSHIM=observe: nothing is compressed; else NULL */
+    bool due;                        /* something was counted since the last report */
+    struct cshim_nccl_job *next;
+};
+
+/* The process: written by start only. */
+struct cshim_nccl_process {
+    const struct cshim_nccl_real *real;
+    pid_t pid;
+    bool beside_mpi;      /* the MPI engine is in the process, and reports too */
+    int version;          /* of NCCL */
+    uint64_t fingerprint; /* of this library: what ranks must agree in */
+};
+extern struct cshim_nccl_process cshim_nccl;
+
+/* Device memory for the messages of calls under way, used by one round after the other. Behind it
+ * goes nothing back to the driver, which would wait for all that runs on the device: the next
+ * communicator takes it over. */
+struct cshim_workspace {
+    int device;
+    CUdeviceptr memory; /* CSHIM_WORKSPACE_BYTES */
+    CUevent idle;       /* recorded behind the last round */
+    bool used;          /* idle has been recorded */
+    uint32_t *fault;    /* on the host; the kernels see it at fault_device */
+    CUdeviceptr fault_device;
+    struct cshim_workspace *next;
+};
+/* Beyond the planner's limit: what hierarchical leaves over, of up to CSHIM_LEVELS_RANKS ranks. */
+#define CSHIM_WORKSPACE_BYTES (CSHIM_NCCL_SCRATCH_LIMIT + ((uint64_t)8 << 20))
+#define CSHIM_LEVELS_RANKS 1024
+
+/* What rounding took from the elements of a buffer; zeros at first. Addresses of float32s on the
+ * device. */
+struct cshim_residual {
+    const void *buffer;
+    uint64_t count;
+    enum cshim_dtype dtype;
+    uint64_t bytes;      /* of memory, against the policy's limit */
+    CUdeviceptr sent;    /* by place in the buffer: from what this rank encoded ... */
+    CUdeviceptr reduced; /* ... and from the sums it encoded as their owner, chunk behind chunk */
+    struct cshim_residual *next;
+};
+
+/* What is known of a communicator. */
+struct cshim_nccl_comm {
+    ncclComm_t comm;
+    unsigned references;        /* the map's, and one for each thread that works with it */
+    struct cshim_nccl_job *job; /* NULL: its ranks have not agreed */
+    enum cshim_reason reason;   /* CSHIM_REASON_COMPRESS, or why it never compresses */
+    int rank;
+    int ranks;
+
+    /* What compressed calls need; made at the first one. */
+    bool prepared;
+    struct cshim_cuda cuda;
+    CUdevice device;
+    CUcontext context; /* the device's primary one */
+    uint32_t processors;
+    CUstream stream; /* for the preparation and the end */
+    struct cshim_workspace *workspace;
+    uint32_t nodes;
+    uint32_t node; /* this rank's */
+    uint32_t local_rank;
+    uint32_t ranks_per_node; /* 0 where nodes hold different numbers of ranks */
+    ncclComm_t inside;       /* hierarchical: the ranks of this node, ... */
+    ncclComm_t across;       /* ... and those of this local rank on all nodes */
+    uint32_t sequence;       /* compressed calls so far */
+    struct cshim_timing *timing;
+    CUmemoryPool pool; /* of the residuals */
+    struct cshim_residual *residuals;
+    struct cshim_nccl_comm *next;
+};
+
+/* A call as the program made it, and how it is reissued. */
+struct cshim_nccl_call {
+    ncclComm_t handle;
+    struct cshim_nccl_comm *comm; /* what is known of it; referenced */
+    enum cshim_collective collective;
+    const void *send;
+    void *receive;
+    size_t count; /* as given */
+    ncclDataType_t datatype;
+    ncclRedOp_t op;
+    cudaStream_t stream;
+    double factor; /* ncclRedOpCreatePreMulSum's, or 1 */
+    const void *factor_at;
+    cuuint64_t capture_id; /* of the graph it is captured into, or 0 */
+    CUgraph graph;
+    struct cshim_workspace *workspace; /* the communicator's, or the graph's */
+    struct cshim_residual *residual;   /* or NULL */
+    struct cshim_plan plan;
+    uint32_t sequence;      /* of the compressed calls of the communicator, from 1 */
+    uint64_t segments_done; /* that are under way */
+    bool in_round;          /* one more is in the round that is being put together */
+    void *place;            /* of its timing, or NULL */
+};
+
+/* jobs.c: the job of a policy's text; NULL, and an error logged, if it does not parse. */
+struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer);
+/* This process's own policy; ends the process if it is wrong. The caller frees the text. */
+struct cshim_offer cshim_nccl_job_load(char source[CSHIM_PATH_MAX]);
+/* Writes the reports that are due. */
+void cshim_nccl_job_report(void);
+double cshim_seconds(void);
+
+/* communicator.c: what is known of comm, with a reference for the caller; NULL if nothing is. */
+struct cshim_nccl_comm *cshim_nccl_comm_find(ncclComm_t comm);
+void cshim_nccl_comm_release(struct cshim_nccl_comm *state);
+/* Begins to know a communicator whose ranks have agreed on a job (NULL: have not). nodes: that hold
+ * them; 0 if that is not known yet. */
+void cshim_nccl_comm_add(ncclComm_t comm, struct cshim_nccl_job *job, uint32_t nodes);
+/* Takes it out of what is known, before its handle can become another's; the caller ends it. NULL
+ * if it is not known. End: what it holds goes with the last reference. */
+struct cshim_nccl_comm *cshim_nccl_comm_take(ncclComm_t comm);
+void cshim_nccl_comm_end(struct cshim_nccl_comm *state);
+/* prepare.c: makes what compressed calls of these communicators need. Collective, with the same
+ * outcome on all ranks: it may leave a reason. */
+/* The machine this process is on. NCCL_HOSTID, where set, tells machines apart, as it does for
+ * NCCL; else the kernel's id of this boot, so that containers of one machine are one. */
+uint64_t cshim_nccl_host(void);
+ncclResult_t cshim_nccl_comm_prepare(struct cshim_nccl_comm **comms, size_t count);
+void cshim_nccl_comm_unprepare(struct cshim_nccl_comm *state);
+
+/* workspace.c: takes one that is free on the communicator's device, whose context is current, or
+ * makes one. Returns NULL, and why, if there is no memory. Giving back makes no CUDA call. */
+struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *state, char *why,
+                                             size_t size);
+void cshim_workspace_give(struct cshim_workspace *workspace);
+
+/* capture.c: the workspace of a captured call: one for each communicator and graph, given back with
+ * the graph. NULL, and the error logged, if there is none to be had. */
+struct cshim_workspace *cshim_capture_workspace(const struct cshim_nccl_call *call);
+/* No later capture is of this communicator. */
+void cshim_capture_forget(const struct cshim_nccl_comm *comm);
+
+/* feedback.c: the residual of the call's buffer, made if there is none; NULL without memory. Free:
+ * with the communicator, whose context is current. */
+struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
+void cshim_feedback_free(struct cshim_nccl_comm *comm);
+
+/* timing.c: begins and ends the time of a call, on its stream; takes the times that are known into
+ * the ledger; frees. */
+void cshim_timing_begin(struct cshim_nccl_call *call);
+void cshim_timing_end(struct cshim_nccl_call *call);
+void cshim_timing_collect(struct cshim_nccl_comm *comm);
+void cshim_timing_free(struct cshim_nccl_comm *comm);
+
+/* premul.c: what ncclRedOpCreatePreMulSum made. Returns false for other operations. */
+struct cshim_premul {
+    double factor;
+    const void *factor_at;
+};
+bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
+ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                 ncclScalarResidence_t residence, ncclComm_t comm);
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
+void cshim_premul_forget(ncclComm_t comm);
+
+/* group.c: NCCL's groups, and calls that wait for their end. */
+ncclResult_t cshim_group_start(void);
+ncclResult_t cshim_group_end(void);
+ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
+bool cshim_group_open(void);
+/* Adds a call to the group, or runs it where there is none. Takes the call's reference over. */
+ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
+/* Has the group's end destroy an operation. Returns false where there is no group. */
+bool cshim_group_end_op(ncclRedOp_t op, ncclComm_t comm);
+/* Adds a communicator that is being made: it is asked for at the group's end. A NULL member or job
+ * means that it stays native. */
+struct cshim_newcomer {
+    ncclComm_t *comm;
+    struct cshim_member *member; /* of a rendezvous, or NULL: ... */
+    struct cshim_nccl_job *job;  /* ... then its ranks have agreed on this */
+    uint32_t nodes;
+};
+ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer);
+
+/* call.c: the collectives that the front exports. */
+ncclResult_t cshim_nccl_all_reduce(const void *send, void *receive, size_t count,
+                                   ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                   cudaStream_t stream);
+ncclResult_t cshim_nccl_reduce_scatter(const void *send, void *receive, size_t count,
+                                       ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                       cudaStream_t stream);
+ncclResult_t cshim_nccl_all_gather(const void *send, void *receive, size_t count,
+                                   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+/* Counts a call that is made natively. */
+void cshim_nccl_count_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason);
+/* Makes NCCL's own call of it. */
+ncclResult_t cshim_nccl_natively(const struct cshim_nccl_call *call);
+/* The facts that policy and plan look at, and the elements that the plan is of. */
+struct cshim_call cshim_nccl_facts(const struct cshim_nccl_call *call);
+uint64_t cshim_nccl_elements(const struct cshim_nccl_call *call);
+
+/* round.c: runs compressed calls, in rounds that fit the workspaces. */
+ncclResult_t cshim_rounds_run(struct cshim_nccl_call *calls, size_t count);
+
+/* cuda.c: the driver's errors as NCCL's, logged. */
+ncclResult_t cshim_nccl_check(const struct cshim_nccl_comm *comm, CUresult result,
+                              const char *what);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/log.h"
+#include "shim/report.h"
+
+const char *cshim_report_job(void)
+{
+    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+                                        "OMPI_MCA_ess_base_jobid"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return value;
+    }
+    return "0";
+}
+
+static void write_json(const char *pattern, int rank, const struct cshim_ledger *ledger,
+                       const struct cshim_report_facts *facts)
+{
+    char path[CSHIM_PATH_MAX];
+    if (!cshim_report_path(pattern, rank, cshim_report_job(), path, sizeof path)) {
+        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
+        return;
+    }
+    FILE *stream = fopen(path, "we");
+    if (stream == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, strerror(errno));
+        return;
+    }
+    cshim_report_json(stream, ledger, facts);
+    const bool lost = ferror(stream) != 0;
+    if (fclose(stream) != 0 || lost)
+        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
+}
+
+const char *cshim_report_wanted(const struct cshim_policy *policy)
+{
+    const char *wanted = getenv("COMPSHIM_REPORT");
+    if (wanted == NULL || *wanted == '\0')
+        wanted = policy->report;
+    return strcmp(wanted, "off") != 0 ? wanted : NULL;
+}
+
+void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
+                        const struct cshim_report_facts *facts)
+{
+    cshim_report_table(stderr, ledger, facts);
+    if (strcmp(wanted, "summary") != 0)
+        write_json(wanted, rank, ledger, facts);
+}

@@ -1,0 +1,187 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# compshim run as the parent of a command: what it says at the end, the signals that it passes on, and
+# the status that it ends with.
+. "$(dirname "$0")/../lib.sh"
+tool=$build/compshim
+programs=$top/tests/programs
+cd "$scratch" || exit 1
+export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+unset "${!SLURM@}" "${!PBS@}"
+line="compshim: nothing was caught: no process of this job on this host came to MPI or NCCL"
+
+says() { # NAME COMMAND...: it ends with the line, and with status 0
+    expect "$1" 0 timeout 60 "${@:2}"
+    check "is told of" test "$(grep -c "^$line" <<<"$output")" = 1
+}
+silent() { # NAME STATUS COMMAND...
+    expect "$1" "$2" timeout 60 "${@:3}"
+    check "is not told of" test "${output%"$line"*}" = "$output"
+}
+
+# Who comes to MPI or NCCL, and who does not.
+says "a program without MPI" "$tool" run -- true
+contains "names the check" "'compshim check true' tells more"
+contains "and the hook" "run --dlsym reaches"
+says "a program behind launchers" "$tool" run -- mpirun --oversubscribe -n 2 env A=1 true
+contains "is named" "'compshim check true'"
+gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # warns of dlopen
+says "a static program" "$tool" run -- ./static
+bench=("$build/allreduce_bench" --sizes 64KiB --seconds 0.01)
+if only_open_mpi "what is caught by compshim run"; then
+    silent "an MPI program" 0 "$tool" run -- "${bench[@]}"
+    silent "its ranks" 0 "$tool" run -- "${launch[@]}" -n 2 "${bench[@]}"
+    silent "its ranks, with a variable to forward" 0 "$tool" run -- "${launch[@]}" -x HOME -n 2 "${bench[@]}"
+    silent "a rank among others" 0 "$tool" run -- sh -c 'true; "$@" >/dev/null; true' sh "${bench[@]}"
+    silent "a run inside a run" 0 "$tool" run -- "$tool" run -- "${bench[@]}"
+    silent "a program whose run is over" 0 env COMPSHIM_RUN=,compshim-nobody,x LD_PRELOAD="$preload" \
+        "${launch[@]}" -n 2 "${bench[@]}"
+    contains "and that is served" "compshim 0"
+    gcc -O1 -D_GNU_SOURCE -o fetch "$programs/fetch.c"
+    says "functions fetched with dlsym" "$tool" run -- "${launch[@]}" -n 2 ./fetch libmpi.so.40 handle
+    silent "with the hook" 0 "$tool" run --dlsym -- "${launch[@]}" -n 2 ./fetch libmpi.so.40 handle
+fi
+says "a program without MPI, with the hook" "$tool" run --dlsym -- true
+check "is not advised to use it" test "${output%run --dlsym*}" = "$output"
+mkdir front && cp "$tool" "$build/libcompshim.so" front/
+gcc -shared -fPIC -o libnccl.so.2 -Wl,-soname,libnccl.so.2 "$programs/library.c" -DFUNCTION=ncclGetUniqueId -DANSWER=0
+gcc -Wl,-rpath,"$scratch" -o id "$programs/caller.c" -DFUNCTION=ncclGetUniqueId libnccl.so.2
+silent "a program that makes an id of NCCL" 0 front/compshim run -- ./id
+check "by the library" test "${output##*$'\n'}" = library
+
+# Where it cannot know.
+silent "a run that is off" 0 "$tool" run --off -- true
+silent "a run that the environment switches off" 0 env COMPSHIM=off "$tool" run -- true
+mkdir launchers
+for name in srun sbatch mpirun horovodrun torchrun; do
+    printf '#!/bin/sh\nexit 0\n' >"launchers/$name"
+done
+chmod +x launchers/*
+with() { PATH=$scratch/launchers:$PATH "$tool" run -- "$@"; }
+export -f with && export tool scratch
+elsewhere() { silent "$*" 0 bash -c 'with "$@"' bash "$@"; }
+elsewhere srun -n 2 true
+elsewhere sbatch job.sh
+elsewhere mpirun --host one,two -n 2 true
+elsewhere mpirun -np 2 --hostfile=hosts true
+elsewhere mpirun -machinefile hosts true
+elsewhere mpirun -n 1 true : -n 1 -H two true
+elsewhere horovodrun -np 2 -H one:1,two:1 python3 train.py
+SLURM_JOB_ID=1 silent "a job of Slurm" 0 "$tool" run -- true
+PBS_NODEFILE=nodes silent "a job of PBS" 0 "$tool" run -- true
+says "options of the program" bash -c 'with "$@"' bash mpirun -n 2 true --host one -f file
+says "workers of this host" bash -c 'with "$@"' bash torchrun --nproc-per-node 2 train.py
+
+# How it ends.
+expect "the command's status" 7 "$tool" run -- sh -c 'exit 7'
+silent "a command that a signal ends" 143 "$tool" run -- sh -c 'kill -TERM $$'
+check "ends the run by the same" python3 -c 'import subprocess, sys
+assert subprocess.run(sys.argv[1:]).returncode == -9' "$tool" run -- sh -c 'kill -KILL $$'
+silent "a command that is not there" 3 "$tool" run -- ./missing
+contains "is named" "cannot run './missing': No such file or directory"
+expect "a folder" 3 "$tool" run -- ./launchers
+contains "is no command" "cannot run './launchers': Permission denied"
+expect "standard error that nobody reads" 0 bash -c '"$0" run -- true 2>&1 >/dev/null | true; exit ${PIPESTATUS[0]}' "$tool"
+# What the command inherits: open files, the signals that are blocked and ignored.
+# shellcheck disable=SC2016
+inherits='ls -l /proc/self/fd | grep -c -- "->"; grep -E "^Sig(Blk|Ign)" /proc/self/status'
+for ignored in "" "CHLD USR1"; do
+    # shellcheck disable=SC2086
+    (
+        [ -z "$ignored" ] || trap '' $ignored
+        sh -c "$inherits" >native
+        "$tool" run -- sh -c "$inherits" >inherited 2>told
+    )
+    check "the command inherits what it would without the run${ignored:+, ignoring $ignored}" diff native inherited
+    check "which is seen" grep -q SigIgn inherited
+done
+
+# Signals: the command has each once, whether the run alone is meant or the group.
+cat >wait_for_end <<'P'
+#!/bin/bash
+for name in INT TERM HUP QUIT USR1 USR2; do
+    trap "echo $name >>got" $name
+done
+echo $$ >started
+for _ in {1..400}; do
+    [ -e end ] && exit 5
+    sleep 0.05
+done
+P
+chmod +x wait_for_end
+until_so() { # COMMAND...: waits for it to be so, for up to 10 seconds
+    for _ in {1..200}; do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.05
+    done
+    return 1
+}
+begin() {
+    rm -f got end started
+    set -m # a process group of its own
+    "$tool" run -- ./wait_for_end 2>told &
+    run=$!
+    set +m
+    check "the command starts" until_so test -s started
+    command=$(cat started)
+}
+end() {
+    : >end
+    wait $run
+    check "the command ends by itself" test $? = 5
+}
+names=(USR1 USR2 HUP TERM QUIT INT)
+for target in "" -; do
+    meant="the ${target:+group of the }run"
+    begin
+    for name in "${names[@]}"; do
+        kill -s $name -- $target$run
+        check "$name for $meant arrives" until_so grep -q $name got
+        sleep 0.5 # and no second one
+    done
+    end
+    check "once each" diff <(printf '%s\n' "${names[@]}") got
+    check "an interrupted run says nothing" test "$(grep -c "^$line" told)" = 0
+done
+stopped() { [ "$(ps -o stat= -p "$1" | cut -c 1)" = T ]; }
+goes_on() { ! stopped "$1"; }
+for target in "" -; do
+    begin
+    kill -s TSTP -- $target$run
+    check "TSTP stops the command" until_so stopped "$command"
+    check "and the run" until_so stopped $run
+    kill -s CONT -- $target$run
+    check "CONT continues the command" until_so goes_on "$command"
+    check "and the run" until_so goes_on $run
+    end
+    check "which speaks at the end" grep -q "^$line" told
+done
+rm -f got end started
+check "on a terminal" timeout 60 python3 - "$tool" <<'PY'
+import os, pty, sys, time
+process, terminal = pty.fork()
+if process == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "run", "--", "./wait_for_end"])
+def arrives(*names):
+    for _ in range(200):
+        if os.path.exists("started") and (not names or os.path.exists("got") and open("got").read().split() == [*names]):
+            break
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert not names or open("got").read().split() == [*names], (names, open("got").read())
+arrives()
+os.write(terminal, b"\x03")
+arrives("INT")
+os.write(terminal, b"\x1c")
+arrives("INT", "QUIT")
+os.close(terminal)
+arrives("INT", "QUIT", "HUP")
+open("end", "w").close()
+_, status = os.waitpid(process, 0)
+assert os.waitstatus_to_exitcode(status) == 5, status
+PY
+begin
+disown $run # bash would tell of its end
+kill -s KILL $run
+check "a run that is killed leaves no command behind" until_so eval '! kill -0 $command'
+finish

@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# compshim tune: from measurements to a policy, a real measurement, wrong use, interruption.
+. "$(dirname "$0")/../lib.sh"
+tool=$build/compshim
+golden=$top/tests/cli/golden
+cd "$scratch" || exit 1
+cat >measured.json <<'JSON'
+{"ranks": 4, "nodes": 4,
+ "ways": [{"codec": "raw", "algorithm": "two_shot"}, {"codec": "fp16", "algorithm": "allgather"},
+          {"codec": "fp16", "algorithm": "two_shot"}, {"codec": "int8", "algorithm": "two_shot"},
+          {"codec": "fp8_e4m3", "algorithm": "two_shot"}],
+ "sizes": [{"bytes": 65536, "native": 0.0011, "seconds": [0.0020, 0.0015, 0.0016, 0.0014, null]},
+           {"bytes": 1048576, "native": 0.020, "seconds": [0.021, 0.016, 0.0120, 0.0060, 0.0059]},
+           {"bytes": 16777216, "native": 0.350, "seconds": [0.205, 0.180, 0.1050, 0.0540, 0.0300]}]}
+JSON
+left_over() { find . -name '.compshim-tune*' -o -name '*.new'; }
+
+expect "a policy from measurements" 0 "$tool" tune --from measured.json
+golden "its text" "$golden/tune.txt"
+check "it is in policy.ini, too" test "$output" = "$(cat policy.ini)"
+expect "one is there already" 1 "$tool" tune --from measured.json
+contains "says what to do" "policy.ini exists already: take --force, or another --output"
+expect "again, over it" 0 "$tool" tune --from measured.json --force
+golden "comes to the same" "$golden/tune.txt"
+expect "with a larger error" 0 "$tool" tune --from measured.json -o loose.ini --max-rel-error 0.05
+contains "takes fp8 where that is faster" "codec     = fp8_e4m3"
+expect "with no error" 0 "$tool" tune --from measured.json -o exact.ini --max-rel-error 0
+contains "takes raw where that is faster" "codec     = raw"
+expect "what it wrote can be explained" 0 "$tool" explain --policy policy.ini --sizes 64KiB,1MiB,16MiB
+contains "and decides" "int8"
+sed 's/"native": [0-9.]*/"native": 0.001/' measured.json >slow.json
+expect "where nothing pays" 0 "$tool" tune --from slow.json -o none.ini
+contains "says so" "Nothing was faster than the library itself."
+
+expect "no launcher" 2 "$tool" tune
+contains "says what one is" "no command that starts ranks, such as 'mpirun -n 4'"
+expect "measurements and a launcher" 2 "$tool" tune --from measured.json -- mpirun
+expect "an error that is none" 2 "$tool" tune --max-rel-error 2 -- true
+contains "is quoted" "--max-rel-error: '2' is not a number from 0 to 1"
+expect "sizes too near" 2 "$tool" tune --sizes 64KiB,65540 -- true
+contains "are refused" "65536 and 65540 bytes are less than 1KiB apart"
+expect "a size too small" 2 "$tool" tune --sizes 16 -- true
+expect "a folder that is not there" 3 "$tool" tune -o nowhere/policy.ini -- true
+contains "is named" "cannot make a folder beside nowhere/policy.ini"
+expect "measurements that are not there" 3 "$tool" tune --from nothing.json -o x.ini
+expect "measurements that are no JSON" 1 "$tool" tune --from policy.ini -o x.ini
+contains "are named" "policy.ini:1: not JSON"
+sed 's/0.0060/-1/' measured.json >damaged.json
+expect "a time below 0" 1 "$tool" tune --from damaged.json -o x.ini
+contains "is refused" "a time that is not above 0"
+sed 's/"fp8_e4m3"/"fp9"/' measured.json >damaged.json
+expect "an unknown codec" 1 "$tool" tune --from damaged.json -o x.ini
+expect "a launcher that fails" 1 "$tool" tune -o x.ini -- false
+contains "is told of" "the benchmark failed (exit status 1)"
+expect "a launcher that starts nothing" 1 "$tool" tune -o x.ini -- true
+contains "is told of" "the library did not reach the benchmark's ranks"
+check "nothing is written in any of these cases" test ! -e x.ini -a -z "$(left_over)"
+
+# A real measurement; on a busy machine it may find anything, but what it writes has to be so.
+expect "a measurement" 0 timeout 120 "$tool" tune -o real.ini --time 8 --sizes 64KiB,1MiB --save saved.json -- \
+    mpirun --oversubscribe -n 2
+expect "the same measurements again" 0 "$tool" tune -o again.ini --from saved.json
+check "come to the same policy" cmp real.ini again.ini
+check "all codecs were measured, by the algorithms of two ranks" python3 - <<'PY'
+import json
+saved = json.load(open("saved.json"))
+ways = {(way["codec"], way["algorithm"]) for way in saved["ways"]}
+codecs = "raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4".split()
+want = {(codec, algorithm) for codec in codecs for algorithm in ("allgather", "two_shot")}
+want |= {("fp16", "allreduce"), ("bf16", "allreduce")}
+assert ways == want, ways ^ want
+assert [size["bytes"] for size in saved["sizes"]] == [65536, 1 << 20], saved
+assert (saved["ranks"], saved["nodes"]) == (2, 1), saved
+assert all(seconds > 0 for size in saved["sizes"] for seconds in size["seconds"]), saved
+PY
+check "nothing is left over" test -z "$(left_over)"
+timeout --preserve-status -s INT 2 "$tool" tune -o x.ini --time 60 -- mpirun --oversubscribe -n 2 2>interrupted.txt
+output="status $? $(tail -n 1 interrupted.txt)"
+contains "an interrupt ends it" "status 130 compshim: interrupted: nothing is written"
+check "and leaves nothing" test ! -e x.ini -a -z "$(left_over)"
+expect "one rank" 1 timeout 60 "$tool" tune -o x.ini --sizes 64KiB -- mpirun -n 1
+contains "has nothing to tune" "one rank alone sends nothing"
+finish

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the tool, the manual pages and the sources say of the same things, as sorted lines to compare.
+
+  facts.py help TOOL              every option of every command, from --help
+  facts.py manual PAGE            the same, from compshim(1)
+  facts.py keys SOURCE            the keys of policy.ini, from policy/keys.c
+  facts.py items PAGE SECTION...  what the lists of these sections of a page describe
+  facts.py fields SOURCE...       the names that are written into the JSON report
+  facts.py variables SOURCE...    the environment variables of ours that are read
+"""
+import re
+import subprocess
+import sys
+
+OPTION = re.compile(r"^ +(?:-(\w), )? *--([\w-]+)(?: ([A-Z]+))?(?:  |$)")
+SECTION = re.compile(r'^\.S[hs] "?(.*?)"?$')
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def commands(tool):
+    return re.findall(r"^  ([a-z]+)  ", output(tool, "--help"), re.MULTILINE)
+
+
+def fact(command, letter, name, argument):
+    words = [command, f"-{letter}" if letter else "", f"--{name}", (argument or "").upper()]
+    return " ".join(word for word in words if word)
+
+
+def help_options(tool):
+    for command in commands(tool):
+        block = output(tool, command, "--help").split("options:\n", 1)[1].split("\n\n", 1)[0]
+        for line in block.splitlines():
+            letter, name, argument = OPTION.match(line).groups()
+            if name != "help":
+                yield fact(command, letter, name, argument)
+
+
+def sections(page):
+    """The lines of a page by the section or subsection that they stand in."""
+    title, found = "", {}
+    with open(page, encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            heading = SECTION.match(line)
+            if heading:
+                title = heading.group(1)
+            found.setdefault(title, []).append(line)
+    return found
+
+
+def manual_options(page):
+    """.It Fl s , Fl -size Ar size: an option; .It Fl -a Ar x , Fl -b Ar y: two."""
+    for command, lines in sections(page).items():
+        for line in lines:
+            letter = None
+            for part in line.removeprefix(".It ").split(" , ") if line.startswith(".It Fl") else ():
+                name, _, argument = part.removeprefix("Fl ").partition(" Ar ")
+                if name.startswith("-"):
+                    yield fact(command, letter, name[1:], argument)
+                    letter = None
+                else:
+                    letter = name
+
+
+def items(page, titles):
+    """The entries of the outermost lists of these sections: .It Cm min_size , max_size is two."""
+    for title, lines in sections(page).items():
+        depth = 0
+        for line in lines if title in titles else ():
+            depth += line.startswith(".Bl ") - line.startswith(".El")
+            if depth == 1 and line.startswith(".It "):
+                yield from re.findall(r"\w+", re.sub(r"\b(It|Cm|Va|Li|Ql|Ev|Pa|Ns|Ar)\b", "", line))
+
+
+def matches(pattern, paths):
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            yield from re.findall(pattern, file.read())
+
+
+def main():
+    what, *arguments = sys.argv[1:]
+    facts = {
+        "help": lambda: help_options(arguments[0]),
+        "manual": lambda: manual_options(arguments[0]),
+        "keys": lambda: matches(r'(?m)^        \{"(\w+)", set_', arguments),
+        "items": lambda: items(arguments[0], arguments[1:]),
+        "variables": lambda: matches(r'getenv\("(COMPSHIM\w*)"\)', arguments),
+        "fields": lambda: matches(r'\\"(\w+)\\": ?', arguments),
+    }[what]()
+    found = sorted(set(facts))
+    if not found:
+        sys.exit(f"facts.py: nothing found: {' '.join(sys.argv[1:])}")
+    print("\n".join(found))
+
+
+main()

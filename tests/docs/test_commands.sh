@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every command that README.md and docs/*.md show in a block of its own is run as it stands there, and
+# every policy is checked. tests/docs/not_run.txt says which are not, and why.
+. "$(dirname "$0")/../lib.sh"
+export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+table=$top/tests/docs/not_run.txt
+cd "$top" || exit 1
+mkdir "$scratch/policies" "$scratch/place" "$scratch/place/build"
+check "the blocks can be read" python3 tests/docs/blocks.py README.md docs/*.md "$scratch/policies"
+python3 tests/docs/blocks.py README.md docs/*.md "$scratch/policies" >"$scratch/commands" 2>&1
+
+reason() { # COMMAND: why it is not run, as in the table; fails if it is to be run
+    local begin why
+    while IFS='|' read -r begin why; do
+        [[ -n $why && $1 == "${begin% }"* ]] && echo "${why# }" && return
+    done < <(grep -v '^#' "$table")
+    return 1
+}
+
+# A place like a checkout after make, with few images, so that a training is a short one.
+cd "$scratch/place" || exit 1
+for file in "$top"/{docs,examples,policy,tests,Makefile}; do ln -s "$file" .; done
+for file in "$build"/{compshim,libcompshim*.so,allreduce_bench,mnist_train}; do ln -s "$file" build; done
+ln -s "$build/mnist_train" train
+export MNIST_DIR=$scratch/digits
+python3 "$top/tests/docs/few_digits.py" "$MNIST_DIR"
+cp "$top/tests/cli/golden/report_fp16.json" report.json
+cp "$top/tests/cli/golden/report_off.json" other.json
+export PATH=$build:$PATH
+
+run=0
+while IFS=$'\t' read -r -u 3 place command; do
+    if why=$(reason "$command"); then
+        echo "not run: $place: $command ($why)"
+        case $command in make\ *)
+            check "$place: make knows the target" make -n -C "$top" "$(cut -d ' ' -f 2 <<<"$command")"
+            ;;
+        esac
+        continue
+    fi
+    run=$((run + 1))
+    check "$place: $command" timeout --kill-after=5 200 bash -c "$command" </dev/null
+done 3<"$scratch/commands"
+check "some commands were run" test "$run" -ge 5
+
+policies=0
+for file in "$scratch/policies"/*.ini; do
+    policies=$((policies + 1))
+    # A block without a section is a part of a rule.
+    grep -q '^\[' "$file" || sed -i '1i [rule shown]\ncodec = fp8_e4m3' "$file"
+    check "the policy in $(basename "$file" .ini)" compshim explain --policy "$file" --size 25MiB
+done
+check "some policies were checked" test "$policies" -ge 2
+
+while IFS='|' read -r begin why; do
+    check "the table's '${begin% }' stands in a page" grep -qF "$(printf '\t')${begin% }" "$scratch/commands"
+done < <(grep -v '^#' "$table")
+finish

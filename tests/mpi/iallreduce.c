@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MPI_Iallreduce and persistent all-reduces: several under way on several communicators, mixed with
+ * blocking calls and with messages, completed in every way and in different orders on the ranks.
+ * All sums are of small integers, which every codec but int8, int4 and fp8_e5m2 carries exactly.
+ * An ordinary MPI program.
+ *
+ *   mpi_iallreduce [COUNT]       all of it
+ *   mpi_iallreduce cancel        what cancelling such a call gives
+ *   mpi_iallreduce mismatch      the last rank sums fewer elements
+ *   mpi_iallreduce pending       the program ends with a call under way
+ *   mpi_iallreduce threads       three threads, each on a communicator of its own
+ *   mpi_iallreduce freed         a communicator is freed under a call; Open MPI 4.1.4 itself
+ * crashes */
+#include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4 has it under this name */
+#endif
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MANY 12
+
+static int rank, ranks, failures;
+
+static void check(int good, const char *what, int i)
+{
+    if (!good && failures++ < 10)
+        fprintf(stderr, "rank %d: wrong: %s, %d\n", rank, what, i);
+}
+
+struct call {
+    float *in, *out;
+    int count, key;
+    MPI_Request request;
+};
+
+static float value(int of_rank, int key, int i)
+{
+    return (float)((of_rank + key * 7 + i) % 4);
+}
+
+static void fill(struct call *call)
+{
+    for (int i = 0; i < call->count; i++)
+        call->in[i] = value(rank, call->key, i);
+    memset(call->out, 0xff, (size_t)call->count * sizeof *call->out);
+}
+
+static void make(struct call *call, int count, int key)
+{
+    *call = (struct call){.count = count, .key = key, .request = MPI_REQUEST_NULL};
+    call->in = malloc((size_t)count * sizeof *call->in + 1);
+    call->out = malloc((size_t)count * sizeof *call->out + 1);
+    fill(call);
+}
+
+static void check_sums(const struct call *call, const char *what)
+{
+    for (int i = 0; i < call->count; i++) {
+        float want = 0;
+        for (int r = 0; r < ranks; r++)
+            want += value(r, call->key, i);
+        if (call->out[i] != want) {
+            check(0, what, i);
+            return;
+        }
+    }
+}
+
+static void drop(struct call *call)
+{
+    free(call->in);
+    free(call->out);
+}
+
+static void start(struct call *call, MPI_Comm comm)
+{
+    check(MPI_Iallreduce(call->in, call->out, call->count, MPI_FLOAT, MPI_SUM, comm,
+                         &call->request) == MPI_SUCCESS,
+          "MPI_Iallreduce", call->key);
+}
+
+enum way { WAIT, WAIT_BACKWARDS, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, STATUS, WAYS };
+
+static void complete(enum way way, struct call *calls, int count)
+{
+    MPI_Request requests[MANY];
+    MPI_Status statuses[MANY], status;
+    int index, indices[MANY], flag = 0, done = 0;
+    for (int i = 0; i < count; i++)
+        requests[i] = calls[i].request;
+    switch (way) {
+    case WAIT:
+        for (int i = 0; i < count; i++)
+            MPI_Wait(&requests[i], &status);
+        break;
+    case WAIT_BACKWARDS:
+        for (int i = count; i-- > 0;)
+            MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        break;
+    case WAITALL:
+        MPI_Waitall(count, requests, statuses);
+        break;
+    case WAITANY:
+        for (int i = 0; i < count; i++)
+            MPI_Waitany(count, requests, &index, &status);
+        break;
+    case WAITSOME:
+        for (int ended = 0; ended < count; ended += done)
+            MPI_Waitsome(count, requests, &done, indices, statuses);
+        break;
+    case TEST:
+        for (int i = 0; i < count; i++)
+            for (flag = 0; !flag;)
+                MPI_Test(&requests[i], &flag, &status);
+        break;
+    case TESTALL:
+        while (!flag)
+            MPI_Testall(count, requests, &flag, MPI_STATUSES_IGNORE);
+        break;
+    case TESTANY:
+        for (int ended = 0; ended < count; ended += flag)
+            MPI_Testany(count, requests, &index, &flag, MPI_STATUS_IGNORE);
+        break;
+    case STATUS:
+        for (int i = 0; i < count; i++) {
+            for (flag = 0; !flag;)
+                MPI_Request_get_status(requests[i], &flag, &status);
+            check(requests[i] != MPI_REQUEST_NULL, "get_status keeps the request", i);
+        }
+        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+        break;
+    case WAYS:
+        break;
+    }
+    for (int i = 0; i < count; i++)
+        check(requests[i] == MPI_REQUEST_NULL, "the request is null when done", i);
+}
+
+/* Each rank completes in a way of its own; now and then a blocking call comes between. */
+static void run_many(const MPI_Comm *comms, int comm_count, int count, int round)
+{
+    struct call calls[MANY], between;
+    for (int i = 0; i < MANY; i++)
+        make(&calls[i], 1 + (count * (i + 1)) / MANY, i + round);
+    make(&between, count / 2 + 1, round);
+    for (int i = 0; i < MANY; i++) {
+        start(&calls[i], comms[i % comm_count]);
+        if (i == MANY / 2 && round % 2 != 0) {
+            MPI_Allreduce(between.in, between.out, between.count, MPI_FLOAT, MPI_SUM, comms[0]);
+            check_sums(&between, "a blocking call between");
+        }
+    }
+    complete((enum way)((rank + round) % WAYS), calls, MANY);
+    for (int i = 0; i < MANY; i++) {
+        check_sums(&calls[i], "MPI_Iallreduce");
+        drop(&calls[i]);
+    }
+    drop(&between);
+}
+
+/* Rank 0 waits for a message that the last rank sends only when its own call is done: so rank 0 has
+ * to carry the call on while it waits for something else. */
+static void run_behind_receive(int count)
+{
+    struct call call;
+    int word = 0;
+    make(&call, count, 3);
+    start(&call, MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Recv(&word, 1, MPI_INT, ranks - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    if (rank == ranks - 1)
+        MPI_Send(&word, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
+    check_sums(&call, "behind a receive");
+    drop(&call);
+}
+
+/* A call that blocked until all ranks have come would never return here. */
+static void run_late_rank(int count)
+{
+    struct call call;
+    int word = 0;
+    make(&call, count, 4);
+    if (rank == ranks - 1)
+        MPI_Recv(&word, 1, MPI_INT, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    start(&call, MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Ssend(&word, 1, MPI_INT, ranks - 1, 6, MPI_COMM_WORLD);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    check_sums(&call, "with a late rank");
+    drop(&call);
+}
+
+static void run_freed_communicator(int count)
+{
+    MPI_Comm other;
+    struct call call;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    make(&call, count, 5);
+    MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other);
+    fill(&call);
+    start(&call, other);
+    MPI_Comm_free(&other);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    check_sums(&call, "on a communicator that is freed meanwhile");
+    drop(&call);
+}
+
+static void run_persistent(int count)
+{
+    struct call calls[3];
+    MPI_Request requests[3];
+    for (int i = 0; i < 3; i++) {
+        make(&calls[i], count / (i + 1) + 1, i);
+        MPI_Allreduce_init(calls[i].in, calls[i].out, calls[i].count, MPI_FLOAT, MPI_SUM,
+                           MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+    }
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 3; i++) {
+            calls[i].key = round + i;
+            fill(&calls[i]);
+        }
+        if (round % 2 == 0)
+            for (int i = 0; i < 3; i++)
+                MPI_Start(&requests[i]);
+        else
+            MPI_Startall(3, requests);
+        if (rank % 2 == 0)
+            for (int i = 3; i-- > 0;)
+                MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        else
+            MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < 3; i++) {
+            check(requests[i] != MPI_REQUEST_NULL, "a persistent request stays", i);
+            check_sums(&calls[i], "a persistent call");
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        MPI_Request_free(&requests[i]);
+        check(requests[i] == MPI_REQUEST_NULL, "a freed request is null", i);
+        drop(&calls[i]);
+    }
+}
+
+static void run_cancel(void)
+{
+    struct call call;
+    char text[MPI_MAX_ERROR_STRING];
+    int length, class;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    make(&call, 100000, 1);
+    start(&call, MPI_COMM_WORLD);
+    const int status = MPI_Cancel(&call.request);
+    MPI_Error_class(status, &class);
+    MPI_Error_string(status, text, &length);
+    if (rank == 0)
+        printf("MPI_Cancel: class %d, %s\n", class, text);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    check_sums(&call, "a call that could not be cancelled");
+    drop(&call);
+}
+
+/* The last rank sums fewer: no memory of its own is to be written by the others' elements. */
+static void run_mismatch(void)
+{
+    struct call call;
+    make(&call, rank == ranks - 1 ? 50000 : 100000, 1);
+    start(&call, MPI_COMM_WORLD);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    drop(&call);
+}
+
+struct worker {
+    pthread_t thread;
+    MPI_Comm comm;
+};
+
+/* Each thread has a communicator of its own. */
+static void *work(void *data)
+{
+    const struct worker *worker = data;
+    struct call calls[2];
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 2; i++) {
+            make(&calls[i], 20000, round + i);
+            start(&calls[i], worker->comm);
+        }
+        for (int i = 0; i < 2; i++) {
+            MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
+            check_sums(&calls[i], "in a thread");
+            drop(&calls[i]);
+        }
+    }
+    return NULL;
+}
+
+static void run_threads(void)
+{
+    struct worker workers[3];
+    float one = 1, sum;
+    for (int i = 0; i < 3; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
+        MPI_Allreduce(&one, &sum, 1, MPI_FLOAT, MPI_SUM, workers[i].comm);
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(workers[i].thread, NULL);
+        MPI_Comm_free(&workers[i].comm);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm comms[3] = {MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD};
+    int total = 0, count = 150000;
+    int level;
+    const int threads = argc > 1 && strcmp(argv[1], "threads") == 0;
+    MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 1 && strcmp(argv[1], "cancel") == 0) {
+        run_cancel();
+    } else if (argc > 1 && strcmp(argv[1], "freed") == 0) {
+        run_freed_communicator(count);
+    } else if (argc > 1 && strcmp(argv[1], "mismatch") == 0) {
+        run_mismatch();
+    } else if (argc > 1 && strcmp(argv[1], "pending") == 0) {
+        static struct call left;
+        make(&left, 1000000, 2);
+        start(&left, MPI_COMM_WORLD);
+    } else if (threads) {
+        run_threads();
+    } else {
+        count = argc > 1 ? atoi(argv[1]) : count;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+        MPI_Comm_split(MPI_COMM_WORLD, 0, ranks - rank, &comms[2]);
+        for (int round = 0; round < 2 * WAYS; round++)
+            run_many(comms, 1 + round % 3, count, round);
+        MPI_Comm_free(&comms[1]);
+        MPI_Comm_free(&comms[2]);
+        run_behind_receive(4 * count);
+        run_late_rank(count);
+        run_persistent(count);
+    }
+    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("work done, %d failures\n", total);
+    MPI_Finalize();
+    return total != 0;
+}

@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The collectives beside MPI_Allreduce that are compressed, MPI_Reduce, MPI_Reduce_scatter and
+# MPI_Reduce_scatter_block, against a reference; and those that are only counted.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_family
+json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
+
+# matches RANKS CODEC ALGORITHM STEPS COLLECTIVE [DTYPE]
+matches() {
+    policy "$scratch/policy.ini" "$2" "$3" "${6:-float32}"
+    expect "$5, $2 by $3, $1 ranks" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$2" "$4" "$5" ${6:+"$6"}
+}
+digest() { sed -n 's/^digest \([0-9a-f]*\),.*/\1/p' <<<"$output"; }
+
+native=reduce
+only_open_mpi "a native MPI_Reduce in place to another root than 0, in which MPICH 4.0.2 crashes," || native=block
+expect "natively the test finds the sums, too" 0 mpi 3 "$program" raw 2 $native
+for ranks in 2 3 5; do
+    for codec in raw fp8_e4m3; do
+        matches $ranks $codec two_shot 2 reduce
+        matches $ranks $codec allgather 1 reduce
+        matches $ranks $codec auto 1 scatter
+        matches $ranks $codec auto 1 block
+    done
+done
+check "the report names the collective" test "$(json '{x["collective"] for x in r["rows"]}')" = "{'reduce_scatter'}"
+for codec in fp16 bf16 int8 int4; do
+    matches 4 $codec two_shot 2 reduce
+    matches 4 $codec auto 1 scatter
+done
+matches 3 fp32 two_shot 2 reduce float64
+matches 3 fp32 auto 1 block float64
+
+matches 4 fp8_e4m3 two_shot 2 reduce
+first=$(digest)
+matches 4 fp8_e4m3 two_shot 2 reduce
+check "two runs give the same bits" test -n "$first" -a "$first" = "$(digest)"
+check "the root receives a sum of each chunk but its own" test \
+    "$(json '0 < r["rows"][0]["bytes_wire"] and {x["collective"] for x in r["rows"]}')" = "{'reduce'}"
+
+# Bytes of large calls: 3 of 4 ranks' parts, and the sums on their way to the root.
+expect "large calls" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" 4000000
+contains "their sums are right" "0 failures"
+check "fp8 sends what the plan says" test "$(json '[round(x["bytes_native"] / x["bytes_wire"], 1) for x in r["rows"]]')" = \
+    "[4.0, 3.2]"
+check "native bytes are a ring's" test "$(json '{x["bytes_native"] == 3 * x["bytes_in"] for x in r["rows"]}')" = "{True}"
+check "sampled errors are those of one and two quantizations" test \
+    "$(json '0.01 < r["rows"][0]["rel_error"] < 0.035 < r["rows"][1]["rel_error"] < 0.06')" = True
+check "the others are counted, with their bytes" test "$(json 'sorted((k, v["calls"], v["bytes"]) for k, v in r["not_compressed"].items())')" = \
+    "[('MPI_Allgather', 1, 12), ('MPI_Alltoallw', 1, 0), ('MPI_Bcast', 3, 12000), ('MPI_Gatherv', 1, 0), ('MPI_Ibcast', 1, 4000), ('MPI_Neighbor_alltoall', 1, 4), ('MPI_Scan', 1, 8)]"
+
+# Rules for one collective leave the others alone.
+printf '[rule one]\ncollective = reduce\ncodec = fp16\n' >"$scratch/policy.ini"
+expect "a rule for reduce" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" 100000
+check "takes no other" test "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('reduce', 1)]"
+check "and the others are passed on" test "$(json 'r["passed_through"]["no_rule"]')" = 2
+
+# Every moved tensor and every comparison with the library's own sum.
+printf '[rule all]\nmax_rel_error = 1e-3\nverify = 1\ncodec = int8\n' >"$scratch/policy.ini"
+expect "max_rel_error and verify" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$program" int8 2 scatter
+check "max_rel_error moves tensors to better codecs" test "$(json 'len(r["moved"]) > 0')" = True
+check "verify compares every rank's result" test \
+    "$(json '{1e-5 < x["verified"]["rel_l2"] < 0.01 for x in r["rows"] if x["codec"] == "int8" and "verified" in x}')" = "{True}"
+
+# A mismatch between ranks ends the job and says which call it was.
+policy "$scratch/policy.ini" fp8_e4m3 two_shot
+for what in reduce scatter; do
+    output=$(LIMIT=30 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" mismatch $what 2>&1)
+    case $? in
+    0 | 124 | 137) fail "$what: a mismatch ends the job" "$output" ;;
+    *) pass "$what: a mismatch ends the job" ;;
+    esac
+    if told_by_mpich; then
+        pass "$what: MPICH says why"
+        continue
+    fi
+    contains "$what: it says which call" "MPI_Reduce"
+    contains "$what: both views" "of 50000 x float32"
+done
+
+if only_open_mpi "a call with wrong arguments (MPICH reads what they point to)"; then
+    native=$(mpi 3 "$build/tests/mpi_others" wrong 2>&1)
+    check "wrong arguments are noticed natively" grep -q "class" <<<"$native"
+    check "wrong arguments give the same errors" diff <(printf '%s\n' "$native") \
+        <(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" wrong 2>&1)
+fi
+finish

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Nonblocking and persistent all-reduces: right in every order, of every codec; what is not
+# compressed is counted; they go on while the program computes.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_iallreduce
+json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
+LIMIT=100
+
+if ! only_open_mpi "compressing nonblocking calls, which pass there,"; then
+    policy "$scratch/policy.ini" fp8_e4m3
+    expect "they are right" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" 50000
+    check "and counted" test "$(json 'r["passed_through"]["nonblocking"] > 0')" = True
+    finish
+fi
+expect "natively the sums are right" 0 mpi 3 "$program"
+for ranks in 2 4; do
+    for codec in raw fp8_e4m3; do
+        for algorithm in two_shot allgather; do
+            policy "$scratch/policy.ini" $codec $algorithm
+            expect "$codec by $algorithm, $ranks ranks" 0 shimmed $ranks \
+                COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "$program" 50000
+        done
+    done
+done
+check "most calls are compressed" test "$(json 'r["totals"]["compressed_calls"] > 100')" = True
+check "those before the communicator was prepared are counted" test "$(json 'r["passed_through"]["nonblocking"]')" = 84
+policy "$scratch/policy.ini" fp16 allreduce
+expect "a rule for the library's own all-reduce" 0 shimmed 3 \
+    COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "$program" 50000
+check "goes as two_shot where nobody waits" test \
+    "$(json 'sorted(x["algorithm"] for x in r["rows"])')" = "['allreduce', 'two_shot']"
+expect "calls of one element and a few" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 30
+
+policy "$scratch/policy.ini" fp8_e4m3
+expect "a communicator freed under a call" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" freed
+native=$(mpi 2 "$program" cancel 2>&1)
+check "cancelling is refused natively" grep -q "MPI_ERR_REQUEST" <<<"$native"
+check "cancelling gives the same error" diff <(printf '%s\n' "$native") \
+    <(shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" "$program" cancel 2>&1)
+
+output=$(LIMIT=30 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" mismatch 2>&1)
+case $? in
+0 | 124 | 137) fail "a mismatch ends the job" "$output" ;;
+*) pass "a mismatch ends the job" ;;
+esac
+contains "it shows one view" "100000 x float32"
+contains "and the other" "50000 x float32"
+for what in pending threads; do
+    LIMIT=40 expect "$what: natively" 0 mpi 3 "$program" $what
+    LIMIT=40 expect "$what: with the shim" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" $what
+    contains "$what: the work is done" "0 failures"
+done
+
+printf '[rule all]\nmax_rel_error = 0.5\ncodec = fp8_e4m3\n' >"$scratch/policy.ini"
+expect "max_rel_error" 0 shimmed 2 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$program" 50000
+check "passes nonblocking calls on" test "$(json 'r["passed_through"]["nonblocking"] > 200')" = True
+
+policy "$scratch/policy.ini" fp8_e4m3
+if command -v mpifort.openmpi >/dev/null && command -v gfortran >/dev/null; then
+    check "compile Fortran" mpifort.openmpi -o "$scratch/fortran" "$top/tests/mpi/fortran_iallreduce.F90"
+    expect "mpi_f08" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
+        COMPSHIM_POLICY="$scratch/policy.ini" "$scratch/fortran"
+    contains "its sums are right" "work done, 0 failures"
+    check "two nonblocking calls and a reduce are compressed" test \
+        "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('allreduce', 2), ('reduce', 1)]"
+else
+    echo "note: no Fortran compiler here"
+fi
+
+# Sampled errors, and the bytes: as of a blocking call.
+expect "random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_overlap" 1000000 2
+contains "the sums are right" " 0 wrong"
+check "fp8 sends a quarter" test "$(json 'r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] > 3.9')" = True
+
+# hidden NAME: the share of the shorter of exchange and computing that the longer one hides
+hidden() { sed -n 's/.* hidden \([0-9.-]*\),.*/\1/p' <<<"$output"; }
+prefix=cshimover
+hosts() { "$top/tests/net/hosts.sh" --name $prefix "$@"; }
+if [ "$(id -u)" != 0 ] || ! unshare --net --mount true 2>/dev/null; then
+    echo "note: no emulated hosts can be made here, so overlapping is not measured"
+    finish
+fi
+trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
+expect "four hosts" 0 hosts up --hosts 4 --rate 200mbit
+export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=off
+expect "computing beside an exchange" 0 env LD_PRELOAD="$preload" "$top/tests/net/hosts.sh" --name $prefix \
+    run --seconds 100 "$build/tests/mpi_overlap" 4000000
+echo "$output" | grep -E "^(timeline|alone)"
+check "more than half is hidden ($(hidden))" awk -v hidden="$(hidden)" 'BEGIN { exit !(hidden > 0.5) }'
+finish

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# COMPSHIM_TRACE: every call of every rank is in the timeline, on one clock; nothing without it.
+. "$(dirname "$0")/../lib.sh"
+program=("$build/allreduce_bench" --sizes "4KiB,1MiB" --seconds 0)
+cd "$scratch" || exit 3
+LIMIT=60
+printf '[compshim]\nreport = off\n[rule large]\ndtype = float32\nmin_size = 64KiB\ncodec = int8\n' >policy.ini
+
+# Six calls of 1 MiB on four ranks; what a collective needs of all ranks, no rank can have before.
+cat >look.py <<'PY'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+calls, phases, passed = {}, {}, []
+for event in events:
+    if event["ph"] != "X":
+        continue
+    span = (event["ts"], event["ts"] + event["dur"])
+    if event["cat"] == "compressed":
+        assert event["name"] == "allreduce int8" and event["args"]["rule"] == "large", event
+        calls[event["pid"], event["args"]["call"]] = span
+    elif event["cat"] == "phase":
+        phases.setdefault((event["pid"], event["args"]["call"]), []).append((event["name"], span))
+    else:
+        passed.append(event)
+ranks = range(4)
+assert set(calls) == {(rank, call) for rank in ranks for call in range(1, 7)}, sorted(calls)
+assert len(passed) == 4 * 18 and {p["name"] for p in passed} == {
+    "allreduce passed: too_small", "allreduce passed: op"}, len(passed)
+for call in range(1, 7):
+    spans = [calls[rank, call] for rank in ranks]
+    assert max(begin for begin, _ in spans) <= min(end for _, end in spans) + 50, (call, spans)
+for key, (begin, end) in calls.items():
+    assert {name for name, _ in phases[key]} == {"encode", "exchange", "decode"}, phases[key]
+    inside = sorted(span for _, span in phases[key])
+    assert begin - 0.01 <= inside[0][0] and inside[-1][1] <= end + 0.01, (key, inside)
+    assert all(a[1] <= b[0] + 0.01 for a, b in zip(inside, inside[1:])), (key, inside)
+    assert sum(span[1] - span[0] for span in inside) > 0.5 * (end - begin), (key, inside)
+assert min(span[0] for span in calls.values()) >= 0 and max(span[1] for span in calls.values()) < 60e6
+PY
+run() { # NAME [VARIABLE=VALUE...]
+    expect "$1" 0 shimmed 4 COMPSHIM_POLICY=policy.ini "${@:2}" "${program[@]}"
+}
+run "a traced job" COMPSHIM_TRACE=trace.json
+check "has every call with its phases on every rank" python3 look.py trace.json
+mkdir clocks
+expect "a job whose clocks differ" 0 mpi 4 LD_PRELOAD="$build/tests/standin_clock.so:$preload" \
+    COMPSHIM_POLICY=policy.ini COMPSHIM_TRACE=clocks/trace.json "${program[@]}"
+check "comes to one clock" python3 look.py clocks/trace.json
+run "a file for each rank" COMPSHIM_TRACE='trace-{rank}.json'
+check "there are four, each of one rank" python3 - <<'PY'
+import json
+for rank in range(4):
+    events = json.load(open(f"trace-{rank}.json"))["traceEvents"]
+    assert {event["pid"] for event in events} == {rank}, rank
+    assert sum(event.get("cat") == "compressed" for event in events) == 6, rank
+PY
+run "a trace that cannot be written" COMPSHIM_TRACE=nowhere/trace.json
+contains "is said" "cannot write the trace nowhere/trace.json: No such file"
+rm -f ./*.json
+run "no trace"
+run "a trace switched off" COMPSHIM_TRACE=off
+check "leaves no file" test -z "$(ls ./*.json off 2>/dev/null)"
+run "an observed job, traced" COMPSHIM=observe COMPSHIM_TRACE=trace.json
+check "has its calls as passed on" test "$(grep -c 'allreduce passed: disabled' trace.json)" = 24
+only_open_mpi "tracing nonblocking calls, which pass there," || finish
+policy exact.ini fp16
+expect "several nonblocking calls at once" 0 shimmed 2 COMPSHIM_POLICY=exact.ini COMPSHIM_TRACE=trace.json \
+    "$build/tests/mpi_iallreduce"
+check "have lines of their own, each with a beginning and an end" python3 - <<'PY'
+import json
+events = json.load(open("trace.json"))["traceEvents"]
+begun = {(e["pid"], e["id"]): e["ts"] for e in events if e["ph"] == "b"}
+ended = {(e["pid"], e["id"]): e["ts"] for e in events if e["ph"] == "e"}
+assert begun and begun.keys() == ended.keys(), (len(begun), len(ended))
+assert all(0 <= begun[key] <= ended[key] for key in begun), begun
+PY
+finish

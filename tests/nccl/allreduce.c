@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls ncclAllReduce in many shapes and compares each result with a sum in float64, element by
+ * element, within the codec's published bound; and with the other ranks' results, bit by bit.
+ * Prints one digest of all results.
+ *
+ *   nccl_allreduce CODEC STEPS [DTYPE [sum|avg|scaled [allreduce|scatter]]]
+ *
+ * As tests/mpi/allreduce.c, of which tests/sums.h has the rest. scaled: ncclRedOpCreatePreMulSum.
+ */
+#include "tests/nccl/gpu.h"
+#include "tests/sums.h"
+
+static struct gpu_world world;
+static ncclRedOp_t op = ncclSum;
+static int scattered;
+
+static ncclDataType_t datatype(void)
+{
+    return sums_dtype == CSHIM_FLOAT64    ? ncclFloat64
+           : sums_dtype == CSHIM_FLOAT16  ? ncclFloat16
+           : sums_dtype == CSHIM_BFLOAT16 ? ncclBfloat16
+                                          : ncclFloat32;
+}
+
+/* All ranks must hold the same bits. */
+static void compare_ranks(const void *result, size_t bytes)
+{
+    uint64_t own = 0xcbf29ce484222325u, both[2];
+    const unsigned char *byte = result;
+    for (size_t i = 0; i < bytes; i++)
+        own = (own ^ byte[i]) * 0x100000001b3u;
+    uint64_t *device = gpu_allocate(2 * sizeof own);
+    gpu_write(device, (uint64_t[]){own, ~own}, sizeof both);
+    NCCL(ncclAllReduce(device, device, 2, ncclUint64, ncclMax, world.comm, world.stream));
+    CUDA(cuStreamSynchronize(world.stream));
+    gpu_read(both, device, sizeof both);
+    gpu_free(device);
+    if (both[0] != ~both[1] && failures++ < 10)
+        fprintf(stderr, "ranks hold different results (%zu bytes)\n", bytes);
+}
+
+struct buffers {
+    size_t count;  /* elements of the input */
+    size_t result; /* of the result, from this element of the sum on */
+    size_t first;
+    unsigned char *host; /* the input, then 64 bytes more than the result */
+    unsigned char *send; /* on the device, as far from alignment as elements may be */
+    unsigned char *receive;
+};
+
+static void call(const struct buffers *buffers)
+{
+    if (scattered)
+        NCCL(ncclReduceScatter(buffers->send, buffers->receive, buffers->result, datatype(), op,
+                               world.comm, world.stream));
+    else
+        NCCL(ncclAllReduce(buffers->send, buffers->receive, buffers->count, datatype(), op,
+                           world.comm, world.stream));
+    CUDA(cuStreamSynchronize(world.stream));
+}
+
+static void check(enum data data, const struct buffers *buffers, int in_place)
+{
+    const size_t size = cshim_dtype_bytes(sums_dtype), bytes = buffers->result * size;
+    struct reference reference = sums_reference(data, world.ranks, buffers->count);
+    const struct reference part = {.sum = reference.sum + buffers->first,
+                                   .ordered = reference.ordered + buffers->first,
+                                   .bound = reference.bound + buffers->first};
+    unsigned char *result = malloc(bytes + 64);
+    gpu_read(result, buffers->receive, bytes + (in_place ? 0 : 64));
+    for (size_t i = 0; i < 64 && !in_place; i++) {
+        if (result[bytes + i] != 0xa5)
+            fail("written behind the buffer", data, buffers->count, i, result[bytes + i], 0xa5, 0);
+    }
+    compare(&part, data, buffers->result, result);
+    if (!scattered)
+        compare_ranks(result, bytes);
+    digest_bytes(result, bytes);
+    free(result);
+    sums_free(&reference);
+}
+
+static void run(enum data data, size_t count, int in_place)
+{
+    const size_t size = cshim_dtype_bytes(sums_dtype);
+    const size_t shift = count % 5 * size; /* from the allocation's alignment */
+    struct buffers buffers = {.count = count, .result = count};
+    if (scattered) {
+        buffers.result = count / (size_t)world.ranks;
+        buffers.count = buffers.result * (size_t)world.ranks;
+        buffers.first = buffers.result * (size_t)world.rank;
+        sums_part = buffers.result;
+    }
+    const size_t bytes = buffers.count * size;
+    buffers.host = malloc(bytes + 64);
+    unsigned char *kept = malloc(bytes + 64);
+    for (size_t i = 0; i < buffers.count; i++)
+        store(buffers.host, i, element(data, world.rank, world.ranks, i));
+    unsigned char *send = gpu_allocate(bytes + 256), *receive = gpu_allocate(bytes + 256);
+    memset(kept, 0xa5, 64);
+    buffers.send = send + shift;
+    buffers.receive = receive + shift;
+    gpu_write(buffers.send, buffers.host, bytes);
+    gpu_write(buffers.receive + buffers.result * size, kept, 64);
+    if (in_place)
+        buffers.receive = buffers.send + buffers.first * size;
+    call(&buffers);
+    check(data, &buffers, in_place);
+    gpu_read(kept, buffers.send, bytes);
+    if (!in_place && memcmp(kept, buffers.host, bytes) != 0)
+        fail("the input was changed", data, count, 0, 0, 0, 0);
+    gpu_free(send), gpu_free(receive);
+    free(kept), free(buffers.host);
+}
+
+static void make_op(const char *name)
+{
+    unsigned char scalar[sizeof(double)];
+    if (strcmp(name, "avg") == 0) {
+        op = ncclAvg;
+        sums_factor = 1.0 / world.ranks;
+    } else if (strcmp(name, "scaled") == 0) {
+        sums_scaled = 1;
+        store(scalar, 0, sums_scalar(world.rank));
+        NCCL(
+            ncclRedOpCreatePreMulSum(&op, scalar, datatype(), ncclScalarHostImmediate, world.comm));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t counts[] = {0, 1, 2, 5, 127, 128, 129, 255, 256, 257, 1000, 4099, 65549};
+    enum cshim_codec_id id = CSHIM_CODEC_NONE;
+    if (argc < 3 || !cshim_codec_by_name(argv[1], &id)) {
+        fprintf(stderr, "usage: nccl_allreduce CODEC STEPS [DTYPE [OP [COLLECTIVE]]]\n");
+        return 2;
+    }
+    sums_codec = cshim_codec_info(id);
+    sums_steps = atoi(argv[2]);
+    if (argc > 3)
+        cshim_dtype_by_name(argv[3], &sums_dtype);
+    scattered = argc > 5 && strcmp(argv[5], "scatter") == 0;
+    world = gpu_join();
+    if (argc > 4)
+        make_op(argv[4]);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        run(NORMAL, counts[c], 0);
+        run(NORMAL, counts[c], 1);
+    }
+    for (int data = 0; data < DATA_COUNT; data++) {
+        const int needs_range = data == TINY || data == HUGE_VALUES;
+        if (sums_dtype != CSHIM_FLOAT16 || !needs_range)
+            run((enum data)data, 20011, data % 2);
+    }
+    run(NORMAL, 400009, 0);
+    if (op >= ncclNumOps)
+        NCCL(ncclRedOpDestroy(op, world.comm));
+    printf("rank %d: digest %016llx, %d failures\n", world.rank, (unsigned long long)digest,
+           failures);
+    gpu_leave(&world);
+    return failures != 0;
+}

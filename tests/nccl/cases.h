@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests by cases share: buffers of small integers, whose sums are exact as `raw` or
+ * natively, and the table of cases. Under a policy with `raw` every result must be exactly right,
+ * while messages, memory and order are those of any codec. */
+#ifndef CASES_H
+#define CASES_H
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#include "tests/nccl/gpu.h"
+
+static int failures;
+
+#define WANT(condition, ...)                                                                       \
+    do {                                                                                           \
+        if (!(condition) && failures++ < 10)                                                       \
+            complain(__LINE__, __VA_ARGS__);                                                       \
+    } while (0)
+
+__attribute__((format(printf, 2, 3))) static void complain(int line, const char *format, ...)
+{
+    va_list arguments;
+    char text[256];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "rank %s, line %d: %s\n", getenv("RANK") ? getenv("RANK") : "?", line, text);
+}
+
+/* Element i of a rank's data in call `seed`. */
+static inline float part(int rank, unsigned seed, size_t i)
+{
+    return (float)((i * 7 + i / 251 + (size_t)seed * 13 + (size_t)rank * 5) % 31) - 15;
+}
+
+static inline float part_sum(int ranks, unsigned seed, size_t i)
+{
+    float sum = 0;
+    for (int rank = 0; rank < ranks; rank++)
+        sum += part(rank, seed, i);
+    return sum;
+}
+
+static inline float *host_part(int rank, unsigned seed, size_t count)
+{
+    float *data = malloc((count + 1) * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = part(rank, seed, i);
+    return data;
+}
+
+/* A rank's data of a call, on the current device. */
+static inline float *device_part(int rank, unsigned seed, size_t count)
+{
+    float *data = host_part(rank, seed, count);
+    float *device = gpu_allocate(count * sizeof *data);
+    gpu_write(device, data, count * sizeof *data);
+    free(data);
+    return device;
+}
+
+/* Elements [first, first + count) of the sum, after the stream was waited for. */
+static inline void want_sum_from(const float *device, int ranks, unsigned seed, size_t first,
+                                 size_t count, const char *what)
+{
+    float *data = malloc((count + 1) * sizeof *data);
+    gpu_read(data, device, count * sizeof *data);
+    for (size_t i = 0; i < count; i++) {
+        const float want = part_sum(ranks, seed, first + i);
+        if (data[i] != want) {
+            WANT(0, "%s: element %zu of %zu: %g, not %g", what, i, count, (double)data[i],
+                 (double)want);
+            break;
+        }
+    }
+    free(data);
+}
+
+static inline void want_sum(const float *device, int ranks, unsigned seed, size_t count,
+                            const char *what)
+{
+    want_sum_from(device, ranks, seed, 0, count, what);
+}
+
+#define CASE(name)                                                                                 \
+    {                                                                                              \
+#name, case_##name                                                                         \
+    }
+struct gpu_case {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs the case that the command line names. */
+static inline int run_case(const struct gpu_case *cases, size_t count, int argc, char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < count; i++) {
+        if (strcmp(cases[i].name, argv[1]) != 0)
+            continue;
+        cases[i].run();
+        return failures != 0;
+    }
+    fprintf(stderr, "usage: %s CASE\n", argv[0]);
+    return 2;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same buffer is summed many times: prints how far the mean of the results is from the exact
+ * sum, relative, L2. With error feedback or stochastic rounding that is much less than the error of
+ * one call; the policy in force says which. Fails where ranks differ or the mean is not within
+ * LIMIT.
+ *
+ *   nccl_feedback CALLS LIMIT
+ */
+#include "tests/nccl/gpu.h"
+#include "tests/sums.h"
+
+#define COUNT 100003
+
+int main(int argc, char **argv)
+{
+    const int calls = argc > 1 ? atoi(argv[1]) : 64;
+    const double limit = argc > 2 ? atof(argv[2]) : 1;
+    struct gpu_world world = gpu_join();
+    float *host = malloc(COUNT * sizeof *host);
+    double *mean = calloc(COUNT, sizeof *mean), errors = 0, squares = 0;
+    float *send = gpu_allocate(COUNT * sizeof *host), *receive = gpu_allocate(COUNT * sizeof *host);
+    struct reference reference = sums_reference(NORMAL, world.ranks, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        store(host, i, element(NORMAL, world.rank, world.ranks, i));
+    gpu_write(send, host, COUNT * sizeof *host);
+    for (int call = 0; call < calls; call++) {
+        NCCL(ncclAllReduce(send, receive, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+        CUDA(cuStreamSynchronize(world.stream));
+        gpu_read(host, receive, COUNT * sizeof *host);
+        digest_bytes(host, COUNT * sizeof *host);
+        for (size_t i = 0; i < COUNT; i++)
+            mean[i] += (double)host[i] / calls;
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        errors += (mean[i] - reference.sum[i]) * (mean[i] - reference.sum[i]);
+        squares += reference.sum[i] * reference.sum[i];
+    }
+    const double error = sqrt(errors / squares);
+    printf("rank %d: digest %016llx, mean of %d calls off by %.2e\n", world.rank,
+           (unsigned long long)digest, calls, error);
+    gpu_free(send), gpu_free(receive);
+    gpu_leave(&world);
+    sums_free(&reference);
+    free(mean), free(host);
+    return !(error <= limit);
+}

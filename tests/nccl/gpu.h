@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the NCCL tests share: ordinary programs on the driver's API and NCCL, for a real GPU and for
+ * the stand-in. One process per rank; RANK, WORLD_SIZE and ID_FILE say which
+ * (tests/nccl/launch.sh). A failing call of CUDA or NCCL ends the process with status 3. */
+#ifndef GPU_H
+#define GPU_H
+
+#include <cuda.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CUDA(call) gpu_cuda((call), #call)
+#define NCCL(call) gpu_nccl((call), #call)
+
+static void gpu_cuda(CUresult result, const char *call)
+{
+    const char *text = "?";
+    if (result == CUDA_SUCCESS)
+        return;
+    cuGetErrorString(result, &text);
+    fprintf(stderr, "%s: %s\n", call, text);
+    _exit(3);
+}
+
+static void gpu_nccl(ncclResult_t result, const char *call)
+{
+    if (result == ncclSuccess)
+        return;
+    fprintf(stderr, "%s: %s\n", call, ncclGetErrorString(result));
+    _exit(3);
+}
+
+static int gpu_setting(const char *name, int otherwise)
+{
+    const char *value = getenv(name);
+    return value != NULL ? atoi(value) : otherwise;
+}
+
+/* Makes the primary context of a device current. */
+static inline CUcontext gpu_use(int device)
+{
+    CUcontext context;
+    CUDA(cuDevicePrimaryCtxRetain(&context, device));
+    CUDA(cuCtxSetCurrent(context));
+    return context;
+}
+
+/* Device `number`, or as many fewer as there are. */
+static inline CUcontext gpu_open(int number)
+{
+    int devices;
+    CUDA(cuInit(0));
+    CUDA(cuDeviceGetCount(&devices));
+    return gpu_use(number % devices);
+}
+
+static inline void *gpu_allocate(size_t bytes)
+{
+    CUdeviceptr memory;
+    CUDA(cuMemAlloc(&memory, bytes > 0 ? bytes : 1));
+    return (void *)(uintptr_t)memory;
+}
+
+static inline void gpu_free(void *memory)
+{
+    CUDA(cuMemFree((CUdeviceptr)(uintptr_t)memory));
+}
+
+static inline void gpu_write(void *device, const void *host, size_t bytes)
+{
+    if (bytes > 0)
+        CUDA(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)device, host, bytes));
+}
+
+static inline void gpu_read(void *host, const void *device, size_t bytes)
+{
+    if (bytes > 0)
+        CUDA(cuMemcpyDtoH(host, (CUdeviceptr)(uintptr_t)device, bytes));
+}
+
+/* The id that rank 0 makes, by way of the file. */
+static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
+{
+    char path[1024], half[1040];
+    ncclUniqueId id;
+    snprintf(path, sizeof path, "%s%s", getenv("ID_FILE") ? getenv("ID_FILE") : "/tmp/nccl_id",
+             suffix);
+    if (rank == 0) {
+        snprintf(half, sizeof half, "%s.half", path);
+        NCCL(ncclGetUniqueId(&id));
+        FILE *stream = fopen(half, "wb");
+        if (stream == NULL || fwrite(&id, sizeof id, 1, stream) != 1 || fclose(stream) != 0 ||
+            rename(half, path) != 0)
+            _exit(3);
+        return id;
+    }
+    for (int tries = 0; tries < 30000; tries++) {
+        FILE *stream = fopen(path, "rb");
+        if (stream != NULL) {
+            const size_t got = fread(&id, sizeof id, 1, stream);
+            fclose(stream);
+            if (got == 1)
+                return id;
+        }
+        usleep(1000);
+    }
+    fprintf(stderr, "rank %d: no id in %s\n", rank, path);
+    _exit(3);
+}
+
+/* This process's rank and the world's communicator. */
+struct gpu_world {
+    int rank;
+    int ranks;
+    ncclComm_t comm;
+    CUstream stream;
+};
+
+static inline struct gpu_world gpu_join(void)
+{
+    struct gpu_world world = {.rank = gpu_setting("RANK", 0),
+                              .ranks = gpu_setting("WORLD_SIZE", 1)};
+    gpu_open(world.rank);
+    const ncclUniqueId id = gpu_share_id(world.rank, "");
+    NCCL(ncclCommInitRank(&world.comm, world.ranks, id, world.rank));
+    CUDA(cuStreamCreate(&world.stream, CU_STREAM_NON_BLOCKING));
+    return world;
+}
+
+static inline void gpu_leave(struct gpu_world *world)
+{
+    NCCL(ncclCommDestroy(world->comm));
+    CUDA(cuStreamDestroy(world->stream));
+}
+
+#endif

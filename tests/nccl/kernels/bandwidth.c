@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes that the kernels move per second, and what part that is of a copy within the device, which
+ * is measured before each kernel. float32, the segment in one piece. Prints a JSON array.
+ *   kernels_bandwidth [MAXIMUM_MIB]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nccl/kernels/gpu.h"
+#include "tests/nccl/kernels/machine.h"
+
+enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, RANKS = 4, REPEATS = 9, MIB = 1 << 20 };
+
+struct setting {
+    enum cshim_codec_id codec;
+    uint64_t count;
+    size_t message;
+    void *values, *other, *parts, *sum;
+    uint32_t *fault;
+};
+
+static bool is_first = true;
+static const uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
+
+static void encode(const struct setting *setting)
+{
+    struct cshim_kernel_encode parameters = {.dtype = CSHIM_FLOAT32,
+                                             .input = setting->values,
+                                             .input_stride = setting->count,
+                                             .count = setting->count,
+                                             .chunk = setting->count,
+                                             .pieces = 1,
+                                             .encoded = setting->parts,
+                                             .stride = setting->message,
+                                             .factor = 1};
+    machine_launch(CSHIM_KERNEL_ENCODE, setting->codec, setting->count, &parameters);
+}
+
+static void decode(const struct setting *setting)
+{
+    struct cshim_kernel_decode parameters = {.dtype = CSHIM_FLOAT32,
+                                             .encoded = setting->parts,
+                                             .stride = setting->message,
+                                             .count = setting->count,
+                                             .chunk = setting->count,
+                                             .pieces = 1,
+                                             .output = setting->other,
+                                             .output_stride = setting->count,
+                                             .fault = setting->fault};
+    memcpy(parameters.header, header, sizeof header);
+    machine_launch(CSHIM_KERNEL_DECODE, setting->codec, setting->count, &parameters);
+}
+
+static void reduce(const struct setting *setting)
+{
+    struct cshim_kernel_reduce parameters = {.dtype = CSHIM_FLOAT32,
+                                             .parts = setting->parts,
+                                             .stride = setting->message,
+                                             .count = setting->count,
+                                             .ranks = RANKS,
+                                             .reencoded = setting->sum,
+                                             .factor = 1,
+                                             .fault = setting->fault};
+    machine_launch(CSHIM_KERNEL_REDUCE, setting->codec, setting->count, &parameters);
+}
+
+static void copy(const struct setting *setting)
+{
+    gpu_check(gpu_cuda()->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)setting->other,
+                                          (CUdeviceptr)(uintptr_t)setting->values,
+                                          setting->count * sizeof(float), NULL),
+              "copying");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of a run. */
+static double seconds_of(void (*run)(const struct setting *), const struct setting *setting)
+{
+    const struct cshim_cuda *cuda = gpu_cuda();
+    CUevent begin, end;
+    float milliseconds[REPEATS];
+    gpu_check(cuda->EventCreate(&begin, CU_EVENT_DEFAULT), "an event");
+    gpu_check(cuda->EventCreate(&end, CU_EVENT_DEFAULT), "an event");
+    run(setting);
+    for (int i = 0; i < REPEATS; i++) {
+        gpu_check(cuda->EventRecord(begin, NULL), "an event");
+        run(setting);
+        gpu_check(cuda->EventRecord(end, NULL), "an event");
+        gpu_check(cuda->EventSynchronize(end), "a kernel");
+        gpu_check(cuda->EventElapsedTime(&milliseconds[i], begin, end), "an event");
+    }
+    qsort(milliseconds, REPEATS, sizeof *milliseconds, by_value);
+    cuda->EventDestroy(begin);
+    cuda->EventDestroy(end);
+    return milliseconds[REPEATS / 2] * 1e-3;
+}
+
+static void measure(const char *name, void (*run)(const struct setting *), double bytes,
+                    const struct setting *setting)
+{
+    const double copied = 2.0 * (double)setting->count * sizeof(float);
+    const double copying = copied / seconds_of(copy, setting);
+    const double seconds = seconds_of(run, setting);
+    printf("%s\n  {\"kernel\": \"%s\", \"codec\": \"%s\", \"bytes\": %llu, \"seconds\": %.3g, "
+           "\"bytes_per_second\": %.4g, \"copy_bytes_per_second\": %.4g, \"of_copy\": %.3f}",
+           is_first ? "[" : ",", name, cshim_codec_name(setting->codec),
+           (unsigned long long)setting->count * sizeof(float), seconds, bytes / seconds, copying,
+           bytes / seconds / copying);
+    is_first = false;
+}
+
+/* Numbers between -1 and 1 that no block has alike. */
+static void fill(void *values, size_t count)
+{
+    enum { TILE = 1 << 20 };
+    float *tile = malloc(TILE * sizeof *tile);
+    uint32_t state = 1;
+    if (tile == NULL)
+        exit(1);
+    for (size_t i = 0; i < TILE; i++) {
+        state = state * 1664525u + 1013904223u;
+        tile[i] = (float)(int32_t)state * 0x1p-31f;
+    }
+    for (size_t i = 0; i < count; i += TILE)
+        machine_write((float *)values + i, tile,
+                      (count - i < TILE ? count - i : TILE) * sizeof *tile);
+    free(tile);
+}
+
+int main(int argc, char **argv)
+{
+    const size_t maximum = argc > 1 ? strtoul(argv[1], NULL, 10) : 1024;
+    machine_open();
+    struct setting setting = {.values = machine_allocate(maximum * MIB),
+                              .other = machine_allocate(maximum * MIB),
+                              .parts = machine_allocate(RANKS * (maximum * MIB + 4096)),
+                              .sum = machine_allocate(maximum * MIB + 4096),
+                              .fault = machine_allocate(4 * CSHIM_KERNEL_FAULT_WORDS)};
+    fill(setting.values, maximum * MIB / sizeof(float));
+    gpu_check(gpu_cuda()->MemsetD32Async((CUdeviceptr)(uintptr_t)setting.fault, 0,
+                                         CSHIM_KERNEL_FAULT_WORDS, NULL),
+              "clearing");
+    for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
+        for (size_t size = 1; size <= maximum; size *= 4) {
+            setting.codec = codec;
+            setting.count = size * MIB / sizeof(float);
+            const size_t encoded = cshim_encoded_bytes(codec, CSHIM_FLOAT32, setting.count);
+            setting.message = HEADER + encoded;
+            const double plain = (double)(setting.count * sizeof(float));
+            measure("encode", encode, plain + (double)encoded, &setting);
+            const size_t message = setting.message; /* the other ranks' parts are the first's */
+            for (int rank = 1; rank < RANKS; rank++)
+                gpu_check(gpu_cuda()->MemcpyDtoDAsync(
+                              (CUdeviceptr)(uintptr_t)setting.parts + rank * message,
+                              (CUdeviceptr)(uintptr_t)setting.parts, message, NULL),
+                          "copying");
+            measure("decode", decode, plain + (double)encoded, &setting);
+            measure("reduce", reduce, (RANKS + 1) * (double)encoded, &setting);
+        }
+    }
+    printf("\n]\n");
+    return 0;
+}

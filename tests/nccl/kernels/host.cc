@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host as a machine: the kernels' own source, its lanes as fibers. */
+#include "tests/nccl/kernels/machine.h"
+#include "tests/nccl/kernels/warp.h"
+
+/* The kernels have the names of the CPU's functions, which have C linkage too. */
+#define cshim_encode kernel_encode
+#define cshim_decode kernel_decode
+#define cshim_reduce kernel_reduce
+#include "kernels/device.cu"
+#undef KERNEL
+
+void machine_open()
+{
+}
+
+const char *machine_name()
+{
+    return "the host";
+}
+
+void *machine_allocate(size_t bytes)
+{
+    return aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
+}
+
+void machine_free(void *memory)
+{
+    free(memory);
+}
+
+void machine_write(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void machine_read(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+template <typename PARAMETERS, void FUNCTION(PARAMETERS)> static void run(const void *parameters)
+{
+    FUNCTION(*(const PARAMETERS *)parameters);
+}
+
+/* Three blocks: warps have several grains, one or none. */
+template <typename PARAMETERS, void FUNCTION(PARAMETERS)>
+static void launch(enum cshim_codec_id codec, const void *parameters)
+{
+    PARAMETERS copy = *(const PARAMETERS *)parameters;
+    copy.codec = (uint32_t)codec;
+    warp_launch(run<PARAMETERS, FUNCTION>, &copy, 3);
+}
+
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t,
+                    const void *parameters)
+{
+    switch (operation) {
+    case CSHIM_KERNEL_ENCODE:
+    case CSHIM_KERNEL_ENCODE_OPTIONS:
+        launch<struct cshim_kernel_encode, kernel_encode>(codec, parameters);
+        break;
+    case CSHIM_KERNEL_DECODE:
+        launch<struct cshim_kernel_decode, kernel_decode>(codec, parameters);
+        break;
+    case CSHIM_KERNEL_NARROW:
+        launch<struct cshim_kernel_cast, cshim_narrow>(codec, parameters);
+        break;
+    case CSHIM_KERNEL_WIDEN:
+        launch<struct cshim_kernel_cast, cshim_widen>(codec, parameters);
+        break;
+    case CSHIM_KERNEL_LARGEST:
+        launch<struct cshim_kernel_largest, cshim_largest>(codec, parameters);
+        break;
+    default:
+        launch<struct cshim_kernel_reduce, kernel_reduce>(codec, parameters);
+    }
+}

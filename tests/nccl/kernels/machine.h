@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the kernels run in a test: a GPU, or warps of fibers on the host. Memory is the machine's;
+ * every function ends the program with a message if something fails. */
+#ifndef TESTS_NCCL_KERNELS_MACHINE_H
+#define TESTS_NCCL_KERNELS_MACHINE_H
+
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void machine_open(void);
+const char *machine_name(void);
+void *machine_allocate(size_t bytes);
+void machine_free(void *memory);
+void machine_write(void *to, const void *from, size_t bytes);
+/* Waits for all that was launched. */
+void machine_read(void *to, const void *from, size_t bytes);
+/* Launches a kernel for count elements; parameters as of cshim_kernel_launch. */
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
+                    uint64_t count, const void *parameters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Starts N processes of a program on this machine, as the ranks of one job, without MPI.
+#   tests/nccl/launch.sh N PROGRAM...
+# Each finds RANK, WORLD_SIZE and ID_FILE in its environment, and its entry of NODES ("0,0,1,1") as
+# NCCL_HOSTID. The exit status is that of the lowest rank that failed; then the others are ended.
+set -u
+ranks=$1
+shift
+folder=$(mktemp -d)
+IFS=, read -ra nodes <<<"${NODES:-}"
+processes=()
+trap 'kill "${processes[@]}" 2>/dev/null; rm -rf "$folder"' EXIT
+for ((rank = 0; rank < ranks; rank++)); do
+    host=${nodes[rank]-}
+    RANK=$rank WORLD_SIZE=$ranks ID_FILE=$folder/id ${host:+env NCCL_HOSTID="node$host"} "$@" &
+    processes+=($!)
+done
+status=0
+for ((left = ranks; left > 0; left--)); do
+    wait -n || status=$?
+    [ "$status" = 0 ] || break
+done
+# `wait -n` may miss one of two that end at once; by number each can still be asked for.
+if [ "$status" = 127 ]; then
+    status=0
+    for process in "${processes[@]}"; do wait "$process" || status=$?; done
+fi
+exit $status

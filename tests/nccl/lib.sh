@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# What the tests of the NCCL engine share, beside tests/lib.sh, which it sources.
+#
+#   job N [VARIABLE=VALUE...] PROGRAM...       N ranks without the shim, on the stand-ins
+#   preloaded N [VARIABLE=VALUE...] PROGRAM... the same with it, under $scratch/policy.ini, with a
+#                                              report in $scratch/report.json and the stand-in's
+#                                              calls in $scratch/RANK.calls
+#   reports NAME PYTHON                        passes if the expression is true of the report, which
+#                                              is `report`; `rows` and `passed` are parts of it
+#   calls NAME PYTHON                          the same of the calls, a list for each rank
+#
+# $cuda is the folder of CUDA's toolkit.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+standin=$build/tests/standin_nccl
+if [ ! -e "$standin/libnccl.so.2" ] || [ ! -e "$build/libcompshim-nccl.so" ]; then
+    pass "left out: built without CUDA's toolkit and nccl.h"
+    finish
+fi
+cuda=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
+case $cuda in /*) ;; *) cuda=$top/$cuda ;; esac
+export LD_LIBRARY_PATH=$standin STANDIN_DEVICES=8
+export COMPSHIM_POLICY=$scratch/policy.ini
+
+job() {
+    local ranks=$1
+    shift
+    timeout --kill-after=5 "${LIMIT:-60}" bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
+}
+preloaded() {
+    local ranks=$1
+    shift
+    rm -f "$scratch"/*.calls "$scratch"/report*.json
+    job "$ranks" LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" \
+        STANDIN_LOG="$scratch/{rank}.calls" "$@"
+}
+reports() {
+    check "$1" python3 - "$scratch/report.json" "$2" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+rows, passed = report["rows"], report["passed_through"]
+if not eval(sys.argv[2]):
+    sys.exit(f"not so: {sys.argv[2]}\n{json.dumps(report, indent=1)}")
+P
+}
+calls() {
+    check "$1" python3 - "$scratch" "$2" <<'P'
+import glob, json, sys
+calls = [[json.loads(line) for line in open(name)] for name in sorted(glob.glob(sys.argv[1] + "/*.calls"))]
+if not calls or not eval(sys.argv[2]):
+    sys.exit(f"not so: {sys.argv[2]}\n{calls}"[:3000])
+P
+}

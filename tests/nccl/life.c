@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of communicators, operations, graphs and processes, one case a run: every result must be
+ * exact, natively and under a policy with `raw`.
+ *
+ *   nccl_life CASE
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "tests/nccl/cases.h"
+
+enum { COUNT = 70001 };
+
+static struct gpu_world world;
+
+static void synchronize(void)
+{
+    CUDA(cuStreamSynchronize(world.stream));
+}
+
+/* Reduces on a communicator whose ranks hold the parts of ranks 0 to n - 1 in its own order. */
+static void reduce_on(ncclComm_t comm, unsigned seed, const char *what)
+{
+    int rank, ranks;
+    NCCL(ncclCommUserRank(comm, &rank));
+    NCCL(ncclCommCount(comm, &ranks));
+    float *data = device_part(rank, seed, COUNT);
+    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream));
+    synchronize();
+    want_sum(data, ranks, seed, COUNT, what);
+    gpu_free(data);
+}
+
+static void case_split(void)
+{
+    ncclComm_t half, grouped[2], none;
+    world = gpu_join();
+    NCCL(ncclCommSplit(world.comm, world.rank % 2, -world.rank, &half, NULL));
+    reduce_on(half, 1, "a half");
+    NCCL(ncclCommSplit(world.comm, world.rank == 0 ? NCCL_SPLIT_NOCOLOR : 0, 0, &none, NULL));
+    if (world.rank > 0) {
+        reduce_on(none, 2, "all but one");
+        NCCL(ncclCommDestroy(none));
+    } else {
+        WANT(none == NULL, "a rank without a color got a communicator");
+    }
+    NCCL(ncclGroupStart());
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &grouped[0], NULL));
+    NCCL(ncclCommSplit(half, 0, 0, &grouped[1], NULL));
+    NCCL(ncclGroupEnd());
+    reduce_on(grouped[0], 3, "a split in a group");
+    reduce_on(grouped[1], 4, "the split of a split in a group");
+    NCCL(ncclCommDestroy(grouped[1]));
+    NCCL(ncclCommFinalize(half));
+    NCCL(ncclCommDestroy(half));
+    NCCL(ncclCommDestroy(grouped[0]));
+    reduce_on(world.comm, 5, "the world");
+    gpu_leave(&world);
+}
+
+static void case_shrink(void)
+{
+    ncclComm_t most;
+    int excluded[1] = {1};
+    world = gpu_join();
+    reduce_on(world.comm, 1, "the world");
+    if (world.rank != 1) {
+        NCCL(ncclCommShrink(world.comm, excluded, 1, &most, NULL, NCCL_SHRINK_DEFAULT));
+        reduce_on(most, 2, "all but rank 1");
+        NCCL(ncclCommDestroy(most));
+    }
+    gpu_leave(&world);
+}
+
+/* Destroyed and made again many times: a handle may be that of one before. */
+static void case_again(void)
+{
+    char suffix[16];
+    world = gpu_join();
+    NCCL(ncclCommDestroy(world.comm));
+    for (unsigned turn = 0; turn < 6; turn++) {
+        snprintf(suffix, sizeof suffix, ".%u", turn);
+        const ncclUniqueId id = gpu_share_id(world.rank, suffix);
+        NCCL(ncclCommInitRank(&world.comm, world.ranks, id, world.rank));
+        reduce_on(world.comm, turn, "a communicator made again");
+        if (turn % 2 == 0)
+            NCCL(ncclCommDestroy(world.comm));
+        else
+            NCCL(ncclCommAbort(world.comm));
+    }
+    CUDA(cuStreamDestroy(world.stream));
+}
+
+/* Never destroyed. */
+static void case_kept(void)
+{
+    world = gpu_join();
+    reduce_on(world.comm, 1, "a communicator that is kept");
+}
+
+static void *abort_soon(void *argument)
+{
+    usleep(300000);
+    NCCL(ncclCommAbort(world.comm));
+    return argument;
+}
+
+/* A rank waits for the others in its first compressed call, or on its stream behind a later one,
+ * and is freed by another thread; the others do not come. */
+static void stuck(int calls_before)
+{
+    pthread_t thread;
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    for (int i = 0; i < calls_before; i++)
+        reduce_on(world.comm, 1, "before the abort");
+    pthread_create(&thread, NULL, abort_soon, NULL);
+    if (world.rank == 0) {
+        const ncclResult_t result =
+            ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
+        fprintf(stderr, "the call returned %d\n", (int)result);
+        synchronize();
+    }
+    pthread_join(thread, NULL);
+}
+
+static void case_abort_first(void)
+{
+    stuck(0);
+}
+
+static void case_abort_later(void)
+{
+    stuck(2);
+}
+
+/* A child made by fork goes on without CUDA; its end is not the job's. */
+static void case_fork(void)
+{
+    int status;
+    world = gpu_join();
+    reduce_on(world.comm, 1, "before the fork");
+    const pid_t child = fork();
+    if (child == 0)
+        exit(7);
+    waitpid(child, &status, 0);
+    WANT(WIFEXITED(status) && WEXITSTATUS(status) == 7, "the child's status: %d", status);
+    reduce_on(world.comm, 2, "after the fork");
+    gpu_leave(&world);
+}
+
+static void settle(ncclComm_t comm)
+{
+    ncclResult_t state;
+    do {
+        usleep(1000);
+        NCCL(ncclCommGetAsyncError(comm, &state));
+    } while (state == ncclInProgress);
+    NCCL(state);
+}
+
+/* A communicator that the program does not wait for. */
+static void case_nonblocking(void)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm;
+    config.blocking = 0;
+    world = gpu_join();
+    const ncclUniqueId id = gpu_share_id(world.rank, ".2");
+    const ncclResult_t made = ncclCommInitRankConfig(&comm, world.ranks, id, world.rank, &config);
+    WANT(made == ncclSuccess || made == ncclInProgress, "made: %d", (int)made);
+    settle(comm);
+    float *data = device_part(world.rank, 1, COUNT);
+    const ncclResult_t called =
+        ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
+    WANT(called == ncclSuccess || called == ncclInProgress, "called: %d", (int)called);
+    settle(comm);
+    synchronize();
+    want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
+    reduce_on(world.comm, 2, "a blocking one beside it");
+    NCCL(ncclCommAbort(comm));
+    gpu_leave(&world);
+}
+
+/* A graph of two sums, launched several times, with calls before, between and behind. */
+static void case_graph(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    world = gpu_join();
+    reduce_on(world.comm, 1, "before the capture");
+    float *input = device_part(world.rank, 2, COUNT);
+    float *output = gpu_allocate(COUNT * sizeof *output);
+    float *second = gpu_allocate(COUNT * sizeof *second);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    NCCL(ncclAllReduce(input, second, COUNT - 7, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    for (unsigned turn = 3; turn < 7; turn++) {
+        float *fresh = host_part(world.rank, turn, COUNT);
+        gpu_write(input, fresh, COUNT * sizeof *fresh);
+        CUDA(cuGraphLaunch(exec, world.stream));
+        if (turn % 2 == 0)
+            reduce_on(world.comm, 40 + turn, "between the launches");
+        synchronize();
+        want_sum(output, world.ranks, turn, COUNT, "the graph's first sum");
+        want_sum(second, world.ranks, turn, COUNT - 7, "the graph's second sum");
+        free(fresh);
+    }
+    CUDA(cuGraphExecDestroy(exec));
+    reduce_on(world.comm, 8, "after the graph");
+    gpu_leave(&world);
+}
+
+/* A graph is launched while the same communicator's calls go on on another stream. */
+static void case_graph_streams(void)
+{
+    enum { TURNS = 4 };
+    CUgraph graph;
+    CUgraphExec exec;
+    CUstream second;
+    float *eager[TURNS];
+    world = gpu_join();
+    CUDA(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    reduce_on(world.comm, 1, "before the capture");
+    float *input = device_part(world.rank, 2, COUNT);
+    float *output = gpu_allocate(COUNT * sizeof *output);
+    for (unsigned i = 0; i < TURNS; i++)
+        eager[i] = device_part(world.rank, 10 + i, COUNT);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    for (unsigned i = 0; i < TURNS; i++) {
+        CUDA(cuGraphLaunch(exec, world.stream));
+        NCCL(ncclAllReduce(eager[i], eager[i], COUNT, ncclFloat32, ncclSum, world.comm, second));
+    }
+    synchronize();
+    CUDA(cuStreamSynchronize(second));
+    want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
+    for (unsigned i = 0; i < TURNS; i++)
+        want_sum(eager[i], world.ranks, 10 + i, COUNT, "beside the graph's launches");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    gpu_leave(&world);
+}
+
+/* Meanwhile another thread makes the first calls of its own communicator: they must not break the
+ * capture, which forbids all threads to do what CUDA calls unsafe. */
+struct beside {
+    ncclComm_t comm;
+    CUstream stream;
+    float *data[2];
+};
+
+static void *call_beside(void *argument)
+{
+    const struct beside *beside = argument;
+    gpu_open(world.rank);
+    for (int i = 0; i < 2; i++)
+        NCCL(ncclAllReduce(beside->data[i], beside->data[i], COUNT, ncclFloat32, ncclSum,
+                           beside->comm, beside->stream));
+    return NULL;
+}
+
+static void case_graph_beside(void)
+{
+    struct beside beside;
+    CUgraph graph;
+    CUgraphExec exec;
+    pthread_t thread;
+    world = gpu_join();
+    const ncclUniqueId id = gpu_share_id(world.rank, ".2");
+    NCCL(ncclCommInitRank(&beside.comm, world.ranks, id, world.rank));
+    CUDA(cuStreamCreate(&beside.stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 2; i++)
+        beside.data[i] = device_part(world.rank, 10 + i, COUNT);
+    reduce_on(world.comm, 1, "before the capture");
+    float *data = device_part(world.rank, 2, COUNT);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    pthread_create(&thread, NULL, call_beside, &beside);
+    pthread_join(thread, NULL);
+    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuStreamSynchronize(beside.stream));
+    for (unsigned i = 0; i < 2; i++)
+        want_sum(beside.data[i], world.ranks, 10 + i, COUNT, "beside a capture");
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphLaunch(exec, world.stream));
+    synchronize();
+    want_sum(data, world.ranks, 2, COUNT, "the graph's sum");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    NCCL(ncclCommDestroy(beside.comm));
+    gpu_leave(&world);
+}
+
+/* Captured before anything was compressed: passed on, and right. */
+static void case_graph_first(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    world = gpu_join();
+    float *input = device_part(world.rank, 2, COUNT);
+    float *output = gpu_allocate(COUNT * sizeof *output);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphLaunch(exec, world.stream));
+    synchronize();
+    want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    gpu_leave(&world);
+}
+
+/* Sums of elements that are multiplied by 2 first: from the host, and from the device, where the
+ * factor is written on the stream behind the operation's making. Each is destroyed right after the
+ * call, or inside its group. */
+static void case_scaled(void)
+{
+    ncclRedOp_t op;
+    const float two = 2;
+    float first;
+    world = gpu_join();
+    float *factor = gpu_allocate(sizeof two);
+    float *data = device_part(world.rank, 1, COUNT), *more = device_part(world.rank, 1, COUNT);
+    NCCL(ncclRedOpCreatePreMulSum(&op, (void *)&two, ncclFloat32, ncclScalarHostImmediate,
+                                  world.comm));
+    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, op, world.comm, world.stream));
+    NCCL(ncclRedOpDestroy(op, world.comm));
+    NCCL(ncclGroupStart());
+    NCCL(ncclRedOpCreatePreMulSum(&op, factor, ncclFloat32, ncclScalarDevice, world.comm));
+    NCCL(ncclAllReduce(more, more, COUNT, ncclFloat32, op, world.comm, world.stream));
+    NCCL(ncclRedOpDestroy(op, world.comm));
+    CUDA(cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)factor, &two, sizeof two, world.stream));
+    NCCL(ncclGroupEnd());
+    synchronize();
+    gpu_read(&first, data + 3, sizeof first);
+    WANT(first == 2 * part_sum(world.ranks, 1, 3), "a factor of the host: %g", (double)first);
+    gpu_read(&first, more + COUNT - 1, sizeof first);
+    WANT(first == 2 * part_sum(world.ranks, 1, COUNT - 1), "a factor of the device: %g",
+         (double)first);
+    gpu_leave(&world);
+}
+
+/* The ranks differ in a call: an erroneous program, which must end with a message. Later calls may
+ * be refused; nobody waits for ever. */
+static void mismatch(size_t count, ncclDataType_t datatype)
+{
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    CUresult waited = CUDA_SUCCESS;
+    ncclResult_t result = ncclSuccess;
+    for (int i = 0; i < 3 && result == ncclSuccess && waited == CUDA_SUCCESS; i++) {
+        result = ncclAllReduce(data, data, count, datatype, ncclSum, world.comm, world.stream);
+        waited = cuStreamSynchronize(world.stream);
+    }
+    WANT(result == ncclSuccess && waited == CUDA_SUCCESS, "refused: %d, %d", (int)result,
+         (int)waited);
+    _exit(failures != 0);
+}
+
+static void rank_0_has(size_t count, ncclDataType_t datatype)
+{
+    if (gpu_setting("RANK", 0) == 0)
+        mismatch(count, datatype);
+    else
+        mismatch(COUNT, ncclFloat32);
+}
+
+static void case_mismatch(void)
+{
+    rank_0_has(COUNT - 256, ncclFloat32);
+}
+
+static void case_mismatch_type(void)
+{
+    rank_0_has(COUNT, ncclBfloat16);
+}
+
+/* Calls until one fails; then this rank aborts, as a program that looks at its results does. */
+static void case_faulty(void)
+{
+    ncclResult_t result = ncclSuccess;
+    world = gpu_join();
+    for (unsigned i = 0; i < 4 && result == ncclSuccess; i++) {
+        float *data = device_part(world.rank, i, COUNT);
+        result = ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
+        if (result == ncclSuccess)
+            synchronize();
+        if (result == ncclSuccess)
+            want_sum(data, world.ranks, i, COUNT, "with faults");
+    }
+    if (result == ncclSuccess) {
+        gpu_leave(&world);
+        return;
+    }
+    fprintf(stderr, "rank %d: refused: %s\n", world.rank, ncclGetErrorString(result));
+    _exit(4);
+}
+
+static const struct gpu_case cases[] = {
+    CASE(split),       CASE(shrink),       CASE(again),         CASE(kept),
+    CASE(abort_first), CASE(abort_later),  CASE(fork),          CASE(graph),
+    CASE(graph_first), CASE(graph_beside), CASE(graph_streams), CASE(nonblocking),
+    CASE(scaled),      CASE(mismatch),     CASE(mismatch_type), CASE(faulty),
+};
+
+int main(int argc, char **argv)
+{
+    return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
+ * Here: allocation at once, of pinned host memory, and in stream order from pools. */
+#include <stdlib.h>
+
+#include "tests/nccl/standin/cuda_internal.h"
+
+struct CUmemPoolHandle_st {
+    uint32_t magic;
+    int device;
+    bool is_default;
+    cuuint64_t threshold;
+};
+
+static CUmemoryPool default_pools[16];
+
+/* The current context, for calls that may not be made while a stream is captured. */
+static CUresult current_and_safe(CUcontext *context)
+{
+    const CUresult status = standin_current_state(context);
+    return status == CUDA_SUCCESS ? standin_unsafe() : status;
+}
+
+STANDIN_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+    STANDIN_ENTER();
+    CUcontext context;
+    CUresult status = current_and_safe(&context);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (pointer == NULL || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pointer = standin_memory_new(STANDIN_DEVICE_MEMORY, context, bytes, true, NULL);
+    return *pointer != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Waits for the whole context, as the real one does: behind a kernel that never ends, for ever. */
+STANDIN_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer)
+{
+    STANDIN_ENTER();
+    CUcontext context;
+    CUresult status = current_and_safe(&context);
+    if (status != CUDA_SUCCESS || pointer == 0)
+        return status;
+    pthread_mutex_lock(&standin_lock);
+    status = standin_context_wait(context);
+    pthread_mutex_unlock(&standin_lock);
+    if (status != CUDA_SUCCESS)
+        return status;
+    return standin_memory_mark_freed(pointer) && standin_memory_end(pointer, STANDIN_DEVICE_MEMORY)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    STANDIN_ENTER();
+    CUcontext context;
+    const CUresult status = standin_current_state(&context);
+    if (status != CUDA_SUCCESS)
+        return status;
+    *total = (size_t)standin_setting("STANDIN_MEMORY", 8192) << 20;
+    *available = *total - standin_memory_used(context->device);
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
+{
+    STANDIN_ENTER();
+    CUcontext context;
+    CUresult status = current_and_safe(&context);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (pointer == NULL || bytes == 0 || flags > 7)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUdeviceptr memory = standin_memory_new(STANDIN_HOST_MEMORY, context, bytes, true, NULL);
+    *pointer = (void *)(uintptr_t)memory;
+    return memory != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+STANDIN_EXPORT CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
+{
+    return cuMemHostAlloc(pointer, bytes, 0);
+}
+
+STANDIN_EXPORT CUresult cuMemFreeHost(void *pointer)
+{
+    STANDIN_ENTER();
+    CUcontext context;
+    CUresult status = current_and_safe(&context);
+    if (status != CUDA_SUCCESS)
+        return status;
+    pthread_mutex_lock(&standin_lock);
+    status = standin_context_wait(context);
+    pthread_mutex_unlock(&standin_lock);
+    if (status != CUDA_SUCCESS)
+        return status;
+    return standin_memory_end((CUdeviceptr)(uintptr_t)pointer, STANDIN_HOST_MEMORY)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer,
+                                                     unsigned int flags)
+{
+    STANDIN_ENTER();
+    if (device == NULL || flags != 0 || !standin_is_memory(pointer) ||
+        !standin_memory_is_host(pointer))
+        return CUDA_ERROR_INVALID_VALUE;
+    *device = (CUdeviceptr)(uintptr_t)pointer; /* unified addresses */
+    return CUDA_SUCCESS;
+}
+
+/* Pools
+ * ------------------------------------------------------------------------------------------*/
+static CUmemoryPool pool_new(int device, bool is_default)
+{
+    CUmemoryPool pool = calloc(1, sizeof *pool);
+    if (pool == NULL)
+        abort();
+    *pool = (struct CUmemPoolHandle_st){STANDIN_POOL, device, is_default, 0};
+    return pool;
+}
+
+STANDIN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+    STANDIN_ENTER();
+    if (pool == NULL || properties == NULL ||
+        properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id < 0 ||
+        properties->location.id >= standin_device_count())
+        return CUDA_ERROR_INVALID_VALUE;
+    *pool = pool_new(properties->location.id, false);
+    return CUDA_SUCCESS;
+}
+
+static bool is_pool(CUmemoryPool pool)
+{
+    return pool != NULL && pool->magic == STANDIN_POOL;
+}
+
+/* What was allocated stays valid until it is freed, as really. */
+STANDIN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    STANDIN_ENTER();
+    if (!is_pool(pool) || pool->is_default)
+        return CUDA_ERROR_INVALID_VALUE;
+    pool->magic = STANDIN_DEAD;
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                              void *value)
+{
+    STANDIN_ENTER();
+    if (!is_pool(pool) || value == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        pool->threshold = *(cuuint64_t *)value;
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes)
+{
+    STANDIN_ENTER();
+    (void)bytes;
+    return is_pool(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    STANDIN_ENTER();
+    if (device < 0 || device >= standin_device_count())
+        return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&standin_lock);
+    if (default_pools[device] == NULL)
+        default_pools[device] = pool_new(device, true);
+    *pool = default_pools[device];
+    pthread_mutex_unlock(&standin_lock);
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_begin(void *payload, uint64_t ticket)
+{
+    (void)ticket;
+    standin_memory_begin((CUdeviceptr)(uintptr_t)payload);
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_end(void *payload, uint64_t ticket)
+{
+    (void)ticket;
+    return standin_memory_end((CUdeviceptr)(uintptr_t)payload, STANDIN_POOL_MEMORY)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* The stream, unless it is captured: nodes that allocate are not imitated. */
+static CUresult ordered_stream(CUstream handle, CUstream *stream)
+{
+    const CUresult status = standin_stream_of(handle, stream);
+    return status != CUDA_SUCCESS       ? status
+           : (*stream)->capture != NULL ? CUDA_ERROR_NOT_SUPPORTED
+                                        : CUDA_SUCCESS;
+}
+
+static CUresult allocate(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+    CUstream stream;
+    const CUresult status = ordered_stream(handle, &stream);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (pointer == NULL || bytes == 0 || !is_pool(pool) || pool->device != stream->context->device)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pointer = standin_memory_new(STANDIN_POOL_MEMORY, stream->context, bytes, false, pool);
+    if (*pointer == 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return standin_enqueue(
+        stream, standin_op_new("allocation", run_begin, NULL, (void *)(uintptr_t)*pointer));
+}
+
+STANDIN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes,
+                                                CUmemoryPool pool, CUstream stream)
+{
+    STANDIN_ENTER();
+    return allocate(pointer, bytes, pool, stream);
+}
+
+STANDIN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
+{
+    STANDIN_ENTER();
+    CUstream stream;
+    CUmemoryPool pool = NULL;
+    CUresult status = standin_stream_of(handle, &stream);
+    if (status == CUDA_SUCCESS)
+        status = cuDeviceGetDefaultMemPool(&pool, stream->context->device);
+    return status == CUDA_SUCCESS ? allocate(pointer, bytes, pool, handle) : status;
+}
+
+STANDIN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
+    STANDIN_ENTER();
+    CUstream stream;
+    const CUresult status = ordered_stream(handle, &stream);
+    if (status != CUDA_SUCCESS)
+        return status;
+    if (!standin_memory_mark_freed(pointer))
+        return CUDA_ERROR_INVALID_VALUE;
+    return standin_enqueue(stream,
+                           standin_op_new("free", run_end, NULL, (void *)(uintptr_t)pointer));
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
+ * Here: copies and fills. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nccl/standin/cuda_internal.h"
+
+/* A copy between any two of host and device, or a fill. */
+struct transfer {
+    const char *name;
+    CUcontext context;
+    uintptr_t to, from;
+    size_t bytes;
+    uint32_t value;
+    unsigned width; /* of a fill, in bytes; 0: a copy */
+    void *staged;   /* what was in pageable memory at the call */
+};
+
+/* The bytes of an address: its own where it is the host's. */
+static void *bytes_of(const struct transfer *transfer, uintptr_t address, bool write)
+{
+    const void *pointer = (const void *)address;
+    return standin_is_memory(pointer) || standin_is_device_address(pointer)
+               ? standin_memory(transfer->context->device, pointer, transfer->bytes, write,
+                                transfer->name)
+               : (void *)address;
+}
+
+static CUresult run_transfer(void *payload, uint64_t ticket)
+{
+    const struct transfer *transfer = payload;
+    (void)ticket;
+    uint8_t *to = bytes_of(transfer, transfer->to, true);
+    if (to == NULL)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (transfer->width == 0) {
+        const void *from =
+            transfer->staged != NULL ? transfer->staged : bytes_of(transfer, transfer->from, false);
+        if (from == NULL)
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+        memmove(to, from, transfer->bytes);
+    }
+    for (size_t at = 0; transfer->width != 0 && at < transfer->bytes; at += transfer->width)
+        memcpy(to + at, &transfer->value, transfer->width);
+    return CUDA_SUCCESS;
+}
+
+static void release_transfer(void *payload)
+{
+    free(((struct transfer *)payload)->staged);
+    free(payload);
+}
+
+/* Host memory that is not pinned is read at the call, and written before it returns. */
+static bool is_pageable(uintptr_t address)
+{
+    return !standin_is_memory((const void *)address) &&
+           !standin_is_device_address((const void *)address);
+}
+
+static CUresult start(CUstream handle, struct transfer wanted, bool wait)
+{
+    CUstream stream;
+    CUresult status = standin_stream_of(handle, &stream);
+    if (status != CUDA_SUCCESS || wanted.bytes == 0)
+        return status;
+    struct transfer *transfer = malloc(sizeof *transfer);
+    if (transfer == NULL)
+        abort();
+    *transfer = wanted;
+    transfer->context = stream->context;
+    if (transfer->width == 0 && is_pageable(transfer->from)) {
+        transfer->staged = malloc(transfer->bytes);
+        if (transfer->staged == NULL)
+            abort();
+        memcpy(transfer->staged, (const void *)transfer->from, transfer->bytes);
+    }
+    wait = wait || is_pageable(transfer->to);
+    pthread_mutex_lock(&standin_lock);
+    if (wait && stream->capture != NULL) {
+        standin_capture_invalidate(stream->capture);
+        status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        release_transfer(transfer);
+    } else {
+        status = standin_push(
+            stream, standin_op_new(wanted.name, run_transfer, release_transfer, transfer));
+    }
+    if (status == CUDA_SUCCESS && wait)
+        status = standin_wait(stream, stream->enqueued, &stream->clock);
+    pthread_mutex_unlock(&standin_lock);
+    return status;
+}
+
+#define COPY(to, from)                                                                             \
+    ((struct transfer){__func__, NULL, (uintptr_t)(to), (uintptr_t)(from), bytes, 0, 0, NULL})
+#define FILL(to, width)                                                                            \
+    ((struct transfer){__func__, NULL, (uintptr_t)(to), 0, count * (width), value, width, NULL})
+
+STANDIN_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
+                                             CUstream stream)
+{
+    STANDIN_ENTER();
+    return start(stream, COPY(to, from), false);
+}
+
+STANDIN_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
+                                             CUstream stream)
+{
+    STANDIN_ENTER();
+    return start(stream, COPY(to, from), false);
+}
+
+STANDIN_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                             CUstream stream)
+{
+    STANDIN_ENTER();
+    return start(stream, COPY(to, from), false);
+}
+
+STANDIN_EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                      CUstream stream)
+{
+    STANDIN_ENTER();
+    return start(stream, COPY(to, from), false);
+}
+
+STANDIN_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+    STANDIN_ENTER();
+    const CUresult status = standin_unsafe();
+    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+}
+
+STANDIN_EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+    STANDIN_ENTER();
+    const CUresult status = standin_unsafe();
+    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+}
+
+STANDIN_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    STANDIN_ENTER();
+    const CUresult status = standin_unsafe();
+    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+}
+
+STANDIN_EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    STANDIN_ENTER();
+    const CUresult status = standin_unsafe();
+    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+}
+
+STANDIN_EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                                        CUstream stream)
+{
+    STANDIN_ENTER();
+    return start(stream, FILL(to, 1u), false);
+}
+
+STANDIN_EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
+                                         CUstream stream)
+{
+    STANDIN_ENTER();
+    return to % 4 == 0 ? start(stream, FILL(to, 4u), false) : CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
+{
+    STANDIN_ENTER();
+    const CUresult status = standin_unsafe();
+    return status == CUDA_SUCCESS ? start(NULL, FILL(to, 1u), true) : status;
+}
+
+STANDIN_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
+{
+    STANDIN_ENTER();
+    const CUresult status = to % 4 == 0 ? standin_unsafe() : CUDA_ERROR_INVALID_VALUE;
+    return status == CUDA_SUCCESS ? start(NULL, FILL(to, 4u), true) : status;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
+ * Here: which operations are ordered, by vector clocks, so that two that use the same memory and
+ * are not ordered are found whatever their timing was. What one thread of the host has waited for
+ * counts as known to all its threads. STANDIN_RACES=0 turns it off. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nccl/standin/cuda_internal.h"
+
+/* Streams share slots where there are more of them; then less is found. */
+static uint64_t epochs[STANDIN_SLOTS];
+static struct standin_clock host;
+
+_Thread_local const struct standin_entry *standin_running;
+
+static void merge(struct standin_clock *clock, const struct standin_clock *other)
+{
+    for (int slot = 0; slot < STANDIN_SLOTS; slot++)
+        if (clock->at[slot] < other->at[slot])
+            clock->at[slot] = other->at[slot];
+}
+
+void standin_order_next(CUstream stream, struct standin_entry *entry)
+{
+    entry->slot = (int)(stream->number % STANDIN_SLOTS);
+    merge(&stream->clock, &host);
+    stream->clock.at[entry->slot] = ++epochs[entry->slot];
+    entry->clock = stream->clock;
+}
+
+void standin_order_after(CUstream stream, const struct standin_clock *clock)
+{
+    merge(&stream->clock, clock);
+}
+
+void standin_order_host(const struct standin_clock *clock)
+{
+    merge(&host, clock);
+}
+
+/* Accesses of one allocation
+ * ---------------------------------------------------------------------*/
+struct access {
+    size_t begin, end;
+    bool write;
+    int slot;
+    uint64_t epoch;
+    const char *name; /* of the operation */
+};
+
+enum { KEPT = 64 };
+
+struct standin_accesses {
+    struct access kept[KEPT];
+    int count, oldest;
+};
+
+static void keep(struct standin_accesses *accesses, struct access access)
+{
+    for (int i = 0; i < accesses->count; i++) {
+        struct access *old = &accesses->kept[i];
+        if (old->slot == access.slot && old->write == access.write && old->begin >= access.begin &&
+            old->end <= access.end) {
+            *old = access; /* what is ordered behind this is behind the older one too */
+            return;
+        }
+    }
+    if (accesses->count < KEPT) {
+        accesses->kept[accesses->count++] = access;
+    } else {
+        accesses->kept[accesses->oldest] = access;
+        accesses->oldest = (accesses->oldest + 1) % KEPT;
+    }
+}
+
+bool standin_order_access(struct standin_accesses **accesses, size_t begin, size_t end, bool write)
+{
+    const struct standin_entry *running = standin_running;
+    if (running == NULL || standin_setting("STANDIN_RACES", 1) == 0)
+        return true;
+    if (*accesses == NULL && (*accesses = calloc(1, sizeof **accesses)) == NULL)
+        abort();
+    for (int i = 0; i < (*accesses)->count; i++) {
+        const struct access *old = &(*accesses)->kept[i];
+        if (old->end <= begin || end <= old->begin || !(write || old->write) ||
+            running->clock.at[old->slot] >= old->epoch)
+            continue;
+        fprintf(stderr,
+                "standin libcuda: %s %s bytes %zu to %zu of an allocation, and is not ordered with "
+                "%s on another stream, which %s bytes %zu to %zu\n",
+                running->op->name, write ? "writes" : "reads", begin, end, old->name,
+                old->write ? "writes" : "reads", old->begin, old->end);
+        return false;
+    }
+    keep(*accesses, (struct access){begin, end, write, running->slot,
+                                    running->clock.at[running->slot], running->op->name});
+    return true;
+}

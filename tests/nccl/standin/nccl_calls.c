@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
+ * Here: the collectives and messages as they are called. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/nccl/standin/nccl_internal.h"
+
+static bool has_root(enum standin_kind kind)
+{
+    return kind != STANDIN_ALL_REDUCE && kind != STANDIN_REDUCE_SCATTER &&
+           kind != STANDIN_ALL_GATHER && kind != STANDIN_ALL_TO_ALL;
+}
+
+static bool reduces(enum standin_kind kind)
+{
+    return kind == STANDIN_ALL_REDUCE || kind == STANDIN_REDUCE_SCATTER || kind == STANDIN_REDUCE;
+}
+
+/* The program's own operation, and the mean of floats, are sums of products. */
+static ncclResult_t resolve_op(struct standin_task *task)
+{
+    const struct standin_user_op *made = standin_user_op(task->comm, task->op);
+    if ((unsigned)task->op < ncclNumOps) {
+        if (task->op == ncclAvg)
+            task->scalar.used =
+                standin_reciprocal(task->dtype, task->comm->ranks, task->scalar.scalar);
+        task->scalar.residence = ncclScalarHostImmediate;
+        return ncclSuccess;
+    }
+    if (made == NULL) {
+        fprintf(stderr, "standin libnccl: %s: no such operation\n", task->name);
+        return ncclInvalidArgument;
+    }
+    if (made->dtype != task->dtype) {
+        fprintf(stderr, "standin libnccl: %s: the operation is for another type\n", task->name);
+        return ncclInvalidArgument;
+    }
+    task->scalar = *made;
+    return ncclSuccess;
+}
+
+static ncclResult_t check(struct standin_task *task)
+{
+    const ncclComm_t comm = task->comm;
+    if (standin_dtype_bytes(task->dtype) == 0 ||
+        (has_root(task->kind) && (task->root < 0 || task->root >= comm->ranks))) {
+        fprintf(stderr, "standin libnccl: %s: type %d or rank %d of %d is wrong\n", task->name,
+                (int)task->dtype, task->root, comm->ranks);
+        return ncclInvalidArgument;
+    }
+    if (comm->finalized)
+        return ncclInvalidUsage;
+    const CUcontext context = standin_the_driver()->stream_context(task->stream);
+    if (context != NULL && standin_the_driver()->device_of(context) != comm->device) {
+        fprintf(stderr, "standin libnccl: %s: the stream is of device %d, the communicator of %d\n",
+                task->name, standin_the_driver()->device_of(context), comm->device);
+        return ncclUnhandledCudaError;
+    }
+    return reduces(task->kind) ? resolve_op(task) : ncclSuccess;
+}
+
+static ncclResult_t call(struct standin_task task, int version)
+{
+    ncclResult_t result = standin_since(task.name, version);
+    if (result == ncclSuccess)
+        result = standin_check_comm(task.comm, false);
+    if (result == ncclSuccess)
+        result = check(&task);
+    if (result != ncclSuccess)
+        return standin_group_error(result);
+    return task.count == 0 && task.kind < STANDIN_SEND ? ncclSuccess : standin_submit(&task);
+}
+
+#define TASK(kind, send, recv, count, op, root)                                                    \
+    ((struct standin_task){kind,                                                                   \
+                           &__func__ [1],                                                          \
+                           comm,                                                                   \
+                           send,                                                                   \
+                           recv,                                                                   \
+                           count,                                                                  \
+                           dtype,                                                                  \
+                           op,                                                                     \
+                           { 0 },                                                                  \
+                           root,                                                                   \
+                           (CUstream)stream,                                                       \
+                           NULL})
+
+STANDIN_EXPORT ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count,
+                                           ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+                                           cudaStream_t stream)
+{
+    return call(TASK(STANDIN_ALL_REDUCE, send, recv, count, op, 0), 0);
+}
+STANDIN_NCCL(ncclAllReduce);
+
+STANDIN_EXPORT ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count,
+                                               ncclDataType_t dtype, ncclRedOp_t op,
+                                               ncclComm_t comm, cudaStream_t stream)
+{
+    return call(TASK(STANDIN_REDUCE_SCATTER, send, recv, count, op, 0), 0);
+}
+STANDIN_NCCL(ncclReduceScatter);
+
+STANDIN_EXPORT ncclResult_t pncclReduce(const void *send, void *recv, size_t count,
+                                        ncclDataType_t dtype, ncclRedOp_t op, int root,
+                                        ncclComm_t comm, cudaStream_t stream)
+{
+    return call(TASK(STANDIN_REDUCE, send, recv, count, op, root), 0);
+}
+STANDIN_NCCL(ncclReduce);
+
+STANDIN_EXPORT ncclResult_t pncclAllGather(const void *send, void *recv, size_t count,
+                                           ncclDataType_t dtype, ncclComm_t comm,
+                                           cudaStream_t stream)
+{
+    return call(TASK(STANDIN_ALL_GATHER, send, recv, count, ncclSum, 0), 0);
+}
+STANDIN_NCCL(ncclAllGather);
+
+STANDIN_EXPORT ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count,
+                                           ncclDataType_t dtype, int root, ncclComm_t comm,
+                                           cudaStream_t stream)
+{
+    return call(TASK(STANDIN_BROADCAST, send, recv, count, ncclSum, root), 0);
+}
+STANDIN_NCCL(ncclBroadcast);
+
+/* By the public name and the procedure linkage table, as really: a preload sees the inner call. */
+STANDIN_EXPORT ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t dtype, int root,
+                                       ncclComm_t comm, cudaStream_t stream)
+{
+    return ncclBroadcast(buffer, buffer, count, dtype, root, comm, stream);
+}
+STANDIN_NCCL(ncclBcast);
+
+STANDIN_EXPORT ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t dtype,
+                                      int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    return call(TASK(STANDIN_SEND, send, NULL, count, ncclSum, peer), 20700);
+}
+STANDIN_NCCL(ncclSend);
+
+STANDIN_EXPORT ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer,
+                                      ncclComm_t comm, cudaStream_t stream)
+{
+    return call(TASK(STANDIN_RECV, NULL, recv, count, ncclSum, peer), 20700);
+}
+STANDIN_NCCL(ncclRecv);
+
+STANDIN_EXPORT ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count,
+                                          ncclDataType_t dtype, ncclComm_t comm,
+                                          cudaStream_t stream)
+{
+    return call(TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0), 22803);
+}
+STANDIN_NCCL(ncclAlltoAll);
+
+STANDIN_EXPORT ncclResult_t pncclGather(const void *send, void *recv, size_t count,
+                                        ncclDataType_t dtype, int root, ncclComm_t comm,
+                                        cudaStream_t stream)
+{
+    return call(TASK(STANDIN_GATHER, send, recv, count, ncclSum, root), 22803);
+}
+STANDIN_NCCL(ncclGather);
+
+STANDIN_EXPORT ncclResult_t pncclScatter(const void *send, void *recv, size_t count,
+                                         ncclDataType_t dtype, int root, ncclComm_t comm,
+                                         cudaStream_t stream)
+{
+    return call(TASK(STANDIN_SCATTER, send, recv, count, ncclSum, root), 22803);
+}
+STANDIN_NCCL(ncclScatter);

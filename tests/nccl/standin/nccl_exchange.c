@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
+ * Here: messages between ranks, many at a time. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "tests/nccl/standin/nccl_internal.h"
+
+/* How soon an abort is noticed. */
+enum { WAKE_MS = 10 };
+
+/* Where a peer's connection has ended the real kernel waits until it is aborted; so does this. */
+static enum standin_outcome wait_for_abort(ncclComm_t comm, int peer)
+{
+    const struct timespec pause = {0, WAKE_MS * 1000000L};
+    if (!__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+        fprintf(stderr, "standin libnccl: rank %d lost its connection to rank %d\n", comm->rank,
+                peer);
+    standin_set_async(comm, ncclRemoteError);
+    while (!__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+        nanosleep(&pause, NULL);
+    return STANDIN_LOST;
+}
+
+/* The first transfer to (or from) a peer that is not done; count if there is none. */
+static size_t pending(const struct standin_transfer *transfers, size_t count, int peer,
+                      bool is_send)
+{
+    for (size_t i = 0; i < count; i++)
+        if (transfers[i].peer == peer && transfers[i].is_send == is_send &&
+            transfers[i].done < transfers[i].length)
+            return i;
+    return count;
+}
+
+/* Moves what can be moved at once. False where the connection has ended. */
+static bool advance(int fd, struct standin_transfer *transfer)
+{
+    uint8_t *place = (uint8_t *)transfer->bytes + transfer->done;
+    const size_t left = transfer->length - transfer->done;
+    const ssize_t moved = transfer->is_send ? send(fd, place, left, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                            : recv(fd, place, left, MSG_DONTWAIT);
+    if (moved > 0)
+        transfer->done += (size_t)moved;
+    return moved > 0 || (moved < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static bool matches(const struct standin_transfer *transfer)
+{
+    return transfer->expected == NULL || transfer->done < transfer->length ||
+           memcmp(transfer->bytes, transfer->expected, sizeof *transfer->expected) == 0;
+}
+
+/* What each peer's socket is watched for. */
+static nfds_t watch(ncclComm_t comm, enum standin_channel channel,
+                    const struct standin_transfer *transfers, size_t count, struct pollfd *sockets,
+                    int *peers)
+{
+    nfds_t used = 0;
+    for (int peer = 0; peer < comm->ranks; peer++) {
+        short events = 0;
+        if (peer == comm->rank)
+            continue;
+        if (pending(transfers, count, peer, true) < count)
+            events |= POLLOUT;
+        if (pending(transfers, count, peer, false) < count)
+            events |= POLLIN;
+        if (events != 0) {
+            sockets[used] = (struct pollfd){comm->sockets[channel][peer], events, 0};
+            peers[used++] = peer;
+        }
+    }
+    return used;
+}
+
+/* Moves what is ready of one peer's. Whoever finds a mismatch still lets the peer have its own
+ * header, so that both sides say so. */
+static enum standin_outcome serve(ncclComm_t comm, const struct pollfd *socket, int peer,
+                                  struct standin_transfer *transfers, size_t count, size_t *failed)
+{
+    for (int is_send = 0; is_send < 2; is_send++) {
+        const short ready = is_send ? POLLOUT | POLLERR : POLLIN | POLLHUP | POLLERR;
+        const size_t at = pending(transfers, count, peer, is_send != 0);
+        if (at == count || (socket->revents & ready) == 0)
+            continue;
+        if (!advance(socket->fd, &transfers[at]))
+            return *failed < count ? STANDIN_MISMATCH : wait_for_abort(comm, peer);
+        if (!matches(&transfers[at])) {
+            *failed = at;
+            if (pending(transfers, count, peer, false) < count)
+                return STANDIN_MISMATCH; /* what follows cannot be taken apart */
+        }
+    }
+    return STANDIN_DONE;
+}
+
+enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel channel,
+                                      struct standin_transfer *transfers, size_t count,
+                                      size_t *failed)
+{
+    struct pollfd sockets[STANDIN_RANKS_MAX];
+    int peers[STANDIN_RANKS_MAX];
+    *failed = count;
+    for (;;) {
+        const nfds_t used = watch(comm, channel, transfers, count, sockets, peers);
+        if (used == 0)
+            return *failed < count ? STANDIN_MISMATCH : STANDIN_DONE;
+        if (__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+            return STANDIN_ABORTED;
+        if (poll(sockets, used, WAKE_MS) <= 0)
+            continue;
+        for (nfds_t i = 0; i < used; i++) {
+            const enum standin_outcome outcome =
+                serve(comm, &sockets[i], peers[i], transfers, count, failed);
+            if (outcome != STANDIN_DONE)
+                return outcome;
+        }
+    }
+}

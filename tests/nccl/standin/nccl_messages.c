@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
+ * Here: point-to-point messages, and the collectives that are made of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nccl/standin/nccl_run.h"
+
+/* One direction of one pair of ranks. */
+struct message {
+    const struct standin_task *task;
+    int peer;
+    bool is_send;
+    void *bytes;
+    struct standin_header header, received;
+};
+
+struct list {
+    struct message *messages;
+    size_t count, room;
+    bool refused; /* an access */
+};
+
+static void add(ncclComm_t comm, struct list *list, const struct standin_task *task, int peer,
+                bool is_send, size_t part)
+{
+    const size_t element = standin_dtype_bytes(task->dtype), bytes = task->count * element;
+    const struct standin_context context = {comm, task, element, bytes};
+    const uint8_t *place = (const uint8_t *)(is_send ? task->send : task->recv) + part * bytes;
+    if (list->count == list->room) {
+        list->room = list->room == 0 ? 32 : 2 * list->room;
+        list->messages = realloc(list->messages, list->room * sizeof *list->messages);
+        if (list->messages == NULL)
+            abort();
+    }
+    struct message *message = &list->messages[list->count++];
+    *message = (struct message){task, peer, is_send, NULL, {0}, {0}};
+    message->header = (struct standin_header){.magic = STANDIN_HEADER_MAGIC,
+                                              .kind = STANDIN_POINT_TO_POINT,
+                                              .count = task->count,
+                                              .dtype = (uint32_t)task->dtype};
+    message->bytes = standin_seen(&context, place, bytes, !is_send);
+    list->refused = list->refused || message->bytes == NULL;
+}
+
+static void add_task(ncclComm_t comm, struct list *list, const struct standin_task *task)
+{
+    const bool is_root = comm->rank == task->root;
+    if (task->kind == STANDIN_SEND || task->kind == STANDIN_RECV)
+        add(comm, list, task, task->root, task->kind == STANDIN_SEND, 0);
+    if (task->kind == STANDIN_GATHER)
+        add(comm, list, task, task->root, true, 0);
+    if (task->kind == STANDIN_SCATTER)
+        add(comm, list, task, task->root, false, 0);
+    for (int peer = 0; peer < comm->ranks; peer++) {
+        const bool all = task->kind == STANDIN_ALL_TO_ALL;
+        if (all || (task->kind == STANDIN_SCATTER && is_root))
+            add(comm, list, task, peer, true, (size_t)peer);
+        if (all || (task->kind == STANDIN_GATHER && is_root))
+            add(comm, list, task, peer, false, (size_t)peer);
+    }
+}
+
+/* Messages to oneself: the k-th that is sent is the k-th that is received. */
+static CUresult copy_own(ncclComm_t comm, struct list *list)
+{
+    size_t receive = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct message *from = &list->messages[i];
+        if (from->peer != comm->rank || !from->is_send)
+            continue;
+        while (receive < list->count &&
+               (list->messages[receive].peer != comm->rank || list->messages[receive].is_send))
+            receive++;
+        if (receive == list->count ||
+            memcmp(&from->header, &list->messages[receive].header, sizeof from->header) != 0) {
+            fprintf(stderr,
+                    "standin libnccl: rank %d: %s to itself (%zu x %s) has no receive like it\n",
+                    comm->rank, from->task->name, from->task->count,
+                    standin_dtype_name(from->task->dtype));
+            return CUDA_ERROR_LAUNCH_FAILED;
+        }
+        memmove(list->messages[receive++].bytes, from->bytes,
+                from->task->count * standin_dtype_bytes(from->task->dtype));
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult move_others(ncclComm_t comm, struct list *list, bool *go_on)
+{
+    struct standin_transfer *transfers = standin_room(2 * list->count * sizeof *transfers);
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        struct message *message = &list->messages[i];
+        const size_t bytes = message->task->count * standin_dtype_bytes(message->task->dtype);
+        if (message->peer == comm->rank)
+            continue;
+        transfers[count++] =
+            (struct standin_transfer){message->peer,
+                                      message->is_send,
+                                      message->is_send ? &message->header : &message->received,
+                                      sizeof message->header,
+                                      0,
+                                      message->is_send ? NULL : &message->header};
+        transfers[count++] = (struct standin_transfer){
+            message->peer, message->is_send, message->bytes, bytes, 0, NULL};
+    }
+    const struct standin_context context = {comm, NULL, 0, 0};
+    const CUresult status = standin_move(&context, transfers, count, go_on);
+    free(transfers);
+    return status;
+}
+
+CUresult standin_run_messages(ncclComm_t comm, const struct standin_task *tasks, bool *go_on)
+{
+    struct list list = {0};
+    for (const struct standin_task *task = tasks; task != NULL; task = task->next)
+        if (task->kind >= STANDIN_SEND)
+            add_task(comm, &list, task);
+    CUresult status = list.refused ? CUDA_ERROR_ILLEGAL_ADDRESS : copy_own(comm, &list);
+    if (status == CUDA_SUCCESS)
+        status = move_others(comm, &list, go_on);
+    free(list.messages);
+    return status;
+}

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the stand-in for the CUDA driver must do and must refuse, one case a run.
+ *
+ *   nccl_standin_driver CASE
+ *
+ * Ends with status 0 if all was as it should be; a case that must die dies. */
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "kernels/kernels.h"
+#include "tests/nccl/gpu.h"
+
+static int failures;
+
+#define EXPECT(call, wanted) expect((call), wanted, #call, __LINE__)
+
+static void expect(CUresult got, CUresult wanted, const char *call, int line)
+{
+    if (got != wanted && ++failures > 0)
+        fprintf(stderr, "line %d: %s: %d, not %d\n", line, call, (int)got, (int)wanted);
+}
+
+static void want(int holds, const char *what)
+{
+    if (!holds && ++failures > 0)
+        fprintf(stderr, "not so: %s\n", what);
+}
+
+static CUdeviceptr address(void *memory)
+{
+    return (CUdeviceptr)(uintptr_t)memory;
+}
+
+static CUstream new_stream(void)
+{
+    CUstream stream;
+    CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+static CUevent new_event(void)
+{
+    CUevent event;
+    CUDA(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    return event;
+}
+
+static void CUDA_CB set_flag(void *flag)
+{
+    __atomic_store_n((int *)flag, 1, __ATOMIC_RELEASE);
+}
+
+static void CUDA_CB sleep_a_little(void *unused)
+{
+    (void)unused;
+    usleep(30000);
+}
+
+/* Memory
+ * -----------------------------------------------------------------------------------------*/
+static void case_touch(void)
+{
+    memset(gpu_allocate(64), 0, 64);
+}
+
+static void case_memory(void)
+{
+    unsigned char *memory = gpu_allocate(1000), bytes[1000];
+    gpu_read(bytes, memory, sizeof bytes);
+    want(bytes[0] == 0xff && bytes[999] == 0xff, "new memory is poisoned");
+    memset(bytes, 7, sizeof bytes);
+    gpu_write(memory, bytes, sizeof bytes);
+    CUDA(cuMemsetD32(address(memory) + 4, 0x01020304, 1));
+    gpu_read(bytes, memory, sizeof bytes);
+    want(bytes[3] == 7 && bytes[4] == 4 && bytes[7] == 1 && bytes[8] == 7, "fills and copies");
+    unsigned type = 0;
+    EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(memory) + 999),
+           CUDA_SUCCESS);
+    want(type == CU_MEMORYTYPE_DEVICE, "the memory's type");
+    EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(bytes)),
+           CUDA_ERROR_INVALID_VALUE);
+    gpu_free(memory);
+    EXPECT(cuMemFree(address(memory)), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void case_bounds(void)
+{
+    unsigned char *memory = gpu_allocate(1000), bytes[1001] = {0};
+    EXPECT(cuMemcpyHtoD(address(memory), bytes, 1001), CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS); /* and stays */
+}
+
+static void case_freed(void)
+{
+    unsigned char *memory = gpu_allocate(64);
+    gpu_free(memory);
+    EXPECT(cuMemsetD8(address(memory), 0, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static CUmemoryPool new_pool(void)
+{
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemoryPool pool;
+    cuuint64_t threshold = UINT64_MAX;
+    CUDA(cuMemPoolCreate(&pool, &properties));
+    CUDA(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    return pool;
+}
+
+static void case_pool(void)
+{
+    const CUmemoryPool pool = new_pool();
+    const CUstream stream = new_stream();
+    CUdeviceptr memory;
+    unsigned char byte = 0;
+    CUDA(cuMemAllocFromPoolAsync(&memory, 64, pool, stream));
+    CUDA(cuMemsetD8Async(memory, 5, 64, stream));
+    CUDA(cuMemcpyDtoHAsync(&byte, memory + 63, 1, stream));
+    CUDA(cuMemFreeAsync(memory, stream));
+    CUDA(cuStreamSynchronize(stream));
+    want(byte == 5, "memory of a pool holds what is written");
+    EXPECT(cuMemFreeAsync(memory, stream), CUDA_ERROR_INVALID_VALUE);
+    CUDA(cuMemsetD8Async(memory, 5, 64, stream));
+    EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* The free waits for nothing of the other stream. */
+static void case_pool_unordered(void)
+{
+    const CUmemoryPool pool = new_pool();
+    const CUstream stream = new_stream(), other = new_stream();
+    const CUevent ready = new_event();
+    CUdeviceptr memory;
+    CUDA(cuMemAllocFromPoolAsync(&memory, 64, pool, stream));
+    CUDA(cuEventRecord(ready, stream));
+    CUDA(cuStreamWaitEvent(other, ready, 0));
+    CUDA(cuMemsetD8Async(memory, 5, 64, other));
+    CUDA(cuMemFreeAsync(memory, stream));
+    const CUresult first = cuStreamSynchronize(stream), second = cuStreamSynchronize(other);
+    want(first == CUDA_ERROR_ILLEGAL_ADDRESS || second == CUDA_ERROR_ILLEGAL_ADDRESS,
+         "a free that another stream's use is not ordered with is found");
+}
+
+/* Streams
+ * ----------------------------------------------------------------------------------------*/
+static void two_writers(int ordered)
+{
+    const CUstream first = new_stream(), second = new_stream();
+    const CUevent event = new_event();
+    unsigned char *memory = gpu_allocate(4096);
+    CUDA(cuMemsetD8Async(address(memory), 1, 4096, first));
+    CUDA(cuEventRecord(event, first));
+    if (ordered)
+        CUDA(cuStreamWaitEvent(second, event, 0));
+    CUDA(cuMemsetD8Async(address(memory) + 4095, 2, 1, second));
+    const CUresult one = cuStreamSynchronize(first), other = cuStreamSynchronize(second);
+    want(ordered ? one == CUDA_SUCCESS && other == CUDA_SUCCESS
+                 : one == CUDA_ERROR_ILLEGAL_ADDRESS || other == CUDA_ERROR_ILLEGAL_ADDRESS,
+         "writers of two streams");
+}
+
+static void case_race(void)
+{
+    two_writers(0);
+}
+
+static void case_no_race(void)
+{
+    two_writers(1);
+}
+
+static void case_lazy(void)
+{
+    const CUstream stream = new_stream();
+    const CUevent event = new_event();
+    int flag = 0;
+    CUDA(cuLaunchHostFunc(stream, set_flag, &flag));
+    CUDA(cuEventRecord(event, stream));
+    usleep(50000);
+    want(__atomic_load_n(&flag, __ATOMIC_ACQUIRE) == 0, "nothing runs before a synchronisation");
+    CUDA(cuEventSynchronize(event));
+    want(__atomic_load_n(&flag, __ATOMIC_ACQUIRE) == 1, "it runs at the synchronisation");
+    CUDA(cuStreamSynchronize(stream));
+}
+
+/* Operations are late, yet come one after the other, and behind what they wait for. */
+static void case_delays(void)
+{
+    enum { STEPS = 20 };
+    const CUstream streams[2] = {new_stream(), new_stream()};
+    const CUevent start = new_event(), event = new_event();
+    unsigned char *memory = gpu_allocate(STEPS), bytes[STEPS];
+    float milliseconds = -1;
+    CUDA(cuEventRecord(start, streams[0]));
+    for (unsigned step = 0; step < STEPS; step++) {
+        CUDA(
+            cuMemsetD8Async(address(memory), (unsigned char)step, STEPS - step, streams[step % 2]));
+        CUDA(cuEventRecord(event, streams[step % 2]));
+        CUDA(cuStreamWaitEvent(streams[1 - step % 2], event, 0));
+    }
+    EXPECT(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    CUDA(cuEventSynchronize(event));
+    CUDA(cuEventElapsedTime(&milliseconds, start, event));
+    gpu_read(bytes, memory, STEPS);
+    for (int i = 0; i < STEPS; i++)
+        want(bytes[i] == STEPS - 1 - i, "the order of two streams");
+    want(milliseconds > 0, "time passes between events");
+}
+
+static void case_legacy(void)
+{
+    CUstream blocking;
+    const CUstream other = new_stream();
+    int flag = 0, seen = 0;
+    CUDA(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    CUDA(cuLaunchHostFunc(blocking, sleep_a_little, NULL));
+    CUDA(cuLaunchHostFunc(blocking, set_flag, &flag));
+    for (int i = 0; i < 10; i++)
+        CUDA(cuLaunchHostFunc(other, sleep_a_little, NULL));
+    CUDA(cuStreamSynchronize(NULL));
+    want(__atomic_load_n(&flag, __ATOMIC_ACQUIRE) == 1, "stream 0 waits for blocking streams");
+    EXPECT(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    CUDA(cuLaunchHostFunc(NULL, sleep_a_little, NULL));
+    CUDA(cuLaunchHostFunc(NULL, set_flag, &seen));
+    CUDA(cuLaunchHostFunc(blocking, sleep_a_little, NULL));
+    CUDA(cuStreamSynchronize(blocking));
+    want(__atomic_load_n(&seen, __ATOMIC_ACQUIRE) == 1, "blocking streams wait for stream 0");
+    CUDA(cuStreamSynchronize(other));
+}
+
+static void CUDA_CB call_cuda(void *result)
+{
+    CUevent event;
+    *(CUresult *)result = cuEventCreate(&event, 0);
+}
+
+static void case_callback(void)
+{
+    const CUstream stream = new_stream();
+    CUresult result = CUDA_SUCCESS;
+    CUDA(cuLaunchHostFunc(stream, call_cuda, &result));
+    CUDA(cuStreamSynchronize(stream));
+    want(result == CUDA_ERROR_NOT_PERMITTED, "no CUDA in host functions");
+}
+
+/* Contexts and processes
+ * -------------------------------------------------------------------------*/
+static void case_contexts(void)
+{
+    CUcontext first = gpu_use(0), popped, of_stream;
+    const CUstream stream = new_stream();
+    unsigned char *memory = gpu_allocate(64);
+    gpu_use(1);
+    EXPECT(cuEventRecord(new_event(), stream), CUDA_ERROR_INVALID_HANDLE);
+    CUDA(cuStreamGetCtx(stream, &of_stream));
+    want(of_stream == first, "a stream's context");
+    EXPECT(cuMemsetD8(address(memory), 0, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CUDA(cuCtxPopCurrent(&popped));
+    EXPECT(cuMemFree(address(memory)), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT(cuCtxPushCurrent(first), CUDA_SUCCESS); /* an error is its context's own */
+    EXPECT(cuMemsetD8(address(memory), 0, 64), CUDA_SUCCESS);
+    CUDA(cuStreamDestroy(stream));
+    EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void case_fork(void)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    waitpid(child, &status, 0);
+    want(status == 0, "a child after fork has no CUDA");
+}
+
+static void case_faults(void) /* STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719 */
+{
+    CUdeviceptr memory;
+    CUevent event;
+    EXPECT(cuMemAlloc(&memory, 64), CUDA_SUCCESS);
+    EXPECT(cuMemAlloc(&memory, 64), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(cuMemAlloc(&memory, 64), CUDA_SUCCESS);
+    EXPECT(cuEventCreate(&event, 0), CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT(cuMemAlloc(&memory, (size_t)1 << 40), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void case_addresses(void)
+{
+    void *old = NULL, *recent = NULL;
+    CUdriverProcAddressQueryResult found;
+    EXPECT(cuGetProcAddress("cuStreamGetCaptureInfo", &old, 11030, 0, NULL), CUDA_SUCCESS);
+    EXPECT(cuGetProcAddress("cuStreamGetCaptureInfo", &recent, 13000, 0, NULL), CUDA_SUCCESS);
+    want(old != NULL && recent != NULL && old != recent, "functions have versions");
+    EXPECT(cuGetProcAddress("cuMemAlloc_v2", &old, 13000, 0, &found), CUDA_ERROR_NOT_FOUND);
+    want(found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "names have no suffix");
+    EXPECT(cuGetProcAddress("cuFuncLoad", &old, 12000, 0, &found), CUDA_ERROR_NOT_FOUND);
+    want(found == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "what is newer is not found");
+}
+
+/* Kernels
+ * ----------------------------------------------------------------------------------------*/
+static const uint32_t image[] = {0xba55ed50u,
+                                 16u << 16 | 1,
+                                 48,
+                                 0, /* then PTX for 7.5 */
+                                 1u | 0x101u << 16,
+                                 40,
+                                 8,
+                                 0,
+                                 0,
+                                 0,
+                                 0,
+                                 75,
+                                 0,
+                                 0,
+                                 0,
+                                 0};
+
+static CUkernel find_kernel(const char *name)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    CUDA(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    EXPECT(cuLibraryGetKernel(&kernel, library, "cshim_encode_nothing"), CUDA_ERROR_NOT_FOUND);
+    CUDA(cuLibraryGetKernel(&kernel, library, name));
+    return kernel;
+}
+
+static CUresult launch(CUkernel kernel, CUstream stream, void *parameters)
+{
+    return cuLaunchKernel((CUfunction)kernel, 2, 1, 1, CSHIM_KERNEL_THREADS, 1, 1, 0, stream,
+                          &parameters, NULL);
+}
+
+enum { COUNT = 1000, CHUNK = 512, STRIDE = 1024 };
+
+/* Two pieces, the second to a place of its own. */
+static void encode(CUstream stream, void *input, void *messages)
+{
+    struct cshim_kernel_encode parameters = {.codec = CSHIM_CODEC_FP8_E4M3,
+                                             .input = input,
+                                             .input_stride = CHUNK,
+                                             .count = COUNT,
+                                             .chunk = CHUNK,
+                                             .pieces = 2,
+                                             .dtype = CSHIM_FLOAT32,
+                                             .encoded = messages,
+                                             .stride = STRIDE,
+                                             .own = (char *)messages + 2 * STRIDE,
+                                             .own_piece = 1,
+                                             .header = {1, 2, 3, 4, 5, 0, 7, 8},
+                                             .factor = 1};
+    CUDA(launch(find_kernel("cshim_encode"), stream, &parameters));
+}
+
+static void decode(CUstream stream, void *messages, void *output, uint32_t *fault, uint32_t first)
+{
+    struct cshim_kernel_decode parameters = {.codec = CSHIM_CODEC_FP8_E4M3,
+                                             .encoded = messages,
+                                             .stride = 2 * STRIDE,
+                                             .count = COUNT,
+                                             .chunk = CHUNK,
+                                             .pieces = 2,
+                                             .dtype = CSHIM_FLOAT32,
+                                             .output = output,
+                                             .output_stride = CHUNK,
+                                             .header = {first, 2, 3, 4, 5, 0, 7, 0},
+                                             .fault = fault};
+    CUDA(launch(find_kernel("cshim_decode"), stream, &parameters));
+    CUDA(cuStreamSynchronize(stream));
+}
+
+static void case_kernels(void)
+{
+    static float values[COUNT], expected[COUNT], got[COUNT];
+    static unsigned char encoded[STRIDE], message[STRIDE];
+    const CUstream stream = new_stream();
+    char *messages = gpu_allocate(3 * STRIDE);
+    float *input = gpu_allocate(sizeof values), *output = gpu_allocate(sizeof values);
+    uint32_t *fault;
+    CUDA(cuMemHostAlloc((void **)&fault, 4 * CSHIM_KERNEL_FAULT_WORDS, CU_MEMHOSTALLOC_DEVICEMAP));
+    memset(fault, 0, 4 * CSHIM_KERNEL_FAULT_WORDS);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)i / 7 - 50;
+    gpu_write(input, values, sizeof values);
+    encode(stream, input, messages);
+    decode(stream, messages, output, fault, 1);
+    want(fault[0] == CSHIM_KERNEL_FAULT_NONE, "headers that match");
+    gpu_read(message, messages + 2 * STRIDE, STRIDE);
+    cshim_encode(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, values + CHUNK, COUNT - CHUNK, encoded);
+    want(memcmp(message + 32, encoded,
+                cshim_encoded_bytes(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, COUNT - CHUNK)) == 0,
+         "the second piece's bytes");
+    cshim_decode(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, encoded, COUNT - CHUNK, expected);
+    gpu_read(got, output, sizeof got);
+    for (int i = CHUNK; i < COUNT; i++)
+        want(got[i] == expected[i - CHUNK], "what is decoded");
+    decode(stream, messages, output, fault, 9);
+    want(fault[0] == CSHIM_KERNEL_FAULT_WRITTEN && fault[1] == 0 && fault[2] == 1 &&
+             fault[2 + CSHIM_KERNEL_HEADER_ELEMENTS] == CHUNK,
+         "a header that does not match is reported");
+}
+
+static void case_image(void)
+{
+    CUlibrary library;
+    uint32_t other[sizeof image / sizeof *image];
+    memcpy(other, image, sizeof image);
+    other[11] = 100;
+    EXPECT(cuLibraryLoadData(&library, other, NULL, NULL, 0, NULL, NULL, 0),
+           CUDA_ERROR_NO_BINARY_FOR_GPU);
+    other[0]++;
+    EXPECT(cuLibraryLoadData(&library, other, NULL, NULL, 0, NULL, NULL, 0),
+           CUDA_ERROR_INVALID_IMAGE);
+}
+
+#define CASE(name)                                                                                 \
+    {                                                                                              \
+#name, case_##name                                                                         \
+    }
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    CASE(touch), CASE(memory), CASE(bounds),   CASE(freed),     CASE(pool),    CASE(pool_unordered),
+    CASE(race),  CASE(lazy),   CASE(delays),   CASE(legacy),    CASE(no_race), CASE(callback),
+    CASE(fork),  CASE(faults), CASE(contexts), CASE(addresses), CASE(kernels), CASE(image),
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            gpu_open(0);
+            cases[i].run();
+            return failures > 0;
+        }
+    fprintf(stderr, "usage: nccl_standin_driver CASE\n");
+    return 2;
+}

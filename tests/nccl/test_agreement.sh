@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Ranks that differ: without the shim, with another policy, with a wrong one, with no way to meet.
+# The results are right, there is one clear message, and nothing hangs.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_life
+some=$top/tests/nccl/some.sh
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+export STANDIN_LOG=$scratch/{rank}.calls
+
+messages() { # NAME COUNT TEXT
+    check "$1: $2 messages" test "$(grep -c '^compshim: ' <<<"$output")" = "$2"
+    contains "$1: says why" "$3"
+}
+native='all(c["call"] == "ncclAllReduce" for rank in calls for c in rank)'
+for ranks in "0 1" "2 3" "0 2" "1 3" "3"; do
+    rm -f "$scratch"/*.calls
+    LIMIT=40 expect "only ranks $ranks have the shim" 0 \
+        job 4 COMPSHIM_REPORT=off sh "$some" "$ranks" LD_PRELOAD="$preload" "$program" kept
+    calls "only ranks $ranks: native on all" "$native"
+    output=$(grep '^compshim' <<<"$output" | sort -u)
+    contains "only ranks $ranks: the warning" "not compressed: "
+done
+
+# Rank 0's policy is the job's.
+printf '[rule other]\ndtype = float32\ncodec = int8\n' >"$scratch/other.ini"
+expect "another policy on ranks 1 and 2" 0 preloaded 3 sh "$some" "1 2" \
+    COMPSHIM_POLICY="$scratch/other.ini" "$program" kept
+reports "rank 0's policy is the job's" '[row["codec"] for row in rows] == ["raw"]'
+printf '[rule all]\ndtype = float32\ncodc = raw\n' >"$scratch/wrong.ini"
+LIMIT=20 expect "a wrong policy ends the job" 1 preloaded 3 COMPSHIM_POLICY="$scratch/wrong.ini" "$program" kept
+contains "a wrong policy: file, line and remedy" "wrong.ini:3: unknown key 'codc' (did you mean 'codec'?)"
+expect "a wrong policy elsewhere is nobody's" 0 preloaded 3 sh "$some" "1 2" \
+    COMPSHIM_POLICY="$scratch/wrong.ini" "$program" kept
+
+expect "COMPSHIM=off" 0 preloaded 3 COMPSHIM=off "$program" kept
+calls "COMPSHIM=off: native on all" "$native"
+check "COMPSHIM=off: no report" test ! -e "$scratch/report.json"
+
+port=$((20000 + RANDOM % 20000))
+expect "NCCL_COMM_ID natively" 0 job 3 NCCL_COMM_ID="127.0.0.1:$port" "$program" kept
+expect "NCCL_COMM_ID" 0 preloaded 3 NCCL_COMM_ID="127.0.0.1:$((port + 1))" "$program" kept
+calls "NCCL_COMM_ID: native on all" "$native"
+contains "NCCL_COMM_ID: says why" "with NCCL_COMM_ID every rank makes the id for itself"
+finish

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every codec, algorithm and number of ranks against a float64 reference, on the stand-in for NCCL.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_allreduce
+
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE [OP [COLLECTIVE [VARIABLE=VALUE...]]]]
+matches() {
+    local dtype=${5:-float32} op=${6:-sum} collective=${7:-allreduce}
+    printf '[rule all]\ndtype = %s\ncodec = %s\nalgorithm = %s\n' "$dtype" "$2" "$3" \
+        >"$scratch/policy.ini"
+    expect "$collective $op $dtype as $2 by $3, $1 ranks ${*:8}" 0 \
+        preloaded "$1" "${@:8}" "$program" "$2" "$4" "$dtype" "$op" "$collective"
+}
+digests() { sed -n 's/^rank [0-9]*: digest \([0-9a-f]*\),.*/\1/p' <<<"$output" | sort -u; }
+
+expect "NCCL's own sum, 3 ranks" 0 job 3 "$program" none 1
+
+for codec in raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4; do
+    matches 3 $codec two_shot 2
+    matches 2 $codec allgather 1
+done
+for ranks in 2 4 8; do
+    matches $ranks fp8_e4m3 two_shot 2
+done
+for ranks in 3 4; do
+    matches $ranks int8 allgather 1
+done
+for codec in raw fp16 bf16; do
+    matches 4 $codec allreduce 0
+done
+matches 8 fp16 allreduce 0
+reports "8 ranks by allreduce were compressed" '[row["algorithm"] for row in rows] == ["allreduce"]'
+
+levels() { # NODES RANKS CODEC
+    NODES=$1 matches "$2" "$3" hierarchical 3
+    reports "nodes $1: by hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
+}
+levels 0,0,1,1 4 int8
+levels 0,1,0,1 4 fp8_e4m3
+levels 0,0,1,1,2,2,3,3 8 fp16
+NODES=0,0,0,1 matches 4 fp8_e4m3 hierarchical 2 # falls back: nodes differ in size
+
+for op in avg scaled; do
+    matches 3 fp8_e4m3 two_shot 2 float32 $op
+    matches 4 fp16 allreduce 0 float32 $op
+done
+matches 2 int8 allgather 1 float32 scaled
+matches 4 fp8_e4m3 two_shot 2 float16
+matches 3 int8 two_shot 2 bfloat16 avg
+matches 3 fp16 two_shot 2 float64
+matches 3 fp32 allgather 1 float64
+for codec in raw fp8_e4m3; do
+    matches 4 $codec two_shot 1 float32 sum scatter
+done
+matches 3 int8 two_shot 1 float16 avg scatter
+matches 2 fp16 two_shot 1 float32 scaled scatter
+reports "sums that are scattered were compressed" '[row["collective"] for row in rows] == ["reduce_scatter"]'
+
+matches 4 fp8_e4m3 two_shot 2 float32 sum allreduce STANDIN_LAZY=1
+first=$(digests)
+for seed in 1 2; do
+    matches 4 fp8_e4m3 two_shot 2 float32 sum allreduce STANDIN_DELAY_US=300 STANDIN_SEED=$seed
+    check "the same bits on every rank and in every run" test "$first" = "$(digests)"
+done
+check "there was one digest" test "$(wc -w <<<"$first")" = 1
+matches 4 int8 two_shot 2
+check "another codec gives other bits" test "$first" != "$(digests)"
+
+for codec in raw fp8_e4m3; do
+    printf '[rule all]\ncollective = allgather\ncodec = %s\n' $codec >"$scratch/policy.ini"
+    expect "allgather as $codec" 0 preloaded 3 "$build/tests/nccl_allgather" $codec
+    check "the same on every rank" test "$(digests | wc -w)" = 1
+    reports "allgather was compressed" '[row["collective"] for row in rows] == ["allgather"]'
+done
+finish

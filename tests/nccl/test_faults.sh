@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Calls of CUDA and NCCL that fail, on one rank: all ranks pass the call on, or all end with an
+# error that says what; nobody waits for ever. And ranks that do not make the same calls.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_life
+some=$top/tests/nccl/some.sh
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+export LIMIT=30
+
+# passes NAME RANKS SETTING REASON: right results, nothing compressed
+passes() {
+    expect "$1 on ranks $2: right results" 0 preloaded 3 sh "$some" "$2" "$3" "$program" faulty
+    contains "$1 on ranks $2: says so" "cannot compress: "
+    reports "$1 on ranks $2: all passed on" "rows == [] and passed == {'$4': 4}"
+}
+for ranks in 0 1 "0 1 2"; do
+    passes "no module" "$ranks" STANDIN_FAIL=cuModuleLoadDataEx:1,cuModuleLoadData:1,cuLibraryLoadData:1 no_kernels
+    passes "no pinned memory" "$ranks" STANDIN_FAIL=cuMemHostAlloc:1 no_memory
+    passes "no memory on the device" "$ranks" STANDIN_FAIL=cuMemAlloc:2 no_memory
+    passes "no event" "$ranks" STANDIN_FAIL=cuEventCreate:1 no_memory
+done
+passes "a device too small" 1 STANDIN_MEMORY=32 no_memory
+passes "a device too old for the kernels" 1 STANDIN_SM=70 no_kernels
+
+# fails NAME SETTING TEXT: an error, and the launcher ends the others
+fails() {
+    expect "$1: refused" 4 preloaded 3 sh "$some" 1 "$2" "$program" faulty
+    contains "$1: says so" "$3"
+    contains "$1: by the call's result" "rank 1: refused: "
+}
+fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a kernel: "
+fails "no memory for the ranks' facts" STANDIN_FAIL=cuMemAlloc:3 "memory for the ranks' facts: "
+fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
+
+expect "another count on rank 0: ends" 1 preloaded 3 "$program" mismatch
+contains "another count on rank 0: refused" "refused: "
+
+# Messages of the same length, which only their headers tell apart.
+printf '[rule all]\ncodec = fp8_e4m3\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+expect "another type on rank 0: ends" 1 preloaded 3 "$program" mismatch_type
+contains "another type on rank 0: says what" "do not make the same NCCL calls: rank "
+contains "another type on rank 0: both types are named" "bfloat16"
+finish

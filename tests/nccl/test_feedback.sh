@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# error_feedback and rounding = stochastic on GPUs: the mean of many sums of one buffer.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_feedback
+
+# mean NAME STATUS RANKS LIMIT KEYS...: whether the mean of 16 calls is off by LIMIT at most
+mean() {
+    local name=$1 status=$2 ranks=$3 limit=$4
+    shift 4
+    printf '%s\n' "[rule all]" "dtype = float32" "$@" >"$COMPSHIM_POLICY"
+    expect "$name" "$status" preloaded "$ranks" "$program" 16 "$limit"
+}
+same() {
+    local digests
+    digests=$(sed -n 's/.*digest \([0-9a-f]*\),.*/\1/p' <<<"$output" | sort -u | wc -l)
+    if [ "$digests" = 1 ]; then pass "$1"; else fail "$1" "$output"; fi
+}
+
+mean "int4 alone is coarse" 1 3 0.05 "codec = int4"
+mean "int4 with feedback, two_shot" 0 3 0.015 "codec = int4" "error_feedback = on"
+same "all ranks hold the same"
+mean "int4 with feedback, allgather" 0 2 0.015 "codec = int4" "error_feedback = on"
+NODES=0,0,1,1 mean "fp8 with feedback, hierarchical" 0 4 0.005 "codec = fp8_e4m3" "error_feedback = on" "algorithm = hierarchical"
+reports "was hierarchical" 'rows[0]["algorithm"] == "hierarchical"'
+mean "fp8 rounded at random" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
+same "all ranks hold the same"
+mean "without memory for residuals it goes on" 1 3 0.05 "codec = int4" "error_feedback = on" "[compshim]" "feedback_memory = 1KiB"
+contains "and says so" "no memory for another residual"
+mean "max_rel_error is not there for NCCL" 0 2 0.001 "codec = fp8_e4m3" "max_rel_error = 0.5"
+reports "such calls are passed on by name" 'passed["option"] == 16'
+finish

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Groups, streams, communicators, threads and devices: exact results as `raw`, in order and late.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_groups
+printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+
+# exact RANKS CASE COMPRESSED [VARIABLE=VALUE...]: natively and compressed, COMPRESSED calls of it
+exact() {
+    expect "$2 natively" 0 job "$1" "${@:4}" "$program" "$2"
+    expect "$2${*:4}" 0 preloaded "$1" "${@:4}" "$program" "$2"
+    reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
+}
+exact 3 several 40
+exact 3 mixed 2
+reports "mixed: the others are counted" "passed == {'op': 1, 'dtype': 1}"
+calls "mixed: no sum of floats was NCCL's" \
+    'all(c["op"] != "sum" or c["dtype"] != "float32" for rank in calls for c in rank)'
+exact 3 behind 2
+exact 3 communicators 2
+exact 3 streams 15
+exact 3 streams_group 4
+exact 2 segments 3
+exact 3 simulate 1
+exact 3 mistake 1
+exact 1 devices 1
+exact 1 devices_group 1
+exact 1 threads 5
+# Late, and held back until somebody waits.
+for case in several mixed behind communicators streams streams_group; do
+    expect "$case, late" 0 preloaded 3 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
+    expect "$case, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" $case
+done
+for case in devices devices_group threads; do
+    expect "$case, late" 0 preloaded 1 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
+    expect "$case, held back" 0 preloaded 1 STANDIN_LAZY=1 "$program" $case
+done
+finish

@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Communicators, operations, graphs and processes that come and go: exact results as `raw`.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_life
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+
+# exact RANKS CASE COMPRESSED: natively and compressed, COMPRESSED calls of it
+exact() {
+    expect "$2 natively" 0 job "$1" "$program" "$2"
+    expect "$2" 0 preloaded "$1" "$program" "$2"
+    reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
+}
+no_native='all(c["op"] != "sum" or c["dtype"] != "float32" for rank in calls for c in rank)'
+expect "split natively" 0 job 4 "$program" split
+expect "split" 0 preloaded 4 "$program" split
+calls "split: no sum of floats was NCCL's" "$no_native"
+# Each process reports the communicators whose rank 0 it is.
+all_reports() {
+    python3 - "$scratch" <<'P'
+import glob, json, sys
+calls = {name[len(sys.argv[1]) + 1:]: sum(row["calls"] for row in json.load(open(name))["rows"])
+         for name in glob.glob(sys.argv[1] + "/report*.json")}
+print(calls)
+sys.exit(sum(calls.values()) != 7 or "report.json" not in calls or "report.rank3.json" not in calls)
+P
+}
+check "split: the reports of all processes count each call once" all_reports
+exact 4 shrink 2
+exact 3 again 6
+exact 3 kept 1
+exact 3 fork 2
+check "fork: one report" test "$(grep -c 'ranks on' <<<"$output")" -le 1
+exact 3 graph 6
+reports "graph: nothing was passed on" "passed == {}"
+expect "graph, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" graph
+expect "graph, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" graph
+exact 3 graph_beside 4
+exact 3 graph_streams 6
+expect "graph_streams, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" graph_streams
+exact 3 graph_first 0
+reports "graph_first: by name" "passed == {'captured': 1}"
+exact 3 scaled 2
+expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
+exact 3 nonblocking 1
+
+for version in 21100 21800; do
+    expect "NCCL $version" 0 preloaded 3 STANDIN_NCCL_VERSION=$version "$program" kept
+    reports "NCCL $version: compressed" "sum(row['calls'] for row in rows) == 1"
+done
+
+expect "abort_first natively" 0 job 3 "$program" abort_first
+expect "an abort frees a rank in its first compressed call" 0 preloaded 3 "$program" abort_first
+contains "the call says so" "the call returned"
+expect "an abort frees a rank's stream" 0 preloaded 3 "$program" abort_later
+finish

@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Inf, -Inf and NaN on each rank, by every codec and algorithm. The policy gives each codec lengths
+# of its own, so that one job tries them all.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_nonfinite
+
+# tries RANKS ALGORITHM
+tries() {
+    "$program" "$2" --policy >"$scratch/policy.ini"
+    expect "$2, $1 ranks${NODES:+, nodes $NODES}" 0 preloaded "$1" "$program" "$2"
+    reports "all codecs were used" \
+        "len(rows) == $(grep -c '^\[rule .*_' "$scratch/policy.ini") and all(row['calls'] for row in rows)"
+}
+for ranks in 2 5; do
+    tries $ranks two_shot
+    tries $ranks allgather
+    tries $ranks allreduce
+done
+NODES=0,0,1,1 tries 4 hierarchical
+finish

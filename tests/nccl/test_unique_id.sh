@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The room in NCCL's unique id that the ranks meet by: in the stand-in, and in the real NCCL where it
+# is installed, which makes ids without a GPU.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_unique_id
+magic=6373686d
+
+tail_of() { sed -n 's/^id .*\(.\{80\}\)$/\1/p' <<<"$output"; }
+zeros=$(printf '0%.0s' {1..80})
+
+meet() { # NAME FOLDER
+    export LD_LIBRARY_PATH=$2
+    expect "$1: an id" 0 "$program"
+    if [ "$(tail_of)" = "$zeros" ]; then pass "$1 leaves room"; else fail "$1 leaves room" "$output"; fi
+    expect "$1: an id with the shim" 0 env LD_PRELOAD="$preload" "$program"
+    case $(tail_of) in "${zeros:0:16}$magic"*) pass "$1: the address is there" ;; *) fail "$1: the address is there" "$output" ;; esac
+    expect "$1: switched off" 0 env LD_PRELOAD="$preload" COMPSHIM=off "$program"
+    if [ "$(tail_of)" = "$zeros" ]; then pass "$1: untouched"; else fail "$1: untouched" "$output"; fi
+}
+: >"$COMPSHIM_POLICY"
+meet "the stand-in" "$standin"
+real=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib*/libnccl.so.2 /usr/lib/*/libnccl.so.2 2>/dev/null | head -1)
+if [ -n "$real" ]; then
+    meet "NCCL" "$(dirname "$real")"
+else
+    echo "note: there is no real libnccl.so.2 here"
+fi
+finish

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints NCCL's version and a unique id, in hexadecimal. Needs no GPU, also of the real NCCL. */
+#include <nccl.h>
+#include <stdio.h>
+
+int main(void)
+{
+    ncclUniqueId id;
+    int version;
+    if (ncclGetVersion(&version) != ncclSuccess || ncclGetUniqueId(&id) != ncclSuccess)
+        return 1;
+    printf("version %d\nid ", version);
+    for (size_t i = 0; i < sizeof id.internal; i++)
+        printf("%02x", (unsigned char)id.internal[i]);
+    putchar('\n');
+    return 0;
+}

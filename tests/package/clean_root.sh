@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The Debian package in a fresh Debian: installed by apt, it works as its documents say, and is
+# removed without a trace. Needs root and the network; the fresh system is kept in $BUILD/bookworm for
+# the next time (make clean removes it).
+. "$(dirname "$0")/../lib.sh"
+base=$build/bookworm
+root=$scratch/root
+suite=bookworm
+
+[ "$(id -u)" = 0 ] || {
+    echo "make test-package: needs root (debootstrap and chroot); run it with sudo" >&2
+    exit 3
+}
+package=$(find "$build" -maxdepth 1 -name 'compshim_*.deb' | sort | tail -n 1)
+check "make deb has left a package" test -s "$package"
+
+fresh_system() {
+    [ -e "$base/.complete" ] && return
+    rm -rf "$base"
+    debootstrap --variant=minbase "$suite" "$base" "${MIRROR:-http://deb.debian.org/debian}" &&
+        chroot "$base" apt-get clean && touch "$base/.complete"
+}
+inside() { timeout --kill-after=5 "${LIMIT:-600}" chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 \
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "$@"; }
+job() { inside mpirun --oversubscribe -n 2 "$@"; }
+
+# Whatever mounts, removed again at the end.
+mounted() {
+    mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null
+}
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+    umount "$root/dev/shm" "$root/dev" "$root/proc" 2>/dev/null
+    if mountpoint -q "$root/proc" || mountpoint -q "$root/dev"; then
+        echo "clean_root.sh: $root is still mounted: not removed" >&2
+    else
+        rm -rf "$scratch"
+    fi
+}
+files() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp \) -prune -o -print) | sort; }
+# What apt and dpkg keep for themselves, caches, and what a library's installation makes ldconfig do.
+state='^\./(var/(cache|lib/(apt|dpkg|systemd)|log)|etc/ld\.so\.cache|root)(/|$)'
+
+check "a fresh Debian ($suite)" fresh_system
+cp -a "$base" "$root"
+mkdir -p "$root/dev/shm" "$root/tmp/package"
+trap clean_up EXIT
+check "its /proc and /dev" mounted
+cp "$package" "$root/tmp/package/compshim.deb"
+
+# Without what is recommended: the tool alone.
+check "apt-get update" inside apt-get update -qq
+files | grep -vE "$state" >"$scratch/before"
+expect "apt installs the package alone" 0 inside apt-get install -y --no-install-recommends /tmp/package/compshim.deb
+check "it brought no MPI" test -z "$(inside sh -c 'ls /usr/lib/*/libmpi.so* 2>/dev/null')"
+expect "the tool tells its version" 0 inside compshim --version
+contains "that is the package's" "$(sed -n 's/^VERSION := //p' "$top/Makefile")"
+expect "the library is harmless" 0 inside env LD_PRELOAD=libcompshim.so ls /
+check "and silent" test -z "$(inside env LD_PRELOAD=libcompshim.so true 2>&1)"
+expect "the tool checks" 1 inside compshim check /bin/ls
+contains "a program without MPI" "no_call"
+expect "the example policy is good" 0 inside compshim explain --policy /usr/share/compshim/policy.ini --size 25MiB
+for page in "$top"/docs/man/*.[1-9]; do
+    name=$(basename "$page")
+    check "the page $name" inside test -s "/usr/share/man/man${name##*.}/$name.gz"
+done
+check "the completion" inside bash -n /usr/share/bash-completion/completions/compshim
+expect "apt removes it" 0 inside apt-get purge -y --autoremove compshim
+files | grep -vE "$state" >"$scratch/after"
+if text=$(diff "$scratch/before" "$scratch/after"); then pass "nothing is left"; else fail "nothing is left" "$text"; fi
+
+# With what is recommended: jobs.
+expect "apt installs the package and an MPI" 0 inside apt-get install -y /tmp/package/compshim.deb
+bench=/usr/libexec/compshim/allreduce_bench
+expect "the tool checks an MPI program" 0 inside compshim check $bench
+contains "it is caught" "caught (interposed)"
+cat >"$root/tmp/package/policy.ini" <<'END'
+[compshim]
+report = /tmp/package/{jobid}.json
+[rule all]
+codec = fp8_e4m3
+END
+expect "compshim run starts a job" 0 inside compshim run --policy /tmp/package/policy.ini -- \
+    mpirun --oversubscribe -n 2 $bench --sizes 1MiB --seconds 0.1
+mv "$root"/tmp/package/*.json "$scratch/run.json"
+expect "a preload by name does" 0 job -x LD_PRELOAD=libcompshim.so \
+    -x COMPSHIM_POLICY=/tmp/package/policy.ini $bench --sizes 1MiB --seconds 0.1
+mv "$root"/tmp/package/*.json "$scratch/preload.json"
+expect "so does a preload of mpirun" 0 inside env LD_PRELOAD=libcompshim.so COMPSHIM_POLICY=/tmp/package/policy.ini \
+    mpirun --oversubscribe -n 2 $bench --sizes 1MiB --seconds 0.1
+mv "$root"/tmp/package/*.json "$scratch/launcher.json"
+for way in run preload launcher; do
+    check "$way: the calls were compressed" python3 -c '
+import json, sys
+totals = json.load(open(sys.argv[1]))["totals"]
+sys.exit(not (totals["compressed_calls"] > 0 and totals["bytes_wire"] * 3 < totals["bytes_native"]))' "$scratch/$way.json"
+done
+expect "apt removes it again" 0 inside apt-get purge -y compshim
+check "none of its files is left" test -z "$(cd "$root" && find usr etc var/lib/dpkg -name '*compshim*')"
+finish

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the packages say of the project against what the project says: one version, one set of names.
+# Spack is in no Debian or Python package: its recipe is only read, as Python and by words.
+. "$(dirname "$0")/../lib.sh"
+cd "$top" || exit 1
+version=$(sed -n 's/^VERSION := //p' Makefile)
+recipe=packaging/spack/packages/compshim/package.py
+debian=packaging/debian
+
+check "the version is three numbers" grep -qxE '[0-9]+\.[0-9]+\.[0-9]+' <<<"$version"
+check "Spack's recipe is Python" python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$recipe"
+check "it has this version" grep -qF "version(\"$version\")" "$recipe"
+check "its class is named as Spack wants" grep -qx 'class Compshim(MakefilePackage):' "$recipe"
+for variable in $(sed -nE 's/.*"([A-Z]+)=.*/\1/p; s/.*f"([A-Z]+)=.*/\1/p' "$recipe" | sort -u); do
+    check "the Makefile knows its $variable" grep -qE "^$variable \??= ?" Makefile
+done
+check "the Debian changelog begins with this version" \
+    grep -qE "^compshim \($version-[0-9]+\) " <(head -n 1 $debian/changelog)
+# What make packages installs is what the package is built with.
+needed=$(sed -n 's/^build="\(.*\)"$/\1/p' tools/install-packages.sh)
+for package in $needed; do
+    case $package in gcc | libc6-dev) continue ;; esac # always there where packages are built
+    check "the Debian package is built with $package" grep -qE "^ *(Build-Depends:)? *$package,?$" $debian/control
+done
+# The same commit makes the same tarball; it can be built from (make deb does).
+for name in one other; do
+    check "make dist, $name" make -s --no-print-directory "BUILD=$scratch/$name" dist
+done
+check "both tarballs are the same" cmp "$scratch"/*/"compshim-$version.tar.gz"
+check "it has all files of the commit" diff <(git ls-tree -r --name-only HEAD | sort) \
+    <(tar -tzf "$scratch/one/compshim-$version.tar.gz" | sed -n "s,^compshim-$version/,,; /[^/]\$/p" | sort)
+check "the changelog tells what is new" grep -q '^## ' CHANGELOG.md
+finish

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stand-in for libcuda and for an MPI that takes buffers on devices, for tests: "device memory"
+ * is host memory that nobody may read or write, but for standin_cuda_copy and this MPI_Allreduce.
+ */
+#include <mpi.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define BYTES ((size_t)4 << 20)
+#define MEMORY_TYPE 2
+#define TYPE_DEVICE 2
+#define INVALID_VALUE 1
+
+EXPORT unsigned long standin_cuda_passed; /* calls of MPI_Allreduce that came with such a buffer */
+
+static char *memory;
+
+static void allow(int protection)
+{
+    if (memory != NULL)
+        mprotect(memory, BYTES, protection);
+}
+
+static int is_device(const void *pointer)
+{
+    const char *byte = pointer;
+    return memory != NULL && byte >= memory && byte < memory + BYTES;
+}
+
+/* The only piece of it: 4 MiB. */
+EXPORT void *standin_cuda_memory(void)
+{
+    if (memory == NULL)
+        memory = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory;
+}
+
+EXPORT void standin_cuda_copy(void *to, const void *from, size_t bytes)
+{
+    allow(PROT_READ | PROT_WRITE);
+    memcpy(to, from, bytes);
+    allow(PROT_NONE);
+}
+
+EXPORT int cuPointerGetAttribute(void *value, int attribute, unsigned long long pointer)
+{
+    if (attribute != MEMORY_TYPE || !is_device((const void *)(size_t)pointer))
+        return INVALID_VALUE;
+    *(unsigned *)value = TYPE_DEVICE;
+    return 0;
+}
+
+EXPORT int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+                         MPI_Op op, MPI_Comm comm)
+{
+    if (is_device(sendbuf) || is_device(recvbuf))
+        standin_cuda_passed++;
+    allow(PROT_READ | PROT_WRITE);
+    const int status = PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+    allow(PROT_NONE);
+    return status;
+}

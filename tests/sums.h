@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of sums share, for a program that includes it once: data of which every rank knows
+ * every rank's, the sum in float64 and how far from it a result may be by the bounds that
+ * docs/wire-format.md publishes, and the comparison, element by element.
+ *
+ * The program sets sums_codec (NULL: the library's own sum), sums_steps (quantizations on a value's
+ * way: 1 or 2; 0: one per hop, for `allreduce`; 3: 2, and inside nodes the library's own sums in
+ * the buffer's type) and sums_dtype. With "raw" the sum must be exactly that of rank order. */
+#ifndef SUMS_H
+#define SUMS_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codecs/codec.h"
+
+enum data { NORMAL, HEAVY, INTEGERS, ZEROS, TINY, HUGE_VALUES, CANCEL, NONFINITE, DATA_COUNT };
+static const char *const data_names[] = {"normal", "heavy", "integers", "zeros",
+                                         "tiny",   "huge",  "cancel",   "nonfinite"};
+
+static const struct cshim_codec_info *sums_codec;
+static int sums_steps;
+static enum cshim_dtype sums_dtype = CSHIM_FLOAT32;
+static double sums_factor = 1; /* the sum is multiplied by it: 1 / ranks for an average */
+static size_t sums_part;       /* blocks begin anew at its multiples, if it is not 0 */
+static int sums_scaled;        /* each rank's elements are multiplied by sums_scalar(rank) */
+static int failures;
+static uint64_t digest = 0xcbf29ce484222325u;
+
+static inline void digest_bytes(const void *data, size_t bytes)
+{
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < bytes; i++)
+        digest = (digest ^ byte[i]) * 0x100000001b3u;
+}
+
+/* splitmix64, by Steele, Lea and Flood: any element of any rank's data on any rank. */
+static inline uint64_t mix(uint64_t value)
+{
+    value += 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+static inline double uniform(uint64_t key)
+{
+    return ((double)(mix(key) >> 11) + 0.5) * 0x1p-53;
+}
+
+static inline double normal(uint64_t key)
+{
+    return sqrt(-2 * log(uniform(2 * key))) * cos(6.283185307179586 * uniform(2 * key + 1));
+}
+
+static inline double nonfinite(uint64_t kind)
+{
+    return kind == 0 ? INFINITY : kind == 1 ? -INFINITY : NAN;
+}
+
+/* The buffer's type, on both ways. */
+static inline float bfloat(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+/* float16: by arithmetic, so that it owes nothing to the code under test. */
+static inline double half(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    double value =
+        ldexp(exponent > 0 ? mantissa + 1024 : mantissa, (exponent > 0 ? exponent : 1) - 25);
+    if (exponent == 31)
+        value = mantissa != 0 ? NAN : INFINITY;
+    return (bits >> 15) != 0 ? -value : value;
+}
+
+/* To nearest even; what is too large becomes infinity. */
+static inline uint16_t to_half(double value)
+{
+    const unsigned sign = signbit(value) ? 0x8000 : 0;
+    const double magnitude = fabs(value);
+    if (isnan(value))
+        return 0x7e00;
+    if (magnitude >= 65520)
+        return (uint16_t)(sign | 0x7c00);
+    const int exponent = magnitude >= 0x1p-14 ? ilogb(magnitude) : -14;
+    const unsigned steps = (unsigned)nearbyint(ldexp(magnitude, 10 - exponent));
+    return (uint16_t)(sign | (((unsigned)(exponent + 14) << 10) + steps));
+}
+
+static inline double load(const void *buffer, size_t i)
+{
+    switch (sums_dtype) {
+    case CSHIM_FLOAT64:
+        return ((const double *)buffer)[i];
+    case CSHIM_FLOAT16:
+        return half(((const uint16_t *)buffer)[i]);
+    case CSHIM_BFLOAT16:
+        return bfloat(((const uint16_t *)buffer)[i]);
+    default:
+        return ((const float *)buffer)[i];
+    }
+}
+
+/* bfloat16 by rounding to nearest even; NaN stays one. */
+static inline uint16_t to_bfloat(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value))
+        return 0x7fc0;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline void store(void *buffer, size_t i, double value)
+{
+    switch (sums_dtype) {
+    case CSHIM_FLOAT64:
+        ((double *)buffer)[i] = value;
+        break;
+    case CSHIM_FLOAT16:
+        ((uint16_t *)buffer)[i] = to_half(value);
+        break;
+    case CSHIM_BFLOAT16:
+        ((uint16_t *)buffer)[i] = to_bfloat((float)value);
+        break;
+    default:
+        ((float *)buffer)[i] = (float)value;
+    }
+}
+
+/* The value as the buffer has it. */
+static inline double rounded(double value)
+{
+    double place;
+    store(&place, 0, value);
+    return load(&place, 0);
+}
+
+/* What rounding a result to the buffer's type once more may do. */
+static inline double narrowing(double value)
+{
+    if (sums_dtype == CSHIM_FLOAT16)
+        return fabs(value) * 0x1p-11 + 0x1p-25;
+    return sums_dtype == CSHIM_BFLOAT16 ? fabs(value) * 0x1p-8 + 0x1p-134 : 0;
+}
+
+/* Element i of `rank`'s data, a value of the buffer's type. */
+static inline double element(enum data data, int rank, int ranks, size_t i)
+{
+    const uint64_t key = ((uint64_t)data << 56) ^ ((uint64_t)rank << 40) ^ i;
+    double value = 0;
+    switch (data) {
+    case NORMAL:
+    case NONFINITE:
+        value = normal(key);
+        break;
+    case HEAVY: /* scales over three decades, and an outlier here and there */
+        value = normal(key) * pow(10, -3 * uniform(i / 256)) * (mix(key + 7) % 1000 == 0 ? 30 : 1);
+        break;
+    case INTEGERS: /* sums of at most 16 pass through every sums_codec exactly */
+        value = (double)(mix(key) % 5) - 2;
+        break;
+    case TINY:
+        value = normal(key) * 1e-40;
+        break;
+    case HUGE_VALUES:
+        value = normal(key) * 3e37 / ranks;
+        break;
+    case CANCEL:
+        value = (rank % 2 ? -1 : 1) * normal(i / 2) + 1e-3 * normal(key);
+        break;
+    case ZEROS:
+    case DATA_COUNT:
+        break;
+    }
+    if (data == NONFINITE && mix(key * 3) % 97 == 0)
+        value = nonfinite(mix(key * 5) % 3);
+    return rounded(value);
+}
+
+/* Near the smallest subnormals an error cannot be relative; bf16's are larger than float32's. */
+static inline double smallest_error(void)
+{
+    return sums_codec->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
+}
+
+/* What one quantization may do to a value in a block whose largest magnitude is given. */
+static inline double quantization(double value, double largest)
+{
+    return sums_codec->bound_relative * fabs(value) + sums_codec->bound_absolute * largest +
+           smallest_error();
+}
+
+/* What each rank's elements are multiplied by before they are added, in the sum's precision. */
+static inline double sums_scalar(int rank)
+{
+    return sums_scaled ? 0.75 + 0.5 * rank : 1;
+}
+
+static inline double addend(enum data data, int rank, int ranks, size_t i)
+{
+    const double value = element(data, rank, ranks, i) * sums_scalar(rank);
+    /* raw is the buffer's own type on the wire. */
+    if (sums_dtype == CSHIM_FLOAT64 || (sums_codec != NULL && sums_codec->id == CSHIM_CODEC_RAW))
+        return rounded(value);
+    return (float)value;
+}
+
+/* Where the block that begins at `first` ends. */
+static inline size_t block_end(size_t first, size_t count)
+{
+    const size_t block = sums_codec != NULL ? sums_codec->block : 1;
+    size_t end = first + block < count ? first + block : count;
+    if (sums_part > 0 && end > (first / sums_part + 1) * sums_part)
+        end = (first / sums_part + 1) * sums_part;
+    return end;
+}
+
+struct reference {
+    double *sum;     /* in rank order, in float64 */
+    double *ordered; /* in rank order, in the buffer's own precision */
+    double *bound;
+};
+
+static inline void add_rank(struct reference *reference, enum data data, int rank, int ranks,
+                            size_t count)
+{
+    for (size_t first = 0, end; first < count; first = end) {
+        end = block_end(first, count);
+        double largest = 0;
+        for (size_t i = first; i < end; i++) {
+            const double value = addend(data, rank, ranks, i);
+            if (isfinite(value) && fabs(value) > largest)
+                largest = fabs(value);
+        }
+        for (size_t i = first; i < end; i++) {
+            const double value = addend(data, rank, ranks, i);
+            reference->sum[i] += value;
+            reference->ordered[i] = sums_dtype == CSHIM_FLOAT64
+                                        ? reference->ordered[i] + value
+                                        : (float)reference->ordered[i] + (float)value;
+            reference->bound[i] += fabs(value) * (sums_dtype == CSHIM_FLOAT64 ? 0x1p-50 : 0x1p-22);
+            if (sums_steps == 3)
+                reference->bound[i] += ranks * narrowing(value);
+            if (sums_codec && sums_steps > 0)
+                reference->bound[i] += quantization(value, largest);
+            else if (sums_codec) /* each hop rounds a partial sum of the same segment */
+                reference->bound[i] +=
+                    (ranks + 2) * (sums_codec->bound_relative * fabs(value) + smallest_error());
+        }
+    }
+}
+
+static inline void add_second_step(struct reference *reference, size_t count)
+{
+    for (size_t first = 0, end; sums_codec && sums_steps >= 2 && first < count; first = end) {
+        end = block_end(first, count);
+        double largest = 0;
+        for (size_t i = first; i < end; i++) {
+            const double most = fabs(reference->sum[i]) + reference->bound[i];
+            if (isfinite(most) && most > largest)
+                largest = most;
+        }
+        for (size_t i = first; i < end; i++)
+            reference->bound[i] +=
+                quantization(fabs(reference->sum[i]) + reference->bound[i], largest);
+    }
+}
+
+static inline void fail(const char *what, enum data data, size_t count, size_t i, double got,
+                        double want, double bound)
+{
+    if (failures++ < 10)
+        fprintf(stderr, "%s: %s, count %zu, element %zu: got %.9g, want %.9g, bound %.3g\n", what,
+                data_names[data], count, i, got, want, bound);
+}
+
+/* Sums up to 16 need three mantissa bits and a scale that is a power of two. */
+static inline int integers_are_exact(void)
+{
+    return !sums_scaled && sums_factor == 1 &&
+           (sums_codec == NULL ||
+            (sums_steps > 0 && sums_codec->id != CSHIM_CODEC_INT8 &&
+             sums_codec->id != CSHIM_CODEC_INT4 && sums_codec->id != CSHIM_CODEC_FP8_E5M2));
+}
+
+/* Whether a sum of the buffer's type may be where the reference is finite. */
+static inline int may_overflow(double most)
+{
+    return sums_dtype == CSHIM_FLOAT16 && most >= 65520;
+}
+
+static inline void compare(const struct reference *reference, enum data data, size_t count,
+                           const void *result)
+{
+    const int exact = sums_codec != NULL && sums_codec->id == CSHIM_CODEC_RAW &&
+                      (sums_steps == 1 || sums_steps == 2) && sums_factor == 1;
+    for (size_t i = 0; i < count; i++) {
+        const double got = load(result, i), want = reference->sum[i] * sums_factor;
+        double bound = reference->bound[i] * sums_factor;
+        bound += narrowing(fabs(want) + bound);
+        if (isfinite(want) && may_overflow(fabs(want) + bound))
+            continue;
+        if (!isfinite(want) != !isfinite(got))
+            fail("finite and non-finite are mixed up", data, count, i, got, want, 0);
+        else if (!isfinite(want))
+            continue;
+        else if (exact && got != rounded(reference->ordered[i]))
+            fail("not the sum in rank order", data, count, i, got, reference->ordered[i], 0);
+        else if (data == INTEGERS && integers_are_exact() && got != want)
+            fail("small integers are not exact", data, count, i, got, want, 0);
+        else if (!(fabs(got - want) <= bound))
+            fail("outside the bound", data, count, i, got, want, bound);
+    }
+}
+
+/* What one rank has to hold after a call. */
+static inline struct reference sums_reference(enum data data, int ranks, size_t count)
+{
+    struct reference reference = {calloc(count + 1, sizeof(double)),
+                                  calloc(count + 1, sizeof(double)),
+                                  calloc(count + 1, sizeof(double))};
+    for (int rank = 0; rank < ranks; rank++)
+        add_rank(&reference, data, rank, ranks, count);
+    add_second_step(&reference, count);
+    return reference;
+}
+
+static inline void sums_free(struct reference *reference)
+{
+    free(reference->sum), free(reference->ordered), free(reference->bound);
+}
+
+#endif

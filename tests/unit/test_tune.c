@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What compshim tune decides: the same measurements give the same policy, what measured slower than
+ * native is never chosen, the error asked for is kept, and the policy does what was chosen. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tools/tune.h"
+
+enum { RAW, FP16, FP16_GATHER, INT8, FP8, WAYS };
+
+static struct tune_measured make(uint32_t nodes)
+{
+    struct tune_measured measured = {.ranks = 4, .nodes = nodes, .way_count = WAYS};
+    const struct tune_way ways[WAYS] = {
+        [RAW] = {CSHIM_CODEC_RAW, CSHIM_ALGORITHM_TWO_SHOT},
+        [FP16] = {CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT},
+        [FP16_GATHER] = {CSHIM_CODEC_FP16, CSHIM_ALGORITHM_ALLGATHER},
+        [INT8] = {CSHIM_CODEC_INT8, CSHIM_ALGORITHM_TWO_SHOT},
+        [FP8] = {CSHIM_CODEC_FP8_E4M3, CSHIM_ALGORITHM_TWO_SHOT},
+    };
+    memcpy(measured.ways, ways, sizeof ways);
+    return measured;
+}
+
+static void add(struct tune_measured *measured, uint64_t bytes, double native,
+                const double seconds[WAYS])
+{
+    struct tune_size *size = &measured->sizes[measured->size_count++];
+    *size = (struct tune_size){.bytes = bytes, .native = native};
+    memcpy(size->ways, seconds, WAYS * sizeof *seconds);
+}
+
+/* The policy that the measurements come to, parsed. */
+static struct cshim_policy *decide(const struct tune_measured *measured, double max_rel_error)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    char *text = tune_policy(measured, max_rel_error);
+    char *again = tune_policy(measured, max_rel_error);
+    assert_string_equal(text, again);
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "tuned", message);
+    if (policy == NULL)
+        fail_msg("%s\n%s", message, text);
+    free(again);
+    free(text);
+    return policy;
+}
+
+static struct cshim_plan plan(const struct cshim_policy *policy, uint64_t bytes, uint32_t ranks,
+                              uint32_t nodes)
+{
+    const struct cshim_call call = {
+        .library = CSHIM_MPI,
+        .collective = CSHIM_ALLREDUCE,
+        .dtype = CSHIM_FLOAT32,
+        .op = CSHIM_SUM,
+        .bytes = bytes,
+        .ranks = ranks,
+        .nodes = nodes,
+        .ranks_per_node = ranks / nodes,
+    };
+    return cshim_plan_call(policy, &call, bytes / sizeof(float));
+}
+
+static enum cshim_codec_id codec_at(const struct cshim_policy *policy, uint64_t bytes)
+{
+    const struct cshim_plan planned = plan(policy, bytes, 4, 4);
+    return planned.reason == CSHIM_REASON_COMPRESS ? planned.codec : CSHIM_CODEC_NONE;
+}
+
+static void from_where_it_pays(void **state)
+{
+    (void)state;
+    struct tune_measured measured = make(4);
+    add(&measured, 65536, 1.0, (double[]){1.2, 1.1, 1.0, 0.99, 0.98}); /* within the noise */
+    add(&measured, 1 << 20, 8.0, (double[]){8.1, 5, 6, 4.0, 3.9});
+    add(&measured, 4 << 20, 32.0, (double[]){30, 20, 24, 12.0, 11.9});
+    struct cshim_policy *policy = decide(&measured, 0.01);
+    assert_int_equal(codec_at(policy, 4096), CSHIM_CODEC_NONE);
+    assert_int_equal(codec_at(policy, 65536), CSHIM_CODEC_NONE);
+    assert_int_equal(codec_at(policy, (1 << 20) - 4), CSHIM_CODEC_NONE);
+    assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_INT8);
+    assert_int_equal(codec_at(policy, 2 << 20), CSHIM_CODEC_INT8);
+    assert_int_equal(codec_at(policy, UINT64_C(1) << 30), CSHIM_CODEC_INT8);
+    /* Measured between nodes: says nothing about one node, nor about one rank. */
+    assert_int_equal(plan(policy, 4 << 20, 4, 1).reason, CSHIM_REASON_NO_RULE);
+    assert_int_equal(plan(policy, 4 << 20, 8, 8).codec, CSHIM_CODEC_INT8);
+    cshim_policy_free(policy);
+}
+
+/* What is as fast and more precise is better; what is not allowed is not taken however fast. */
+static void keeps_the_error(void **state)
+{
+    (void)state;
+    struct tune_measured measured = make(4);
+    add(&measured, 1 << 20, 8.0, (double[]){7, 5, 6, 4.0, 3.9});
+    static const struct {
+        double max_rel_error;
+        enum cshim_codec_id codec;
+    } cases[] = {
+        {1, CSHIM_CODEC_INT8},   {0.05, CSHIM_CODEC_INT8}, {0.005, CSHIM_CODEC_FP16},
+        {1e-5, CSHIM_CODEC_RAW}, {0, CSHIM_CODEC_RAW},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cshim_policy *policy = decide(&measured, cases[i].max_rel_error);
+        assert_int_equal(codec_at(policy, 1 << 20), cases[i].codec);
+        cshim_policy_free(policy);
+    }
+    measured.sizes[0].ways[FP8] = 3.0; /* now by more than the noise */
+    struct cshim_policy *policy = decide(&measured, 0.05);
+    assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_FP8_E4M3);
+    cshim_policy_free(policy);
+}
+
+/* Two ways that are as good take turns in being first: the policy does not. */
+static void does_not_flutter(void **state)
+{
+    (void)state;
+    struct tune_measured measured = make(4);
+    for (unsigned i = 0; i < 6; i++)
+        add(&measured, UINT64_C(1) << (20 + i), 100,
+            (double[]){90, 80, 80, i % 2 ? 50 : 40, i % 2 ? 48 : 41});
+    struct cshim_policy *policy = decide(&measured, 1);
+    assert_int_equal(policy->rule_count, 1);
+    cshim_policy_free(policy);
+}
+
+/* Where a larger size is passed on, the rule ends at the last size that was measured to be good. */
+static void ends_where_it_stops_paying(void **state)
+{
+    (void)state;
+    struct tune_measured measured = make(4);
+    add(&measured, 1 << 18, 8.0, (double[]){9, 9, 9, 4, 9}); /* alone: chance */
+    add(&measured, 3 << 17, 8.0, (double[]){9, 9, 9, 9, 9});
+    add(&measured, 1 << 19, 8.0, (double[]){9, 9, 9, 4, 9});
+    add(&measured, 1 << 20, 8.0, (double[]){9, 9, 9, 4, 9});
+    add(&measured, 2 << 20, 8.0, (double[]){9, 9, 9, NAN, 9});
+    add(&measured, 4 << 20, 8.0, (double[]){9, 4, 9, 9, 9});
+    add(&measured, 8 << 20, 8.0, (double[]){9, 9, 4, 9, 9});
+    struct cshim_policy *policy = decide(&measured, 0.01);
+    assert_int_equal(codec_at(policy, 1 << 18), CSHIM_CODEC_NONE);
+    assert_int_equal(codec_at(policy, 1 << 19), CSHIM_CODEC_INT8);
+    assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_INT8);
+    assert_int_equal(codec_at(policy, (1 << 20) + 4), CSHIM_CODEC_NONE);
+    assert_int_equal(codec_at(policy, 2 << 20), CSHIM_CODEC_NONE);
+    assert_int_equal(plan(policy, 4 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+    assert_int_equal(plan(policy, (8 << 20) - 4, 4, 4).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+    assert_int_equal(plan(policy, 8 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_ALLGATHER);
+    /* Not what `auto` would take, so only for as many ranks as were measured. */
+    assert_int_equal(plan(policy, 8 << 20, 8, 8).reason, CSHIM_REASON_NO_RULE);
+    cshim_policy_free(policy);
+}
+
+/* Over all kinds of random measurements. */
+static void never_slower_than_native(void **state)
+{
+    (void)state;
+    uint64_t random = 1;
+    for (unsigned turn = 0; turn < 2000; turn++) {
+        struct tune_measured measured = make(turn % 2 ? 4 : 1);
+        size_t choices[TUNE_SIZES_MAX];
+        const double limit = turn % 3 * 0.02;
+        for (unsigned i = 0; i < 8; i++) {
+            double seconds[WAYS];
+            for (size_t way = 0; way < WAYS; way++) {
+                random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+                seconds[way] = (random >> 60) == 0 ? NAN : 0.5 + (double)(random >> 40) * 0x1p-24;
+            }
+            add(&measured, UINT64_C(4096) << i, 1.0, seconds);
+        }
+        tune_choose(&measured, limit, choices);
+        struct cshim_policy *policy = decide(&measured, limit);
+        for (size_t i = 0; i < 8; i++) {
+            const struct cshim_plan planned =
+                plan(policy, measured.sizes[i].bytes, 4, measured.nodes);
+            if (choices[i] == TUNE_NATIVE) {
+                assert_int_not_equal(planned.reason, CSHIM_REASON_COMPRESS);
+                continue;
+            }
+            const struct tune_way *way = &measured.ways[choices[i]];
+            assert_true(measured.sizes[i].ways[choices[i]] * 1.05 < measured.sizes[i].native);
+            assert_true(tune_error(way, 4) <= limit);
+            assert_int_equal(planned.codec, way->codec);
+            assert_int_equal(planned.algorithm, way->algorithm);
+            assert_true(planned.expected_error <= limit);
+        }
+        cshim_policy_free(policy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(from_where_it_pays),       cmocka_unit_test(keeps_the_error),
+        cmocka_unit_test(does_not_flutter),         cmocka_unit_test(ends_where_it_stops_paying),
+        cmocka_unit_test(never_slower_than_native),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
