@@ -48,8 +48,9 @@ static void check_rule(const struct cshim_rule *rule)
 
 static bool holds(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    if ((rule->libraries >> call->library & 1) == 0 || (rule->dtypes >> call->dtype & 1) == 0 ||
-        (rule->ops >> call->op & 1) == 0)
+    if ((rule->libraries >> call->library & 1) == 0 ||
+        (rule->collectives >> call->collective & 1) == 0 ||
+        (rule->dtypes >> call->dtype & 1) == 0 || (rule->ops >> call->op & 1) == 0)
         return false;
     if (call->bytes < rule->min_size || call->bytes > rule->max_size)
         return false;
@@ -102,22 +103,35 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
+/* Whether `rule` decides some call of this size, of any library, collective, type and operation. */
+static bool decides_size(const struct cshim_policy *policy, size_t rule, uint64_t bytes)
+{
+    const unsigned kinds = CSHIM_LIBRARY_COUNT * CSHIM_COLLECTIVE_COUNT;
+    for (unsigned kind = 0; kind < kinds; kind++)
+        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+            for (unsigned op = 0; op < CSHIM_OP_COUNT; op++) {
+                struct cshim_call call = {
+                    .library = (enum cshim_library)(kind % CSHIM_LIBRARY_COUNT),
+                    .collective = (enum cshim_collective)(kind / CSHIM_LIBRARY_COUNT),
+                    .dtype = (enum cshim_dtype)dtype,
+                    .op = (enum cshim_op)op,
+                    .bytes = bytes,
+                };
+                if (decides(policy, rule, call))
+                    return true;
+            }
+    return false;
+}
+
 /* The parser refuses rules that can never match: so there is a call for each that it took. */
 static bool has_witness(const struct cshim_policy *policy, size_t rule)
 {
-    for (size_t s = 0; s <= rule; s++) {
-        struct cshim_call call = {.bytes = s == 0 ? policy->rules[rule].min_size
-                                                  : policy->rules[s - 1].max_size + 1};
-        for (unsigned library = 0; library < CSHIM_LIBRARY_COUNT; library++)
-            for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-                for (unsigned op = 0; op < CSHIM_OP_COUNT; op++) {
-                    call.library = (enum cshim_library)library;
-                    call.dtype = (enum cshim_dtype)dtype;
-                    call.op = (enum cshim_op)op;
-                    if (decides(policy, rule, call))
-                        return true;
-                }
-    }
+    if (decides_size(policy, rule, policy->rules[rule].min_size))
+        return true;
+    for (size_t earlier = 0; earlier < rule; earlier++)
+        if (policy->rules[earlier].max_size != UINT64_MAX &&
+            decides_size(policy, rule, policy->rules[earlier].max_size + 1))
+            return true;
     return false;
 }
 
