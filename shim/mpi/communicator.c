@@ -152,7 +152,8 @@ static bool take_memory(struct cshim_comm *state)
 {
     state->calls_by_rule = calloc(cshim_job.policy->rule_count, sizeof *state->calls_by_rule);
     state->requests =
-        calloc(4 * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks, sizeof(MPI_Request));
+        calloc((size_t)CSHIM_MESSAGE_KINDS * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks,
+               sizeof(MPI_Request));
     state->statuses = calloc((size_t)state->ranks, sizeof *state->statuses);
     state->indices = calloc((size_t)state->ranks, sizeof *state->indices);
     state->block_begins = calloc((size_t)state->ranks + 1, sizeof *state->block_begins);

@@ -67,6 +67,15 @@ struct cshim_residual {
     struct cshim_residual *next;
 };
 
+/* The kinds of message a segment of an exchange has; each has one request per peer. */
+enum cshim_message {
+    CSHIM_RECEIVE_PARTS,
+    CSHIM_RECEIVE_REDUCED,
+    CSHIM_SEND_PARTS,
+    CSHIM_SEND_REDUCED,
+    CSHIM_MESSAGE_KINDS
+};
+
 /* What is known of a communicator, freed with it. */
 struct cshim_comm {
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
@@ -92,7 +101,7 @@ struct cshim_comm {
     struct cshim_watch watch;
     struct cshim_residual *residuals;
     uint8_t *scratch;       /* CSHIM_SCRATCH_LIMIT bytes of address space */
-    MPI_Request *requests;  /* CSHIM_SEGMENTS_IN_FLIGHT * 4 * ranks */
+    MPI_Request *requests;  /* CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_MESSAGE_KINDS * ranks */
     MPI_Status *statuses;   /* of one kind of a segment's requests, by rank ... */
     int *indices;           /* ... or of those of them that have ended */
     uint64_t *block_begins; /* of a reduce_scatter's results, by rank, and where the last ends */
