@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every conversion of every wire format, defined once, for the CPU reference, the tests' claim that
- * the SIMD versions are right, and the GPU kernels. Valid C11 and CUDA C++.
- *
- * All arithmetic is float32 and either exact or rounded once (nearest even) where the result is
- * chosen, so that contraction to fused multiply-add could not change a bit. Expects the default
- * floating-point environment. docs/wire-format.md gives the formulas in prose.
+ * the SIMD versions are right, and the GPU kernels. Valid C11 and CUDA C++; the arithmetic is that
+ * of floats.h. docs/wire-format.md gives the formulas in prose.
  */
 #ifndef CSHIM_SCALAR_H
 #define CSHIM_SCALAR_H
 
-#include <float.h>
 #include <stdint.h>
-#include <string.h>
 
-#if defined(__CUDACC__)
-#define CSHIM_HD static __host__ __device__ __forceinline__
-#else
-#define CSHIM_HD static inline
-#endif
-
-#define CSHIM_SIGN_BIT 0x80000000u
-#define CSHIM_INFINITY_BITS 0x7f800000u
-#define CSHIM_NAN_BITS 0x7fc00000u
-#define CSHIM_NAN_BITS_DOUBLE ((uint64_t)0x7ff8 << 48)
+#include "codecs/floats.h"
 
 /* Block sizes, largest exponents, smallest scale exponents, and what is added to the bits of the
  * largest magnitude so that one that would round above the top code takes the next exponent: BUMP
@@ -52,126 +38,6 @@
 #define CSHIM_INT4_BLOCK 32
 #define CSHIM_INT4_NAN 8 /* -8 in four bits */
 
-CSHIM_HD uint32_t cshim_float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-CSHIM_HD float cshim_bits_float(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-CSHIM_HD uint64_t cshim_double_bits(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-CSHIM_HD double cshim_bits_double(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* 2^exponent, for exponents of normal floats: -126 to 127. */
-CSHIM_HD float cshim_power_of_two(int exponent)
-{
-    return cshim_bits_float((uint32_t)(exponent + 127) << 23);
-}
-
-/* value * 2^exponent with one rounding at most, for |exponent| <= 252 (beyond that, as for 252).
- * Two steps, because one power of two may be outside float32 where the product is not. */
-CSHIM_HD float cshim_scale_by_power(float value, int exponent)
-{
-    int bounded = exponent > 252 ? 252 : exponent < -252 ? -252 : exponent;
-    int half = bounded / 2;
-    return value * cshim_power_of_two(half) * cshim_power_of_two(bounded - half);
-}
-
-/* Bits of |value| if it is finite, else 0: what a block's largest magnitude is taken over. */
-CSHIM_HD uint32_t cshim_finite_magnitude(float value)
-{
-    uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
-    return magnitude < CSHIM_INFINITY_BITS ? magnitude : 0;
-}
-
-/* Infinity, which only overflow of a finite value can have made, becomes the largest float. */
-CSHIM_HD float cshim_saturate(float value)
-{
-    uint32_t bits = cshim_float_bits(value);
-    return (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS ? cshim_bits_float(bits - 1) : value;
-}
-
-/* Any NaN becomes the one NaN that decoders and sums give. */
-CSHIM_HD float cshim_canonical(float value)
-{
-    int is_nan = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) > CSHIM_INFINITY_BITS;
-    return is_nan ? cshim_bits_float(CSHIM_NAN_BITS) : value;
-}
-
-/* One step of a reduction. Inf - Inf has a sign that depends on the machine, hence canonical. */
-CSHIM_HD float cshim_sum(float sum, float value)
-{
-    return cshim_canonical(sum + value);
-}
-
-/* The same for float64. */
-CSHIM_HD double cshim_sum_double(double sum, double value)
-{
-    double total = sum + value;
-    return total == total ? total : cshim_bits_double(CSHIM_NAN_BITS_DOUBLE);
-}
-
-/* float64 to the nearest float32. What is finite stays finite; a NaN keeps its sign and the upper
- * part of its payload. */
-CSHIM_HD float cshim_narrow_double(double value)
-{
-    uint64_t bits = cshim_double_bits(value);
-    uint64_t magnitude = bits & ~((uint64_t)1 << 63);
-    if (magnitude > (uint64_t)0x7ff << 52) {
-        return cshim_bits_float((uint32_t)(bits >> 32 & CSHIM_SIGN_BIT) | CSHIM_NAN_BITS |
-                                (uint32_t)(bits >> 29 & 0x3fffffu));
-    }
-    float narrow = (float)value;
-    return magnitude < (uint64_t)0x7ff << 52 ? cshim_saturate(narrow) : narrow;
-}
-
-/* float32 to float64. Exact; a NaN keeps its sign and payload, and is quiet. */
-CSHIM_HD double cshim_widen_float(float value)
-{
-    uint32_t bits = cshim_float_bits(value);
-    if ((bits & ~CSHIM_SIGN_BIT) > CSHIM_INFINITY_BITS) {
-        return cshim_bits_double((uint64_t)(bits & CSHIM_SIGN_BIT) << 32 | CSHIM_NAN_BITS_DOUBLE |
-                                 (uint64_t)(bits & 0x3fffffu) << 29);
-    }
-    return (double)value;
-}
-
-/* Error feedback: what is encoded instead of a value. A finite value stays finite: the infinity
- * that overflow makes of it is one more, as an integer, than the largest float. */
-CSHIM_HD float cshim_feedback_add(float value, float residual)
-{
-    uint32_t bits = cshim_float_bits(value + residual);
-    uint32_t is_infinite = (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS;
-    uint32_t was_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
-    return cshim_bits_float(bits - (is_infinite & was_finite));
-}
-
-/* ... and what its code has lost of that: the next residual. 0 where it is not finite. */
-CSHIM_HD float cshim_feedback_rest(float sum, float decoded)
-{
-    uint32_t bits = cshim_float_bits(sum - decoded);
-    uint32_t is_finite = (bits & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
-    return cshim_bits_float(bits & (0u - is_finite));
-}
-
 /* The exponent of the scale of a block whose largest finite magnitude has the bits given. Zeros
  * take 2^0, which all loops have a fast way for; gradients have many blocks of zeros. */
 CSHIM_HD int cshim_scale_exponent(uint32_t largest, uint32_t bump, int max_exponent, int min_scale)
@@ -181,78 +47,6 @@ CSHIM_HD int cshim_scale_exponent(uint32_t largest, uint32_t bump, int max_expon
     }
     int exponent = (int)((largest + bump) >> 23) - 127 - max_exponent;
     return exponent < min_scale ? min_scale : exponent;
-}
-
-/* Rounds a finite value to a small float of mantissa_bits whose smallest normal exponent is
- * min_exponent. Returns the code without sign. Adding a power of two whose last place is the code's
- * last place lets the adder do the rounding, for normal and subnormal codes alike. */
-CSHIM_HD uint32_t cshim_minifloat_encode(float value, int mantissa_bits, int min_exponent)
-{
-    uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
-    uint32_t smallest = (uint32_t)(127 + min_exponent) << 23;
-    uint32_t exponent = magnitude & CSHIM_INFINITY_BITS;
-    uint32_t binade = exponent > smallest ? exponent : smallest;
-    uint32_t anchor = binade + ((uint32_t)(23 - mantissa_bits) << 23);
-    float rounded = cshim_bits_float(magnitude) + cshim_bits_float(anchor);
-    return cshim_float_bits(rounded) - anchor + ((binade - smallest) >> (23 - mantissa_bits));
-}
-
-/* The finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
- * generators", 2014, with the constants of Vigna's version). */
-CSHIM_HD uint64_t cshim_mix(uint64_t value)
-{
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
-}
-
-#define CSHIM_GOLDEN 0x9e3779b97f4a7c15u
-
-/* Where the sequence of a key begins. Mixed, so that keys may be consecutive numbers. */
-CSHIM_HD uint64_t cshim_random_stream(uint64_t key)
-{
-    return cshim_mix(key + CSHIM_GOLDEN);
-}
-
-/* The 64 random bits of elements 2 * pair (the lower half) and 2 * pair + 1: number `pair` of
- * splitmix64's sequence. */
-CSHIM_HD uint64_t cshim_random_pair(uint64_t stream, uint64_t pair)
-{
-    return cshim_mix(stream + (pair + 1) * CSHIM_GOLDEN);
-}
-
-/* 1 with the probability given (less than 1; in steps of 2^-31, rounded down), else 0. */
-CSHIM_HD int cshim_happens(float probability, uint32_t random)
-{
-    return (int32_t)(random >> 1) < (int32_t)(probability * 0x1p31f);
-}
-
-/* cshim_minifloat_encode, rounded up or down at random so that the mean is the value. The number of
- * steps of the code's last place and its fraction are exact. */
-CSHIM_HD uint32_t cshim_minifloat_random(float value, int mantissa_bits, int min_exponent,
-                                         uint32_t random)
-{
-    uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
-    uint32_t smallest = (uint32_t)(127 + min_exponent) << 23;
-    uint32_t exponent = magnitude & CSHIM_INFINITY_BITS;
-    uint32_t binade = exponent > smallest ? exponent : smallest;
-    uint32_t inverse_step = ((uint32_t)(254 + mantissa_bits) << 23) - binade;
-    float steps = cshim_bits_float(magnitude) * cshim_bits_float(inverse_step);
-    int32_t below = (int32_t)steps;
-    int32_t rounded = below + cshim_happens(steps - (float)below, random);
-    return (uint32_t)rounded + ((binade - smallest) >> (23 - mantissa_bits));
-}
-
-/* The value of a code without sign whose exponent is not reserved. Exact. */
-CSHIM_HD float cshim_minifloat_decode(uint32_t code, int mantissa_bits, int min_exponent)
-{
-    uint32_t exponent = code >> mantissa_bits;
-    uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
-    if (exponent == 0) {
-        return (float)mantissa * cshim_power_of_two(min_exponent - mantissa_bits);
-    }
-    return cshim_bits_float(((exponent + (uint32_t)(126 + min_exponent)) << 23) |
-                            (mantissa << (23 - mantissa_bits)));
 }
 
 /* fp16: IEEE binary16 times 2^exponent. */

@@ -3,7 +3,7 @@
 #ifndef CSHIM_MESSAGE_CUH
 #define CSHIM_MESSAGE_CUH
 
-#include "kernels/formats.cuh"
+#include "kernels/codecs.cuh"
 
 #define HEADER_BYTES (4 * CSHIM_KERNEL_HEADER_WORDS)
 

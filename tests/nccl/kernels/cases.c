@@ -3,35 +3,18 @@
  * counts, several pieces, unaligned buffers, rare values; nothing outside the messages is written.
  *   kernels_host|kernels_gpu [quick|names]      quick: fewer values; names: prints the kernels
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codecs/codec.h"
 #include "codecs/scalar.h"
+#include "tests/nccl/kernels/arrays.h"
 #include "tests/nccl/kernels/machine.h"
 
-enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, PAINT = 0xa5, ROOM = 256, RANKS_MAX = 9 };
+enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, RANKS_MAX = 9 };
 
 static unsigned passed, failed;
-static uint64_t random_state = 1;
-
-static uint64_t next_random(void)
-{
-    random_state += CSHIM_GOLDEN;
-    return cshim_mix(random_state);
-}
-
-static void *room_for(size_t bytes)
-{
-    void *memory = malloc(bytes + 1);
-    if (memory == NULL) {
-        fprintf(stderr, "kernel_cases: no memory for %zu bytes\n", bytes);
-        exit(1);
-    }
-    return memory;
-}
 
 static void judge(bool good, const char *what, enum cshim_codec_id codec, enum cshim_dtype dtype,
                   uint64_t count, unsigned detail)
@@ -43,103 +26,6 @@ static void judge(bool good, const char *what, enum cshim_codec_id codec, enum c
                cshim_dtype_name(dtype), (unsigned long long)count, detail);
 }
 
-/* Values of a kind
- * ---------------------------------------------------------------------------------------------*/
-enum kind { NORMAL, ANY_BITS, SPARSE_RARE, ZEROS, HUGE_VALUES, TINY_VALUES, KINDS };
-
-static float value_of(enum kind kind)
-{
-    static const uint32_t rare[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x80000000,
-                                    1,          0x7f7fffff, 0x00800000, 0x7f800001, 0xff7fffff};
-    const double uniform = (double)(next_random() >> 11) * 0x1p-53;
-    const double normal = uniform + (double)(next_random() >> 11) * 0x1p-53 +
-                          (double)(next_random() >> 11) * 0x1p-53 - 1.5;
-    switch (kind) {
-    case NORMAL:
-        return (float)normal;
-    case ANY_BITS:
-        return cshim_bits_float((uint32_t)next_random());
-    case SPARSE_RARE:
-        return next_random() % 97 == 0 ? cshim_bits_float(rare[next_random() % 10]) : (float)normal;
-    case ZEROS:
-        return next_random() % 2 ? 0.0f : -0.0f;
-    case HUGE_VALUES:
-        return (float)(normal * 0x1p127);
-    default:
-        return (float)(normal * 0x1p-140);
-    }
-}
-
-static void put_element(enum cshim_dtype dtype, void *buffer, size_t i, float value)
-{
-    if (dtype == CSHIM_FLOAT64)
-        ((double *)buffer)[i] = (double)value * (i % 5 == 0 ? 1e30 : 1.0 + 1e-9);
-    else if (dtype == CSHIM_FLOAT32)
-        memcpy((float *)buffer + i, &value, sizeof value);
-    else
-        ((uint16_t *)buffer)[i] =
-            dtype == CSHIM_FLOAT16 ? cshim_half_from_float(value) : cshim_bf16_encode(value);
-}
-
-static void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        put_element(dtype, buffer, i, value_of(kind));
-    if (kind != ANY_BITS)
-        return;
-    unsigned char *bytes = buffer;
-    for (size_t i = 0; i < count * cshim_dtype_bytes(dtype); i++)
-        bytes[i] = (unsigned char)next_random();
-}
-
-/* A host array and the machine's, shifted by some bytes
- * ---------------------------------------------------------------------------------------------*/
-struct array {
-    unsigned char *base, *host; /* host is what is expected there */
-    unsigned char *device;
-    size_t bytes, shift;
-};
-
-static struct array make_array(size_t bytes, size_t shift)
-{
-    struct array array = {.bytes = bytes, .shift = shift};
-    array.host = room_for(bytes + ROOM);
-    memset(array.host, PAINT, bytes + ROOM);
-    array.base = machine_allocate(bytes + shift + 2 * ROOM);
-    array.device = array.base + ROOM + shift;
-    return array;
-}
-
-static void send(const struct array *array)
-{
-    unsigned char *paint = room_for(array->bytes + array->shift + 2 * ROOM);
-    memset(paint, PAINT, array->bytes + array->shift + 2 * ROOM);
-    memcpy(paint + ROOM + array->shift, array->host, array->bytes);
-    machine_write(array->base, paint, array->bytes + array->shift + 2 * ROOM);
-    free(paint);
-}
-
-/* Whether the machine has what is expected, and paint all round. */
-static bool is_as_expected(const struct array *array)
-{
-    const size_t bytes = array->bytes + array->shift + 2 * ROOM;
-    unsigned char *got = room_for(bytes);
-    machine_read(got, array->base, bytes);
-    bool good = memcmp(got + ROOM + array->shift, array->host, array->bytes) == 0;
-    for (size_t i = 0; i < ROOM + array->shift; i++)
-        good = good && got[i] == PAINT;
-    for (size_t i = ROOM + array->shift + array->bytes; i < bytes; i++)
-        good = good && got[i] == PAINT;
-    free(got);
-    return good;
-}
-
-static void drop(struct array *array)
-{
-    free(array->host);
-    machine_free(array->base);
-}
-
 static const uint32_t header[CSHIM_KERNEL_HEADER_WORDS] = {11, 22, 33, 44, 55, 0, 77, 88};
 
 static void put_header(unsigned char *message, uint64_t elements)
@@ -149,8 +35,7 @@ static void put_header(unsigned char *message, uint64_t elements)
     memcpy(message + 4 * CSHIM_KERNEL_HEADER_ELEMENTS, &number, sizeof number);
 }
 
-/* Cutting
- * ---------------------------------------------------------------------------------------------*/
+/* How a buffer is cut into messages. */
 struct shape {
     uint64_t count, chunk;
     uint32_t pieces;
@@ -177,8 +62,8 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     struct array output = make_array(shape->count * element, shape->shift * element);
     struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
     memset(fault.host, 0, fault.bytes);
-    send(&output);
-    send(&fault);
+    give_array(&output);
+    give_array(&fault);
     struct cshim_kernel_decode parameters = {
         .dtype = dtype,
         .encoded = messages->device,
@@ -204,8 +89,8 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] < shape->pieces &&
               memcmp(words + 2, messages->host + words[1] * stride, HEADER) == 0,
           "the fault of", codec, dtype, shape->count, words[0]);
-    drop(&output);
-    drop(&fault);
+    drop_array(&output);
+    drop_array(&fault);
 }
 
 /* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor. */
@@ -220,9 +105,9 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     fill(dtype, kind, input.host, shape->count);
     for (uint64_t i = 0; i < shape->count; i++)
         lost[i] = 0.01f * value_of(NORMAL);
-    send(&input);
-    send(&messages);
-    send(&residual);
+    give_array(&input);
+    give_array(&messages);
+    give_array(&residual);
     struct cshim_kernel_encode parameters = {
         .dtype = dtype,
         .input = input.device,
@@ -263,9 +148,9 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     judge(is_as_expected(&residual), "residual of", codec, dtype, shape->count, options);
     if (options == 0)
         test_decode(codec, dtype, shape, &messages);
-    drop(&input);
-    drop(&messages);
-    drop(&residual);
+    drop_array(&input);
+    drop_array(&messages);
+    drop_array(&residual);
 }
 
 static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, void *output)
@@ -309,11 +194,11 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     for (uint64_t i = 0; i < count; i++)
         lost[i] = 0.01f * value_of(NORMAL);
     memset(fault.host, 0, fault.bytes);
-    send(&parts);
-    send(&reencoded);
-    send(&output);
-    send(&residual);
-    send(&fault);
+    give_array(&parts);
+    give_array(&reencoded);
+    give_array(&output);
+    give_array(&residual);
+    give_array(&fault);
     struct cshim_kernel_reduce parameters = {
         .dtype = dtype,
         .parts = parts.device,
@@ -347,11 +232,11 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     judge(is_as_expected(&residual), "residual of the sum of", codec, dtype, count, options);
     judge(is_as_expected(&fault), "no fault of the sum of", codec, dtype, count, ranks);
     free(input);
-    drop(&parts);
-    drop(&reencoded);
-    drop(&output);
-    drop(&residual);
-    drop(&fault);
+    drop_array(&parts);
+    drop_array(&reencoded);
+    drop_array(&output);
+    drop_array(&residual);
+    drop_array(&fault);
 }
 
 static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
@@ -366,10 +251,10 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     uint32_t most = 0;
     fill(dtype, kind, input.host, count);
     memset(largest.host, 0, largest.bytes);
-    send(&input);
-    send(&output);
-    send(&codes);
-    send(&largest);
+    give_array(&input);
+    give_array(&output);
+    give_array(&codes);
+    give_array(&largest);
     const struct cshim_kernel_largest find = {.dtype = dtype,
                                               .input = input.device,
                                               .count = count,
@@ -411,10 +296,10 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     judge(is_as_expected(&codes), "narrow", codec, dtype, count, kind);
     judge(is_as_expected(&output), "widen", codec, dtype, count, kind);
     free(values);
-    drop(&input);
-    drop(&output);
-    drop(&codes);
-    drop(&largest);
+    drop_array(&input);
+    drop_array(&output);
+    drop_array(&codes);
+    drop_array(&largest);
 }
 
 /* Every value of 16 bits, and every so many-th of 32, in rising order: blocks of like magnitude. */
@@ -429,8 +314,8 @@ static void test_all_values(enum cshim_codec_id codec, enum cshim_dtype dtype, u
         const uint32_t bits = (uint32_t)(is_wide ? i * step + next_random() % step : i);
         memcpy(input.host + i * cshim_dtype_bytes(dtype), &bits, cshim_dtype_bytes(dtype));
     }
-    send(&input);
-    send(&messages);
+    give_array(&input);
+    give_array(&messages);
     struct cshim_kernel_encode parameters = {.dtype = dtype,
                                              .input = input.device,
                                              .input_stride = count,
@@ -446,8 +331,8 @@ static void test_all_values(enum cshim_codec_id codec, enum cshim_dtype dtype, u
     cshim_encode(codec, dtype, input.host, count, messages.host + HEADER);
     judge(is_as_expected(&messages), "all values of", codec, dtype, count, 0);
     test_decode(codec, dtype, &shape, &messages);
-    drop(&input);
-    drop(&messages);
+    drop_array(&input);
+    drop_array(&messages);
 }
 
 static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool quick)

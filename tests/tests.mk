@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+# Part of the Makefile: the test programs, the tests and the fuzz targets.
+unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/*.c))
+standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
+fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
+	$(addprefix tools/,ledger_file.c options.c table.c tool.c) \
+	$(wildcard tools/report*.c tools/html*.c) $(wildcard tools/elf*.c)
+fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
+
+$(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
+		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -o $@ $^ -lcmocka -lopenblas -lz -lm
+
+$(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
+		$(call objects,$(wildcard tools/elf*.c) tools/tool.c)
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
+
+$(BUILD)/tests/test_rendezvous: $(call objects,tests/unit/test_rendezvous.c \
+		$(wildcard shim/nccl/rendezvous*.c))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lcmocka
+
+$(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
+		$(call objects,tools/tune_decide.c tools/table.c tools/tool.c $(pure_sources))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
+
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
+		$(call objects,$(pure_sources) shim/log.c $(report_sources))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
+
+$(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -o $@ $^ -lm
+
+$(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -shared -o $@ $^
+
+# The same tests for MPICH, in a folder that has the preload's files too.
+mpich := $(BUILD)/mpich
+mpich_tests := $(mpi_tests:$(BUILD)/%=$(mpich)/%) $(standins:$(BUILD)/%=$(mpich)/%) \
+	$(addprefix $(mpich)/,libcompshim.so libcompshim-mpich.so compshim allreduce_bench)
+
+$(mpich)/tests/mpi_%: $(BUILD)/obj/mpich/tests/mpi/%.o \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -o $@ $^ -lm
+
+$(mpich)/tests/standin_%.so: $(BUILD)/obj/mpich/tests/standin/%.o
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -shared -o $@ $^
+
+$(mpich)/allreduce_bench: $(call mpich_objects,tests/bench/allreduce_bench.c)
+	@mkdir -p $(@D)
+	$(MPICH_CC) $(flags) -o $@ $^ -lm
+
+$(addprefix $(mpich)/,libcompshim.so libcompshim-mpich.so compshim): $(mpich)/%: $(BUILD)/%
+	@mkdir -p $(@D)
+	install $< $@
+
+# Stand-ins for the CUDA driver and NCCL, for tests without a GPU: need their headers only.
+standin_nccl := $(addprefix $(BUILD)/tests/standin_nccl/,libcuda.so.1 libnccl.so.2)
+$(BUILD)/obj/tests/nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+standin_link = $(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^ -lm
+
+$(BUILD)/tests/standin_nccl/libcuda.so.1: $(call objects,kernels/kernels.c \
+		$(wildcard tests/nccl/standin/cuda_*.c) $(filter codecs/%,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(standin_link)
+
+$(BUILD)/tests/standin_nccl/libnccl.so.2: $(call objects,$(wildcard tests/nccl/standin/nccl_*.c))
+	@mkdir -p $(@D)
+	$(standin_link)
+
+.PHONY: standin-nccl
+standin-nccl: $(standin_nccl)
+
+# And for CUDA's runtime and cuBLAS, for mnist_train_nccl: the names' versions are those of the real
+# libraries.
+standin_runtime := $(addprefix $(BUILD)/tests/standin_runtime/,libcudart.so.13 libcublas.so.13)
+$(BUILD)/obj/tests/nccl/runtime/launch.o: tests/nccl/runtime/launch.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
+
+$(standin_runtime): tests/nccl/runtime/exports.map $(BUILD)/tests/standin_nccl/libcuda.so.1
+	@mkdir -p $(@D)
+	sed 's/VERSION/$(@F)/' $< >$(@D)/$(@F:.so.13=).map
+	$(CXX) $(sanitizers) $(library_ldflags) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/$(@F:.so.13=).map \
+		-o $@ $(filter %.o,$^) $(BUILD)/tests/standin_nccl/libcuda.so.1 -lopenblas
+$(BUILD)/tests/standin_runtime/libcudart.so.13: $(addprefix $(BUILD)/obj/tests/nccl/runtime/,cudart.o launch.o)
+$(BUILD)/tests/standin_runtime/libcublas.so.13: $(BUILD)/obj/tests/nccl/runtime/cublas.o
+
+nccl_tests := $(patsubst tests/nccl/%.c,$(BUILD)/tests/nccl_%,$(wildcard tests/nccl/*.c))
+
+# The kernels against the codecs of the CPU: their source on the host, and on a GPU.
+warp_flags = -std=c++17 -O1 -g -ffp-contract=off $(WARNINGS) -Wno-unknown-pragmas $(sanitizers) \
+	$(CPPFLAGS)
+$(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc
+	@mkdir -p $(@D)
+	$(CXX) $(warp_flags) -include tests/nccl/kernels/warp.h -c -o $@ $<
+
+$(BUILD)/tests/kernels_host: $(call objects,tests/nccl/kernels/cases.c \
+		tests/nccl/kernels/arrays.c kernels/kernels.c \
+		$(filter codecs/%,$(pure_sources))) \
+		$(addprefix $(BUILD)/obj/tests/nccl/kernels/,host.o warp.o)
+	@mkdir -p $(@D)
+	$(CXX) $(sanitizers) -o $@ $^ -lm
+
+$(BUILD)/tests/kernels_gpu $(BUILD)/tests/kernels_bandwidth: $(BUILD)/tests/kernels_%: \
+		$(BUILD)/obj/tests/nccl/kernels/gpu.o $(call objects,$(wildcard kernels/*.c) \
+		$(filter codecs/%,$(pure_sources))) $(BUILD)/obj/kernels/binary.o
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lm
+$(BUILD)/tests/kernels_gpu: $(addprefix $(BUILD)/obj/tests/nccl/kernels/,cases.o arrays.o)
+$(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
+
+# Linked to the stand-ins, by the names of the real libraries: a GPU's are found there.
+$(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
+
+$(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
+		$(call objects,tests/fuzz/replay.c $(fuzz_sources))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ $(fuzz_libraries)
+
+.PHONY: test
+test: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh
+
+.PHONY: test-programs
+test-programs: $(BUILD)/tests/kernels_host
+test-programs: all $(unit_tests) $(mpi_tests) $(standins) $(fuzz_targets:%=$(BUILD)/tests/fuzz_%)
+ifneq ($(nccl_header),)
+test-programs: $(nccl_tests)
+endif
+ifneq ($(have_cublas),)
+test-programs: $(standin_runtime)
+endif
+
+.PHONY: test-mpich test-mpich-programs
+test-mpich: packages-mpich packages-test
+	@$(MAKE) --no-print-directory test-mpich-programs
+	@BUILD=$(mpich) MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
+
+test-mpich-programs: $(mpich_tests)
+
+.PHONY: test-large
+test-large: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/mpi/large.sh
+
+.PHONY: soak
+soak: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CALLS=$(CALLS) bash tests/mpi/soak.sh
+
+.PHONY: test-clients
+test-clients: packages-clients
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) bash tests/clients/run.sh
+
+.PHONY: test-slurm
+test-slurm: packages-slurm
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/slurm/test_slurm.sh
+
+.PHONY: test-gpu
+test-gpu:
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) bash tests/nccl/gpu.sh
+
+.PHONY: test-valgrind
+test-valgrind: packages-test
+	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/mpi/valgrind.sh
+
+.PHONY: test-tsan
+test-tsan: packages-test
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SANITIZE=thread test-programs
+	@BUILD=$(BUILD)-tsan SANITIZE=thread bash tests/mpi/tsan.sh
+
+.PHONY: lint
+lint: packages-lint
+	@$(MAKE) --no-print-directory $(generated) $(BUILD)/generated/kernels_hash.h
+	@BUILD=$(BUILD) tests/lint.sh
+
+# Fuzzing ---------------------------------------------------------------------------------------
+FUZZ_CC ?= clang
+SECONDS = 60
+RUNS =
+TARGET = $(fuzz_targets)
+fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer $(CPPFLAGS)
+# Nothing in the planner is meant to wrap round. The codecs compare no words that would have to be
+# guessed; watching their loops' comparisons takes most of the time.
+$(BUILD)/obj/fuzz/shim/plan.o: fuzz_flags += -fsanitize=unsigned-integer-overflow
+$(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := -fno-sanitize-coverage=trace-cmp
+
+$(BUILD)/obj/fuzz/%.o: %.c $(generated)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer-no-link $(fuzz_coverage) -c -o $@ $<
+
+$(BUILD)/fuzz/fuzz_%: $(BUILD)/obj/fuzz/tests/fuzz/fuzz_%.o \
+		$(patsubst %.c,$(BUILD)/obj/fuzz/%.o,$(fuzz_sources))
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer -o $@ $^ $(fuzz_libraries)
+
+.PHONY: fuzz-programs
+fuzz-programs: $(fuzz_targets:%=$(BUILD)/fuzz/fuzz_%)
+
+.PHONY: fuzz
+fuzz: packages-fuzz
+	@$(MAKE) --no-print-directory fuzz-programs
+	@BUILD=$(BUILD) tests/fuzz/run.sh $(if $(RUNS),runs $(RUNS),seconds $(SECONDS)) $(TARGET)
