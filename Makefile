@@ -4,6 +4,9 @@ VERSION := 0.1.0
 hash := \#
 comma := ,
 BUILD ?= build
+ifneq ($(words $(BUILD)),1)
+$(error BUILD='$(BUILD)' is not the name of one folder, without blanks (make BUILD=build))
+endif
 PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib

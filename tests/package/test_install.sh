@@ -11,6 +11,10 @@ installation() { # TARGET VARIABLE=VALUE...
 }
 files() { (cd "$1" && find . ! -type d | sed 's/^\.//' | sort); }
 
+for wrong in "" "a folder"; do
+    expect "BUILD='$wrong' is refused" 2 make "BUILD=$wrong" clean
+    contains "and why" "is not the name of one folder"
+done
 check "make install" installation install "PREFIX=$prefix"
 for file in bin/compshim lib/libcompshim.so lib/libcompshim-ompi.so libexec/compshim/allreduce_bench \
     share/compshim/policy.ini share/doc/compshim/README.md share/man/man1/compshim.1 \
