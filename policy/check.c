@@ -132,19 +132,36 @@ static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_
     return true;
 }
 
-/* Whether no call is left for the newest rule: each choice from its lists is tried. */
-static bool rule_unreachable(const struct cshim_policy *policy, const struct cshim_rule *rule)
+/* Whether there are such calls: NCCL alone has an average and an all-gather that is compressed,
+ * which adds nothing and counts as a sum; of a reduce only MPI's is. */
+static bool can_occur(const struct point *point)
 {
+    const bool is_gather = point->collective == 1u << CSHIM_ALLGATHER;
+    if (point->library == 1u << CSHIM_MPI)
+        return point->op == 1u << CSHIM_SUM && !is_gather;
+    return point->collective != 1u << CSHIM_REDUCE && (point->op == 1u << CSHIM_SUM || !is_gather);
+}
+
+/* What is left of a rule's calls by those before it, and without them. */
+enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
+
+/* Each choice from the rule's lists is tried. */
+static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
+{
+    enum reach reach = REACH_NO_SUCH_CALL;
     for (uint32_t library = 1; library >> CSHIM_LIBRARY_COUNT == 0; library <<= 1)
         for (uint32_t collective = 1; collective >> CSHIM_COLLECTIVE_COUNT == 0; collective <<= 1)
             for (uint32_t dtype = 1; dtype >> CSHIM_DTYPE_COUNT == 0; dtype <<= 1)
                 for (uint32_t op = 1; op >> CSHIM_OP_COUNT == 0; op <<= 1) {
                     struct point point = {library,        collective,      dtype,          op,
                                           rule->min_size, rule->min_ranks, rule->min_nodes};
-                    if (rule_holds(rule, &point) && !sizes_covered(policy, rule, point))
-                        return false;
+                    if (!rule_holds(rule, &point) || !can_occur(&point))
+                        continue;
+                    if (!sizes_covered(policy, rule, point))
+                        return REACH_SOME;
+                    reach = REACH_TAKEN;
                 }
-    return true;
+    return reach;
 }
 
 bool cshim_check_rule(struct cshim_parser *parser)
@@ -162,7 +179,14 @@ bool cshim_check_rule(struct cshim_parser *parser)
         return cshim_parser_fail(parser, rule->line,
                                  "rule '%s' can never match: it asks for more nodes than ranks",
                                  rule->name);
-    if (rule_unreachable(policy, rule))
+    const enum reach reach = find_reach(policy, rule);
+    if (reach == REACH_NO_SUCH_CALL)
+        return cshim_parser_fail(parser, rule->line,
+                                 "rule '%s' can never match: there are no such calls "
+                                 "(avg and allgather are NCCL's only, not together, and reduce "
+                                 "MPI's only)",
+                                 rule->name);
+    if (reach == REACH_TAKEN)
         return cshim_parser_fail(
             parser, rule->line,
             "rule '%s' can never match: the rules before it take all its calls "

@@ -103,6 +103,15 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
+/* Whether some library has such calls: MPI no averages, and nobody averages that are gathered. */
+static bool can_occur(const struct cshim_call *call)
+{
+    if (call->library == CSHIM_MPI)
+        return call->op == CSHIM_SUM && call->collective != CSHIM_ALLGATHER;
+    return call->collective != CSHIM_REDUCE &&
+           (call->collective != CSHIM_ALLGATHER || call->op == CSHIM_SUM);
+}
+
 /* Whether `rule` decides some call of this size, of any library, collective, type and operation. */
 static bool decides_size(const struct cshim_policy *policy, size_t rule, uint64_t bytes)
 {
@@ -117,7 +126,7 @@ static bool decides_size(const struct cshim_policy *policy, size_t rule, uint64_
                     .op = (enum cshim_op)op,
                     .bytes = bytes,
                 };
-                if (decides(policy, rule, call))
+                if (can_occur(&call) && decides(policy, rule, call))
                     return true;
             }
     return false;

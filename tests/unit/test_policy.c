@@ -298,6 +298,51 @@ static void rule_errors(void **state)
                    "(the first that matches decides)");
 }
 
+/* The collectives apart: a rule takes only those that it names, or all but allgather. */
+static void collectives_apart(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "[rule a]\ncodec = raw\n[rule b]\ncollective = allgather\ncodec = fp16\n",
+        "[rule a]\ncollective = reduce\ncodec = raw\n[rule b]\ncodec = fp16\n",
+        "[rule a]\ncollective = allgather, allreduce\ncodec = raw\n"
+        "[rule b]\ncollective = allgather, reduce\ncodec = raw\n",
+        "[rule a]\nlibrary = mpi\ncollective = allgather, reduce\ncodec = raw\n"
+        "[rule b]\nlibrary = nccl\ncollective = allgather, reduce\ncodec = raw\n",
+    };
+    static const char *const taken[] = {
+        "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
+        "[rule b]\ncollective = reduce\ncodec = raw\n",
+        "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
+        /* What is left is no call: MPI's all-gather, NCCL's reduce, an average of MPI. */
+        "[rule a]\nlibrary = nccl\ncollective = allgather\ncodec = raw\n"
+        "[rule b]\ncollective = allgather\ncodec = raw\n",
+        "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
+        "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
+    };
+    static const char *const no_calls[] = {
+        "[rule b]\nlibrary = mpi\ncollective = allgather\ncodec = raw\n",
+        "[rule b]\nlibrary = nccl\ncollective = reduce\ncodec = none\n",
+        "[rule b]\nlibrary = mpi\nop = avg\ncodec = raw\n",
+        "[rule b]\ncollective = allgather\nop = avg\ncodec = raw\n",
+    };
+    char message[CSHIM_MESSAGE_MAX];
+    for (size_t i = 0; i < COUNT(good); i++)
+        cshim_policy_free(parse_good(good[i]));
+    for (size_t i = 0; i < COUNT(taken); i++) {
+        assert_null(cshim_policy_parse(taken[i], strlen(taken[i]), "p", message));
+        assert_non_null(strstr(message, "rule 'b' can never match: the rules before it take all"));
+    }
+    for (size_t i = 0; i < COUNT(no_calls); i++) {
+        assert_null(cshim_policy_parse(no_calls[i], strlen(no_calls[i]), "p", message));
+        assert_non_null(strstr(message, "rule 'b' can never match: there are no such calls"));
+    }
+    struct cshim_policy *policy = parse_good("[rule a]\ncodec = raw\n");
+    assert_int_equal(policy->rules[0].collectives,
+                     (1u << CSHIM_ALLREDUCE) | (1u << CSHIM_REDUCE_SCATTER) | (1u << CSHIM_REDUCE));
+    cshim_policy_free(policy);
+}
+
 static void allreduce_takes_wide_codecs(void **state)
 {
     (void)state;
@@ -431,6 +476,7 @@ int main(void)
         cmocka_unit_test(value_errors),
         cmocka_unit_test(general_errors),
         cmocka_unit_test(rule_errors),
+        cmocka_unit_test(collectives_apart),
         cmocka_unit_test(allreduce_takes_wide_codecs),
         cmocka_unit_test(bytes_that_are_no_text),
         cmocka_unit_test(long_sources_leave_room_for_the_error),
