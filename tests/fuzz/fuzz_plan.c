@@ -56,6 +56,21 @@ static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
     return call;
 }
 
+/* What only some collectives have: the root of a reduce; blocks that may be longer than an even
+ * cut, but are none longer than the elements. */
+static void take_collective(struct fuzz_input *input, uint64_t count, struct cshim_call *call)
+{
+    call->collective = (enum cshim_collective)(fuzz_take(input, 1) % CSHIM_COLLECTIVE_COUNT);
+    call->nonblocking = fuzz_take(input, 1) % 2 != 0;
+    if (call->collective == CSHIM_REDUCE)
+        call->root = (uint32_t)fuzz_take(input, 4) % call->ranks;
+    if (call->collective != CSHIM_REDUCE_SCATTER || count == 0)
+        return;
+    const uint64_t even = (count - 1) / call->ranks + 1;
+    const uint64_t longer = fuzz_take_any_length(input, 64);
+    call->block = fuzz_take(input, 1) % 2 == 0 ? 0 : even + longer % (count - even + 1);
+}
+
 static void check_not_compressed(const struct cshim_plan *plan)
 {
     FUZZ_CHECK(plan->reason < CSHIM_REASON_COUNT && plan->codec == CSHIM_CODEC_NONE);
@@ -85,9 +100,36 @@ static void check_chunks(uint64_t count, uint32_t ranks, uint32_t any_index)
     check_chunk(count, ranks, ranks - 1);
 }
 
+static bool has_blocks(const struct cshim_plan *plan)
+{
+    return plan->collective == CSHIM_REDUCE_SCATTER || plan->collective == CSHIM_ALLGATHER;
+}
+
 static uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
-    return plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? 1 : plan->peers;
+    return plan->algorithm == CSHIM_ALGORITHM_ALLGATHER && !has_blocks(plan) ? 1 : plan->peers;
+}
+
+/* What a plan may do for each collective, as compshim-policy(5) has it. */
+static void check_algorithm(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    FUZZ_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
+    if (call->collective != CSHIM_ALLREDUCE || call->nonblocking)
+        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ||
+                   plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
+    if (call->collective == CSHIM_REDUCE_SCATTER)
+        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT && plan->quantizations == 1);
+    if (call->collective == CSHIM_ALLGATHER)
+        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_ALLGATHER && plan->quantizations == 1);
+}
+
+/* A segment has a chunk of each block. */
+static void check_block_cuts(const struct cshim_plan *plan)
+{
+    const uint64_t chunk = plan->segment / plan->peers;
+    FUZZ_CHECK(plan->block >= (plan->count - 1) / plan->ranks + 1 && plan->block <= plan->count);
+    FUZZ_CHECK((plan->block - 1) / chunk == plan->segments - 1);
+    FUZZ_CHECK(chunk - 1 < plan->block - 1 + CSHIM_GRAIN);
 }
 
 static void check_cuts(const struct cshim_plan *plan, uint32_t any_index)
@@ -95,6 +137,10 @@ static void check_cuts(const struct cshim_plan *plan, uint32_t any_index)
     const uint64_t chunks = chunks_in_share(plan) * plan->shares;
     FUZZ_CHECK(plan->segment > 0 && plan->segment % (chunks * CSHIM_GRAIN) == 0);
     FUZZ_CHECK(plan->segments > 0);
+    if (has_blocks(plan)) {
+        check_block_cuts(plan);
+        return;
+    }
     FUZZ_CHECK((plan->count - 1) / plan->segment == plan->segments - 1);
     FUZZ_CHECK(plan->segment - 1 < plan->count - 1 + chunks * CSHIM_GRAIN);
     const uint64_t last = plan->count - (plan->segments - 1) * plan->segment;
@@ -153,20 +199,57 @@ static uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t elements)
     return bytes;
 }
 
-static void check_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
+/* The messages of a call, each once; 0 if there are too many to count. */
+static uint64_t count_messages(const struct cshim_plan *plan)
 {
-    FUZZ_CHECK(plan->bytes_network <= plan->bytes_wire);
-    FUZZ_CHECK(plan->bytes_native >= call->bytes && plan->bytes_wire > 0);
-    const uint64_t others = plan->peers - 1;
-    if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE || plan->segments > MESSAGES_COUNTED ||
-        plan->peers > MESSAGES_COUNTED || plan->shares > MESSAGES_COUNTED ||
-        plan->segments * plan->shares * plan->peers > MESSAGES_COUNTED)
-        return;
     uint64_t bytes = 0;
+    if (plan->segments > MESSAGES_COUNTED || plan->peers > MESSAGES_COUNTED ||
+        plan->shares > MESSAGES_COUNTED ||
+        plan->segments * plan->shares * plan->peers > MESSAGES_COUNTED)
+        return 0;
+    if (has_blocks(plan)) {
+        const uint64_t chunk = plan->segment / plan->peers;
+        for (uint64_t block = 0; block < plan->count; block += plan->block) {
+            const uint64_t end =
+                plan->count - block < plan->block ? plan->count : block + plan->block;
+            for (uint64_t at = block; at < end; at += chunk)
+                bytes += message(plan, end - at < chunk ? end - at : chunk);
+        }
+        return bytes;
+    }
     for (uint64_t at = 0; at < plan->count; at += plan->segment)
         bytes += segment_bytes(plan,
                                plan->count - at < plan->segment ? plan->count - at : plan->segment);
-    bytes *= others * (plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? plan->ranks : 2);
+    return bytes;
+}
+
+/* The encoded sums that the root of a reduce gets from their owners. */
+static uint64_t sums_to_root(const struct cshim_plan *plan)
+{
+    uint64_t bytes = 0, begin, chunk;
+    for (uint64_t at = 0; at < plan->count; at += plan->segment) {
+        const uint64_t left = plan->count - at;
+        for (uint32_t owner = 0; owner < plan->peers; owner++) {
+            cshim_plan_chunk(left < plan->segment ? left : plan->segment, plan->peers, owner,
+                             &begin, &chunk);
+            bytes += owner != plan->root ? message(plan, chunk) : 0;
+        }
+    }
+    return bytes;
+}
+
+static void check_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const bool gathered = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER;
+    FUZZ_CHECK(plan->bytes_network <= plan->bytes_wire);
+    FUZZ_CHECK(plan->bytes_native >= call->bytes && plan->bytes_wire > 0);
+    uint64_t bytes = count_messages(plan) * (plan->peers - 1);
+    if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE || bytes == 0)
+        return;
+    if (plan->collective == CSHIM_ALLREDUCE)
+        bytes *= gathered ? plan->ranks : 2;
+    if (plan->collective == CSHIM_REDUCE && !gathered)
+        bytes += sums_to_root(plan);
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
         bytes += 2 * (uint64_t)(plan->ranks - plan->peers) * call->bytes;
     FUZZ_CHECK(plan->bytes_wire == bytes);
@@ -179,6 +262,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cshim_rule rule = take_rule(&input);
     struct cshim_call call = take_call(&input, &count);
     const uint32_t any_index = (uint32_t)fuzz_take(&input, 4);
+    take_collective(&input, count, &call);
     const struct cshim_policy policy = {.rule_count = 1, .rules = &rule};
     const struct cshim_rule *decided;
     const enum cshim_reason reason = cshim_plan_reason(&policy, &call, count, &decided);
@@ -192,7 +276,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     FUZZ_CHECK(plan.codec == rule.codec && plan.dtype == call.dtype);
     FUZZ_CHECK(plan.ranks == call.ranks && plan.count == count);
-    FUZZ_CHECK(plan.algorithm > CSHIM_ALGORITHM_AUTO && plan.algorithm < CSHIM_ALGORITHM_COUNT);
+    FUZZ_CHECK(plan.collective == call.collective);
+    check_algorithm(&plan, &call);
     FUZZ_CHECK(plan.peers > 1 && plan.shares > 0);
     FUZZ_CHECK((uint64_t)plan.peers * plan.shares <= plan.ranks);
     FUZZ_CHECK(plan.quantizations > 0);
