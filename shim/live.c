@@ -20,22 +20,37 @@ static void name_file(char *path, size_t size, const char *library, const char *
              (unsigned)geteuid(), (long)getpid(), library, suffix);
 }
 
-/* A locked file of the right size, mapped; the descriptor stays open, for the lock. */
-static struct cshim_live *map_file(const char *path)
+/* Gives the file its size, so that no write to it can fail later. Sets errno if it returns false.
+ */
+static bool take_room(int file)
+{
+    int error;
+    do
+        error = posix_fallocate(file, 0, sizeof(struct cshim_live));
+    while (error == EINTR);
+    errno = error;
+    return error == 0;
+}
+
+/* A locked file of the right size, mapped; the descriptor stays open, for the lock. Returns NULL
+ * with errno set, and leaves no file then. */
+static struct cshim_live *map_file(const char *path, int *file)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     unlink(path); /* of a process that had our number before */
-    const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0)
+    *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (*file < 0)
         return NULL;
     void *memory = MAP_FAILED;
-    if (fcntl(file, F_SETLK, &lock) == 0 &&
-        posix_fallocate(file, 0, sizeof(struct cshim_live)) == 0)
-        memory = mmap(NULL, sizeof(struct cshim_live), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (fcntl(*file, F_SETLK, &lock) == 0 && take_room(*file))
+        memory =
+            mmap(NULL, sizeof(struct cshim_live), PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
     if (memory != MAP_FAILED)
         return memory;
+    const int error = errno;
     unlink(path);
-    close(file);
+    close(*file);
+    errno = error;
     return NULL;
 }
 
@@ -65,11 +80,12 @@ struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char
 {
     const char *wanted = getenv("COMPSHIM_LIVE");
     char path[128], unfinished[136];
+    int file;
     if (wanted == NULL || (strcmp(wanted, "on") != 0 && strcmp(wanted, "1") != 0))
         return NULL;
     name_file(path, sizeof path, library, "");
     name_file(unfinished, sizeof unfinished, library, ".new");
-    struct cshim_live *live = map_file(unfinished);
+    struct cshim_live *live = map_file(unfinished, &file);
     if (live != NULL) {
         fill(live, policy, library);
         live->rank = rank;
@@ -77,6 +93,11 @@ struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char
         live->nodes = nodes;
         if (rename(unfinished, path) == 0)
             return live;
+        const int error = errno;
+        unlink(unfinished);
+        munmap(live, sizeof *live);
+        close(file);
+        errno = error;
     }
     cshim_log(CSHIM_LOG_WARN, "compshim top will not see this process: %s: %s", path,
               strerror(errno));

@@ -53,9 +53,10 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
     line[length++] = '\n';
     for (size_t done = 0; done < length;) {
         const ssize_t written = write(STDERR_FILENO, line + done, length - done);
-        if (written <= 0)
+        if (written > 0)
+            done += (size_t)written;
+        else if (written == 0 || errno != EINTR)
             break;
-        done += (size_t)written;
     }
     errno = saved_errno;
 }

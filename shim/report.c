@@ -10,7 +10,7 @@ static double ratio(uint64_t native, uint64_t wire)
     return wire > 0 ? (double)native / (double)wire : 0.0;
 }
 
-/* "1.50 MiB": four figures at most, in a buffer that is good until the next call but one. */
+/* "1.50 MiB", in a buffer that is good for the next three calls. */
 static const char *human_bytes(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,15 +124,17 @@ static void start_over_with_x(int argc, char **argv)
     if (arguments == NULL)
         return;
     arguments[at++] = argv[0];
+    bool enough = true;
     for (char **entry = environ; *entry != NULL; entry++) {
         if (!is_forwarded(*entry))
             continue;
         arguments[at++] = "-x";
-        arguments[at++] = strndup(*entry, strcspn(*entry, "="));
+        arguments[at] = strndup(*entry, strcspn(*entry, "="));
+        enough = enough && arguments[at++] != NULL;
     }
     memcpy(arguments + at, argv + 1, sizeof *argv * (size_t)argc);
-    setenv(MARK, "1", 1);
-    execv("/proc/self/exe", arguments);
+    if (enough && setenv(MARK, "1", 1) == 0)
+        execv("/proc/self/exe", arguments);
     unsetenv(MARK);
     for (size_t i = 2; i <= 2 * count; i += 2)
         free(arguments[i]);

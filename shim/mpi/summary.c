@@ -8,12 +8,28 @@
 
 enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
 
+/* Memory of rank 0 for what the others send; they send nothing if it has none. Collective. */
+static void *room_at_root(size_t bytes, bool *enough)
+{
+    void *room = cshim_job.rank == 0 ? malloc(bytes) : NULL;
+    int has_room = room != NULL;
+    cshim_job.real->MPI_Bcast(&has_room, 1, MPI_INT, 0, cshim_job.world);
+    *enough = has_room != 0;
+    return room;
+}
+
 static void gather_ledgers(struct cshim_ledger *ledger)
 {
     const int bytes = (int)(ledger->row_count * sizeof *ledger->rows);
     uint64_t passed[CSHIM_REASON_COUNT], moves;
     struct cshim_move move[CSHIM_MOVES_MAX];
     struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
+    bool enough;
+    struct cshim_row *rows = room_at_root((size_t)bytes + 1, &enough);
+    if (!enough && cshim_job.rank == 0)
+        cshim_log(CSHIM_LOG_WARN, "no memory to collect the report: it shows rank 0 only");
+    if (!enough)
+        return;
     if (cshim_job.rank != 0) {
         PMPI_Send(ledger->rows, bytes, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
         PMPI_Send(ledger->passed, sizeof passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
@@ -23,8 +39,7 @@ static void gather_ledgers(struct cshim_ledger *ledger)
                   cshim_job.world);
         return;
     }
-    struct cshim_row *rows = malloc((size_t)bytes + 1);
-    for (int rank = 1; rank < cshim_job.ranks && rows != NULL; rank++) {
+    for (int rank = 1; rank < cshim_job.ranks; rank++) {
         PMPI_Recv(rows, bytes, MPI_BYTE, rank, TAG_ROWS, cshim_job.world, MPI_STATUS_IGNORE);
         PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, cshim_job.world,
                   MPI_STATUS_IGNORE);
@@ -36,8 +51,6 @@ static void gather_ledgers(struct cshim_ledger *ledger)
         cshim_ledger_merge_counted(ledger, counted);
         cshim_ledger_merge_moves(ledger, moves, move);
     }
-    if (rows == NULL)
-        cshim_log(CSHIM_LOG_WARN, "no memory to collect the report: it shows rank 0 only");
     free(rows);
 }
 
@@ -45,14 +58,19 @@ static void gather_ledgers(struct cshim_ledger *ledger)
 static void gather_observed(struct cshim_observed *observed)
 {
     const int place = (int)sizeof(struct cshim_kind);
-    if (cshim_job.rank != 0) {
+    bool enough;
+    struct cshim_kind *kinds = room_at_root(sizeof observed->kinds, &enough);
+    if (!enough && cshim_job.rank == 0)
+        cshim_log(CSHIM_LOG_WARN, "no memory to collect the observed calls: the report shows those "
+                                  "of rank 0 only");
+    if (cshim_job.rank != 0 && enough) {
         observed->kinds[observed->count] = observed->unlisted;
         PMPI_Send(observed->kinds, ((int)observed->count + 1) * place, MPI_BYTE, 0, TAG_KINDS,
                   cshim_job.world);
-        return;
     }
-    struct cshim_kind *kinds = malloc(sizeof observed->kinds);
-    for (int rank = 1; rank < cshim_job.ranks && kinds != NULL; rank++) {
+    if (cshim_job.rank != 0)
+        return;
+    for (int rank = 1; rank < cshim_job.ranks && enough; rank++) {
         MPI_Status status;
         int bytes = 0;
         PMPI_Recv(kinds, sizeof observed->kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world,
@@ -61,9 +79,6 @@ static void gather_observed(struct cshim_observed *observed)
         for (int i = 0; i < bytes / place; i++)
             cshim_observed_add(observed, &kinds[i]);
     }
-    if (kinds == NULL)
-        cshim_log(CSHIM_LOG_WARN, "no memory to collect the observed calls: the report shows those "
-                                  "of rank 0 only");
     free(kinds);
     cshim_observed_sort(observed);
 }

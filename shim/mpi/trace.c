@@ -57,14 +57,26 @@ static void compare_clocks(unsigned time)
     clock->at[time] = cshim_seconds();
 }
 
+/* Whether the name and the file's, with the largest rank in it, have room. */
+static bool fits(const char *wanted)
+{
+    char path[CSHIM_PATH_MAX];
+    if (strlen(wanted) < sizeof cshim_job.trace_path &&
+        cshim_report_path(wanted, cshim_job.ranks - 1, cshim_report_job(), path, sizeof path))
+        return true;
+    cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
+    return false;
+}
+
 void cshim_trace_setup(void)
 {
     const char *wanted = getenv("COMPSHIM_TRACE");
     const bool is_wanted = wanted != NULL && *wanted != '\0' && strcmp(wanted, "off") != 0;
     int enough = 0, everywhere = 0;
-    if (cshim_job.rank == 0 && is_wanted)
+    if (cshim_job.rank == 0 && is_wanted && fits(wanted))
         snprintf(cshim_job.trace_path, sizeof cshim_job.trace_path, "%s", wanted);
-    PMPI_Bcast(cshim_job.trace_path, sizeof cshim_job.trace_path, MPI_CHAR, 0, cshim_job.world);
+    cshim_job.real->MPI_Bcast(cshim_job.trace_path, sizeof cshim_job.trace_path, MPI_CHAR, 0,
+                              cshim_job.world);
     if (cshim_job.trace_path[0] == '\0')
         return;
     cshim_job.trace = cshim_trace_make();
@@ -219,7 +231,7 @@ void cshim_trace_finish(void)
         return;
     const bool is_own = strstr(cshim_job.trace_path, "{rank}") != NULL;
     compare_clocks(1);
-    PMPI_Bcast(&started, 1, MPI_DOUBLE, 0, cshim_job.world);
+    cshim_job.real->MPI_Bcast(&started, 1, MPI_DOUBLE, 0, cshim_job.world);
     align_events(started);
     if (!is_own && cshim_job.rank != 0)
         send_own();

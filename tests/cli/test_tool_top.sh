@@ -54,4 +54,19 @@ check "top removes it" test -z "$(published)"
 
 expect "a job that is not asked to" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=off "${program[@]}" 0
 check "publishes nothing" test -z "$(published)"
+
+# A process alone, with a page of shared memory: its file does not fit.
+cramped() {
+    # shellcheck disable=SC2016
+    unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs /dev/shm && "$@"; status=$?; ls -A /dev/shm; exit $status' \
+        sh env COMPSHIM_LIVE=on COMPSHIM_POLICY=policy.ini LD_PRELOAD="$preload" "${program[@]}" 0
+}
+if unshare --mount true 2>/dev/null; then
+    expect "a process that cannot be published goes on" 0 cramped
+    contains "says why" "compshim top will not see this process: /dev/shm/compshim-"
+    contains "with the error's reason" ": No space left on device"
+    check "and leaves nothing" test -z "$(grep '^compshim-' <<<"$output")"
+else
+    echo "note: no namespaces of mounts: a full /dev/shm was not tried"
+fi
 finish

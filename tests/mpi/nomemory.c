@@ -5,6 +5,7 @@
  *
  *   mpi_nomemory RANK N init      counting from before MPI_Init
  *   mpi_nomemory RANK N call      counting from the first MPI_Allreduce of a new communicator
+ *   mpi_nomemory RANK N end       counting from MPI_Finalize
  *
  * Each rank prints how many requests it refused; the sums must be right where the job goes on. */
 #include <errno.h>
@@ -85,10 +86,11 @@ int main(int argc, char **argv)
     const char *own = launched_rank();
     const int chosen = argc == 4 && own != NULL && strcmp(own, argv[1]) == 0;
     const int from_init = argc == 4 && strcmp(argv[3], "init") == 0;
+    const int from_end = argc == 4 && strcmp(argv[3], "end") == 0;
     int failures = 0, rank;
     MPI_Comm comm;
     if (argc != 4) {
-        fprintf(stderr, "usage: mpi_nomemory RANK N init|call\n");
+        fprintf(stderr, "usage: mpi_nomemory RANK N init|call|end\n");
         return 2;
     }
     granted_left = atol(argv[2]) - 1;
@@ -98,13 +100,15 @@ int main(int argc, char **argv)
     if (!from_init)
         failures += sum(MPI_COMM_WORLD);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    armed = chosen;
+    armed = chosen && !from_end;
     failures += sum(comm);
     failures += sum(comm);
     armed = 0;
     failures += sum(MPI_COMM_WORLD);
     MPI_Comm_free(&comm);
     printf("rank %d: refused %ld, %d failures\n", rank, refused, failures);
+    armed = chosen && from_end;
     MPI_Finalize();
+    armed = 0;
     return failures != 0;
 }

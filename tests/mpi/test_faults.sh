@@ -108,6 +108,8 @@ else
         request=$((request + 1))
     done
     check "requests were refused, and at last none" test "$refused,$((request > 5))" = 0,1
+    survives "rank 0 without memory at the end" 0 1 end
+    contains "says what is missing" "no memory to collect the report: it shows rank 0 only"
     if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
 fi
 
