@@ -8,77 +8,90 @@
 
 enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
 
-/* Memory of rank 0 for what the others send; they send nothing if it has none. Collective. */
-static void *room_at_root(size_t bytes, bool *enough)
+/* Whether rank 0 has memory for what the others send: if not, they must not. Collective. */
+static bool has_room(const void *room)
 {
-    void *room = cshim_job.rank == 0 ? malloc(bytes) : NULL;
-    int has_room = room != NULL;
-    cshim_job.real->MPI_Bcast(&has_room, 1, MPI_INT, 0, cshim_job.world);
-    *enough = has_room != 0;
-    return room;
+    int enough = room != NULL;
+    cshim_job.real->MPI_Bcast(&enough, 1, MPI_INT, 0, cshim_job.world);
+    return enough != 0;
+}
+
+static int rows_bytes(const struct cshim_ledger *ledger)
+{
+    return (int)(ledger->row_count * sizeof *ledger->rows);
+}
+
+static void send_ledger(const struct cshim_ledger *ledger)
+{
+    PMPI_Send(ledger->rows, rows_bytes(ledger), MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
+    PMPI_Send(ledger->passed, sizeof ledger->own_passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
+    PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_job.world);
+    PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_job.world);
+    PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED, cshim_job.world);
+}
+
+static void add_ledger(struct cshim_ledger *ledger, int rank, struct cshim_row *rows)
+{
+    uint64_t passed[CSHIM_REASON_COUNT], moves;
+    struct cshim_move move[CSHIM_MOVES_MAX];
+    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
+    const MPI_Comm world = cshim_job.world;
+    PMPI_Recv(rows, rows_bytes(ledger), MPI_BYTE, rank, TAG_ROWS, world, MPI_STATUS_IGNORE);
+    PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, world, MPI_STATUS_IGNORE);
+    PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, world, MPI_STATUS_IGNORE);
+    PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, world, MPI_STATUS_IGNORE);
+    PMPI_Recv(counted, sizeof counted, MPI_BYTE, rank, TAG_COUNTED, world, MPI_STATUS_IGNORE);
+    cshim_ledger_merge(ledger, rows, passed);
+    cshim_ledger_merge_counted(ledger, counted);
+    cshim_ledger_merge_moves(ledger, moves, move);
 }
 
 static void gather_ledgers(struct cshim_ledger *ledger)
 {
-    const int bytes = (int)(ledger->row_count * sizeof *ledger->rows);
-    uint64_t passed[CSHIM_REASON_COUNT], moves;
-    struct cshim_move move[CSHIM_MOVES_MAX];
-    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
-    bool enough;
-    struct cshim_row *rows = room_at_root((size_t)bytes + 1, &enough);
-    if (!enough && cshim_job.rank == 0)
-        cshim_log(CSHIM_LOG_WARN, "no memory to collect the report: it shows rank 0 only");
-    if (!enough)
-        return;
     if (cshim_job.rank != 0) {
-        PMPI_Send(ledger->rows, bytes, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
-        PMPI_Send(ledger->passed, sizeof passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
-        PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_job.world);
-        PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_job.world);
-        PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED,
-                  cshim_job.world);
+        if (has_room(NULL))
+            send_ledger(ledger);
         return;
     }
-    for (int rank = 1; rank < cshim_job.ranks; rank++) {
-        PMPI_Recv(rows, bytes, MPI_BYTE, rank, TAG_ROWS, cshim_job.world, MPI_STATUS_IGNORE);
-        PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, cshim_job.world,
-                  MPI_STATUS_IGNORE);
-        PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, cshim_job.world, MPI_STATUS_IGNORE);
-        PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, cshim_job.world, MPI_STATUS_IGNORE);
-        PMPI_Recv(counted, sizeof counted, MPI_BYTE, rank, TAG_COUNTED, cshim_job.world,
-                  MPI_STATUS_IGNORE);
-        cshim_ledger_merge(ledger, rows, passed);
-        cshim_ledger_merge_counted(ledger, counted);
-        cshim_ledger_merge_moves(ledger, moves, move);
-    }
+    struct cshim_row *rows = malloc((size_t)rows_bytes(ledger) + 1);
+    if (!has_room(rows))
+        cshim_log(CSHIM_LOG_WARN, "no memory to collect the report: it shows rank 0 only");
+    for (int rank = 1; rank < cshim_job.ranks && rows != NULL; rank++)
+        add_ledger(ledger, rank, rows);
     free(rows);
+}
+
+static void send_observed(struct cshim_observed *observed)
+{
+    observed->kinds[observed->count] = observed->unlisted;
+    PMPI_Send(observed->kinds, (int)((observed->count + 1) * sizeof *observed->kinds), MPI_BYTE, 0,
+              TAG_KINDS, cshim_job.world);
+}
+
+static void add_observed(struct cshim_observed *observed, int rank, struct cshim_kind *kinds)
+{
+    MPI_Status status;
+    int bytes = 0;
+    PMPI_Recv(kinds, sizeof observed->kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world, &status);
+    PMPI_Get_count(&status, MPI_BYTE, &bytes);
+    for (size_t i = 0; i < (size_t)bytes / sizeof *kinds; i++)
+        cshim_observed_add(observed, &kinds[i]);
 }
 
 /* The kinds of calls that each rank has written down, and those for which it had no place. */
 static void gather_observed(struct cshim_observed *observed)
 {
-    const int place = (int)sizeof(struct cshim_kind);
-    bool enough;
-    struct cshim_kind *kinds = room_at_root(sizeof observed->kinds, &enough);
-    if (!enough && cshim_job.rank == 0)
+    if (cshim_job.rank != 0) {
+        if (has_room(NULL))
+            send_observed(observed);
+        return;
+    }
+    struct cshim_kind *kinds = malloc(sizeof observed->kinds);
+    if (!has_room(kinds))
         cshim_log(CSHIM_LOG_WARN, "no memory to collect the observed calls: the report shows those "
                                   "of rank 0 only");
-    if (cshim_job.rank != 0 && enough) {
-        observed->kinds[observed->count] = observed->unlisted;
-        PMPI_Send(observed->kinds, ((int)observed->count + 1) * place, MPI_BYTE, 0, TAG_KINDS,
-                  cshim_job.world);
-    }
-    if (cshim_job.rank != 0)
-        return;
-    for (int rank = 1; rank < cshim_job.ranks && enough; rank++) {
-        MPI_Status status;
-        int bytes = 0;
-        PMPI_Recv(kinds, sizeof observed->kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world,
-                  &status);
-        PMPI_Get_count(&status, MPI_BYTE, &bytes);
-        for (int i = 0; i < bytes / place; i++)
-            cshim_observed_add(observed, &kinds[i]);
-    }
+    for (int rank = 1; rank < cshim_job.ranks && kinds != NULL; rank++)
+        add_observed(observed, rank, kinds);
     free(kinds);
     cshim_observed_sort(observed);
 }
