@@ -3,15 +3,14 @@
 
 #include <math.h>
 
+#include "codecs/floats.h"
+
 #define SAMPLES 16u
 
-/* splitmix64's finalizer, by Steele, Lea and Flood. */
 static size_t slot_of(size_t rule, enum cshim_dtype dtype, uint64_t count)
 {
-    uint64_t value = count * CSHIM_DTYPE_COUNT + (uint64_t)dtype + ((uint64_t)rule << 48);
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (size_t)((value ^ (value >> 31)) % CSHIM_WATCH_SLOTS);
+    const uint64_t kind = count * CSHIM_DTYPE_COUNT + (uint64_t)dtype + ((uint64_t)rule << 48);
+    return (size_t)(cshim_mix(kind) % CSHIM_WATCH_SLOTS);
 }
 
 static double typical_error(enum cshim_codec_id codec)

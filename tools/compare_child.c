@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/compare.h"
@@ -40,18 +39,12 @@ int compare_stop_signal(void)
     return stop_signal;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* The child's side of fork: nothing of the caller's own COMPSHIM settings may leak into a run. */
 static _Noreturn void become(const struct compare_child *child, int output)
 {
     static const char *const settings[] = {"COMPSHIM",     "COMPSHIM_POLICY", "COMPSHIM_REPORT",
-                                           "COMPSHIM_LOG", "COMPSHIM_TRACE",  "LD_PRELOAD"};
+                                           "COMPSHIM_LOG", "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
+                                           "LD_PRELOAD"};
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
@@ -131,7 +124,7 @@ static double stop_group(pid_t process, double deadline)
 {
     bool first = deadline == 0;
     kill(-process, first ? SIGTERM : SIGKILL);
-    return now() + GRACE_SECONDS;
+    return tool_now() + GRACE_SECONDS;
 }
 
 /* Waits for the child's end, collecting its output. */
@@ -139,11 +132,11 @@ static int attend(pid_t process, int output, const struct compare_progress *prog
                   struct collected *collected)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
-    double begin = now();
+    double begin = tool_now();
     double deadline = 0;
     int status = 0;
     for (;;) {
-        if (stop_signal != 0 && now() >= deadline)
+        if (stop_signal != 0 && tool_now() >= deadline)
             deadline = stop_group(process, deadline);
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
         if (pipe_end.fd >= 0 && !collect(output, collected))
@@ -151,7 +144,7 @@ static int attend(pid_t process, int output, const struct compare_progress *prog
         pid_t ended = waitpid(process, &status, WNOHANG);
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
-        show_progress(progress, now() - begin);
+        show_progress(progress, tool_now() - begin);
     }
     collect(output, collected);
     return status;
@@ -163,10 +156,10 @@ bool compare_child_run(struct compare_child *child)
     int output = -1;
     if (!isatty(STDERR_FILENO))
         fprintf(stderr, "%s\n", child->progress->text);
-    double begin = now();
+    double begin = tool_now();
     pid_t process = start(child, &output);
     child->status = attend(process, output, child->progress, &collected);
-    child->wall = now() - begin;
+    child->wall = tool_now() - begin;
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (stop_signal != 0)

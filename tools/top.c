@@ -46,13 +46,6 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Its process is gone: a lock lives as long as its process. */
 static bool is_stale(int file)
 {
@@ -116,7 +109,7 @@ static void look_around(struct look *look)
     DIR *folder = opendir(CSHIM_LIVE_FOLDER);
     if (folder == NULL)
         tool_fail(TOOL_SYSTEM, "cannot read %s: %s", CSHIM_LIVE_FOLDER, strerror(errno));
-    look->time = now();
+    look->time = tool_now();
     look->count = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)
         if (strncmp(entry->d_name, CSHIM_LIVE_PREFIX, strlen(CSHIM_LIVE_PREFIX)) == 0 &&

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/compare.h"
@@ -41,13 +40,6 @@ struct session {
     struct samples native[TUNE_SIZES_MAX];
     struct samples ways[TUNE_SIZES_MAX][TUNE_WAYS_MAX];
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* The size that stands for one way: whole elements, and apart from the others'. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
@@ -104,7 +96,7 @@ static char *run(struct session *session, char *sizes, bool shimmed, const char 
     char **command = make_command(session, sizes, seconds);
     char *preload = launch_preload(shimmed ? session->library : NULL, getenv("LD_PRELOAD"));
     char *text = tool_copy(what);
-    const struct compare_progress progress = {text, session->deadline - now()};
+    const struct compare_progress progress = {text, session->deadline - tool_now()};
     struct compare_child child = {.command = command,
                                   .preload = *preload != '\0' ? preload : NULL,
                                   .policy = shimmed ? session->policy : NULL,
@@ -370,15 +362,15 @@ enum tune_end tune_measure(char *const *launcher, double seconds, const char *fo
                                 .library = launch_find_library(),
                                 .policy = tool_format("%s/policy.ini", folder),
                                 .report = tool_format("%s/report.json", folder),
-                                .deadline = now() + seconds};
+                                .deadline = tool_now() + seconds};
     bool goes_on = explore(session, seconds);
     double longest = 0;
     for (unsigned round = 1; goes_on && round <= ROUNDS_MAX; round++) {
-        const double began = now();
+        const double began = tool_now();
         if (round > 1 && began + longest > session->deadline)
             break;
         goes_on = measure_round(session, round);
-        longest = fmax(longest, now() - began);
+        longest = fmax(longest, tool_now() - began);
     }
     enum tune_end end = session->end;
     if (goes_on)

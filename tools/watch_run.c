@@ -22,7 +22,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim/presence.h"
@@ -49,13 +48,6 @@ struct watch {
     bool ended;
     int status; /* as from waitpid, once it has ended */
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* Adds a name to those that another run, around this one, has put there. */
 static void publish(const char *name)
@@ -170,19 +162,19 @@ static void take_reports(struct watch *watch)
     unsigned char signal = 0;
     while (read(watch->reports, &signal, 1) == 1)
         if (signal < NSIG)
-            watch->for_group[signal] = now();
+            watch->for_group[signal] = tool_now();
 }
 
 /* Whether the command has had a signal already. */
 static bool was_for_group(struct watch *watch, int signal)
 {
     struct pollfd reports = {.fd = watch->reports, .events = POLLIN};
-    const double deadline = now() + WITNESS_SECONDS;
+    const double deadline = tool_now() + WITNESS_SECONDS;
     for (;;) {
         take_reports(watch);
-        if (now() - watch->for_group[signal] < WITNESS_SECONDS)
+        if (tool_now() - watch->for_group[signal] < WITNESS_SECONDS)
             return true;
-        const double left = deadline - now();
+        const double left = deadline - tool_now();
         if (left <= 0)
             return false;
         poll(&reports, 1, 1 + (int)(1e3 * left));

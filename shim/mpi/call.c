@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One compressed call: its plan is run, watched and counted. */
+#include "codecs/floats.h"
 #include "shim/mpi/internal.h"
 
-/* Keys of random numbers, different for each call, rank and step; splitmix64's finalizer. */
+/* Keys of random numbers, different for each call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_step step)
 {
-    uint64_t value = cshim_job.policy->seed * UINT64_C(0x9e3779b97f4a7c15) +
-                     ((uint64_t)exchange->sequence << 32) +
-                     (uint64_t)cshim_job.rank * CSHIM_STEP_COUNT + (uint64_t)step;
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
+    return cshim_mix(cshim_job.policy->seed * CSHIM_GOLDEN + ((uint64_t)exchange->sequence << 32) +
+                     (uint64_t)cshim_job.rank * CSHIM_STEP_COUNT + (uint64_t)step);
 }
 
 void cshim_call_set_options(struct cshim_exchange *exchange)

@@ -3,12 +3,13 @@
  * library and compared with the compressed result. */
 #include <math.h>
 
+#include "codecs/floats.h"
 #include "shim/mpi/internal.h"
 
 /* Spreads the sampled places over the buffer, the same on all ranks. */
 static uint64_t sample_place(uint64_t count, uint32_t length, uint32_t call)
 {
-    const uint64_t mixed = (call * UINT64_C(0x9e3779b97f4a7c15)) >> 16;
+    const uint64_t mixed = (call * CSHIM_GOLDEN) >> 16;
     return count > length ? mixed % (count - length + 1) : 0;
 }
 
