@@ -133,9 +133,12 @@ static struct limits library_limits(enum cshim_library library)
 static enum cshim_reason rule_reason(const struct cshim_policy *policy,
                                      const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE)
-        return cshim_codec_carries(rule->codec, call->dtype) ? CSHIM_REASON_COMPRESS
-                                                             : CSHIM_REASON_DTYPE;
+    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE) {
+        if (!cshim_codec_carries(rule->codec, call->dtype))
+            return CSHIM_REASON_DTYPE;
+        return call->library == CSHIM_NCCL && rule->max_rel_error > 0 ? CSHIM_REASON_OPTION
+                                                                      : CSHIM_REASON_COMPRESS;
+    }
     if ((rule != NULL && rule->max_size != UINT64_MAX) ||
         (call->library == CSHIM_MPI &&
          cshim_plan_too_small(policy, call->collective, call->dtype, call->bytes)))

@@ -22,7 +22,7 @@ static const struct tool_option options[] = {
     {"link", 0, TOOL_TEXT, OPTION(link), "RATE",
      "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
     {"collective", 0, TOOL_TEXT, OPTION(collective), "NAME",
-     "allreduce (default), reduce_scatter, reduce"},
+     "allreduce (default), reduce_scatter, reduce (MPI's), allgather (NCCL's)"},
     {"dtype", 0, TOOL_TEXT, OPTION(dtype), "NAME",
      "float32 (default), float64, float16, bfloat16, other"},
     {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
@@ -38,12 +38,14 @@ static const struct tool_option options[] = {
 static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_COMPRESS] = "the call is compressed",
     [CSHIM_REASON_DTYPE] = "never compressed, or not carried by the rule's codec",
-    [CSHIM_REASON_OP] = "only sums and averages are compressed",
+    [CSHIM_REASON_OP] = "only sums are compressed, and NCCL's averages",
     [CSHIM_REASON_EMPTY] = "there are no elements",
     [CSHIM_REASON_TOO_SMALL] = "the rule leaves buffers up to its max_size alone (codec = none)",
     [CSHIM_REASON_RULE_NONE] = "the rule says codec = none",
     [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
     [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
+    [CSHIM_REASON_NO_MEMORY] = "a piece for each of so many ranks takes more than the scratch",
+    [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is not there for NCCL",
 };
 
 const char *explain_reason(const struct cshim_plan *plan)
@@ -107,6 +109,10 @@ static struct cshim_call describe_call(const struct explain_options *chosen)
                               .op = parse_op(chosen->op),
                               .ranks = chosen->ranks,
                               .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks};
+    if ((call.library == CSHIM_MPI && call.collective == CSHIM_ALLGATHER) ||
+        (call.library == CSHIM_NCCL && call.collective == CSHIM_REDUCE))
+        tool_misuse(&tool_explain, "--collective: %s is never compressed in %s", chosen->collective,
+                    chosen->library);
     if (call.nodes > call.ranks)
         tool_misuse(&tool_explain, "--nodes: %u ranks do not fill %u nodes", call.ranks,
                     call.nodes);

@@ -26,6 +26,7 @@ struct outcome {
 struct dry_run {
     struct ledger_file report;
     const struct cshim_policy *policy;
+    enum cshim_library library;
     struct estimate_basis basis;
     struct estimate_point points[CSHIM_PROBES_MAX];
     size_t count;
@@ -115,7 +116,7 @@ static struct explain_answer plan_kind(const struct dry_run *run, size_t index,
     uint64_t element = cshim_dtype_bytes((enum cshim_dtype)kind->dtype);
     uint64_t bytes = kind->is_class ? kind->bytes_total / kind->calls : kind->bytes;
     const struct cshim_call call = {
-        .library = CSHIM_MPI,
+        .library = run->library,
         .collective = (enum cshim_collective)kind->collective,
         .dtype = (enum cshim_dtype)kind->dtype,
         .op = (enum cshim_op)kind->op,
@@ -216,6 +217,8 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
                   "%s: its calls were not written down; run the program with COMPSHIM=observe "
                   "COMPSHIM_REPORT=FILE",
                   chosen->report);
+    run->library =
+        strncmp(ledger_text(run->report.root, "library"), "NCCL", 4) == 0 ? CSHIM_NCCL : CSHIM_MPI;
     read_points(run, json_object_get(observed, "exchange"));
     run->count = json_array_size(kinds);
     run->outcomes = tool_allocate(run->count, sizeof *run->outcomes);

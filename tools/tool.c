@@ -8,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-__attribute__((format(printf, 1, 0))) static void print_message(const char *format, va_list arguments)
+__attribute__((format(printf, 1, 0))) static void print_message(const char *format,
+                                                                va_list arguments)
 {
     fputs("compshim: ", stderr);
     vfprintf(stderr, format, arguments);

@@ -97,8 +97,6 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
         return reason;
     if (call->send == NULL || call->receive == NULL)
         return CSHIM_REASON_DISABLED;
-    if (rule->max_rel_error > 0)
-        return CSHIM_REASON_OPTION;
     return look_for_capture(call);
 }
 

@@ -63,7 +63,7 @@ contains "names the reason" "no_rule: no rule of the policy matches"
 explain "one rank" --size 1MiB --ranks 1
 contains "names the reason" "single_rank"
 explain "another operation" --size 1MiB --op other
-contains "names the reason" "op: only sums and averages"
+contains "names the reason" "op: only sums are compressed"
 explain "an odd size of unknown elements" --size 1000001 --dtype other
 contains "names the reason" "dtype"
 explain "nothing" --size 0
@@ -168,6 +168,27 @@ expect "two things at once" 2 "$tool" explain --size 4 --sizes 4
 contains "is one too many" "take one of --size, --sizes and --report"
 expect "an unknown collective" 2 "$tool" explain --size 4 --collective alreduce
 contains "has a hint" "(did you mean 'allreduce'?)"
+
+printf '[rule all]\ncodec = fp16\nmax_rel_error = 0.01\n[rule parameters]\ncollective = allgather\ncodec = bf16\n' >both.ini
+explain "more ranks than the scratch has pieces for" --policy both.ini --size 1GiB --ranks 1000000
+contains "is passed on, and why" "no_memory: a piece for each of so many ranks takes more than the scratch"
+explain "an average in MPI" --policy both.ini --size 1MiB --op avg
+contains "is none" "op: only sums are compressed, and NCCL's averages"
+explain "an option that NCCL has not" --policy both.ini --size 1MiB --library nccl
+contains "passes calls on, and why" "option: the rule has max_rel_error, which is not there for NCCL"
+explain "an all-gather of NCCL" --policy both.ini --size 1MiB --library nccl --collective allgather
+contains "has its rule" "parameters (both.ini:4)"
+expect "an all-gather of MPI" 2 "$tool" explain --size 4 --collective allgather
+contains "is refused" "--collective: allgather is never compressed in mpi"
+expect "a reduce of NCCL" 2 "$tool" explain --size 4 --collective reduce --library nccl
+contains "is refused" "--collective: reduce is never compressed in nccl"
+sed 's/Open MPI/NCCL 2.21.5/; s/"op": "sum"/"op": "avg"/' run.json >nccl.json
+explain "a dry run of NCCL" --report nccl.json --policy both.ini
+contains "is planned for NCCL" "passed on: option"
+sed -i '/max_rel_error/d' both.ini
+explain "a dry run of NCCL's averages" --report nccl.json --policy both.ini
+contains "compresses them" "16.00 MiB float32 avg"
+contains "as the rule says" "fp16, two_shot"
 
 expect "no size" 2 "$tool" explain
 contains "is missed" "--size is missing"

@@ -154,6 +154,18 @@ static void ways(void **state)
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
+/* What NCCL has not: max_rel_error. */
+static void options_of_libraries(void **state)
+{
+    struct cshim_policy *policy = parse("[rule a]\ncodec = fp16\nmax_rel_error = 0.1\n");
+    struct cshim_call call = call_of(CSHIM_ALLREDUCE, 4, 1000);
+    (void)state;
+    assert_int_equal(cshim_plan_call(policy, &call, 1000).reason, CSHIM_REASON_COMPRESS);
+    call.library = CSHIM_NCCL;
+    assert_int_equal(cshim_plan_call(policy, &call, 1000).reason, CSHIM_REASON_OPTION);
+    cshim_policy_free(policy);
+}
+
 static void rules_name_collectives(void **state)
 {
     struct cshim_policy *policy =
@@ -174,6 +186,7 @@ int main(void)
         cmocka_unit_test(bytes_are_those_of_the_messages),
         cmocka_unit_test(results_may_differ_in_length),
         cmocka_unit_test(ways),
+        cmocka_unit_test(options_of_libraries),
         cmocka_unit_test(rules_name_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
