@@ -19,18 +19,37 @@ static void name_of(int rank, char name[NAME_MAX_BYTES])
     snprintf(name, NAME_MAX_BYTES, "compshim:%.200s:%d", job != NULL ? job : "", rank);
 }
 
-/* Errors of these functions go to MPI_COMM_WORLD's handler, which ends the job by default. */
+static int noted; /* the last error that the handler was told */
+
+static void note(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm;
+    noted = *code;
+}
+
+/* Errors of these functions belong to no communicator: they go to the handler of MPI_COMM_SELF,
+ * before MPI 4 to that of MPI_COMM_WORLD, and both end the job by default. Not MPI_ERRORS_RETURN
+ * instead: Intel MPI's library for the standard ABI ends the job all the same. And not the status
+ * alone: MPICH 5 returns MPI_SUCCESS when a handler has been called. */
 static int quietly(int (*function)(const char *, MPI_Info, char *), int rank, char *port)
 {
+    const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+    MPI_Errhandler own, handlers[2];
     char name[NAME_MAX_BYTES];
-    MPI_Errhandler handler;
     name_of(rank, name);
-    PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    PMPI_Comm_create_errhandler(note, &own);
+    for (int i = 0; i < 2; i++) {
+        PMPI_Comm_get_errhandler(comms[i], &handlers[i]);
+        PMPI_Comm_set_errhandler(comms[i], own);
+    }
+    noted = MPI_SUCCESS;
     const int status = function(name, MPI_INFO_NULL, port);
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    PMPI_Errhandler_free(&handler);
-    return status;
+    for (int i = 0; i < 2; i++) {
+        PMPI_Comm_set_errhandler(comms[i], handlers[i]);
+        PMPI_Errhandler_free(&handlers[i]);
+    }
+    PMPI_Errhandler_free(&own);
+    return status != MPI_SUCCESS ? status : noted;
 }
 
 static int publish(const char *name, MPI_Info info, char *port)
@@ -47,11 +66,10 @@ static int look_up(const char *name, MPI_Info info, char *port)
  * that a function is not supported. */
 static bool launcher_keeps_names(void)
 {
-#ifdef OPEN_MPI
-    return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
-#else
-    return true;
-#endif
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+    PMPI_Get_library_version(version, &length);
+    return strncmp(version, "Open MPI", 8) != 0 || getenv("OMPI_COMM_WORLD_SIZE") != NULL;
 }
 
 bool cshim_announce(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the Open MPI engine. Functions that the front exports (MPI_Allreduce) are called through
+/* Inside an MPI engine. Functions that the front exports (MPI_Allreduce) are called through
  * job.real only. */
 #ifndef CSHIM_MPI_INTERNAL_H
 #define CSHIM_MPI_INTERNAL_H
