@@ -20,6 +20,8 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 CC = gcc
 MPICC ?= mpicc.openmpi
 MPICH_CC ?= mpicc.mpich
+# Where other MPIs are fetched to, for make test-mpis.
+MPIS ?= $(BUILD)/mpis
 OPTIMIZE ?= -O2
 WARNINGS ?= -Wall -Wextra -Werror
 # SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan (use another BUILD with
@@ -53,10 +55,10 @@ mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
 	$(filter-out $(addprefix examples/mnist/,learner.c network.c layers.c conv.c),$(mnist_sources))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-mpich_objects = $(patsubst %.c,$(BUILD)/obj/mpich/%.o,$(1))
+objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_css.h)
 
-products := $(BUILD)/libcompshim.so $(BUILD)/libcompshim-ompi.so $(BUILD)/compshim \
+products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
 
 ifneq ($(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),)
@@ -101,6 +103,7 @@ help:
 ## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
 ## make test            installs what is missing, builds, and runs every test
 ## make test-mpich      the MPI tests again, on MPICH; installs it
+## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI
 ## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
@@ -145,10 +148,21 @@ $(BUILD)/obj/%.o: %.c $(generated)
 	@mkdir -p $(@D)
 	$(compiler) $(flags) -c -o $@ $<
 
-# The compiler takes MPICH's MPI_STATUSES_IGNORE, the address 1, for an array too short.
-$(BUILD)/obj/mpich/%.o: %.c $(generated)
-	@mkdir -p $(@D)
-	$(MPICH_CC) $(flags) -Wno-stringop-overflow -Wno-stringop-overread -c -o $@ $<
+# The same for other MPIs, in folders of their own. The compiler takes MPICH's MPI_STATUSES_IGNORE, the
+# address 1, for an array too short.
+mpich_warnings := -Wno-stringop-overflow -Wno-stringop-overread
+other_mpis := mpich openmpi5 mpich5 mpi5
+compiler_mpich = $(MPICH_CC) $(mpich_warnings)
+compiler_openmpi5 = $(MPIS)/openmpi/bin/mpicc
+compiler_mpich5 = $(MPIS)/mpich/bin/mpicc $(mpich_warnings)
+compiler_mpi5 = $(MPIS)/mpich/bin/mpicc_abi
+compiler_abi = $(CC) -Ishim/mpi/abi
+define compile_for
+$(BUILD)/obj/$(1)/%.o: %.c $(generated)
+	@mkdir -p $$(@D)
+	$$(compiler_$(1)) $$(flags) -c -o $$@ $$<
+endef
+$(foreach mpi,$(other_mpis) abi,$(eval $(call compile_for,$(mpi))))
 
 # Products --------------------------------------------------------------------------------------
 $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
@@ -166,9 +180,11 @@ $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(mpi_engine_sources
 	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
-# Not linked to MPICH: its relatives have the same ABI under other file names. The front sees to it
-# that the MPI in the process is found.
-$(BUILD)/libcompshim-mpich.so: $(call mpich_objects,$(mpi_sources)) $(call objects,$(mpi_engine_sources)) \
+# These are not linked to an MPI: those with the same ABI have it under several file names. The front
+# sees to it that the MPI in the process is found.
+$(BUILD)/libcompshim-mpich.so: $(call objects_for,mpich,$(mpi_sources))
+$(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
+$(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(mpi_engine_sources)) \
 		shim/mpi/exports.map
 	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
@@ -263,8 +279,8 @@ study: packages-bench
 # Installation ----------------------------------------------------------------------------------
 # Engines and examples are installed if they were built. A program to measure with is no command of
 # its own: it lies in LIBEXECDIR.
-installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-nccl.so \
-	libcompshim_dl.so
+installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-abi.so \
+	libcompshim-nccl.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
 installed_data := policy/default.ini examples/policy.ini
 installed_documents := README.md CHANGELOG.md LICENSE docs/*.md docs/*.svg

@@ -8,11 +8,14 @@
 #   finish                     prints the counts; exits 1 if anything failed
 #
 #   mpi, shimmed, policy       see below
+#   to_hosts HOSTS AGENT       see below
 #   only_open_mpi WHAT         whether the MPI is Open MPI; says that WHAT is not tried if not
 #   told_by_mpich              whether $output has MPICH's words for a mismatch instead of the shim's
 #
 # $top is the project's root, $build the build folder, $scratch a folder of the test's own, $launch the
-# command that starts ranks. MPI=mpich: the programs in $build are MPICH's (make test-mpich).
+# command that starts ranks. MPI=mpich: the programs in $build are MPICH's or a relative's (make
+# test-mpich), or those of another MPI whose launcher is Hydra. MPI_HOME: not Debian's, but the MPI in
+# this folder runs them (make test-mpis).
 set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD:-$top/build}
@@ -23,11 +26,18 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OPENBLAS_NUM_THREADS=1
+export PRTE_MCA_hwloc_default_binding_policy=none
+# MPICH and Intel MPI otherwise never yield; nor should the latter look for a network.
+export MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 I_MPI_THREAD_YIELD=3 I_MPI_FABRICS=shm
 case ${MPI:=openmpi} in
 openmpi) launch=(mpirun --oversubscribe) ;;
 mpich) launch=(mpirun.mpich) ;;
 *) echo "tests/lib.sh: MPI=$MPI: openmpi or mpich" >&2 && exit 2 ;;
 esac
+if [ -n "${MPI_HOME-}" ]; then
+    launch[0]=$MPI_HOME/bin/mpiexec
+    export LD_LIBRARY_PATH=$MPI_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
 unset LD_PRELOAD "${!COMPSHIM@}"
 passed=0 failed=0 output=
 
@@ -82,6 +92,17 @@ shimmed() {
     local ranks=$1
     shift
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
+}
+
+# to_hosts HOSTS AGENT: the launcher's options to start a daemon on each of HOSTS by AGENT, in $options
+to_hosts() {
+    if [ "$MPI" = mpich ]; then
+        options=(-hosts "$1" -launcher ssh -launcher-exec "$2")
+    elif [ -x "${MPI_HOME-}/bin/prterun" ]; then # Open MPI 5
+        options=(--host "$1" --prtemca plm_ssh_agent "$2")
+    else
+        options=(--host "$1" --mca plm rsh --mca plm_rsh_agent "$2")
+    fi
 }
 
 only_open_mpi() {

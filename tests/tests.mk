@@ -43,27 +43,35 @@ $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -shared -o $@ $^
 
-# The same tests for MPICH, in a folder that has the preload's files too.
-mpich := $(BUILD)/mpich
-mpich_tests := $(mpi_tests:$(BUILD)/%=$(mpich)/%) $(standins:$(BUILD)/%=$(mpich)/%) \
-	$(addprefix $(mpich)/,libcompshim.so libcompshim-mpich.so compshim allreduce_bench)
-
-$(mpich)/tests/mpi_%: $(BUILD)/obj/mpich/tests/mpi/%.o \
+# The same tests for the other MPIs, each in a folder that has the preload's files too.
+mpi_programs = $(addprefix $(BUILD)/$(1)/,$(mpi_tests:$(BUILD)/%=%) $(standins:$(BUILD)/%=%) \
+	libcompshim.so libcompshim-$(2).so compshim allreduce_bench)
+engine_mpich := mpich
+engine_openmpi5 := ompi
+engine_mpich5 := mpich
+engine_mpi5 := abi
+define link_for
+$(BUILD)/$(1)/tests/mpi_%: $(BUILD)/obj/$(1)/tests/mpi/%.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
-	@mkdir -p $(@D)
-	$(MPICH_CC) $(flags) -o $@ $^ -lm
+	@mkdir -p $$(@D)
+	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
-$(mpich)/tests/standin_%.so: $(BUILD)/obj/mpich/tests/standin/%.o
-	@mkdir -p $(@D)
-	$(MPICH_CC) $(flags) -shared -o $@ $^
+$(BUILD)/$(1)/tests/standin_%.so: $(BUILD)/obj/$(1)/tests/standin/%.o
+	@mkdir -p $$(@D)
+	$$(compiler_$(1)) $$(flags) -shared -o $$@ $$^
 
-$(mpich)/allreduce_bench: $(call mpich_objects,tests/bench/allreduce_bench.c)
-	@mkdir -p $(@D)
-	$(MPICH_CC) $(flags) -o $@ $^ -lm
+$(BUILD)/$(1)/allreduce_bench: $(BUILD)/obj/$(1)/tests/bench/allreduce_bench.o
+	@mkdir -p $$(@D)
+	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
-$(addprefix $(mpich)/,libcompshim.so libcompshim-mpich.so compshim): $(mpich)/%: $(BUILD)/%
-	@mkdir -p $(@D)
-	install $< $@
+$(addprefix $(BUILD)/$(1)/,libcompshim.so libcompshim-$(engine_$(1)).so compshim): $(BUILD)/$(1)/%: $(BUILD)/%
+	@mkdir -p $$(@D)
+	install $$< $$@
+
+.PHONY: test-$(1)-programs
+test-$(1)-programs: $(call mpi_programs,$(1),$(engine_$(1)))
+endef
+$(foreach mpi,$(other_mpis),$(eval $(call link_for,$(mpi))))
 
 # Stand-ins for the CUDA driver and NCCL, for tests without a GPU: need their headers only.
 standin_nccl := $(addprefix $(BUILD)/tests/standin_nccl/,libcuda.so.1 libnccl.so.2)
@@ -147,12 +155,36 @@ ifneq ($(have_cublas),)
 test-programs: $(standin_runtime)
 endif
 
-.PHONY: test-mpich test-mpich-programs
+.PHONY: test-mpich
 test-mpich: packages-mpich packages-test
 	@$(MAKE) --no-print-directory test-mpich-programs
-	@BUILD=$(mpich) MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
+	@BUILD=$(BUILD)/mpich MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
-test-mpich-programs: $(mpich_tests)
+# Each of these fetches an MPI and runs the tests on it. Programs for MPICH run on Intel MPI too, and
+# those for the standard ABI on both.
+mpi_runs := openmpi5 mpich5 intel mpi5-mpich mpi5-intel
+.PHONY: test-mpis test-mpi-header $(mpi_runs:%=test-mpi-%)
+test-mpis: test-mpi-header $(mpi_runs:%=test-mpi-%)
+get-mpi-%:
+	@tools/get-mpi.sh $* $(MPIS)/$*
+
+test-mpi-header: get-mpi-mpich
+	@BUILD=$(BUILD) MPI_HOME=$(abspath $(MPIS))/mpich bash tests/mpi/abi.sh
+
+test-mpi-openmpi5: get-mpi-openmpi
+test-mpi-openmpi5: run = openmpi5 openmpi openmpi
+test-mpi-mpich5: run = mpich5 mpich mpich
+test-mpi-intel: run = mpich5 mpich intel
+test-mpi-mpi5-mpich: run = mpi5 mpich mpich
+test-mpi-mpi5-intel: run = mpi5 mpich intel
+test-mpi-mpich5 test-mpi-mpi5-mpich: get-mpi-mpich
+test-mpi-intel test-mpi-mpi5-intel: get-mpi-mpich get-mpi-intel
+# Its words: the programs' folder, the family, and the MPI that runs them.
+$(mpi_runs:%=test-mpi-%): packages-mpich packages-test
+	@$(MAKE) --no-print-directory test-$(word 1,$(run))-programs
+	@echo "== the MPI tests of $(word 1,$(run)) on $(MPIS)/$(word 3,$(run))"
+	@BUILD=$(BUILD)/$(word 1,$(run)) MPI=$(word 2,$(run)) MPI_HOME=$(abspath $(MPIS))/$(word 3,$(run)) \
+		SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
 .PHONY: test-large
 test-large: packages-test

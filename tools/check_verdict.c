@@ -10,7 +10,7 @@
 static const struct check_abi open_mpi = {"Open MPI", "libcompshim-ompi.so"};
 static const struct check_abi mpich = {"MPICH or a relative (MPICH ABI)", "libcompshim-mpich.so"};
 static const struct check_abi intel_mpi = {"Intel MPI (MPICH ABI)", "libcompshim-mpich.so"};
-static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", NULL};
+static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", "libcompshim-abi.so"};
 static const struct check_abi unknown_mpi = {"an MPI of an unknown ABI", NULL};
 static const struct check_abi nccl = {"NCCL", "libcompshim-nccl.so"};
 
@@ -188,7 +188,7 @@ static char *how_to_get_engine(const struct check_findings *findings, const stru
 {
     if (abi->engine == NULL)
         return tool_copy("build the program with Open MPI");
-    if (abi == &nccl || abi == &open_mpi)
+    if (abi == &nccl || abi == &open_mpi || abi == &standard_abi)
         return tool_format("put %s of the same build beside %s", abi->engine, findings->front_path);
     return tool_format("put %s beside %s if your version has it, or build the program with Open "
                        "MPI",

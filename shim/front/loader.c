@@ -39,7 +39,7 @@ static int is_mpich(int (*get_version)(char *, int *))
            begins_with_one_of(text, beginnings);
 }
 
-/* Whether a library has the ABI of MPI 5, for which there is no engine. */
+/* Whether a library has the standard ABI of MPI 5. One with an ABI of its own says -1. */
 static int has_standard_abi(int (*get_abi)(int *, int *))
 {
     int major = -1, minor = -1;
@@ -60,18 +60,20 @@ static struct target find_target(const void *real_function)
     if (library == NULL)
         return target;
     target.probe = (int (*)(char *, int *))dlsym(library, PROBE);
-    if (dlsym(library, "ompi_mpi_comm_self") != NULL)
+    if (has_standard_abi((int (*)(int *, int *))dlsym(library, "PMPI_Abi_get_version")))
+        target.file = "libcompshim-abi.so";
+    else if (dlsym(library, "ompi_mpi_comm_self") != NULL)
         target.file = "libcompshim-ompi.so";
-    else if (!has_standard_abi((int (*)(int *, int *))dlsym(library, "MPI_Abi_get_version")) &&
-             is_mpich(target.probe))
+    else if (is_mpich(target.probe))
         target.file = "libcompshim-mpich.so";
     dlclose(library);
     return target;
 }
 
-/* The engine for MPICH is not linked to an MPI library: they share an ABI, but each vendor's file
- * has another name. So the one that is here must be in the global scope, wherever the program has
- * it. Returns false if another MPI comes first there: an engine's calls would go to that. */
+/* The engines for MPICH and the standard ABI are linked to no MPI library: those that share an ABI
+ * have it under several file names. So the one that is here must be in the global scope, wherever
+ * the program has it. Returns false if another MPI comes first there: an engine's calls would go to
+ * that. */
 static int make_global(const struct target *target)
 {
     Dl_info info;
@@ -91,8 +93,8 @@ const struct cshim_mpi_engine *cshim_engine_open(const void *real_function)
     char directory[PATH_MAX], path[PATH_MAX + 32];
     const struct target target = find_target(real_function);
     if (target.file == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "this MPI is neither Open MPI nor of the MPICH ABI, and there is "
-                                  "no engine for it: all calls are passed on");
+        cshim_log(CSHIM_LOG_WARN, "this MPI is neither Open MPI nor of the MPICH or MPI-5 ABI, and "
+                                  "there is no engine for it: all calls are passed on");
         return NULL;
     }
     if (!cshim_own_directory(directory, sizeof directory)) {

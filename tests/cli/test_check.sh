@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # compshim check: its verdicts against what the loader really does, the golden texts, and files that
-# are no programs. The libraries are stand-ins (tests/programs), so that no MPICH or NCCL is needed.
+# are no programs. The libraries are stand-ins (tests/programs), so that no MPICH, MPI 5 or NCCL is needed.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -35,6 +35,7 @@ answer_is() { # NAME ANSWER PROGRAM
 library preload.so -DFUNCTION=MPI_Allreduce -DANSWER=1
 library libmpi.so.40 -DFUNCTION=MPI_Allreduce -DANSWER=0 -DHANDLE=ompi_mpi_comm_self
 library libmpi.so.12 -DFUNCTION=MPI_Allreduce -DANSWER=0
+library libmpi_abi.so.1 -DFUNCTION=MPI_Allreduce -DANSWER=0
 library libnccl.so.2 -DFUNCTION=ncclAllReduce -DANSWER=0
 
 # Programs that the loader binds to a preload first.
@@ -102,6 +103,7 @@ verdict_is "the library by itself" caught interposed libcalls.so
 
 # Which MPI or NCCL, and what is installed for it.
 caller mpich_stub libmpi.so.12
+caller abi_stub libmpi_abi.so.1
 caller nccl_stub -DFUNCTION=ncclAllReduce libnccl.so.2
 mkdir alone && cp "$tool" "$build/libcompshim.so" alone/
 expect "MPICH without the engine" 1 alone/compshim check ./mpich_stub
@@ -114,6 +116,11 @@ if [ -e "$build/libcompshim-mpich.so" ]; then
     mpich_status=0
     verdict_is "MPICH" caught interposed mpich_stub
 fi
+verdict_is "the standard ABI" caught interposed abi_stub
+normalised
+golden "its text" "$golden/check_abi_stub.txt"
+expect "the standard ABI without the engine" 1 alone/compshim check ./abi_stub
+contains "misses the engine" "put libcompshim-abi.so of the same build beside"
 expect "NCCL without the engine" 1 alone/compshim check ./nccl_stub
 contains "misses the engine" "not caught (no_engine)"
 expect "Open MPI without the engine" 1 alone/compshim check ./linked

@@ -25,7 +25,10 @@ C
 exports() { nm -D --defined-only "$1" | awk '{ print $NF }' | sort; }
 if [ "${SANITIZE:-0}" != 1 ]; then
     check "the front exports what its tables say" diff <(exports "$library") <(tables | sort)
-    check "the engine exports its table only" test "$(exports "$build/libcompshim-ompi.so")" = cshim_mpi_engine
+    for engine in ompi abi; do
+        check "the engine exports its table only: $engine" \
+            test "$(exports "$build/libcompshim-$engine.so")" = cshim_mpi_engine
+    done
     check "the front needs libc only" test \
         "$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')" = libc.so.6
     check "nothing unresolved is of MPI, NCCL or CUDA" test -z \

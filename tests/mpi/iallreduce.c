@@ -12,7 +12,7 @@
  *   mpi_iallreduce freed         a communicator is freed under a call; Open MPI 4.1.4 itself
  * crashes */
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4 has it under this name */
 #endif

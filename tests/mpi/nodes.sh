@@ -22,12 +22,11 @@ can_make_nodes() { unshare --uts true 2>/dev/null; }
 on_nodes() {
     local hosts=$1 options
     shift
+    to_hosts "$hosts" "$scratch/node"
     if [ "$MPI" = mpich ]; then
-        options=(-hosts "$hosts" -launcher ssh -launcher-exec "$scratch/node"
-            -n $(($(sed 's/[^,:]*:\([0-9]*\)/\1/g; s/,/ + /g' <<<"$hosts"))))
+        options+=(-n $(($(sed 's/[^,:]*:\([0-9]*\)/\1/g; s/,/ + /g' <<<"$hosts"))))
     else
-        options=(--host "$hosts" --mca plm rsh --mca plm_rsh_agent "$scratch/node"
-            --mca btl tcp,vader,self --mca btl_tcp_if_include lo)
+        options+=(--mca btl tcp,vader,self --mca btl_tcp_if_include lo)
     fi
     NODES=$scratch timeout --kill-after=5 "${LIMIT:-120}" "${launch[0]}" "${options[@]}" \
         env LD_PRELOAD="$preload" "$@"

@@ -23,14 +23,11 @@ remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
         shift
     done
     shift
-    timeout 60 env "${variables[@]}" "${launch[0]}" "${to_elsewhere[@]}" -n 2 "$@" 2>&1
+    timeout 60 env "${variables[@]}" "${launch[0]}" "${options[@]}" -n 2 "$@" 2>&1
 }
-to_elsewhere=(--host elsewhere:2 --mca plm rsh --mca plm_rsh_agent "$scratch/agent")
+to_hosts elsewhere:2 "$scratch/agent"
 over_tcp=(--mca btl tcp,self --mca btl_tcp_if_include lo)
-if [ "$MPI" = mpich ]; then # its launcher forwards everything by itself
-    to_elsewhere=(-hosts elsewhere:2 -launcher ssh -launcher-exec "$scratch/agent")
-    over_tcp=()
-fi
+[ "$MPI" != mpich ] || over_tcp=() # these are Open MPI's words
 
 if only_open_mpi "a launcher that forwards nothing"; then
     expect "without the shim nothing is forwarded" 0 remote COMPSHIM_POLICY=p -- "$scratch/show"

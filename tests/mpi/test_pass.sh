@@ -5,6 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_pass
 limit=300 calls=10000 # so many that what the first one looks up does not count
+[ -z "${MPI_HOME-}" ] || limit=400 # what MPICH's library for the standard ABI itself does is in it
 export COMPSHIM_REPORT=off
 printf '[rule tiny]\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' >"$scratch/policy.ini"
 printf '[rule one]\nnodes = 1\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' \
@@ -28,7 +29,7 @@ instructions() {
     callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$scratch"/callgrind.* |
         tr -d , | awk -v calls="$calls" '
             / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libcompshim\.so/ { ours = $1 }
-            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi(ch)?\.so/ { real = $1 }
+            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi(ch|_abi)?\.so/ { real = $1 }
             END { if (ours && real) print int((ours - real) / calls); else print "none" }'
 }
 cheap() { # NAME RANKS KIND COMMUNICATOR
@@ -40,13 +41,17 @@ cheap() { # NAME RANKS KIND COMMUNICATOR
         fail "$1: at most $limit instructions" "$count: $(tail -n 5 "$scratch/output")"
     fi
 }
-policy=$scratch/policy.ini
-cheap "integers" 2 int world
-cheap "too small" 2 float world
-cheap "another operation" 2 max world
-cheap "too small, on another communicator" 2 float other
-policy=$scratch/nodes.ini
-cheap "too small by a rule for nodes" 2 float world
+if [ -e "${MPI_HOME-}/bin/impi_info" ]; then
+    echo "note: Intel MPI does not come to an end under valgrind: no instructions are counted"
+else
+    policy=$scratch/policy.ini
+    cheap "integers" 2 int world
+    cheap "too small" 2 float world
+    cheap "another operation" 2 max world
+    cheap "too small, on another communicator" 2 float other
+    policy=$scratch/nodes.ini
+    cheap "too small by a rule for nodes" 2 float world
+fi
 
 # With the library's own calls on one rank nothing else allocates.
 for kind in "int world" "float world" "float self" "float other" "max other"; do

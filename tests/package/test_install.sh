@@ -16,8 +16,8 @@ for wrong in "" "a folder"; do
     contains "and why" "is not the name of one folder"
 done
 check "make install" installation install "PREFIX=$prefix"
-for file in bin/compshim lib/libcompshim.so lib/libcompshim-ompi.so libexec/compshim/allreduce_bench \
-    share/compshim/policy.ini share/doc/compshim/README.md share/man/man1/compshim.1 \
+for file in bin/compshim lib/libcompshim.so lib/libcompshim-ompi.so lib/libcompshim-abi.so \
+    libexec/compshim/allreduce_bench share/compshim/policy.ini share/doc/compshim/README.md share/man/man1/compshim.1 \
     share/man/man5/compshim-policy.5 share/bash-completion/completions/compshim; do
     check "$file is there" test -s "$prefix/$file"
 done

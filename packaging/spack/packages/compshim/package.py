@@ -17,7 +17,8 @@ class Compshim(MakefilePackage):
 
     depends_on("c", type="build")
     depends_on("gmake", type="build")
-    # An engine belongs to one MPI: programs that are to be caught use the same.
+    # An engine belongs to one MPI: programs that are to be caught use the same, or the standard ABI of
+    # MPI 5, whose engine is built without an MPI.
     depends_on("openmpi@3:5")
     # Linked into the engine, which is to bring no library of its own into the programs it is loaded into.
     depends_on("libinih default_library=static", type=("build", "link"))
