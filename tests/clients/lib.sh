@@ -14,24 +14,23 @@
 #                              $compressed_cell and $saved_cell
 #   row PROGRAM SHAPE LANGUAGE writes a line of docs/programs.md from $mpi_library, the facts and $answers
 #
-# MPI=mpich: the program is built and started by MPICH's commands. LIMIT is per run. CLIENT_ROWS names the file for the rows; without it they are only printed.
+# MPI=mpich: the program is built and started by MPICH's commands; MPI_HOME: by those of the MPI in this
+# folder. LIMIT is per run. CLIENT_ROWS names the file for the rows; without it they are only printed.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 export LIMIT=${LIMIT:-300} OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 clients=$top/tests/clients
 python=/usr/bin/python3 # Debian's, which sees Debian's modules
-case $MPI in
-openmpi) mpi_library=$(mpirun --version | sed -n '1s/^mpirun (\(.*\)) /\1 /p') ;;
-mpich) mpi_library=$(mpirun.mpich --version | sed -n 's/^ *Version: */MPICH /p') ;;
-esac
+mpi_library=$("${launch[0]}" --version |
+    sed -nE '1s/.*\(Open MPI\) /Open MPI /p; s/^ *Version: */MPICH /p; s/^Intel.* Version ([0-9.]*).*/Intel MPI \1/p')
 calls=0 compressed=0 ratio=1 caught=no compressed_cell=- saved_cell=- answers=-
 
 not_here() {
     echo "$(basename "$0"): not here: $1"
-    [ -z "${CLIENT_ROWS-}" ] || echo "* $(basename "$0" .sh), $MPI: $1" >>"$CLIENT_ROWS.missing"
+    [ -z "${CLIENT_ROWS-}" ] || echo "* $(basename "$0" .sh), $mpi_library: $1" >>"$CLIENT_ROWS.missing"
     exit 77
 }
 needs() {
-    [ "$MPI" = openmpi ] || set -- mpich libmpich-dev "$@"
+    [ "$MPI${MPI_HOME-}" != mpich ] || set -- mpich libmpich-dev "$@"
     "$top/tools/install-packages.sh" packages "$@" || not_here "no package $*"
     [ "$MPI" = openmpi ] || [ -e "$build/libcompshim-mpich.so" ] || not_here "make has not built libcompshim-mpich.so"
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the real programs and writes the table of what became of them to BUILD/programs.md; where all of
 # them were to be had and passed, docs/programs.md is replaced by it.
-#   tests/clients/run.sh [PATTERN]     only the scripts whose name contains PATTERN; writes no table
+#   tests/clients/run.sh [PATTERN]     only the scripts whose name contains PATTERN: the other rows stay
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 export BUILD=${BUILD:-build}
@@ -12,12 +12,13 @@ trap 'rm -rf "$folder"' EXIT
 export CLIENT_ROWS=$folder/rows
 touch "$CLIENT_ROWS" "$CLIENT_ROWS.missing"
 
-# client MPI SCRIPT
+# client MPI SCRIPT: on Debian's, or on the one in MPI_HOME
 client() {
     local name
     name=$(basename "$2" .sh)
     case $name in *"$pattern"*) ;; *) return ;; esac
     [ "$1" = openmpi ] || name="$name with $1"
+    [ -z "${MPI_HOME-}" ] || name="$name in $MPI_HOME"
     echo "== $name"
     MPI=$1 bash "$2"
     case $? in
@@ -26,10 +27,24 @@ client() {
     *) failures="$failures $name" ;;
     esac
 }
+# fetched NAME MPI SCRIPT...: on one that tools/get-mpi.sh fetches
+fetched() {
+    local name=$1 mpi=$2 script
+    shift 2
+    case $* in *"$pattern"*) ;; *) return ;; esac
+    tools/get-mpi.sh "$name" "$BUILD/mpis/$name" || {
+        absent="$absent $name"
+        echo "* $name: PyPI does not have it" >>"$CLIENT_ROWS.missing"
+        return
+    }
+    for script in "$@"; do MPI_HOME=$(realpath "$BUILD/mpis/$name") client "$mpi" "$clients/$script.sh"; done
+}
 for script in "$clients"/test_{shapes,languages,mpi4py}.sh; do
     client openmpi "$script"
     client mpich "$script"
 done
+fetched openmpi openmpi test_mpi4py
+for name in mpich intel; do fetched $name mpich test_mpi4py test_standard_abi; done
 for script in "$clients"/test_{horovod,lammps,espresso,gloo}.sh "$clients/unrelated.sh"; do
     client openmpi "$script"
 done
@@ -38,8 +53,11 @@ done
     echo "failed:$failures"
     exit 1
 }
-[ -z "$pattern" ] || exit 0
-
+if [ -n "$pattern" ]; then
+    python3 "$clients/merge_rows.py" docs/programs.md "$CLIENT_ROWS" >"$folder/merged" || exit
+    mv "$folder/merged" "$CLIENT_ROWS"
+    [ -e "$CLIENT_ROWS.unrelated" ] || sed '1,/unrelated.sh/d' docs/programs.md >"$CLIENT_ROWS.unrelated"
+fi
 table() {
     sed '1,/^TABLE$/!d; /^TABLE$/d' "$clients/programs.in"
     cat "$CLIENT_ROWS"

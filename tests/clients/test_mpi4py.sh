@@ -1,9 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The mpi4py trainer with its gradients in fp8: a quarter of the bytes, the same accuracy. Debian's
-# mpi4py is for Open MPI; for MPICH it is built once, into build/clients.
+# mpi4py is for Open MPI; for MPICH it is built once, into build/clients. Other MPIs run the wheel from
+# PyPI: one for all of them.
 . "$(dirname "$0")/lib.sh"
-if [ "$MPI" = openmpi ]; then
+version=4.1.2 # of the wheel
+if [ -n "${MPI_HOME-}" ]; then
+    needs python3-numpy python3-pip
+    packages=$build/clients/mpi4py-$version
+    [ -e "$packages/mpi4py" ] || "$python" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --only-binary mpi4py --target "$packages" "mpi4py==$version" || not_here "no wheel of mpi4py $version"
+    export PYTHONPATH=$packages
+elif [ "$MPI" = openmpi ]; then
     needs python3-mpi4py python3-numpy
 else
     needs python3-numpy python3-pip python3-setuptools python3-wheel python3-dev
@@ -17,7 +25,8 @@ printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 64KiB\ncodec = f
 
 accuracy() { sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1"; }
 module=$("$python" -c 'import mpi4py; print(mpi4py.__path__[0])')
-checked "mpi4py's extension" 0 "caught (interposed)" "$module"/MPI.cpython-*.so
+extension=("$module"/MPI${MPI_HOME:+.$MPI}.cpython-*.so)
+checked "mpi4py's extension" 0 "caught (interposed)" "${extension[0]}"
 
 for ranks in 2 4; do
     ran "$ranks ranks without the shim" without mpi "$ranks" "${trainer[@]}"
