@@ -90,11 +90,14 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
     pthread_mutex_unlock(&ledger->lock);
 }
 
-void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *rows,
-                        const uint64_t passed[CSHIM_REASON_COUNT])
+void cshim_ledger_merge_row(struct cshim_ledger *ledger, size_t index, const struct cshim_row *row)
 {
-    for (size_t i = 0; i < ledger->row_count; i++)
-        add_row(&ledger->rows[i], &rows[i]);
+    add_row(&ledger->rows[index], row);
+}
+
+void cshim_ledger_merge_passed(struct cshim_ledger *ledger,
+                               const uint64_t passed[CSHIM_REASON_COUNT])
+{
     for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
         ledger->passed[i] += passed[i];
 }

@@ -103,9 +103,11 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
 
-/* Adds another rank's rows and passed counts; both ledgers have the same policy. */
-void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_row *rows,
-                        const uint64_t passed[CSHIM_REASON_COUNT]);
+/* Adds row `index` (below row_count) of another rank's ledger, and its passed counts; both ledgers
+ * have the same policy. */
+void cshim_ledger_merge_row(struct cshim_ledger *ledger, size_t index, const struct cshim_row *row);
+void cshim_ledger_merge_passed(struct cshim_ledger *ledger,
+                               const uint64_t passed[CSHIM_REASON_COUNT]);
 /* Adds another rank's counts of functions that are never compressed. */
 void cshim_ledger_merge_counted(struct cshim_ledger *ledger,
                                 const struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS]);

@@ -1,99 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/summary.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #include "shim/mpi/internal.h"
 #include "shim/report.h"
 
 enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
 
-/* Whether rank 0 has memory for what the others send: if not, they must not. Collective. */
-static bool has_room(const void *room)
+#define KINDS_IN_PIECE ((size_t)64)
+
+/* Of a ledger's many rows a job has few: those travel one by one that calls were counted in, of
+ * which every rank counts some native bytes. */
+struct numbered_row {
+    uint64_t index; /* the ledger's row_count: there are no more */
+    struct cshim_row row;
+};
+
+static void send_rows(const struct cshim_ledger *ledger)
 {
-    int enough = room != NULL;
-    cshim_job.real->MPI_Bcast(&enough, 1, MPI_INT, 0, cshim_job.world);
-    return enough != 0;
+    struct numbered_row sent = {.index = 0};
+    for (; sent.index < ledger->row_count; sent.index++) {
+        sent.row = ledger->rows[sent.index];
+        if (sent.row.bytes_native > 0)
+            PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
+    }
+    PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
 }
 
-static int rows_bytes(const struct cshim_ledger *ledger)
+static void add_rows(struct cshim_ledger *ledger, int rank)
 {
-    return (int)(ledger->row_count * sizeof *ledger->rows);
+    struct numbered_row got;
+    for (;;) {
+        PMPI_Recv(&got, sizeof got, MPI_BYTE, rank, TAG_ROWS, cshim_job.world, MPI_STATUS_IGNORE);
+        if (got.index >= ledger->row_count)
+            return;
+        cshim_ledger_merge_row(ledger, got.index, &got.row);
+    }
 }
 
 static void send_ledger(const struct cshim_ledger *ledger)
 {
-    PMPI_Send(ledger->rows, rows_bytes(ledger), MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
+    send_rows(ledger);
     PMPI_Send(ledger->passed, sizeof ledger->own_passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
     PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_job.world);
     PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_job.world);
     PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED, cshim_job.world);
 }
 
-static void add_ledger(struct cshim_ledger *ledger, int rank, struct cshim_row *rows)
+static void add_ledger(struct cshim_ledger *ledger, int rank)
 {
     uint64_t passed[CSHIM_REASON_COUNT], moves;
     struct cshim_move move[CSHIM_MOVES_MAX];
     struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
     const MPI_Comm world = cshim_job.world;
-    PMPI_Recv(rows, rows_bytes(ledger), MPI_BYTE, rank, TAG_ROWS, world, MPI_STATUS_IGNORE);
+    add_rows(ledger, rank);
     PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, world, MPI_STATUS_IGNORE);
     PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, world, MPI_STATUS_IGNORE);
     PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, world, MPI_STATUS_IGNORE);
     PMPI_Recv(counted, sizeof counted, MPI_BYTE, rank, TAG_COUNTED, world, MPI_STATUS_IGNORE);
-    cshim_ledger_merge(ledger, rows, passed);
+    cshim_ledger_merge_passed(ledger, passed);
     cshim_ledger_merge_counted(ledger, counted);
     cshim_ledger_merge_moves(ledger, moves, move);
 }
 
-static void gather_ledgers(struct cshim_ledger *ledger)
-{
-    if (cshim_job.rank != 0) {
-        if (has_room(NULL))
-            send_ledger(ledger);
-        return;
-    }
-    struct cshim_row *rows = malloc((size_t)rows_bytes(ledger) + 1);
-    if (!has_room(rows))
-        cshim_log(CSHIM_LOG_WARN, "no memory to collect the report: it shows rank 0 only");
-    for (int rank = 1; rank < cshim_job.ranks && rows != NULL; rank++)
-        add_ledger(ledger, rank, rows);
-    free(rows);
-}
-
+/* The kinds of calls that this rank has written down, and those for which it had no place, in
+ * pieces of which the last is shorter than the others. */
 static void send_observed(struct cshim_observed *observed)
 {
+    const size_t count = observed->count + 1;
+    size_t first = 0, length;
     observed->kinds[observed->count] = observed->unlisted;
-    PMPI_Send(observed->kinds, (int)((observed->count + 1) * sizeof *observed->kinds), MPI_BYTE, 0,
-              TAG_KINDS, cshim_job.world);
+    do {
+        length = count - first < KINDS_IN_PIECE ? count - first : KINDS_IN_PIECE;
+        PMPI_Send(observed->kinds + first, (int)(length * sizeof *observed->kinds), MPI_BYTE, 0,
+                  TAG_KINDS, cshim_job.world);
+        first += length;
+    } while (length == KINDS_IN_PIECE);
 }
 
-static void add_observed(struct cshim_observed *observed, int rank, struct cshim_kind *kinds)
+static void add_observed(struct cshim_observed *observed, int rank)
 {
+    struct cshim_kind kinds[KINDS_IN_PIECE];
     MPI_Status status;
     int bytes = 0;
-    PMPI_Recv(kinds, sizeof observed->kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world, &status);
-    PMPI_Get_count(&status, MPI_BYTE, &bytes);
-    for (size_t i = 0; i < (size_t)bytes / sizeof *kinds; i++)
-        cshim_observed_add(observed, &kinds[i]);
+    do {
+        PMPI_Recv(kinds, sizeof kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world, &status);
+        PMPI_Get_count(&status, MPI_BYTE, &bytes);
+        for (size_t i = 0; i < (size_t)bytes / sizeof *kinds; i++)
+            cshim_observed_add(observed, &kinds[i]);
+    } while ((size_t)bytes == sizeof kinds);
 }
 
-/* The kinds of calls that each rank has written down, and those for which it had no place. */
-static void gather_observed(struct cshim_observed *observed)
+/* Everything comes to rank 0 in pieces that need no memory, since there may be none left. */
+static void gather(void)
 {
     if (cshim_job.rank != 0) {
-        if (has_room(NULL))
-            send_observed(observed);
+        send_ledger(&cshim_job.ledger);
+        if (cshim_job.observed != NULL)
+            send_observed(cshim_job.observed);
         return;
     }
-    struct cshim_kind *kinds = malloc(sizeof observed->kinds);
-    if (!has_room(kinds))
-        cshim_log(CSHIM_LOG_WARN, "no memory to collect the observed calls: the report shows those "
-                                  "of rank 0 only");
-    for (int rank = 1; rank < cshim_job.ranks && kinds != NULL; rank++)
-        add_observed(observed, rank, kinds);
-    free(kinds);
-    cshim_observed_sort(observed);
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
+        add_ledger(&cshim_job.ledger, rank);
+    if (cshim_job.observed == NULL)
+        return;
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
+        add_observed(cshim_job.observed, rank);
+    cshim_observed_sort(cshim_job.observed);
 }
 
 /* Of "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\n..." what fits into a line. */
@@ -108,9 +122,7 @@ void cshim_summary(void)
 {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
-    gather_ledgers(&cshim_job.ledger);
-    if (cshim_job.observed != NULL)
-        gather_observed(cshim_job.observed);
+    gather();
     if (cshim_job.rank != 0)
         return;
     const char *wanted = cshim_report_wanted(cshim_job.policy);
