@@ -45,9 +45,9 @@ pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim
 report_sources := $(addprefix shim/,ledger.c observed.c trace.c report.c report_json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
-mpi_engine_sources := shim/log.c shim/live.c shim/report_file.c $(report_sources) $(pure_sources)
-nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) shim/log.c shim/live.c shim/report_file.c \
-	$(report_sources) $(pure_sources)
+mpi_engine_sources := shim/log.c shim/live.c shim/report_file.c shim/trace_file.c $(report_sources) \
+	$(pure_sources)
+nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(mpi_engine_sources)
 tool_sources := $(wildcard tools/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has layers and a learner of its own.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/trace.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "shim/report.h"
@@ -24,7 +25,8 @@ static uint8_t own_thread(void)
 void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event)
 {
     const size_t index = __atomic_fetch_add(&trace->count, 1, __ATOMIC_RELAXED);
-    event.thread = own_thread();
+    if (event.thread == 0)
+        event.thread = own_thread();
     if (index < CSHIM_TRACE_EVENTS)
         trace->events[index] = event;
 }
@@ -65,6 +67,17 @@ void cshim_trace_rank(struct cshim_trace_file *file, int rank, const char *host)
             "}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %d, \"args\": "
             "{\"sort_index\": %d}}",
             rank, rank);
+}
+
+void cshim_trace_thread(struct cshim_trace_file *file, int rank, unsigned thread, const char *name)
+{
+    separate(file);
+    fprintf(file->stream,
+            "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %u, \"args\": "
+            "{\"name\": ",
+            rank, thread);
+    cshim_report_string(file->stream, name);
+    fprintf(file->stream, "}}");
 }
 
 static const char *phase_name(enum cshim_trace_kind kind)
@@ -113,10 +126,19 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
     separate(file);
     fprintf(file->stream,
             "{\"ph\": \"%s\", \"pid\": %d, \"tid\": %u, \"ts\": %.3f, \"name\": ", phase, rank,
-            event->thread, time * 1e6);
+            event->thread, (time - file->origin) * 1e6);
     write_name(file, event);
     fprintf(file->stream, ", \"args\": ");
     write_arguments(file, event);
+}
+
+/* Phases follow each other closely. Viewers drop one that begins before the end of the one before,
+ * by what rounding to nanoseconds makes of it. */
+#define ROUNDING 1e-9
+
+static bool is_phase(const struct cshim_trace_event *event)
+{
+    return event->kind <= CSHIM_TRACE_DECODE;
 }
 
 /* Nonblocking calls overlap, so each has a line of its own, from a beginning to an end. */
@@ -138,8 +160,9 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
             write_pending(file, rank, &events[i]);
             continue;
         }
-        write_event(file, rank, "X", &events[i], events[i].begin);
-        fprintf(file->stream, ", \"dur\": %.3f}", events[i].seconds * 1e6);
+        const double inset = is_phase(&events[i]) ? ROUNDING : 0;
+        write_event(file, rank, "X", &events[i], events[i].begin + inset);
+        fprintf(file->stream, ", \"dur\": %.3f}", fmax(events[i].seconds - 2 * inset, 0) * 1e6);
     }
 }
 

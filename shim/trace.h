@@ -45,7 +45,7 @@ struct cshim_trace {
 /* An empty trace, or NULL without memory; pages are taken as events come. Freed by free. */
 struct cshim_trace *cshim_trace_make(void);
 
-/* Adds an event; its thread is filled in. Thread-safe, allocates nothing. */
+/* Adds an event; its thread is filled in if it has none. Thread-safe, allocates nothing. */
 void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);
 
 /* Events that are kept. */
@@ -59,10 +59,11 @@ struct cshim_trace_clock {
 /* A time of the rank by rank 0's clock. */
 double cshim_trace_align(const struct cshim_trace_clock *clock, double time);
 
-/* Writes the file in the order: begin; for each rank its name, then its events in any pieces; end.
- * Times of events are seconds since the job began, by rank 0's clock. */
+/* Writes the file in the order: begin; for each rank its name, those of threads if they have any,
+ * then its events in any pieces; end. Times of events are seconds of the job's clock. */
 struct cshim_trace_file {
     FILE *stream;
+    double origin;                     /* the time that is the file's zero */
     const struct cshim_policy *policy; /* rules by index */
     uint64_t dropped;
     uint64_t pending; /* nonblocking calls so far: each has a number */
@@ -70,8 +71,16 @@ struct cshim_trace_file {
 };
 void cshim_trace_begin(struct cshim_trace_file *file);
 void cshim_trace_rank(struct cshim_trace_file *file, int rank, const char *host);
+void cshim_trace_thread(struct cshim_trace_file *file, int rank, unsigned thread, const char *name);
 void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count);
 void cshim_trace_end(struct cshim_trace_file *file);
+
+/* trace_file.c: the file's name by COMPSHIM_TRACE, or NULL if there is to be none. */
+const char *cshim_trace_wanted(void);
+/* Opens a file and begins it, ends and closes it. What goes wrong is logged; then open returns
+ * false, and close does nothing. */
+bool cshim_trace_open(struct cshim_trace_file *file, const char *path);
+void cshim_trace_close(struct cshim_trace_file *file, const char *path);
 
 #endif

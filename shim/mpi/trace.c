@@ -3,7 +3,6 @@
  * written, by rank 0 to one file or by each rank to its own. */
 #include "shim/trace.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -70,10 +69,9 @@ static bool fits(const char *wanted)
 
 void cshim_trace_setup(void)
 {
-    const char *wanted = getenv("COMPSHIM_TRACE");
-    const bool is_wanted = wanted != NULL && *wanted != '\0' && strcmp(wanted, "off") != 0;
+    const char *wanted = cshim_trace_wanted();
     int enough = 0, everywhere = 0;
-    if (cshim_job.rank == 0 && is_wanted && fits(wanted))
+    if (cshim_job.rank == 0 && wanted != NULL && fits(wanted))
         snprintf(cshim_job.trace_path, sizeof cshim_job.trace_path, "%s", wanted);
     cshim_job.real->MPI_Bcast(cshim_job.trace_path, sizeof cshim_job.trace_path, MPI_CHAR, 0,
                               cshim_job.world);
@@ -203,24 +201,12 @@ static void receive_part(struct cshim_trace_file *file, int rank)
 
 static void write_files(const char *path, bool is_own)
 {
-    struct cshim_trace_file file = {.stream = fopen(path, "we"), .policy = cshim_job.policy};
-    if (file.stream == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "cannot write the trace %s: %s", path, strerror(errno));
-    } else {
-        cshim_trace_begin(&file);
+    struct cshim_trace_file file = {.policy = cshim_job.policy};
+    if (cshim_trace_open(&file, path))
         write_own(&file);
-    }
     for (int rank = 1; rank < cshim_job.ranks && !is_own; rank++)
         receive_part(&file, rank);
-    if (file.stream == NULL)
-        return;
-    cshim_trace_end(&file);
-    const bool lost = ferror(file.stream) != 0;
-    if (fclose(file.stream) != 0 || lost)
-        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the trace %s", path);
-    if (file.dropped > 0)
-        cshim_log(CSHIM_LOG_WARN, "the trace %s has the beginning only: %llu events were too many",
-                  path, (unsigned long long)file.dropped);
+    cshim_trace_close(&file, path);
 }
 
 void cshim_trace_finish(void)
