@@ -104,12 +104,18 @@ struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char
     return NULL;
 }
 
-void cshim_live_close(struct cshim_live *live)
+void cshim_live_withdraw(const struct cshim_live *live)
 {
     char path[128];
     if (live == NULL)
         return;
     name_file(path, sizeof path, live->library, "");
     unlink(path);
-    munmap(live, sizeof *live);
+}
+
+void cshim_live_close(struct cshim_live *live)
+{
+    cshim_live_withdraw(live);
+    if (live != NULL)
+        munmap(live, sizeof *live);
 }

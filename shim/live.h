@@ -14,7 +14,7 @@
 #define CSHIM_LIVE_MAGIC "cshimtop"
 #define CSHIM_LIVE_RULES 64u /* those beyond are counted as the last */
 
-/* Sums over the calls under one rule, as this rank counts them in its ledger. */
+/* Sums over the calls under one rule, as this process counts them in its ledger. */
 struct cshim_live_rule {
     char name[CSHIM_RULE_NAME_MAX];
     uint64_t codec; /* these two of the last call */
@@ -51,7 +51,8 @@ struct cshim_live {
  * possible. */
 struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char *library, int rank,
                                    int ranks, int nodes);
-/* Removes the file. NULL is nothing. */
+/* Removes the file; withdraw leaves the memory to those that may still count. NULL is nothing. */
 void cshim_live_close(struct cshim_live *live);
+void cshim_live_withdraw(const struct cshim_live *live);
 
 #endif

@@ -24,6 +24,10 @@ $(BUILD)/tests/test_rendezvous: $(call objects,tests/unit/test_rendezvous.c \
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka
 
+$(BUILD)/tests/test_lap: $(call objects,tests/unit/test_lap.c shim/nccl/lap.c)
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -lcmocka -lm
+
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
 		$(call objects,tools/tune_decide.c tools/table.c tools/tool.c $(pure_sources))
 	@mkdir -p $(@D)

@@ -8,7 +8,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards buckets and references */
 static struct cshim_nccl_comm *buckets[BUCKETS];
-static size_t reporting; /* communicators whose rank 0 is in this process */
+static size_t living;    /* communicators that compress, ... */
+static size_t reporting; /* ... and those of them whose rank 0 is in this process */
 
 static struct cshim_nccl_comm **bucket_of(ncclComm_t comm)
 {
@@ -66,12 +67,11 @@ void cshim_nccl_comm_add(ncclComm_t comm, struct cshim_nccl_job *job, uint32_t n
     pthread_mutex_lock(&lock);
     state->next = *bucket_of(comm);
     *bucket_of(comm) = state;
-    if (state->rank == 0 && job != NULL) {
-        reporting++;
-        job->ranks = (uint32_t)state->ranks > job->ranks ? (uint32_t)state->ranks : job->ranks;
-        job->nodes = nodes > job->nodes ? nodes : job->nodes;
-    }
+    living += job != NULL;
+    reporting += job != NULL && state->rank == 0;
     pthread_mutex_unlock(&lock);
+    if (job != NULL)
+        cshim_nccl_job_grow(job, state->rank == 0, state->ranks, nodes);
 }
 
 struct cshim_nccl_comm *cshim_nccl_comm_take(ncclComm_t comm)
@@ -91,11 +91,13 @@ void cshim_nccl_comm_end(struct cshim_nccl_comm *state)
 {
     if (state == NULL)
         return;
-    cshim_timing_collect(state);
     pthread_mutex_lock(&lock);
-    const bool last = state->rank == 0 && state->job != NULL && --reporting == 0;
+    const bool is_last = state->job != NULL && --living == 0;
+    const bool is_last_reporting = state->job != NULL && state->rank == 0 && --reporting == 0;
     pthread_mutex_unlock(&lock);
     cshim_nccl_comm_release(state);
-    if (last)
+    if (is_last_reporting)
         cshim_nccl_job_report();
+    if (is_last)
+        cshim_nccl_job_trace();
 }

@@ -172,15 +172,20 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     cshim_premul_forget(comm);
     end_levels(state, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
+    if (state != NULL)
+        cshim_timing_collect(state);
     cshim_nccl_comm_end(state);
     return status;
 }
 
-/* NCCL's kernels must have been told to stop before anything waits for them. */
+/* NCCL's kernels must have been told to stop before anything waits for them. Times are those of
+ * calls that have ended by themselves. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *state = cshim_nccl_comm_take(comm);
     cshim_premul_forget(comm);
+    if (state != NULL)
+        cshim_timing_collect(state);
     const ncclResult_t status = cshim_nccl.real->CommAbort(comm);
     end_levels(state, cshim_nccl.real->CommAbort);
     cshim_nccl_comm_end(state);

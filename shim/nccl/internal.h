@@ -12,6 +12,7 @@
 #include "shim/header.h"
 #include "shim/ledger.h"
 #include "shim/log.h"
+#include "shim/nccl/lap.h"
 #include "shim/nccl/rendezvous.h"
 #include "shim/observed.h"
 
@@ -24,6 +25,8 @@ struct cshim_nccl_job {
     uint32_t nodes;
     double started;
     struct cshim_observed *observed; /* COMPSHIM=observe: nothing is compressed; else NULL */
+    bool is_timed;                   /* somebody will want to know how long calls take */
+    struct cshim_trace *trace;       /* COMPSHIM_TRACE: events are kept; else NULL */
     bool due;                        /* something was counted since the last report */
     struct cshim_nccl_job *next;
 };
@@ -117,15 +120,24 @@ struct cshim_nccl_call {
     uint32_t sequence;      /* of the compressed calls of the communicator, from 1 */
     uint64_t segments_done; /* that are under way */
     bool in_round;          /* one more is in the round that is being put together */
-    void *place;            /* of its timing, or NULL */
+    struct cshim_lap *lap;  /* its timing, or NULL; ... */
+    uint32_t part;          /* ... and which of its calls it is */
 };
 
 /* jobs.c: the job of a policy's text; NULL, and an error logged, if it does not parse. */
 struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer);
 /* This process's own policy; ends the process if it is wrong. The caller frees the text. */
 struct cshim_offer cshim_nccl_job_load(char source[CSHIM_PATH_MAX]);
-/* Writes the reports that are due. */
+/* Writes the reports that are due, and the trace. */
 void cshim_nccl_job_report(void);
+void cshim_nccl_job_trace(void);
+/* This process's number in the job, as its launcher has it; 0 where there is none. */
+int cshim_nccl_job_rank(void);
+/* The name of this process's file where the environment or the policy wants one, before {rank} and
+ * {jobid} are replaced. Returns false if it is too long. */
+bool cshim_nccl_choose_name(const char *wanted, int rank, char name[CSHIM_PATH_MAX]);
+/* A communicator of the job has so many ranks and nodes. */
+void cshim_nccl_job_grow(struct cshim_nccl_job *job, bool has_rank_0, int ranks, uint32_t nodes);
 double cshim_seconds(void);
 
 /* communicator.c: what is known of comm, with a reference for the caller; NULL if nothing is. */
@@ -163,12 +175,22 @@ void cshim_capture_forget(const struct cshim_nccl_comm *comm);
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 void cshim_feedback_free(struct cshim_nccl_comm *comm);
 
-/* timing.c: begins and ends the time of a call, on its stream; takes the times that are known into
- * the ledger; frees. */
-void cshim_timing_begin(struct cshim_nccl_call *call);
-void cshim_timing_end(struct cshim_nccl_call *call);
+/* timing.c: makes what the timing of a communicator's calls needs, whose context is current;
+ * without memory they are not timed. Collect takes the times that are known by now into the ledger
+ * and the trace, on any thread. The rest of it is in round.h. */
+void cshim_timing_make(struct cshim_nccl_comm *comm);
 void cshim_timing_collect(struct cshim_nccl_comm *comm);
 void cshim_timing_free(struct cshim_nccl_comm *comm);
+
+/* trace.c: COMPSHIM_TRACE. Setup makes a job's trace if one is wanted. Align takes the time at
+ * which another process began (nanoseconds of the wall clock; 0: it has no trace) and returns the
+ * earliest that this one knows of, from which all count. A lap's calls are added to their jobs'
+ * traces; it began at a time of the host's clock. Write writes the file of this process if there is
+ * something new. All are thread-safe. */
+void cshim_nccl_trace_setup(struct cshim_nccl_job *job);
+uint64_t cshim_nccl_trace_align(uint64_t began);
+void cshim_nccl_trace_lap(const struct cshim_lap *lap, double begin);
+void cshim_nccl_trace_write(const struct cshim_nccl_job *jobs);
 
 /* premul.c: what ncclRedOpCreatePreMulSum made. Returns false for other operations. */
 struct cshim_premul {

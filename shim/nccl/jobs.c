@@ -10,6 +10,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs */
 static struct cshim_nccl_job *jobs;                      /* never freed: a report may be due */
+static struct cshim_live *live;                          /* what the first job publishes, or NULL */
 
 double cshim_seconds(void)
 {
@@ -40,6 +41,17 @@ struct cshim_offer cshim_nccl_job_load(char source[CSHIM_PATH_MAX])
         .text = text, .length = length, .source = source, .observe = wants_to_observe()};
 }
 
+int cshim_nccl_job_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return (int)strtol(value, NULL, 10);
+    }
+    return 0;
+}
+
 static struct cshim_nccl_job *make_job(const struct cshim_offer *offer, const char *sha256)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -67,7 +79,16 @@ static struct cshim_nccl_job *make_job(const struct cshim_offer *offer, const ch
     memcpy(job->sha256, sha256, sizeof job->sha256);
     job->started = cshim_seconds();
     cshim_log_set_level(job->policy->log);
+    job->is_timed = cshim_report_wanted(job->policy) != NULL;
+    cshim_nccl_trace_setup(job);
     return job;
+}
+
+/* compshim top knows one job of a process. How many ranks it has is not known yet. */
+static void publish(struct cshim_nccl_job *job)
+{
+    live = cshim_live_open(job->policy, "nccl", cshim_nccl_job_rank(), 1, 1);
+    (void)cshim_ledger_publish(&job->ledger, live);
 }
 
 struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer)
@@ -81,6 +102,8 @@ struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer)
         job = job->next;
     if (job == NULL) {
         job = make_job(offer, sha256);
+        if (job != NULL && jobs == NULL)
+            publish(job);
         if (job != NULL) {
             job->next = jobs;
             jobs = job;
@@ -90,32 +113,34 @@ struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer)
     return job;
 }
 
-/* This process's number in the job, as its launcher has it; 0 where there is none. */
-static int job_rank(void)
+void cshim_nccl_job_grow(struct cshim_nccl_job *job, bool has_rank_0, int ranks, uint32_t nodes)
 {
-    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value != NULL && *value != '\0')
-            return (int)strtol(value, NULL, 10);
-    }
-    return 0;
+    pthread_mutex_lock(&lock);
+    if (has_rank_0 && (uint32_t)ranks > job->ranks)
+        job->ranks = (uint32_t)ranks;
+    if (has_rank_0 && nodes > job->nodes)
+        job->nodes = nodes;
+    if (job->ledger.live != NULL && ranks > job->ledger.live->ranks)
+        job->ledger.live->ranks = ranks;
+    if (job->ledger.live != NULL && nodes > job->ledger.live->nodes)
+        job->ledger.live->nodes = nodes;
+    pthread_mutex_unlock(&lock);
 }
 
-/* A program that reduces by MPI too has the MPI engine's report under the name that is wanted: this
- * one goes beside it, as report.nccl.json. So does that of a process which is not the job's first,
- * but has rank 0 of a communicator: report.rank4.json. */
-static void choose_name(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
+/* A program that reduces by MPI too has the MPI engine's file under the name that is wanted: this
+ * one goes beside it, as report.nccl.json. So does that of a process which is not the job's first:
+ * report.rank4.json. */
+bool cshim_nccl_choose_name(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(wanted, '/');
     const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
     const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
-    const bool file = strcmp(wanted, "summary") != 0;
     char part[32] = "";
-    if (file && rank > 0 && strstr(wanted, "{rank}") == NULL)
+    if (rank > 0 && strstr(wanted, "{rank}") == NULL)
         snprintf(part, sizeof part, ".rank%d", rank);
-    snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s", stem, wanted,
-             file && cshim_nccl.beside_mpi ? ".nccl" : "", part, wanted + stem);
+    const int length = snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s", stem, wanted,
+                                cshim_nccl.beside_mpi ? ".nccl" : "", part, wanted + stem);
+    return length < CSHIM_PATH_MAX;
 }
 
 static void report(struct cshim_nccl_job *job)
@@ -125,8 +150,11 @@ static void report(struct cshim_nccl_job *job)
     job->due = false;
     if (wanted == NULL)
         return;
-    const int rank = job_rank();
-    choose_name(wanted, rank, name);
+    const int rank = cshim_nccl_job_rank();
+    const bool is_file = strcmp(wanted, "summary") != 0;
+    const bool fits = is_file && cshim_nccl_choose_name(wanted, rank, name);
+    if (is_file && !fits)
+        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", wanted);
     if (job->observed != NULL)
         cshim_observed_sort(job->observed);
     const int version = cshim_nccl.version;
@@ -141,7 +169,7 @@ static void report(struct cshim_nccl_job *job)
         .wall_seconds = cshim_seconds() - job->started,
         .observed = job->observed,
     };
-    cshim_report_write(name, rank, &job->ledger, &facts);
+    cshim_report_write(fits ? name : "summary", rank, &job->ledger, &facts);
 }
 
 void cshim_nccl_job_report(void)
@@ -154,8 +182,19 @@ void cshim_nccl_job_report(void)
     pthread_mutex_unlock(&lock);
 }
 
+void cshim_nccl_job_trace(void)
+{
+    pthread_mutex_lock(&lock);
+    if (getpid() == cshim_nccl.pid)
+        cshim_nccl_trace_write(jobs);
+    pthread_mutex_unlock(&lock);
+}
+
 /* A program that never destroys its communicators ends here. */
 __attribute__((destructor)) static void report_at_exit(void)
 {
     cshim_nccl_job_report();
+    cshim_nccl_job_trace();
+    if (getpid() == cshim_nccl.pid)
+        cshim_live_withdraw(live);
 }

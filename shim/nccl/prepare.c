@@ -16,6 +16,7 @@
 struct facts {
     uint64_t host;
     uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot */
+    uint64_t began;  /* where its trace's time begins; 0: it has none */
 };
 
 /* One communicator's preparation under way. */
@@ -100,6 +101,7 @@ static ncclResult_t begin(struct preparation *preparation, struct cshim_nccl_com
     struct cshim_cuda *cuda = &state->cuda;
     cuda->CtxPushCurrent(state->context);
     preparation->own.host = cshim_nccl_host();
+    preparation->own.began = cshim_nccl_trace_align(0);
     preparation->own.reason = make_ready(state, why, sizeof why);
     if (preparation->own.reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", state->rank,
@@ -200,10 +202,11 @@ static ncclResult_t finish(const struct preparation *preparation)
     for (int rank = 0; rank < state->ranks; rank++) {
         if (preparation->all[rank].reason != CSHIM_REASON_COMPRESS)
             state->reason = (enum cshim_reason)preparation->all[rank].reason;
+        cshim_nccl_trace_align(preparation->all[rank].began);
     }
     place(state, preparation->all);
-    if (state->rank == 0 && state->nodes > state->job->nodes)
-        state->job->nodes = state->nodes;
+    cshim_nccl_job_grow(state->job, state->rank == 0, state->ranks, state->nodes);
+    cshim_timing_make(state);
     state->prepared = true;
     return ncclSuccess;
 }

@@ -169,14 +169,20 @@ static ncclResult_t run(const struct round *round)
         cshim_segment_step *step;
         ncclResult_t (*enqueue)(const struct round *round, cshim_segment_step *step);
     } steps[] = {
-        {cshim_step_reduce_inside, send_all}, {cshim_step_encode, launch_all},
-        {cshim_step_exchange, send_all},      {cshim_step_sum, launch_all},
-        {cshim_step_collect, send_all},       {cshim_step_decode, launch_all},
-        {cshim_step_gather_inside, send_all},
+        [CSHIM_ROUND_REDUCE_INSIDE] = {cshim_step_reduce_inside, send_all},
+        [CSHIM_ROUND_ENCODE] = {cshim_step_encode, launch_all},
+        [CSHIM_ROUND_EXCHANGE] = {cshim_step_exchange, send_all},
+        [CSHIM_ROUND_SUM] = {cshim_step_sum, launch_all},
+        [CSHIM_ROUND_COLLECT] = {cshim_step_collect, send_all},
+        [CSHIM_ROUND_DECODE] = {cshim_step_decode, launch_all},
+        [CSHIM_ROUND_GATHER_INSIDE] = {cshim_step_gather_inside, send_all},
     };
     ncclResult_t status = acquire(round);
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && status == ncclSuccess; i++)
+    cshim_timing_round(round->segments, round->count);
+    for (unsigned i = 0; i < CSHIM_ROUND_STEPS && status == ncclSuccess; i++) {
         status = steps[i].enqueue(round, steps[i].step);
+        cshim_timing_step(round->segments, round->count, (enum cshim_round_step)i);
+    }
     return status == ncclSuccess ? release(round) : status;
 }
 
@@ -269,10 +275,8 @@ ncclResult_t cshim_rounds_run(struct cshim_nccl_call *calls, size_t count)
     ncclResult_t status = prepare(calls, count);
     if (status == ncclSuccess)
         status = plan(calls, count);
-    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        if (calls[i].plan.reason == CSHIM_REASON_COMPRESS)
-            cshim_timing_begin(&calls[i]);
-    }
+    if (status == ncclSuccess)
+        cshim_timing_begin(calls, count);
     while (status == ncclSuccess) {
         status = fill(&round, calls, count);
         if (status != ncclSuccess || round.count == 0)
@@ -284,8 +288,8 @@ ncclResult_t cshim_rounds_run(struct cshim_nccl_call *calls, size_t count)
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
         if (calls[i].plan.reason == CSHIM_REASON_COMPRESS)
             count_call(&calls[i]);
-        cshim_timing_end(&calls[i]);
     }
+    cshim_timing_end(calls, count, status == ncclSuccess);
     free(round.segments);
     return status;
 }

@@ -42,6 +42,8 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call);
 /* Elements of a piece. */
 uint64_t cshim_segment_elements(const struct cshim_segment *segment, uint32_t piece);
+/* Bytes of the caller's buffer that it is of. */
+uint64_t cshim_segment_bytes(const struct cshim_segment *segment);
 
 /* steps.c: enqueue a step's kernel, or a segment's part of NCCL's group. An algorithm
  * without the step does nothing. */
@@ -53,5 +55,15 @@ cshim_segment_step cshim_step_sum;
 cshim_segment_step cshim_step_collect;
 cshim_segment_step cshim_step_decode;
 cshim_segment_step cshim_step_gather_inside;
+
+/* timing.c: how long calls and their steps take, by events between what is enqueued on the streams
+ * (lap.h). Begin comes behind the plans of the calls and before their first round; round before
+ * each round's steps, step behind each step; end behind the last round, or with is_good false after
+ * a failure, when nothing of it is told. */
+void cshim_timing_begin(struct cshim_nccl_call *calls, size_t count);
+void cshim_timing_round(const struct cshim_segment *segments, size_t count);
+void cshim_timing_step(const struct cshim_segment *segments, size_t count,
+                       enum cshim_round_step step);
+void cshim_timing_end(struct cshim_nccl_call *calls, size_t count, bool is_good);
 
 #endif

@@ -152,6 +152,17 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
     return 1;
 }
 
+uint64_t cshim_segment_bytes(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_call *call = segment->call;
+    uint64_t elements = segment->length;
+    if (segment->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
+        elements *= call->comm->ranks_per_node;
+    if (call->collective == CSHIM_ALLGATHER)
+        elements *= segment->peers;
+    return elements * cshim_dtype_bytes(call->plan.dtype);
+}
+
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call)
 {
     const struct cshim_plan *plan = &call->plan;

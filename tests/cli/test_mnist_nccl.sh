@@ -85,7 +85,11 @@ done
 
 printf '[rule all]\nlibrary = nccl\ncodec = fp16\nalgorithm = two_shot\n' >policy.ini
 expect 'with the shim, fp16' 0 gpu 2 LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/policy.ini" \
-    COMPSHIM_REPORT="$scratch/report.json" --log fp16.csv
+    COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_TRACE="$scratch/trace.json" --log fp16.csv
+for file in trace.nccl.json trace.nccl.rank1.json; do
+    check "$file lies beside the trace of MPI" test \
+        "$(grep -c 'allreduce fp16' $file) $(grep -c 'allreduce fp16' trace.json)" = "3 0"
+done
 check 'the losses are nearly the same' close fp16.csv gpu_conv1.csv 1e-3
 check 'every step was compressed, into half' python3 - report.nccl.json <<'P'
 import json, sys

@@ -50,6 +50,21 @@ static void case_several(void)
     gpu_leave(&world);
 }
 
+/* More calls than the engine has events for, before anything is waited for. */
+static void case_queue(void)
+{
+    enum { CALLS = 400 };
+    world = gpu_join();
+    float *data[3], *result = gpu_allocate(COUNT * sizeof *result);
+    for (unsigned i = 0; i < 3; i++)
+        data[i] = own_part(i, 1000);
+    for (unsigned i = 0; i < CALLS; i++)
+        reduce(data[i % 3], result, 1000, world.stream);
+    synchronize();
+    want_sum(result, world.ranks, (CALLS - 1) % 3, 1000, "the last of many");
+    gpu_leave(&world);
+}
+
 /* Calls that pass, of other types, operations and collectives, among compressed ones. */
 static void case_mixed(void)
 {
@@ -319,9 +334,9 @@ static void case_threads(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(several), CASE(mixed),         CASE(behind),        CASE(communicators),
-    CASE(streams), CASE(streams_group), CASE(segments),      CASE(simulate),
-    CASE(mistake), CASE(devices),       CASE(devices_group), CASE(threads),
+    CASE(several),       CASE(mixed),    CASE(behind),   CASE(communicators), CASE(streams),
+    CASE(streams_group), CASE(segments), CASE(simulate), CASE(mistake),       CASE(devices),
+    CASE(devices_group), CASE(threads),  CASE(queue),
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# compshim top shows NCCL jobs: while they run, only if asked, and not after their end.
+. "$(dirname "$0")/lib.sh"
+tool=$build/compshim
+printf '[rule live-%s]\ndtype = float32\ncodec = int8\n' $$ >"$scratch/policy.ini"
+published() { find /dev/shm -maxdepth 1 -name "compshim-$(id -u)-*-nccl" -newer "$scratch/policy.ini"; }
+# Waits until top shows the rule with calls, for 20 looks at most.
+await_calls() {
+    local attempt
+    for attempt in $(seq 20); do
+        output=$("$tool" top --once) && grep -qE "live-$$ +int8 .*[1-9]" <<<"$output" && return
+    done
+    echo "$attempt looks: $output"
+    return 1
+}
+
+expect "a job that ends" 0 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_timing" 1 5
+reports "reports the calls that it has published" "sum(row['calls'] for row in rows) == 6"
+check "its files are gone" test -z "$(published)"
+expect "a job that is not asked to" 0 preloaded 2 "$build/tests/nccl_timing" 1 5
+check "publishes nothing" test -z "$(published)"
+
+LIMIT=100 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_timing" 8 1000 >"$scratch/job.txt" 2>&1 &
+launcher=$!
+check "a running job is shown" await_calls
+output=$("$tool" top --once)
+contains "with its program, library and ranks" "nccl_timing (nccl): 2 of 2 ranks here"
+contains "with its policy" "policy $scratch/policy.ini"
+check "the rule has calls, a rate, bytes and a ratio" grep -qE \
+    "^live-$$ +int8 +allgather +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x *$" <<<"$output"
+kill $launcher && wait $launcher
+finish
