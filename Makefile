@@ -104,7 +104,7 @@ help:
 ## make test            installs what is missing, builds, and runs every test
 ## make test-mpich      the MPI tests again, on MPICH; installs it
 ## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI
-## make test-large      an all-reduce above 2^31 bytes; needs 8 GiB of memory
+## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
 ## make test-clients    real programs with and without the shim; writes docs/programs.md

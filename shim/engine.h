@@ -10,13 +10,14 @@
 
 #include "shim/mpi_functions.h"
 
-#define CSHIM_ENGINE_ABI 2
+#define CSHIM_ENGINE_ABI 3
 #define CSHIM_ENGINE_SYMBOL "cshim_mpi_engine"
 
-#define CSHIM_MPI_MEMBER(name, parameters, ...) int(*name) parameters;
+#define CSHIM_MPI_MEMBER(name, c, parameters, ...) int(*name##c) parameters;
 
-/* The next definitions of the functions that the front exports, NULL where this MPI has none. An
- * engine calls these, never the names: a name would come back to the front. */
+/* The next definitions of the functions that the front exports, NULL where this MPI has none; of
+ * those named MPI_X_c then one that calls MPI_X, and refuses counts that it cannot take. An engine
+ * calls these, never the names: a name would come back to the front. */
 struct cshim_mpi_real {
     CSHIM_MPI_WRAPPED(CSHIM_MPI_MEMBER)
     CSHIM_MPI_COUNTED(CSHIM_MPI_MEMBER)
@@ -36,7 +37,7 @@ struct cshim_mpi_engine {
         CSHIM_MPI_WRAPPED(CSHIM_MPI_MEMBER)
     } functions;
     /* Before a call that is passed on: counts it, with its bytes. The arguments may be wrong. */
-    void (*count)(enum cshim_mpi_counted function, const void *buffer, int count,
+    void (*count)(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
                   cshim_datatype_handle datatype, cshim_comm_handle comm);
     /* Before the real MPI_Finalize: collects the ledger, reports, frees. */
     void (*finalize)(void);

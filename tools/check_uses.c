@@ -16,9 +16,9 @@ struct function {
     enum check_library library;
 };
 
-/* The family: what the engines compress, and the large-count functions that are not wrapped. Each
- * has a second name with a P (MPI) or p (NCCL) in front. */
-#define MPI_FUNCTION(name, ...) {#name, CHECK_MPI}, {#name "_c", CHECK_MPI},
+/* The family: what the engines compress. Each has a second name with a P (MPI) or p (NCCL) in
+ * front. */
+#define MPI_FUNCTION(name, c, ...) {#name #c, CHECK_MPI},
 static const struct function functions[] = {{"ncclAllReduce", CHECK_NCCL},
                                             {"ncclReduceScatter", CHECK_NCCL},
                                             CSHIM_MPI_REDUCTIONS(MPI_FUNCTION)};

@@ -4,7 +4,9 @@
  *
  * Handles are forwarded as pointers without being looked at; a 32-bit handle travels in the same
  * register. */
+#include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +18,22 @@
  * or the library makes while a call of ours is under way. */
 struct function {
     const char *name;
+    struct function *with_int; /* of MPI_X_c: MPI_X, ... */
+    void *made_of_it;          /* ... and what is called where the library has only that */
     void *next;
     void *bottom;
 };
 
-#define FUNCTION(symbol, ...) static struct function symbol##_function = {.name = #symbol};
-FUNCTION(MPI_Init)
-FUNCTION(MPI_Init_thread)
-FUNCTION(MPI_Finalize)
+#define FUNCTION(symbol, c, parameters, ...) FUNCTION_BY_NAME##c(symbol, parameters)
+#define FUNCTION_BY_NAME(symbol, parameters)                                                       \
+    static struct function symbol##_function = {.name = #symbol};
+#define FUNCTION_BY_NAME_c(symbol, parameters)                                                     \
+    static int symbol##_with_int parameters;                                                       \
+    static struct function symbol##_c_function = {                                                 \
+        .name = #symbol "_c", .with_int = &symbol##_function, .made_of_it = symbol##_with_int};
+FUNCTION_BY_NAME(MPI_Init, )
+FUNCTION_BY_NAME(MPI_Init_thread, )
+FUNCTION_BY_NAME(MPI_Finalize, )
 CSHIM_MPI_WRAPPED(FUNCTION)
 CSHIM_MPI_COUNTED(FUNCTION)
 
@@ -46,16 +56,32 @@ static void *resolve_older(const char *name, const void *caller, int bottom)
     return NULL;
 }
 
-/* Looks a function up until it is found, then keeps it; a race writes the same value twice. */
-static void *find(struct function *function, const void *caller)
+static void *find(struct function *function, const void *caller, int bottom);
+
+/* Whether MPI_X_c belongs to the library that MPI_X is called in: a second MPI may be in the
+ * process. */
+static bool is_large_in_library(const struct function *function, const void *caller)
 {
-    void **slot = depth > 0 ? &function->bottom : &function->next;
+    return cshim_same_object(cshim_resolve(function->name, caller, 1),
+                             cshim_resolve(function->with_int->name, caller, 1));
+}
+
+static void *look_up(const struct function *function, const void *caller, int bottom)
+{
+    if (function->with_int != NULL && !is_large_in_library(function, caller))
+        return find(function->with_int, caller, bottom) != NULL ? function->made_of_it : NULL;
+    void *address = cshim_resolve(function->name, caller, bottom);
+    return address != NULL ? address : resolve_older(function->name, caller, bottom);
+}
+
+/* Looks a function up until it is found, then keeps it; a race writes the same value twice. */
+static void *find(struct function *function, const void *caller, int bottom)
+{
+    void **slot = bottom ? &function->bottom : &function->next;
     void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (__builtin_expect(address != NULL, 1))
         return address;
-    address = cshim_resolve(function->name, caller, depth > 0);
-    if (address == NULL)
-        address = resolve_older(function->name, caller, depth > 0);
+    address = look_up(function, caller, bottom);
     if (address != NULL)
         __atomic_store_n(slot, address, __ATOMIC_RELEASE);
     return address;
@@ -63,7 +89,7 @@ static void *find(struct function *function, const void *caller)
 
 static __attribute__((noinline)) void *real_function(struct function *function, const void *caller)
 {
-    void *address = find(function, caller);
+    void *address = find(function, caller, depth > 0);
     if (__builtin_expect(address == NULL, 0))
         cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", function->name);
     return address;
@@ -89,7 +115,7 @@ static void start_engine(const void *init, const void *caller)
     const struct cshim_mpi_engine *opened = cshim_engine_open(init);
     if (opened == NULL)
         return;
-#define FIND(symbol, ...) real.symbol = find(&symbol##_function, caller);
+#define FIND(symbol, c, ...) real.symbol##c = find(&symbol##c##_function, caller, 0);
     CSHIM_MPI_WRAPPED(FIND)
     CSHIM_MPI_COUNTED(FIND)
     depth++;
@@ -148,17 +174,76 @@ int MPI_Finalize(void)
 }
 ALIAS(MPI_Finalize);
 
+/* The int that stands for a count. One that is too large becomes -1: the library refuses that by
+ * the caller's error handler, unless it is one that it does not look at. */
+static int narrow(cshim_count count, bool *fits)
+{
+    if (count >= INT_MIN && count <= INT_MAX)
+        return (int)count;
+    *fits = false;
+    return -1;
+}
+
+static int end_with_int(const char *name, int status, bool fits)
+{
+    if (status != 0 && !fits)
+        cshim_log(CSHIM_LOG_ERROR,
+                  "%s_c: this MPI has only %s, and a count is above its limit of %d", name, name,
+                  INT_MAX);
+    return status;
+}
+
+/* MPI_X_c for a program that finds it here, but not in its MPI. It is called as the library's own
+ * would be: with the depth of a wrapper or more. */
+#define NARROW(count) narrow(count, &fits)
+#define MAKE_WITH_INT(symbol, c, parameters, arguments, ...)                                       \
+    static int symbol##_with_int parameters                                                        \
+    {                                                                                              \
+        bool fits = true;                                                                          \
+        __typeof__(real.symbol) function = find(&symbol##_function, NULL, depth > 1);              \
+        if (function == NULL)                                                                      \
+            return CSHIM_MPI_ERR_OTHER;                                                            \
+        const int status = function arguments;                                                     \
+        return end_with_int(#symbol, status, fits);                                                \
+    }
+CSHIM_MPI_REDUCTIONS_OF(MAKE_WITH_INT, _c, cshim_count, NARROW)
+CSHIM_MPI_COUNTED_OF(MAKE_WITH_INT, _c, cshim_count, NARROW)
+
+static int MPI_Reduce_scatter_with_int(CSHIM_SCATTERED(cshim_count), CSHIM_COMM)
+{
+    bool fits = true;
+    int ranks = 0, *narrowed = NULL;
+    int (*comm_size)(cshim_comm_handle, int *) = cshim_resolve("MPI_Comm_size", NULL, 1);
+    __typeof__(real.MPI_Reduce_scatter) function =
+        find(&MPI_Reduce_scatter_function, NULL, depth > 1);
+    if (comm_size == NULL || function == NULL)
+        return CSHIM_MPI_ERR_OTHER;
+    int status = comm_size(comm, &ranks);
+    if (status != 0)
+        return status;
+    if (recvcounts != NULL) {
+        narrowed = malloc((size_t)ranks * sizeof *narrowed);
+        if (narrowed == NULL)
+            return CSHIM_MPI_ERR_OTHER;
+        for (int i = 0; i < ranks; i++)
+            narrowed[i] = narrow(recvcounts[i], &fits);
+    }
+    status = function(sendbuf, recvbuf, narrowed, datatype, op, comm);
+    free(narrowed);
+    return end_with_int("MPI_Reduce_scatter", status, fits);
+}
+
 /* The engine's own function where it has one to offer, else the real one. */
-#define WRAP(symbol, parameters, arguments)                                                        \
-    CSHIM_EXPORT int symbol parameters;                                                            \
-    int symbol parameters                                                                          \
+#define WRAP(symbol, c, parameters, arguments)                                                     \
+    CSHIM_EXPORT int symbol##c parameters;                                                         \
+    int symbol##c parameters                                                                       \
     {                                                                                              \
         const struct cshim_mpi_engine *active = active_engine();                                   \
-        int(*function) parameters = real.symbol;                                                   \
+        int(*function) parameters = real.symbol##c;                                                \
         if (__builtin_expect(active != NULL && function != NULL, 1))                               \
-            function = active->functions.symbol;                                                   \
+            function = active->functions.symbol##c;                                                \
         else                                                                                       \
-            function = real_function(&symbol##_function, __builtin_return_address(0));             \
+            function = real_function(&symbol##c##_function, __builtin_return_address(0));          \
         if (function == NULL)                                                                      \
             return CSHIM_MPI_ERR_OTHER;                                                            \
         depth++;                                                                                   \
@@ -166,16 +251,16 @@ ALIAS(MPI_Finalize);
         depth--;                                                                                   \
         return status;                                                                             \
     }                                                                                              \
-    ALIAS(symbol);
+    ALIAS(symbol##c);
 CSHIM_MPI_WRAPPED(WRAP)
 
-#define WRAP_COUNTED(symbol, parameters, arguments, block, elements, type)                         \
-    CSHIM_EXPORT int symbol parameters;                                                            \
-    int symbol parameters                                                                          \
+#define WRAP_COUNTED(symbol, c, parameters, arguments, block, elements, type)                      \
+    CSHIM_EXPORT int symbol##c parameters;                                                         \
+    int symbol##c parameters                                                                       \
     {                                                                                              \
         const struct cshim_mpi_engine *active = active_engine();                                   \
         int(*function) parameters =                                                                \
-            real_function(&symbol##_function, __builtin_return_address(0));                        \
+            real_function(&symbol##c##_function, __builtin_return_address(0));                     \
         if (function == NULL)                                                                      \
             return CSHIM_MPI_ERR_OTHER;                                                            \
         depth++;                                                                                   \
@@ -185,5 +270,5 @@ CSHIM_MPI_WRAPPED(WRAP)
         depth--;                                                                                   \
         return status;                                                                             \
     }                                                                                              \
-    ALIAS(symbol);
+    ALIAS(symbol##c);
 CSHIM_MPI_COUNTED(WRAP_COUNTED)

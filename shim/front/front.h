@@ -22,6 +22,9 @@ void *cshim_resolve(const char *name, const void *caller, int bottom);
  * process, else the next one. */
 void *cshim_resolve_nccl(const char *name, const void *caller);
 
+/* Whether two addresses are of one library; false if one is NULL. */
+int cshim_same_object(const void *one, const void *other);
+
 /* For libcompshim_dl.so: the wrapper to hand out for `real`, which a lookup of `name` by dlsym
  * found. NULL if there is no wrapper of this name, or if its calls would not reach the library that
  * `real` is in: of several copies in a process each keeps its callers. */

@@ -117,6 +117,11 @@ static const void *base_of(const void *address)
     return address != NULL && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
+int cshim_same_object(const void *one, const void *other)
+{
+    return base_of(one) != NULL && base_of(one) == base_of(other);
+}
+
 void *cshim_front_wrapper(const char *name, const void *real)
 {
     Dl_info info;
@@ -135,7 +140,7 @@ void *cshim_front_wrapper(const char *name, const void *real)
         chosen = cshim_resolve_nccl(name, NULL);
     else
         chosen = cshim_resolve(name[0] == 'P' ? name + 1 : name, NULL, 1);
-    return base_of(chosen) != NULL && base_of(chosen) == base_of(real) ? wrapper : NULL;
+    return cshim_same_object(chosen, real) ? wrapper : NULL;
 }
 
 int cshim_own_directory(char *buffer, unsigned long size)

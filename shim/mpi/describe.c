@@ -62,11 +62,12 @@ static uint64_t count_elements(const struct cshim_arguments *arguments, struct c
         return arguments->count * call->ranks;
     }
     for (uint32_t i = 0; i < call->ranks; i++) {
-        if (arguments->recvcounts[i] < 0)
+        const int64_t result = cshim_recvcount(arguments, (int)i);
+        if (result < 0)
             return 0;
-        count += (uint64_t)arguments->recvcounts[i];
-        if ((uint64_t)arguments->recvcounts[i] > call->block)
-            call->block = (uint64_t)arguments->recvcounts[i];
+        count += (uint64_t)result;
+        if ((uint64_t)result > call->block)
+            call->block = (uint64_t)result;
     }
     return count;
 }

@@ -65,7 +65,7 @@ static void finalize(void)
 
 /* Counts a collective that is never compressed, at rank 0 of its communicator. What is wrong with
  * its arguments the library will say. */
-static void count_other(enum cshim_mpi_counted function, const void *buffer, int count,
+static void count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
                         MPI_Datatype datatype, MPI_Comm comm)
 {
     int rank = cshim_job.rank, size = 0;
@@ -87,11 +87,17 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
     .functions =
         {
             .MPI_Allreduce = cshim_allreduce,
+            .MPI_Allreduce_c = cshim_allreduce_c,
             .MPI_Reduce = cshim_reduce_to_root,
+            .MPI_Reduce_c = cshim_reduce_to_root_c,
             .MPI_Reduce_scatter = cshim_reduce_scatter,
+            .MPI_Reduce_scatter_c = cshim_reduce_scatter_c,
             .MPI_Reduce_scatter_block = cshim_reduce_scatter_block,
+            .MPI_Reduce_scatter_block_c = cshim_reduce_scatter_block_c,
             .MPI_Iallreduce = cshim_iallreduce,
+            .MPI_Iallreduce_c = cshim_iallreduce_c,
             .MPI_Allreduce_init = cshim_allreduce_init,
+            .MPI_Allreduce_init_c = cshim_allreduce_init_c,
             .MPIX_Allreduce_init = cshim_allreduce_init,
             .MPI_Start = cshim_start,
             .MPI_Startall = cshim_startall,

@@ -144,15 +144,23 @@ struct cshim_exchange {
 struct cshim_arguments {
     enum cshim_collective collective;
     bool nonblocking;
+    bool large; /* by the function whose name ends in _c */
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count;        /* elements; of a reduce_scatter_block each result's */
-    const int *recvcounts; /* of a reduce_scatter, else NULL */
+    uint64_t count;         /* elements; of a reduce_scatter_block each result's */
+    const void *recvcounts; /* of a reduce_scatter, else NULL: of int, or of cshim_count if large */
     MPI_Datatype datatype;
     MPI_Op op;
     int root; /* of a reduce */
     MPI_Comm comm;
 };
+
+/* A rank's result of a call that has recvcounts. */
+static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, int rank)
+{
+    return arguments->large ? ((const cshim_count *)arguments->recvcounts)[rank]
+                            : ((const int *)arguments->recvcounts)[rank];
+}
 
 /* Seconds of a monotonic clock. */
 double cshim_seconds(void);
@@ -212,10 +220,11 @@ void cshim_nonblocking_drain(struct cshim_comm *comm);
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 
 /* requests.c: the functions that the front calls, each with the contract of its MPI function. */
-int cshim_iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                     MPI_Op op, MPI_Comm comm, MPI_Request *request);
-int cshim_allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                         MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request);
+int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request);
+int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
+                           MPI_Request *request);
 int cshim_start(MPI_Request *request);
 int cshim_startall(int count, MPI_Request requests[]);
 int cshim_request_free(MPI_Request *request);
@@ -236,14 +245,14 @@ void cshim_verify_end(struct cshim_exchange *exchange, void *native);
 int cshim_check_ranks(struct cshim_exchange *exchange, uint32_t call);
 
 /* reductions.c: the functions that the front calls, each with the contract of its MPI function. */
-int cshim_allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                    MPI_Comm comm);
-int cshim_reduce_to_root(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                         MPI_Op op, int root, MPI_Comm comm);
-int cshim_reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
-                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
-int cshim_reduce_scatter_block(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                               MPI_Op op, MPI_Comm comm);
+int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm);
+int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm);
+int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm);
+int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm);
+int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm);
+int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm);
+int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm);
+int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm);
 /* Whether the library itself would refuse a call, or it has nothing in it to describe. */
 bool cshim_is_refused(const struct cshim_arguments *arguments);
 /* Counts a call that is passed through, at rank 0 of its communicator. */

@@ -29,8 +29,8 @@ static struct cshim_range find_result(const struct cshim_arguments *arguments,
         return (struct cshim_range){0, plan->count};
     for (int i = 0; i < state->ranks; i++)
         begins[i + 1] =
-            begins[i] +
-            (arguments->recvcounts != NULL ? (uint64_t)arguments->recvcounts[i] : arguments->count);
+            begins[i] + (arguments->recvcounts != NULL ? (uint64_t)cshim_recvcount(arguments, i)
+                                                       : arguments->count);
     return (struct cshim_range){begins[state->rank], begins[state->rank + 1] - begins[state->rank]};
 }
 
@@ -164,11 +164,54 @@ static ALWAYS_INLINE bool reissue(const struct cshim_arguments *arguments,
     return false;
 }
 
-int cshim_allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                    MPI_Comm comm)
+/* The library's own function for a call, with counts as the program gave them. */
+static ALWAYS_INLINE int pass_on(const struct cshim_arguments *arguments)
+{
+    const struct cshim_mpi_real *real = cshim_job.real;
+    const void *sendbuf = arguments->sendbuf;
+    void *recvbuf = arguments->recvbuf;
+    const cshim_count count = (cshim_count)arguments->count;
+    const int small = (int)count; /* of a call that is not large: as it came */
+    const MPI_Datatype datatype = arguments->datatype;
+    const MPI_Op op = arguments->op;
+    const MPI_Comm comm = arguments->comm;
+    const int root = arguments->root;
+    if (arguments->collective == CSHIM_ALLREDUCE)
+        return arguments->large ? real->MPI_Allreduce_c(sendbuf, recvbuf, count, datatype, op, comm)
+                                : real->MPI_Allreduce(sendbuf, recvbuf, small, datatype, op, comm);
+    if (arguments->collective == CSHIM_REDUCE)
+        return arguments->large
+                   ? real->MPI_Reduce_c(sendbuf, recvbuf, count, datatype, op, root, comm)
+                   : real->MPI_Reduce(sendbuf, recvbuf, small, datatype, op, root, comm);
+    if (arguments->recvcounts != NULL)
+        return arguments->large ? real->MPI_Reduce_scatter_c(
+                                      sendbuf, recvbuf, arguments->recvcounts, datatype, op, comm)
+                                : real->MPI_Reduce_scatter(sendbuf, recvbuf, arguments->recvcounts,
+                                                           datatype, op, comm);
+    return arguments->large
+               ? real->MPI_Reduce_scatter_block_c(sendbuf, recvbuf, count, datatype, op, comm)
+               : real->MPI_Reduce_scatter_block(sendbuf, recvbuf, small, datatype, op, comm);
+}
+
+static ALWAYS_INLINE int call(const struct cshim_arguments *arguments)
+{
+    struct cshim_observation observation;
+    int status;
+    if (reissue(arguments, &observation, &status))
+        return status;
+    status = pass_on(arguments);
+    if (observation.comm != MPI_COMM_NULL)
+        cshim_observe_end(&observation);
+    return status;
+}
+
+/* Each of the functions with its counts as the largest type, and whether the program gave them so.
+ */
+static ALWAYS_INLINE int reduce_to_all(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, bool large)
 {
     const struct cshim_arguments arguments = {
         .collective = CSHIM_ALLREDUCE,
+        .large = large,
         .sendbuf = sendbuf,
         .recvbuf = recvbuf,
         .count = (uint64_t)count,
@@ -176,21 +219,15 @@ int cshim_allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype 
         .op = op,
         .comm = comm,
     };
-    struct cshim_observation observation;
-    int status;
-    if (reissue(&arguments, &observation, &status))
-        return status;
-    status = cshim_job.real->MPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
-    if (observation.comm != MPI_COMM_NULL)
-        cshim_observe_end(&observation);
-    return status;
+    return call(&arguments);
 }
 
-int cshim_reduce_to_root(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                         MPI_Op op, int root, MPI_Comm comm)
+static ALWAYS_INLINE int reduce_to_root(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm,
+                                        bool large)
 {
     const struct cshim_arguments arguments = {
         .collective = CSHIM_REDUCE,
+        .large = large,
         .sendbuf = sendbuf,
         .recvbuf = recvbuf,
         .count = (uint64_t)count,
@@ -199,21 +236,15 @@ int cshim_reduce_to_root(const void *sendbuf, void *recvbuf, int count, MPI_Data
         .root = root,
         .comm = comm,
     };
-    struct cshim_observation observation;
-    int status;
-    if (reissue(&arguments, &observation, &status))
-        return status;
-    status = cshim_job.real->MPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
-    if (observation.comm != MPI_COMM_NULL)
-        cshim_observe_end(&observation);
-    return status;
+    return call(&arguments);
 }
 
-int cshim_reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
-                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+static ALWAYS_INLINE int reduce_scatter(const void *sendbuf, void *recvbuf, const void *recvcounts,
+                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, bool large)
 {
     const struct cshim_arguments arguments = {
         .collective = CSHIM_REDUCE_SCATTER,
+        .large = large,
         .sendbuf = sendbuf,
         .recvbuf = recvbuf,
         .recvcounts = recvcounts,
@@ -221,21 +252,14 @@ int cshim_reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcount
         .op = op,
         .comm = comm,
     };
-    struct cshim_observation observation = {.comm = MPI_COMM_NULL};
-    int status;
-    if (recvcounts != NULL && reissue(&arguments, &observation, &status))
-        return status;
-    status = cshim_job.real->MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-    if (observation.comm != MPI_COMM_NULL)
-        cshim_observe_end(&observation);
-    return status;
+    return call(&arguments);
 }
 
-int cshim_reduce_scatter_block(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                               MPI_Op op, MPI_Comm comm)
+static ALWAYS_INLINE int reduce_scatter_block(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, bool large)
 {
     const struct cshim_arguments arguments = {
         .collective = CSHIM_REDUCE_SCATTER,
+        .large = large,
         .sendbuf = sendbuf,
         .recvbuf = recvbuf,
         .count = (uint64_t)count,
@@ -243,12 +267,49 @@ int cshim_reduce_scatter_block(const void *sendbuf, void *recvbuf, int count, MP
         .op = op,
         .comm = comm,
     };
-    struct cshim_observation observation;
-    int status;
-    if (reissue(&arguments, &observation, &status))
-        return status;
-    status = cshim_job.real->MPI_Reduce_scatter_block(sendbuf, recvbuf, count, datatype, op, comm);
-    if (observation.comm != MPI_COMM_NULL)
-        cshim_observe_end(&observation);
-    return status;
+    return call(&arguments);
+}
+
+int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
+{
+    return reduce_to_all(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+}
+
+int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
+{
+    return reduce_to_all(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+}
+
+int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
+{
+    return reduce_to_root(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm, false);
+}
+
+int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
+{
+    return reduce_to_root(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm, true);
+}
+
+int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
+{
+    if (recvcounts == NULL) /* what that is the library will say */
+        return cshim_job.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm);
+    return reduce_scatter(CSHIM_SCATTERED_A, comm, false);
+}
+
+int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
+{
+    if (recvcounts == NULL)
+        return cshim_job.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
+    return reduce_scatter(CSHIM_SCATTERED_A, comm, true);
+}
+
+int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
+{
+    return reduce_scatter_block(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+}
+
+int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
+{
+    return reduce_scatter_block(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that make requests and take them: MPI_Iallreduce, MPI_Allreduce_init, MPI_Start,
- * MPI_Startall, MPI_Request_free, MPI_Cancel. */
+/* The functions that make requests and take them: MPI_Iallreduce and MPI_Allreduce_init, each with
+ * its _c, MPI_Start, MPI_Startall, MPI_Request_free, MPI_Cancel. */
 #include <stdlib.h>
 
 #include "shim/mpi/internal.h"
@@ -80,12 +80,12 @@ static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
     return reason == CSHIM_REASON_COMPRESS;
 }
 
-int cshim_iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                     MPI_Op op, MPI_Comm comm, MPI_Request *request)
+static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, bool large)
 {
-    const struct cshim_arguments arguments = {
+    return (struct cshim_arguments){
         .collective = CSHIM_ALLREDUCE,
         .nonblocking = true,
+        .large = large,
         .sendbuf = sendbuf,
         .recvbuf = recvbuf,
         .count = (uint64_t)count,
@@ -93,17 +93,42 @@ int cshim_iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype
         .op = op,
         .comm = comm,
     };
+}
+
+/* Makes and starts a request. Returns false if the call is to be passed on. */
+static bool start_call(const struct cshim_arguments *arguments, MPI_Request *request, int *status)
+{
     struct cshim_plan plan;
     struct cshim_comm *state;
-    if (request == NULL || !plan_call(&arguments, false, &plan, &state))
-        return cshim_job.real->MPI_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (request == NULL || !plan_call(arguments, false, &plan, &state))
+        return false;
     const int tag = cshim_nonblocking_tag();
-    int status = cshim_nonblocking_receive(tag, false, request);
-    if (status == MPI_SUCCESS)
-        status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
-    if (status != MPI_SUCCESS)
-        PMPI_Comm_call_errhandler(comm, status);
-    return status;
+    *status = cshim_nonblocking_receive(tag, false, request);
+    if (*status == MPI_SUCCESS)
+        *status = cshim_nonblocking_start(arguments, &plan, state, tag, *request);
+    if (*status != MPI_SUCCESS)
+        PMPI_Comm_call_errhandler(arguments->comm, *status);
+    return true;
+}
+
+int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
+{
+    const struct cshim_arguments arguments =
+        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+    int status;
+    if (start_call(&arguments, request, &status))
+        return status;
+    return cshim_job.real->MPI_Iallreduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
+}
+
+int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
+{
+    const struct cshim_arguments arguments =
+        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+    int status;
+    if (start_call(&arguments, request, &status))
+        return status;
+    return cshim_job.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
 }
 
 /* Makes a persistent request. Returns false if the call is to be passed on. */
@@ -130,24 +155,26 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
     return true;
 }
 
-int cshim_allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                         MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = {
-        .collective = CSHIM_ALLREDUCE,
-        .nonblocking = true,
-        .sendbuf = sendbuf,
-        .recvbuf = recvbuf,
-        .count = (uint64_t)count,
-        .datatype = datatype,
-        .op = op,
-        .comm = comm,
-    };
+    const struct cshim_arguments arguments =
+        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;
-    return cshim_job.real->MPI_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info,
-                                              request);
+    return cshim_job.real->MPI_Allreduce_init(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info, request);
+}
+
+int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
+                           MPI_Request *request)
+{
+    const struct cshim_arguments arguments =
+        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+    int status;
+    if (make_persistent(&arguments, request, &status))
+        return status;
+    return cshim_job.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info,
+                                                request);
 }
 
 int cshim_start(MPI_Request *request)

@@ -7,6 +7,8 @@
 
 #include "shim/mpi/internal.h"
 
+#define NATIVE_PART (1 << 28) /* elements */
+
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
 {
     switch (dtype) {
@@ -17,6 +19,21 @@ MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
     default: /* no call with another type is compressed */
         return MPI_FLOAT;
     }
+}
+
+/* The library's own sum, in parts whose counts are ints. */
+static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    int status = MPI_SUCCESS;
+    for (uint64_t done = 0; done < plan->count && status == MPI_SUCCESS; done += NATIVE_PART) {
+        const uint64_t left = plan->count - done;
+        const uint64_t begin = done * exchange->element_bytes;
+        status = cshim_job.real->MPI_Allreduce(
+            exchange->input + begin, sum + begin, left < NATIVE_PART ? (int)left : NATIVE_PART,
+            cshim_mpi_datatype(plan->dtype), MPI_SUM, exchange->comm->comm);
+    }
+    return status;
 }
 
 int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, void **native)
@@ -31,8 +48,7 @@ int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, voi
     int enough = sum != NULL, everywhere = 0;
     int status = cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, comm);
     if (status == MPI_SUCCESS && everywhere)
-        status = cshim_job.real->MPI_Allreduce(exchange->input, sum, (int)plan->count,
-                                               cshim_mpi_datatype(plan->dtype), MPI_SUM, comm);
+        status = sum_natively(exchange, sum);
     if (status == MPI_SUCCESS && everywhere) {
         *native = sum;
         return status;

@@ -126,7 +126,7 @@ contains "misses the engine" "not caught (no_engine)"
 expect "Open MPI without the engine" 1 alone/compshim check ./linked
 contains "misses the engine" "no_engine"
 for function in MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block MPI_Iallreduce MPI_Allreduce_init \
-    MPIX_Allreduce_init PMPI_Reduce; do
+    MPIX_Allreduce_init PMPI_Reduce MPI_Allreduce_c PMPI_Reduce_scatter_c; do
     library libfamily.so -DCALLER=calls -DFUNCTION=$function -Wl,--no-as-needed libmpi.so.40
     verdict_is "a library that calls $function" caught interposed libfamily.so
     contains "and no other" "libfamily.so calls $function of Open MPI"
@@ -141,8 +141,11 @@ for function in MPI_Ireduce MPI_Scan MPI_Start ncclReduce; do
     library libfamily.so -DCALLER=calls -DFUNCTION=$function -Wl,--no-as-needed libmpi.so.40
     verdict_is "a library that calls $function" "not caught" no_call libfamily.so
 done
-library libunwrapped.so -DCALLER=calls -DFUNCTION=MPI_Allreduce_c
-verdict_is "a function without a wrapper" "not caught" not_wrapped libunwrapped.so
+mkdir older && cp "$tool" "$build/libcompshim-ompi.so" older/
+library older/libcompshim.so -DFUNCTION=MPI_Allreduce
+library libnewer.so -DCALLER=calls -DFUNCTION=MPI_Reduce_c -Wl,--no-as-needed libmpi.so.40
+expect "a function that the library beside the tool does not wrap" 1 older/compshim check ./libnewer.so
+contains "is not caught" "not caught (not_wrapped)"
 library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_
 verdict_is "Fortran of no library" maybe missing libfortran.so
 library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_ -Wl,--no-as-needed libmpi.so.40

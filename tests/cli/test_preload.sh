@@ -9,7 +9,7 @@ library=$build/libcompshim.so
 tables() {
     local name names
     names=$(gcc -E -P -I"$top" - <<'C' | sed -n 's/^=//p'
-#define MPI_NAME(name, ...) name
+#define MPI_NAME(name, c, ...) name##c
 #define NCCL_NAME(name, ...) nccl##name
 #include "shim/mpi_functions.h"
 #include "shim/engine_nccl.h"

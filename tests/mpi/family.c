@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to every root, in
- * place, with results of all lengths, on other communicators. Each result is compared with a sum in
- * float64: within the bound that docs/wire-format.md publishes for the codec, exactly for "raw".
- * Prints a digest of all results, for comparing runs. An ordinary MPI program.
+ * place, with results of all lengths, on other communicators, with counts of both kinds. Each
+ * result is compared with a sum in float64: within the bound that docs/wire-format.md publishes for
+ * the codec, exactly for "raw". Prints a digest of all results, for comparing runs. An ordinary MPI
+ * program.
  *
  *   mpi_family CODEC STEPS reduce|scatter|block [float64]
  *
@@ -14,9 +15,10 @@
 #include <string.h>
 
 #include "codecs/codec.h"
+#include "tests/mpi/either.h"
 
 static const struct cshim_codec_info *codec;
-static int steps, failures, is_double;
+static int steps, failures, is_double, large;
 static size_t size;
 static uint64_t digest = 0xcbf29ce484222325u;
 static MPI_Datatype datatype;
@@ -119,9 +121,9 @@ static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
     unsigned char *result = rank == root ? guarded(count) : NULL;
     if (rank == root && in_place) {
         memcpy(result, input, count * size);
-        MPI_Reduce(MPI_IN_PLACE, result, (int)count, datatype, MPI_SUM, root, comm);
+        EITHER(large, MPI_Reduce, MPI_IN_PLACE, result, (int)count, datatype, MPI_SUM, root, comm);
     } else {
-        MPI_Reduce(input, result, (int)count, datatype, MPI_SUM, root, comm);
+        EITHER(large, MPI_Reduce, input, result, (int)count, datatype, MPI_SUM, root, comm);
     }
     check_unchanged("the input of a reduce", input, rank, count);
     if (rank == root) {
@@ -130,6 +132,21 @@ static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
     }
     free(result);
     free(input);
+}
+
+static void scatter(const void *input, void *result, const int *counts, int ranks, MPI_Comm comm)
+{
+#if EITHER_LARGE
+    MPI_Count *wide = malloc((size_t)ranks * sizeof *wide);
+    for (int i = 0; i < ranks; i++)
+        wide[i] = counts[i];
+    if (large)
+        MPI_Reduce_scatter_c(input, result, wide, datatype, MPI_SUM, comm);
+    free(wide);
+#endif
+    (void)ranks;
+    if (!large)
+        MPI_Reduce_scatter(input, result, counts, datatype, MPI_SUM, comm);
 }
 
 /* Results of lengths that the seed gives: some empty, some long. */
@@ -148,8 +165,7 @@ static void run_scatter(size_t most, unsigned seed, int in_place, MPI_Comm comm)
     }
     const size_t own = (size_t)counts[rank];
     unsigned char *input = make_input(rank, total), *result = guarded(own);
-    MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : input, in_place ? input : result, counts, datatype,
-                       MPI_SUM, comm);
+    scatter(in_place ? MPI_IN_PLACE : input, in_place ? input : result, counts, ranks, comm);
     compare("reduce_scatter", in_place ? input : result, first, own, ranks);
     if (!in_place)
         check_unchanged("the input of a reduce_scatter", input, rank, total);
@@ -167,8 +183,8 @@ static void run_block(size_t count, int in_place, MPI_Comm comm)
     MPI_Comm_size(comm, &ranks);
     const size_t total = count * (size_t)ranks;
     unsigned char *input = make_input(rank, total), *result = guarded(count);
-    MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : input, in_place ? input : result, (int)count,
-                             datatype, MPI_SUM, comm);
+    EITHER(large, MPI_Reduce_scatter_block, in_place ? MPI_IN_PLACE : input,
+           in_place ? input : result, (int)count, datatype, MPI_SUM, comm);
     compare("reduce_scatter_block", in_place ? input : result, (size_t)rank * count, count, ranks);
     if (!in_place)
         check_unchanged("the input of a reduce_scatter_block", input, rank, total);
@@ -182,7 +198,9 @@ static void run(const char *what, size_t count, unsigned seed, MPI_Comm comm)
 {
     int ranks;
     MPI_Comm_size(comm, &ranks);
-    for (int in_place = 0; in_place < 2; in_place++) {
+    for (int i = 0; i < 2 * (1 + EITHER_LARGE); i++) {
+        const int in_place = i % 2;
+        large = i / 2;
         if (strcmp(what, "reduce") == 0)
             run_reduce(count, (int)seed % ranks, in_place, comm);
         else if (strcmp(what, "scatter") == 0)

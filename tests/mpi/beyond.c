@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of more than 2^31 elements: MPI_Allreduce_c, MPI_Reduce_scatter_block_c, and an
+ * MPI_Allreduce_c that nothing compresses. Of each buffer all but the tail is the same 64 MiB of
+ * memory again and again, so that 8 GiB of address space cost little; what lies behind 2^31
+ * elements has memory of its own and other values. An ordinary MPI program; its references to the
+ * functions are weak. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PERIOD ((size_t)1 << 24)     /* elements of the memory that repeats */
+#define HEAD ((size_t)1 << 31)       /* elements in it */
+#define TAIL (((size_t)1 << 20) + 6) /* and behind */
+#define COUNT (HEAD + TAIL)
+#define WEAK __attribute__((weak))
+
+WEAK int MPI_Allreduce_c(const void *input, void *output, MPI_Count count, MPI_Datatype datatype,
+                         MPI_Op op, MPI_Comm comm);
+WEAK int MPI_Reduce_scatter_block_c(const void *input, void *output, MPI_Count count,
+                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+
+static int rank, ranks, failures;
+
+static void end_job(const char *what)
+{
+    perror(what);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+    abort();
+}
+
+/* Elements of `size` bytes. */
+static void *make_buffer(size_t size)
+{
+    const int file = memfd_create("period", 0);
+    if (file < 0 || ftruncate(file, (off_t)(PERIOD * size)) != 0)
+        end_job("memfd_create");
+    char *buffer = mmap(NULL, COUNT * size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (size_t i = 0; buffer != MAP_FAILED && i < HEAD; i += PERIOD)
+        if (mmap(buffer + i * size, PERIOD * size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 file, 0) == MAP_FAILED)
+            end_job("mmap");
+    if (buffer == MAP_FAILED)
+        end_job("mmap");
+    close(file);
+    return buffer;
+}
+
+static void drop_buffer(void *buffer, size_t size)
+{
+    munmap(buffer, COUNT * size);
+}
+
+/* Small integers, which fp8_e4m3 carries exactly; others behind the head. */
+static int value(size_t i)
+{
+    return i < HEAD ? (int)(i % PERIOD % 3) - 1 : (int)(i % 4) + 1;
+}
+
+static void check_sums(const char *what, const float *sums, size_t first, size_t count)
+{
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; i++)
+        wrong += sums[i] != (float)(value(first + i) * ranks);
+    failures += wrong != 0;
+    if (wrong != 0)
+        fprintf(stderr, "rank %d: %s: %zu sums are wrong\n", rank, what, wrong);
+}
+
+static void sum_floats(void)
+{
+    const size_t own = COUNT / (size_t)ranks; /* nothing is left over for two ranks */
+    float *input = make_buffer(sizeof *input), *output = make_buffer(sizeof *output);
+    for (size_t i = 0; i < PERIOD; i++)
+        input[i] = (float)value(i);
+    for (size_t i = HEAD; i < COUNT; i++)
+        input[i] = (float)value(i);
+    MPI_Allreduce_c(input, output, (MPI_Count)COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    check_sums("MPI_Allreduce_c", output, 0, COUNT);
+    drop_buffer(output, sizeof *output);
+    output = malloc(own * sizeof *output);
+    if (output == NULL)
+        end_job("malloc");
+    MPI_Reduce_scatter_block_c(input, output, (MPI_Count)own, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    check_sums("MPI_Reduce_scatter_block_c", output, (size_t)rank * own, own);
+    free(output);
+    drop_buffer(input, sizeof *input);
+}
+
+static void find_largest(void)
+{
+    unsigned char *input = make_buffer(1), *output = make_buffer(1);
+    input[PERIOD / 2] = (unsigned char)(1 + rank);
+    input[COUNT - 1] = (unsigned char)(11 + rank);
+    MPI_Allreduce_c(input, output, (MPI_Count)COUNT, MPI_UNSIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
+    if (output[HEAD - PERIOD / 2] != ranks || output[COUNT - 1] != 10 + ranks)
+        failures++, fprintf(stderr, "rank %d: MPI_MAX is wrong\n", rank);
+    drop_buffer(input, 1);
+    drop_buffer(output, 1);
+}
+
+int main(int argc, char **argv)
+{
+    int total = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    sum_floats();
+    if (argc > 1)
+        find_largest();
+    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%zu elements, %d failures\n", COUNT, total);
+    MPI_Finalize();
+    return total != 0;
+}

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# MPI_Allreduce_c and its kin, whose counts are of 64 bits: compressed and counted as those of int
+# are. In an MPI that has none a program may find them in the preload, and must not be worse off.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_counts
+json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
+has_them=yes
+nonblocking=2 # calls that are compressed
+if [ "$MPI" = openmpi ]; then
+    has_them=no
+    expect "a program that can do without" 0 mpi 2 "$program" 1000
+    contains "finds none natively" "this MPI has no large counts"
+else
+    nonblocking=0
+    expect "natively the sums are right" 0 mpi 3 "$program" 100000
+fi
+
+policy "$scratch/policy.ini" fp8_e4m3
+export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
+expect "each function" 0 shimmed 3 "$program" 100000
+contains "is right" "work done, 0 failures"
+check "and compressed" test "$(json 'sorted((x["collective"], x["calls"]) for x in r["rows"])')" = \
+    "[('allreduce', $((1 + nonblocking))), ('reduce', 1), ('reduce_scatter', 2)]"
+check "or passed on by a reason" test "$(json 'r["passed_through"].get("nonblocking", 0)')" = $((2 - nonblocking))
+check "the others are counted in the rows of their kin" test \
+    "$(json 'sorted((k, v["calls"], v["bytes"]) for k, v in r["not_compressed"].items())')" = \
+    "[('MPI_Allgather', 1, 8), ('MPI_Alltoall', 1, 8), ('MPI_Bcast', 2, 4024), ('MPI_Gather', 1, 8), ('MPI_Ibcast', 1, 4000), ('MPI_Ireduce', 1, 4000), ('MPI_Scan', 1, 4000), ('MPI_Scatter', 1, 8)]"
+expect "with the shim off" 0 shimmed 3 COMPSHIM=off "$program" 100000
+contains "they are right" "work done, 0 failures"
+
+if [ $has_them = no ]; then
+    expect "counts beyond those of int" 0 shimmed 2 "$program" beyond
+    check "are refused by the caller's error handler" test "$(grep -c ': MPI_ERR_COUNT$' <<<"$output")" = 6
+    contains "it says why" "MPI_Bcast_c: this MPI has only MPI_Bcast, and a count is above its limit of 2147483647"
+fi
+finish
