@@ -10,6 +10,7 @@
 #   mpi, shimmed, policy       see below
 #   to_hosts HOSTS AGENT       see below
 #   only_open_mpi WHAT         whether the MPI is Open MPI; says that WHAT is not tried if not
+#   carries_on PROGRAM         whether nonblocking calls are compressed with the program's MPI
 #   told_by_mpich              whether $output has MPICH's words for a mismatch instead of the shim's
 #
 # $top is the project's root, $build the build folder, $scratch a folder of the test's own, $launch the
@@ -110,6 +111,14 @@ only_open_mpi() {
         echo "note: with $MPI $1 is not tried"
         return 1
     }
+}
+
+# MPICH lets the shim carry nonblocking calls on from some version on.
+carries_on() {
+    [ "$MPI" = openmpi ] && return
+    local library
+    library=$(ldd "$1" | sed -n 's/^[^=]*libmpi[^=]* => \([^ ]*\) .*/\1/p' | head -n 1)
+    nm -D "$library" | grep -q ' MPIX_Async_start$'
 }
 
 # MPICH ends a job by itself where a message is longer than its place, whatever the handler, and keeps

@@ -219,6 +219,20 @@ void cshim_nonblocking_drain(struct cshim_comm *comm);
 /* Whether the request is that of a call under way; sets its communicator then. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 
+/* progress.c: find looks whether the library lets a function of ours make progress with it, in all
+ * its calls. add has it call one of two: advance, which returns how much was done, until it is
+ * removed; or advance_until_idle, until that returns true, and not again before it is added anew.
+ */
+bool cshim_progress_find(void);
+void cshim_progress_add(int (*advance)(void), bool (*advance_until_idle)(void));
+void cshim_progress_remove(int (*advance)(void));
+/* Has the library make progress; not for use in these functions. */
+void cshim_progress_make(void);
+/* For use in these functions, the contracts of MPI_Test and MPI_Testsome. */
+int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
+int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],
+                            MPI_Status statuses[]);
+
 /* requests.c: the functions that the front calls, each with the contract of its MPI function. */
 int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request);
 int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request);

@@ -124,7 +124,8 @@ int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_s
                    : status;
     }
     do
-        status = PMPI_Testsome(exchange->ranks, requests, &count, comm->indices, comm->statuses);
+        status = cshim_progress_testsome(exchange->ranks, requests, &count, comm->indices,
+                                         comm->statuses);
     while (status == MPI_SUCCESS && count > 0);
     *done = status == MPI_SUCCESS && count == MPI_UNDEFINED;
     return class_of(status) == MPI_ERR_IN_STATUS

@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that return before they are done: MPI_Iallreduce, and what MPI_Start starts.
  *
- * Whoever makes progress in Open MPI, in any call of the program, also carries our exchanges on: a
- * function of ours is among those that its progress engine calls, like that of the library's own
- * nonblocking collectives. The program's request is an empty receive from itself; its message is
- * sent when the exchange is done. So every way to wait for requests works by the library's own
- * means.
+ * Whoever makes progress in the library, in any call of the program, also carries our exchanges on:
+ * a function of ours is among those that its progress engine calls (progress.c), like that of the
+ * library's own nonblocking collectives. The program's request is an empty receive from itself; its
+ * message is sent when the exchange is done. So every way to wait for requests works by the
+ * library's own means.
  *
  * Exchanges of one communicator run one after the other, in the order of their calls, which is the
  * same on all ranks: they share its scratch, and their messages cannot meet the wrong ones.
  */
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdlib.h>
 
 #include "shim/mpi/internal.h"
 
 #define FINALIZE_SECONDS 10.0
-
-/* Open MPI's opal_progress_register and opal_progress_unregister; NULL in other MPIs. */
-typedef int change_progress(int (*progress)(void));
-static change_progress *add_progress, *remove_progress;
 
 /* A call under way. */
 struct pending {
@@ -40,7 +35,8 @@ static pthread_mutex_t lock =
 static struct pending *first;         /* in the order of the calls; atomic */
 static MPI_Comm bell = MPI_COMM_NULL; /* private: this rank alone */
 static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
-static bool registered;
+static bool registered;               /* the library calls us */
+static bool closed;                   /* and is to stop it; atomic */
 
 static void begin(struct pending *pending)
 {
@@ -59,18 +55,21 @@ static bool carry_on(struct pending *pending, int *status)
         *status = cshim_exchange_advance(&pending->exchange, &done);
     pending->exchanged = done;
     if (*status == MPI_SUCCESS && done && pending->sampling != MPI_REQUEST_NULL)
-        *status = PMPI_Test(&pending->sampling, &sampled, MPI_STATUS_IGNORE);
+        *status = cshim_progress_test(&pending->sampling, &sampled, MPI_STATUS_IGNORE);
     return *status != MPI_SUCCESS || (done && sampled);
 }
 
-/* Rings for the program's request. A failed exchange ends it with an error, too: a message that is
- * longer than its receive. */
+/* Rings for the program's request, which has the message at once. A failed exchange ends it with an
+ * error, too: a message that is longer than its receive. */
 static void ring(const struct pending *pending, int status)
 {
     static const char text = 0;
     MPI_Request sent;
+    int done = 0;
     PMPI_Isend(&text, status == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, pending->tag, bell, &sent);
-    cshim_job.real->MPI_Request_free(&sent);
+    cshim_progress_test(&sent, &done, MPI_STATUS_IGNORE);
+    if (!done)
+        cshim_job.real->MPI_Request_free(&sent);
 }
 
 static void finish(struct pending *pending, int status)
@@ -125,11 +124,27 @@ static int progress(void)
     return events;
 }
 
+/* The same for a library that asks until nothing is left to do. */
+static bool progress_until_idle(void)
+{
+    if (__atomic_load_n(&closed, __ATOMIC_ACQUIRE))
+        return true;
+    if (pthread_mutex_trylock(&lock) != 0)
+        return false;
+    walk();
+    registered = first != NULL;
+    const bool idle = !registered;
+    pthread_mutex_unlock(&lock);
+    return idle;
+}
+
 static bool drain_until(const uint32_t *pending, double deadline)
 {
     while (__atomic_load_n(pending, __ATOMIC_ACQUIRE) > 0) {
-        if (progress() == 0)
+        if (progress() == 0) {
+            cshim_progress_make();
             sched_yield();
+        }
         if (deadline > 0 && cshim_seconds() > deadline)
             return false;
     }
@@ -158,7 +173,7 @@ static void append(struct pending *pending)
 {
     pthread_mutex_lock(&lock);
     if (!registered)
-        add_progress(progress);
+        cshim_progress_add(progress, progress_until_idle);
     registered = true;
     struct pending **link = &first;
     while (*link != NULL)
@@ -221,21 +236,6 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     return found;
 }
 
-/* They are in a library that the MPI library needs. */
-static bool find_progress(void)
-{
-    Dl_info info;
-    void *library = NULL;
-    if (dladdr((const void *)PMPI_Comm_size, &info) && info.dli_fname != NULL)
-        library = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    if (library == NULL)
-        return false;
-    add_progress = (change_progress *)dlsym(library, "opal_progress_register");
-    remove_progress = (change_progress *)dlsym(library, "opal_progress_unregister");
-    dlclose(library);
-    return add_progress != NULL && remove_progress != NULL;
-}
-
 static bool may_compress(const struct cshim_policy *policy)
 {
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
@@ -264,7 +264,7 @@ static bool make_bell(void)
 bool cshim_nonblocking_setup(void)
 {
     struct cshim_comm *world;
-    int able = find_progress(), all = 0;
+    int able = cshim_progress_find(), all = 0;
     if (!may_compress(cshim_job.policy) || cshim_job.ranks == 1 || cshim_job.observed != NULL)
         return true;
     able = able && make_bell();
@@ -288,8 +288,9 @@ void cshim_nonblocking_teardown(void)
                   cshim_job.rank);
         break;
     }
+    __atomic_store_n(&closed, true, __ATOMIC_RELEASE);
     if (registered)
-        remove_progress(progress);
+        cshim_progress_remove(progress);
     registered = false;
     if (bell != MPI_COMM_NULL)
         PMPI_Comm_free(&bell);

@@ -7,7 +7,8 @@ program=$build/tests/mpi_iallreduce
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 LIMIT=100
 
-if ! only_open_mpi "compressing nonblocking calls, which pass there,"; then
+if ! carries_on "$program"; then
+    echo "note: this MPI does not let the shim carry nonblocking calls on"
     policy "$scratch/policy.ini" fp8_e4m3
     expect "they are right" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" 50000
@@ -36,17 +37,20 @@ expect "calls of one element and a few" 0 shimmed 3 COMPSHIM_POLICY="$scratch/po
 policy "$scratch/policy.ini" fp8_e4m3
 expect "a communicator freed under a call" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" freed
 native=$(mpi 2 "$program" cancel 2>&1)
-check "cancelling is refused natively" grep -q "MPI_ERR_REQUEST" <<<"$native"
-check "cancelling gives the same error" diff <(printf '%s\n' "$native") \
-    <(shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" "$program" cancel 2>&1)
+check "cancelling is refused natively" grep -q "^MPI_Cancel: class [1-9]" <<<"$native"
+expect "and with the shim" 0 shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" "$program" cancel
+only_open_mpi "which error cancelling gives" &&
+    check "cancelling gives the same error" diff <(printf '%s\n' "$native") <(printf '%s\n' "$output")
 
 output=$(LIMIT=30 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" mismatch 2>&1)
 case $? in
 0 | 124 | 137) fail "a mismatch ends the job" "$output" ;;
 *) pass "a mismatch ends the job" ;;
 esac
-contains "it shows one view" "100000 x float32"
-contains "and the other" "50000 x float32"
+if ! told_by_mpich; then
+    contains "it shows one view" "100000 x float32"
+    contains "and the other" "50000 x float32"
+fi
 for what in pending threads; do
     LIMIT=40 expect "$what: natively" 0 mpi 3 "$program" $what
     LIMIT=40 expect "$what: with the shim" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" $what
@@ -78,6 +82,7 @@ expect "random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
 contains "the sums are right" " 0 wrong"
 check "fp8 sends a quarter" test "$(json 'r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] > 3.9')" = True
 
+only_open_mpi "overlapping, on emulated hosts" || finish
 # hidden NAME: the share of the shorter of exchange and computing that the longer one hides
 hidden() { sed -n 's/.* hidden \([0-9.-]*\),.*/\1/p' <<<"$output"; }
 prefix=cshimover
