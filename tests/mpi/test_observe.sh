@@ -65,7 +65,7 @@ done
 expect "one rank alone" 0 shimmed 1 COMPSHIM=observe COMPSHIM_REPORT=one.json "$program"
 expect "can be explained, too" 0 "$tool" explain --report one.json --policy policy.ini
 contains "nothing would be compressed" "nothing would be compressed"
-expect "rank 0 decides" 0 timeout 60 mpirun --oversubscribe \
+expect "rank 0 decides" 0 timeout 60 "${launch[@]}" \
     -n 1 env COMPSHIM=observe LD_PRELOAD="$preload" "$program" : -n 2 env LD_PRELOAD="$preload" "$program"
 contains "all observe" "COMPSHIM=observe: nothing was compressed"
 expect "an unknown mode" 0 shimmed 2 COMPSHIM=obsreve "$program"
