@@ -9,7 +9,7 @@
 const char *cshim_report_job(void)
 {
     static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-                                        "OMPI_MCA_ess_base_jobid"};
+                                        "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = getenv(names[i]);
         if (value != NULL && *value != '\0')

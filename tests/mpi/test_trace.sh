@@ -58,7 +58,7 @@ PY
 run "a trace that cannot be written" COMPSHIM_TRACE=nowhere/trace.json
 contains "is said" "cannot write the trace nowhere/trace.json: No such file"
 long=$(printf '%1016s' '' | tr ' ' x){jobid} # what stands for {jobid} is longer
-run "a trace whose name is too long" COMPSHIM_TRACE="$long"
+run "a trace whose name is too long" PBS_JOBID=12345678 COMPSHIM_TRACE="$long"
 contains "is said, and left out" "the trace's file name is too long: xxx"
 rm -f ./*.json
 run "no trace"
