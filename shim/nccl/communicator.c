@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicators that are known, by handle. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "shim/nccl/internal.h"
@@ -37,6 +38,8 @@ void cshim_nccl_comm_release(struct cshim_nccl_comm *state)
     if (left > 0)
         return;
     cshim_nccl_comm_unprepare(state);
+    cshim_rendezvous_leave(state->member);
+    pthread_mutex_destroy(&state->asking);
     free(state);
 }
 
@@ -48,21 +51,37 @@ static bool describe(struct cshim_nccl_comm *state)
            cshim_nccl.real->CommCuDevice(state->comm, &state->device) == ncclSuccess;
 }
 
-void cshim_nccl_comm_add(ncclComm_t comm, struct cshim_nccl_job *job, uint32_t nodes)
+struct cshim_nccl_comm *cshim_nccl_comm_make(ncclComm_t comm, char *why, size_t size)
 {
     struct cshim_nccl_comm *state = calloc(1, sizeof *state);
     if (state == NULL) {
-        /* The other ranks will compress. */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator");
-        abort();
+        snprintf(why, size, "no memory for a communicator");
+        return NULL;
     }
     state->comm = comm;
+    state->references = 1;
+    state->reason = CSHIM_REASON_NOT_AGREED;
+    pthread_mutex_init(&state->asking, NULL);
+    if (describe(state))
+        return state;
+    snprintf(why, size, "NCCL does not describe the communicator");
+    cshim_nccl_comm_release(state);
+    return NULL;
+}
+
+void cshim_nccl_comm_abort(struct cshim_nccl_comm *state)
+{
+    pthread_mutex_lock(&state->asking);
+    __atomic_store_n(&state->aborted, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&state->asking);
+}
+
+void cshim_nccl_comm_add(struct cshim_nccl_comm *state, struct cshim_nccl_job *job, uint32_t nodes)
+{
+    const ncclComm_t comm = state->comm;
     state->job = job;
     state->nodes = nodes;
-    state->references = 1;
     state->reason = job != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NOT_AGREED;
-    if (!describe(state))
-        state->reason = CSHIM_REASON_NOT_AGREED;
     cshim_nccl_comm_end(cshim_nccl_comm_take(comm)); /* one that was not destroyed, but is gone */
     pthread_mutex_lock(&lock);
     state->next = *bucket_of(comm);

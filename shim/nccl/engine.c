@@ -9,8 +9,23 @@
 
 struct cshim_nccl_process cshim_nccl;
 
+static void resume_parent(void)
+{
+    cshim_rendezvous_after_fork(false);
+}
+
+static void begin_child(void)
+{
+    cshim_rendezvous_after_fork(true);
+}
+
+/* Again in a child that was forked before a communicator was made. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
+    static bool registered;
+    if (!registered)
+        pthread_atfork(cshim_rendezvous_before_fork, resume_parent, begin_child);
+    registered = true;
     cshim_nccl.beside_mpi = beside_mpi != 0;
     cshim_nccl.real = real;
     cshim_nccl.pid = getpid();
@@ -184,8 +199,10 @@ static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *state = cshim_nccl_comm_take(comm);
     cshim_premul_forget(comm);
-    if (state != NULL)
+    if (state != NULL) {
         cshim_timing_collect(state);
+        cshim_nccl_comm_abort(state);
+    }
     const ncclResult_t status = cshim_nccl.real->CommAbort(comm);
     end_levels(state, cshim_nccl.real->CommAbort);
     cshim_nccl_comm_end(state);

@@ -69,45 +69,73 @@ static void end_ops(void)
     group.op_count = group.op_room = 0;
 }
 
-/* Adds a new communicator with what its ranks decided. */
-static ncclResult_t welcome(const struct cshim_newcomer *newcomer)
+/* Tells the other ranks that a new communicator is there. Waits for nobody. */
+static void announce(struct cshim_newcomer *newcomer)
 {
-    struct cshim_nccl_job *job = newcomer->job;
-    uint32_t nodes = newcomer->nodes;
-    if (newcomer->member != NULL) {
-        struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
-        const struct cshim_offer offer = {.text = decision.text,
-                                          .length = decision.length,
-                                          .source = decision.source,
-                                          .observe = decision.observe};
-        nodes = decision.nodes;
-        if (decision.on)
-            job = cshim_nccl_job_find(&offer);
-        if (!decision.known || (decision.on && job == NULL)) {
-            /* Native, this rank would be alone among ranks that compress. */
-            cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
-                      decision.known ? "no memory" : decision.why);
-            free(decision.text);
-            return ncclSystemError;
-        }
-        if (!decision.on)
-            cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
-        free(decision.text);
-    }
+    char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        cshim_nccl_comm_add(*newcomer->comm, job, nodes);
+        newcomer->state = cshim_nccl_comm_make(*newcomer->comm, why, sizeof why);
+    if (newcomer->state != NULL && (newcomer->member != NULL || newcomer->job != NULL))
+        cshim_nccl_comm_reserve(newcomer->state, why, sizeof why);
+    if (newcomer->member != NULL)
+        cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
+}
+
+/* The decision of the ranks about it. Fails if this rank cannot follow it: native, it would be
+ * alone among ranks that compress. */
+static ncclResult_t decide(struct cshim_newcomer *newcomer)
+{
+    struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
+    const struct cshim_offer offer = {.text = decision.text,
+                                      .length = decision.length,
+                                      .source = decision.source,
+                                      .observe = decision.observe};
+    newcomer->nodes = decision.nodes;
+    if (decision.on)
+        newcomer->job = cshim_nccl_job_find(&offer);
+    free(decision.text);
+    if (decision.on && newcomer->job == NULL) {
+        cshim_rendezvous_done(newcomer->member, "it has no memory for the policy");
+        return ncclSystemError;
+    }
+    if (!decision.known) {
+        cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
+                  decision.why);
+        return ncclSystemError;
+    }
+    if (!decision.on)
+        cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
     return ncclSuccess;
+}
+
+/* Adds a new communicator with what its ranks decided. */
+static ncclResult_t welcome(struct cshim_newcomer *newcomer)
+{
+    const ncclResult_t status = newcomer->member != NULL ? decide(newcomer) : ncclSuccess;
+    struct cshim_nccl_comm *state = newcomer->state;
+    if (state != NULL && status == ncclSuccess && newcomer->job != NULL) {
+        state->member = newcomer->member;
+        newcomer->member = NULL;
+    }
+    cshim_rendezvous_leave(newcomer->member);
+    if (state != NULL && status == ncclSuccess)
+        cshim_nccl_comm_add(state, newcomer->job, newcomer->nodes);
+    else if (state != NULL)
+        cshim_nccl_comm_release(state);
+    return status;
 }
 
 /* The communicators that were made in this group. Those of a failed group do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
     ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < group.newcomer_count && made; i++)
+        announce(&group.newcomers[i]);
     for (size_t i = 0; i < group.newcomer_count; i++) {
-        const struct cshim_newcomer *newcomer = &group.newcomers[i];
+        struct cshim_newcomer *newcomer = &group.newcomers[i];
         const ncclResult_t settled = made ? welcome(newcomer) : ncclSuccess;
         status = settled != ncclSuccess ? settled : status;
-        if (!made && newcomer->member != NULL)
+        if (!made)
             cshim_rendezvous_leave(newcomer->member);
     }
     free(group.newcomers);
@@ -118,13 +146,11 @@ static ncclResult_t settle_newcomers(bool made)
 
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
 {
-    if (group.depth == 0)
-        return welcome(newcomer);
     if (!grow((void **)&group.newcomers, group.newcomer_count, &group.newcomer_room,
               sizeof *group.newcomers))
         return ncclSystemError;
     group.newcomers[group.newcomer_count++] = *newcomer;
-    return ncclSuccess;
+    return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)

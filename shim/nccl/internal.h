@@ -77,6 +77,10 @@ struct cshim_nccl_comm {
     enum cshim_reason reason;   /* CSHIM_REASON_COMPRESS, or why it never compresses */
     int rank;
     int ranks;
+    struct cshim_member *member; /* of the rendezvous where its ranks agreed, or NULL */
+    pthread_mutex_t asking;      /* NCCL is asked about it; an abort waits for that */
+    bool aborted;                /* atomic; its handle is no more */
+    ncclResult_t failed;         /* in its preparation */
 
     /* What compressed calls need; made at the first one. */
     bool prepared;
@@ -143,20 +147,42 @@ double cshim_seconds(void);
 /* communicator.c: what is known of comm, with a reference for the caller; NULL if nothing is. */
 struct cshim_nccl_comm *cshim_nccl_comm_find(ncclComm_t comm);
 void cshim_nccl_comm_release(struct cshim_nccl_comm *state);
-/* Begins to know a communicator whose ranks have agreed on a job (NULL: have not). nodes: that hold
- * them; 0 if that is not known yet. */
-void cshim_nccl_comm_add(ncclComm_t comm, struct cshim_nccl_job *job, uint32_t nodes);
+/* What is to be known of a communicator that has just been made; NULL, and why, if that cannot be.
+ * The caller adds it or releases it. */
+struct cshim_nccl_comm *cshim_nccl_comm_make(ncclComm_t comm, char *why, size_t size);
+/* Begins to know it, now that its ranks have agreed on a job (NULL: have not). nodes: that hold
+ * them; 0 if that is not known yet. Takes the reference over. */
+void cshim_nccl_comm_add(struct cshim_nccl_comm *state, struct cshim_nccl_job *job, uint32_t nodes);
+/* Its handle is about to be aborted: from now on NCCL is not asked about it. */
+void cshim_nccl_comm_abort(struct cshim_nccl_comm *state);
+static inline bool cshim_nccl_is_aborted(const struct cshim_nccl_comm *state)
+{
+    return __atomic_load_n(&state->aborted, __ATOMIC_ACQUIRE);
+}
 /* Takes it out of what is known, before its handle can become another's; the caller ends it. NULL
  * if it is not known. End: what it holds goes with the last reference. */
 struct cshim_nccl_comm *cshim_nccl_comm_take(ncclComm_t comm);
 void cshim_nccl_comm_end(struct cshim_nccl_comm *state);
-/* prepare.c: makes what compressed calls of these communicators need. Collective, with the same
- * outcome on all ranks: it may leave a reason. */
 /* The machine this process is on. NCCL_HOSTID, where set, tells machines apart, as it does for
  * NCCL; else the kernel's id of this boot, so that containers of one machine are one. */
 uint64_t cshim_nccl_host(void);
+/* prepare.c: has what the preparation needs ready, so that it cannot fail for this rank alone.
+ * Returns false, and why, if that is not to be had. */
+bool cshim_nccl_comm_reserve(struct cshim_nccl_comm *state, char *why, size_t size);
+/* Makes what compressed calls of these communicators need. Collective, with the same outcome on
+ * all ranks: it may leave a reason. */
 ncclResult_t cshim_nccl_comm_prepare(struct cshim_nccl_comm **comms, size_t count);
 void cshim_nccl_comm_unprepare(struct cshim_nccl_comm *state);
+
+/* Makes the communicator's context current, and what is allocated, freed and waited for legal
+ * beside captures of other threads; leave puts both back. */
+struct cshim_scope {
+    CUresult result; /* of making it current: at the end of a process CUDA may be gone */
+    bool relaxed;
+    CUstreamCaptureMode mode;
+};
+struct cshim_scope cshim_nccl_enter(const struct cshim_nccl_comm *state);
+void cshim_nccl_leave(const struct cshim_nccl_comm *state, struct cshim_scope *scope);
 
 /* workspace.c: takes one that is free on the communicator's device, whose context is current, or
  * makes one. Returns NULL, and why, if there is no memory. Giving back makes no CUDA call. */
@@ -219,6 +245,7 @@ struct cshim_newcomer {
     struct cshim_member *member; /* of a rendezvous, or NULL: ... */
     struct cshim_nccl_job *job;  /* ... then its ranks have agreed on this */
     uint32_t nodes;
+    struct cshim_nccl_comm *state; /* made when the handle is there */
 };
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer);
 

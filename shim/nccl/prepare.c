@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the compressed calls of a communicator need, made at the first one: kernels on the device,
  * memory, and what the ranks tell each other through NCCL itself, now that all are known to have
- * the shim. The only place that waits for the GPU. */
+ * the shim. Waits for the other ranks as NCCL's own first call does, and for the GPU.
+ *
+ * What the telling itself needs is reserved when the communicator is made, while a rank without it
+ * can still say so: from then on only CUDA or NCCL itself can fail, or a process end. Then the
+ * others are told by way of the rendezvous. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/nccl/internal.h"
+#include "shim/nccl/prepare.h"
 
-/* So long the ranks may take to come to their first compressed call. */
-#define FACTS_SECONDS 600.0
-
-/* What a rank tells the others. */
-struct facts {
-    uint64_t host;
-    uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot */
-    uint64_t began;  /* where its trace's time begins; 0: it has none */
-};
+/* Others that have not come are asked for after so long, and named again and again. There is no
+ * limit: natively ranks wait for each other as long as the program lets them. */
+#define ASK_SECONDS 2.0
+#define WARN_SECONDS 60.0
 
 /* One communicator's preparation under way. */
 struct preparation {
     struct cshim_nccl_comm *state;
-    struct facts own;
-    struct facts *all;  /* by rank; own and all in one allocation with the device's copy */
-    CUdeviceptr device; /* own, then all */
+    struct cshim_reserve *reserve;
 };
 
 ncclResult_t cshim_nccl_check(const struct cshim_nccl_comm *state, CUresult result,
@@ -62,6 +59,8 @@ static bool open_cuda(struct cshim_nccl_comm *state, char *why, size_t size)
     struct cshim_cuda *cuda = &state->cuda;
     int processors = 0;
     CUdevice device;
+    if (state->context != NULL)
+        return true;
     if (!cshim_cuda_open(cuda, why, size))
         return false;
     CUresult result = cuda->DeviceGet(&device, state->device);
@@ -79,49 +78,73 @@ static bool open_cuda(struct cshim_nccl_comm *state, char *why, size_t size)
     return true;
 }
 
+struct cshim_scope cshim_nccl_enter(const struct cshim_nccl_comm *state)
+{
+    struct cshim_scope scope = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    scope.result = state->cuda.CtxPushCurrent(state->context);
+    if (scope.result == CUDA_SUCCESS)
+        scope.relaxed = state->cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
+    return scope;
+}
+
+void cshim_nccl_leave(const struct cshim_nccl_comm *state, struct cshim_scope *scope)
+{
+    if (scope->relaxed)
+        state->cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
+    if (scope->result == CUDA_SUCCESS)
+        state->cuda.CtxPopCurrent(NULL);
+}
+
+bool cshim_nccl_comm_reserve(struct cshim_nccl_comm *state, char *why, size_t size)
+{
+    if (!open_cuda(state, why, size))
+        return false;
+    struct cshim_reserve *reserve = cshim_reserve_take(state, why, size);
+    if (reserve != NULL)
+        cshim_reserve_give(reserve);
+    return reserve != NULL;
+}
+
 /* What fails here fails for this rank only, which says so to the others. */
 static enum cshim_reason make_ready(struct cshim_nccl_comm *state, char *why, size_t size)
 {
     if (!cshim_kernels_load(&state->cuda, state->context, why, size))
         return CSHIM_REASON_NO_KERNELS;
+    const CUresult result = state->cuda.StreamCreate(&state->stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) {
+        cshim_cuda_explain(&state->cuda, "a stream", result, why, size);
+        return CSHIM_REASON_NO_MEMORY;
+    }
     state->workspace = cshim_workspace_take(state, why, size);
     return state->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
-/* Up to the exchange: nothing but what that needs may fail. */
+/* Up to the exchange. */
 static ncclResult_t begin(struct preparation *preparation, struct cshim_nccl_comm *state)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
-    const size_t ranks = (size_t)state->ranks;
     preparation->state = state;
-    if (!open_cuda(state, why, sizeof why)) {
+    if (open_cuda(state, why, sizeof why))
+        preparation->reserve = cshim_reserve_take(state, why, sizeof why);
+    if (preparation->reserve == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;
     }
-    struct cshim_cuda *cuda = &state->cuda;
-    cuda->CtxPushCurrent(state->context);
-    preparation->own.host = cshim_nccl_host();
-    preparation->own.began = cshim_nccl_trace_align(0);
-    preparation->own.reason = make_ready(state, why, sizeof why);
-    if (preparation->own.reason != CSHIM_REASON_COMPRESS)
+    struct cshim_reserve *reserve = preparation->reserve;
+    struct cshim_scope scope = cshim_nccl_enter(state);
+    reserve->facts[0].host = cshim_nccl_host();
+    reserve->facts[0].began = cshim_nccl_trace_align(0);
+    reserve->facts[0].reason =
+        scope.result == CUDA_SUCCESS ? make_ready(state, why, sizeof why) : CSHIM_REASON_NO_MEMORY;
+    if (reserve->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", state->rank,
                   why);
-    preparation->all = calloc(ranks, sizeof *preparation->all);
-    ncclResult_t status = preparation->all != NULL ? ncclSuccess : ncclSystemError;
-    if (status == ncclSuccess)
-        status = cshim_nccl_check(state, cuda->StreamCreate(&state->stream, CU_STREAM_NON_BLOCKING),
-                                  "a stream");
-    if (status == ncclSuccess)
-        status = cshim_nccl_check(
-            state, cuda->MemAlloc(&preparation->device, (ranks + 1) * sizeof(struct facts)),
-            "memory for the ranks' facts");
-    if (status == ncclSuccess)
-        status = cshim_nccl_check(state,
-                                  cuda->MemcpyAsync(preparation->device,
-                                                    (CUdeviceptr)(uintptr_t)&preparation->own,
-                                                    sizeof(struct facts), state->stream),
-                                  "copying this rank's facts");
-    cuda->CtxPopCurrent(NULL);
+    const ncclResult_t status = cshim_nccl_check(
+        state,
+        state->cuda.MemcpyAsync(reserve->memory, (CUdeviceptr)(uintptr_t)reserve->facts,
+                                sizeof *reserve->facts, reserve->stream),
+        "copying this rank's facts");
+    cshim_nccl_leave(state, &scope);
     return status;
 }
 
@@ -130,41 +153,82 @@ static ncclResult_t exchange(struct preparation *preparations, size_t count)
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
         const struct preparation *one = &preparations[i];
-        const void *own = (const void *)(uintptr_t)one->device;
-        void *all = (void *)(uintptr_t)(one->device + sizeof(struct facts));
-        status = cshim_nccl.real->AllGather(own, all, sizeof(struct facts), ncclUint8,
-                                            one->state->comm, one->state->stream);
+        const struct cshim_reserve *reserve = one->reserve;
+        const void *own = (const void *)(uintptr_t)reserve->memory;
+        void *all = (void *)(uintptr_t)(reserve->memory + sizeof(struct cshim_facts));
+        status = cshim_nccl.real->AllGather(own, all, sizeof(struct cshim_facts), ncclUint8,
+                                            one->state->comm, reserve->stream);
     }
     const ncclResult_t ended = cshim_nccl.real->GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
 
-/* Waits for the facts of all ranks. A communicator that fails or is aborted meanwhile ends it. */
+/* Whether the communicator has failed or been aborted meanwhile. */
+static ncclResult_t look(struct cshim_nccl_comm *state)
+{
+    ncclResult_t failure = ncclSuccess;
+    pthread_mutex_lock(&state->asking);
+    ncclResult_t status = ncclSystemError;
+    if (!cshim_nccl_is_aborted(state))
+        status = cshim_nccl.real->CommGetAsyncError(state->comm, &failure);
+    pthread_mutex_unlock(&state->asking);
+    if (status != ncclSuccess)
+        return status;
+    return failure == ncclInProgress ? ncclSuccess : failure;
+}
+
+/* Asks for the ranks that are missing, and warns of them now and then. */
+static ncclResult_t ask(const struct cshim_nccl_comm *state, double waited, double *warn,
+                        bool *missing)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX] = "not all of them are there";
+    const enum cshim_absence absence =
+        state->member != NULL ? cshim_rendezvous_wait(state->member, why) : CSHIM_NO_ANSWER;
+    *missing = absence == CSHIM_RANKS_MISSING;
+    if (absence == CSHIM_RANK_LOST) {
+        cshim_log(CSHIM_LOG_ERROR,
+                  "the first compressed call of a communicator of %d ranks cannot be made: %s",
+                  state->ranks, why);
+        return ncclRemoteError;
+    }
+    if (waited > *warn) {
+        cshim_log(CSHIM_LOG_WARN,
+                  "rank %d has waited %.0f s in the first compressed call of a communicator of %d "
+                  "ranks: %s",
+                  state->rank, waited, state->ranks,
+                  *missing ? why : "the others are in it, or cannot be asked for");
+        *warn = 5 * waited;
+    }
+    return ncclSuccess;
+}
+
+/* Waits for the facts of all ranks. */
 static ncclResult_t wait(const struct preparation *preparation)
 {
-    const struct cshim_nccl_comm *state = preparation->state;
-    const double deadline = cshim_seconds() + FACTS_SECONDS;
+    struct cshim_nccl_comm *state = preparation->state;
+    const double began = cshim_seconds();
     const struct timespec pause = {.tv_nsec = 100000};
-    CUresult result;
-    while ((result = state->cuda.StreamQuery(state->stream)) == CUDA_ERROR_NOT_READY) {
-        ncclResult_t failure = ncclSuccess;
-        const ncclResult_t asked = cshim_nccl.real->CommGetAsyncError(state->comm, &failure);
-        if (asked != ncclSuccess || (failure != ncclSuccess && failure != ncclInProgress))
-            return asked != ncclSuccess ? asked : failure;
-        if (cshim_seconds() > deadline) {
-            cshim_log(CSHIM_LOG_ERROR,
-                      "not all ranks of a communicator of %d came to its first compressed call "
-                      "within %.0f s",
-                      state->ranks, FACTS_SECONDS);
-            return ncclSystemError;
-        }
+    double asked = began, warn = WARN_SECONDS;
+    bool missing;
+    ncclResult_t status = ncclSuccess;
+    CUresult result = CUDA_SUCCESS;
+    while (status == ncclSuccess &&
+           (result = state->cuda.StreamQuery(preparation->reserve->stream)) ==
+               CUDA_ERROR_NOT_READY) {
         nanosleep(&pause, NULL);
+        status = look(state);
+        if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
+            status = ask(state, cshim_seconds() - began, &warn, &missing);
+            asked = cshim_seconds();
+        }
     }
-    return cshim_nccl_check(state, result, "the ranks' facts");
+    if (status != ncclSuccess)
+        return status;
+    return cshim_nccl_check(state, result, "telling the other ranks");
 }
 
 /* Nodes are numbered by their lowest rank. */
-static void place(struct cshim_nccl_comm *state, const struct facts *all)
+static void place(struct cshim_nccl_comm *state, const struct cshim_facts *all)
 {
     uint32_t least = UINT32_MAX, most = 0;
     state->nodes = 0; /* what the rendezvous told is counted anew */
@@ -191,22 +255,27 @@ static void place(struct cshim_nccl_comm *state, const struct facts *all)
 static ncclResult_t finish(const struct preparation *preparation)
 {
     struct cshim_nccl_comm *state = preparation->state;
-    const size_t bytes = (size_t)state->ranks * sizeof(struct facts);
-    CUresult result =
-        state->cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)preparation->all,
-                                preparation->device + sizeof(struct facts), bytes, state->stream);
+    const struct cshim_reserve *reserve = preparation->reserve;
+    const size_t bytes = (size_t)state->ranks * sizeof(struct cshim_facts);
+    struct cshim_facts *all = reserve->facts + 1;
+    struct cshim_scope scope = cshim_nccl_enter(state);
+    CUresult result = state->cuda.MemcpyAsync(
+        (CUdeviceptr)(uintptr_t)all, reserve->memory + sizeof *all, bytes, reserve->stream);
     if (result == CUDA_SUCCESS)
-        result = state->cuda.StreamSynchronize(state->stream);
+        result = state->cuda.StreamSynchronize(reserve->stream);
+    cshim_nccl_leave(state, &scope);
     if (result != CUDA_SUCCESS)
         return cshim_nccl_check(state, result, "the ranks' facts");
     for (int rank = 0; rank < state->ranks; rank++) {
-        if (preparation->all[rank].reason != CSHIM_REASON_COMPRESS)
-            state->reason = (enum cshim_reason)preparation->all[rank].reason;
-        cshim_nccl_trace_align(preparation->all[rank].began);
+        if (all[rank].reason != CSHIM_REASON_COMPRESS)
+            state->reason = (enum cshim_reason)all[rank].reason;
+        cshim_nccl_trace_align(all[rank].began);
     }
-    place(state, preparation->all);
+    place(state, all);
     cshim_nccl_job_grow(state->job, state->rank == 0, state->ranks, state->nodes);
+    scope = cshim_nccl_enter(state);
     cshim_timing_make(state);
+    cshim_nccl_leave(state, &scope);
     state->prepared = true;
     return ncclSuccess;
 }
@@ -252,71 +321,94 @@ static ncclResult_t split_all(const struct preparation *preparations, size_t cou
     return status;
 }
 
-static void end(struct preparation *preparation)
+/* Waits until all ranks of a communicator have come, or are not to be waited for here. */
+static ncclResult_t gather(struct cshim_nccl_comm *state)
 {
-    const struct cshim_nccl_comm *state = preparation->state;
-    if (preparation->device != 0) {
-        state->cuda.CtxPushCurrent(state->context);
-        state->cuda.MemFree(preparation->device);
-        state->cuda.CtxPopCurrent(NULL);
+    const double began = cshim_seconds();
+    double warn = WARN_SECONDS;
+    ncclResult_t status = ncclSuccess;
+    bool missing = state->member != NULL;
+    while (missing && status == ncclSuccess) {
+        status = look(state);
+        if (status == ncclSuccess)
+            status = ask(state, cshim_seconds() - began, &warn, &missing);
     }
-    free(preparation->all);
+    return status;
 }
 
-static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
+static ncclResult_t meet(struct preparation *preparations, size_t count)
 {
-    struct preparation *preparations = calloc(count, sizeof *preparations);
-    ncclResult_t status = preparations != NULL ? ncclSuccess : ncclSystemError;
-    size_t begun = 0;
-    while (begun < count && status == ncclSuccess) {
-        status = begin(&preparations[begun], comms[begun]);
-        begun++;
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < count; i++) {
+        if (preparations[i].state->member != NULL)
+            cshim_rendezvous_come(preparations[i].state->member);
     }
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        status = gather(preparations[i].state);
     if (status == ncclSuccess)
         status = exchange(preparations, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = wait(&preparations[i]);
-    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        comms[i]->cuda.CtxPushCurrent(comms[i]->context);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = finish(&preparations[i]);
-        comms[i]->cuda.CtxPopCurrent(NULL);
-    }
+    return status;
+}
+
+/* The others need not wait for a rank that has failed. */
+static void tell(struct cshim_nccl_comm *state, ncclResult_t status)
+{
+    char failure[CSHIM_RENDEZVOUS_WHY_MAX];
+    if (state->member == NULL)
+        return;
+    snprintf(failure, sizeof failure, "it failed: %s", cshim_nccl.real->GetErrorString(status));
+    cshim_rendezvous_done(state->member, status == ncclSuccess ? NULL : failure);
+}
+
+/* After a failure the stream may hold what never ends: the reserve is not used again. */
+static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
+{
+    struct preparation *preparations = calloc(count, sizeof *preparations);
+    ncclResult_t status = preparations != NULL ? ncclSuccess : ncclSystemError;
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        status = begin(&preparations[i], comms[i]);
+    if (status == ncclSuccess)
+        status = meet(preparations, count);
+    for (size_t i = 0; i < count; i++)
+        tell(comms[i], status);
     if (status == ncclSuccess)
         status = split_all(preparations, count);
-    for (size_t i = 0; i < begun; i++)
-        end(&preparations[i]);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        cshim_reserve_give(preparations[i].reserve);
     free(preparations);
     return status;
 }
 
-/* What is allocated and waited for here is not captured, and must not break the captures of other
- * threads. Without CUDA the preparation fails by itself. */
 ncclResult_t cshim_nccl_comm_prepare(struct cshim_nccl_comm **comms, size_t count)
 {
-    char why[CSHIM_CUDA_WHY_MAX];
-    struct cshim_cuda cuda;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool opened = cshim_cuda_open(&cuda, why, sizeof why);
-    if (opened)
-        cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const ncclResult_t status = prepare(comms, count);
-    if (opened)
-        cuda.ThreadExchangeStreamCaptureMode(&mode);
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        status = comms[i]->failed;
+    if (status != ncclSuccess)
+        return status;
+    status = prepare(comms, count);
+    for (size_t i = 0; i < count; i++)
+        comms[i]->failed = status;
     return status;
 }
 
+/* At the end of a process CUDA may be gone: then there is nothing to give back to it. */
 void cshim_nccl_comm_unprepare(struct cshim_nccl_comm *state)
 {
     struct cshim_cuda *cuda = &state->cuda;
     if (state->context == NULL)
         return;
     cshim_capture_forget(state);
-    cuda->CtxPushCurrent(state->context);
+    struct cshim_scope scope = cshim_nccl_enter(state);
     cshim_timing_free(state);
     cshim_feedback_free(state);
     if (state->stream != NULL)
         cuda->StreamDestroy(state->stream);
-    cuda->CtxPopCurrent(NULL);
+    cshim_nccl_leave(state, &scope);
     if (state->workspace != NULL)
         cshim_workspace_give(state->workspace);
     cuda->DevicePrimaryCtxRelease((CUdevice)state->device);

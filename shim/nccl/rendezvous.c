@@ -14,22 +14,38 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shim/nccl/rendezvous_wire.h"
 
-/* Nobody waits longer than this for a connection, and for an answer: the server always answers
- * sooner, unless its process is gone. */
-#define CONNECT_MILLISECONDS 10000
-#define ANSWER_MILLISECONDS 60000
+/* Hello: nobody waits longer for a connection and its answer. Ready: the server answers sooner,
+ * unless its process is gone or stopped; each connection is given up before the next is tried. */
+#define HELLO_SECONDS 10.0
+#define READY_SECONDS 60.0
+#define ATTEMPT_SECONDS (CSHIM_READY_SECONDS + 5.0)
+/* In the first call: beyond what the server waits itself. */
+#define COME_SECONDS 3.0
+#define PAUSE_SECONDS 0.2
 
 struct cshim_member {
-    int socket;
+    struct cshim_tag tag;
+    struct cshim_request request;
+    int socket;   /* or -1 */
+    bool may_be_heard; /* some of "ready" has been sent: the decision may count on this rank */
+    bool asked; /* who is absent: the answer is on its way */
 };
 
 static void explain(char *why, const char *what)
 {
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s: %s", what, strerror(errno));
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 /* The place for an address at the end of the id: nothing else may be there. */
@@ -47,15 +63,17 @@ static struct cshim_tag *find_tag(uint8_t id[CSHIM_ID_BYTES], bool want_empty)
 static bool choose_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *tag)
 {
     static const size_t places[] = {8, 0};
+    union cshim_address address = {0};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        union cshim_address address = {0};
         memcpy(&address, id + places[i], sizeof address.six);
-        if (address.any.sa_family == AF_INET && address.four.sin_port != 0 &&
-            address.four.sin_addr.s_addr != htonl(INADDR_ANY))
-            return cshim_tag_set_address(tag, &address);
-        if (address.any.sa_family == AF_INET6 && address.six.sin6_port != 0 &&
-            !IN6_IS_ADDR_UNSPECIFIED(&address.six.sin6_addr))
-            return cshim_tag_set_address(tag, &address);
+        const bool four = address.any.sa_family == AF_INET && address.four.sin_port != 0 &&
+                          address.four.sin_addr.s_addr != htonl(INADDR_ANY);
+        const bool six = address.any.sa_family == AF_INET6 && address.six.sin6_port != 0 &&
+                         !IN6_IS_ADDR_UNSPECIFIED(&address.six.sin6_addr);
+        if (four || six) {
+            cshim_tag_set_address(tag, &address);
+            return true;
+        }
     }
     struct ifaddrs *interfaces;
     bool found = false;
@@ -65,9 +83,9 @@ static bool choose_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *t
         if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET ||
             (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) != IFF_UP)
             continue;
-        union cshim_address address = {0};
         memcpy(&address.four, one->ifa_addr, sizeof address.four);
-        found = cshim_tag_set_address(tag, &address);
+        cshim_tag_set_address(tag, &address);
+        found = true;
     }
     freeifaddrs(interfaces);
     return found;
@@ -100,41 +118,121 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
     return true;
 }
 
-/* Connects within the time limit; the socket stays in blocking mode, with that as its limit. */
-static int connect_to(const struct cshim_tag *tag)
+/* Waits until the socket can be read or written. */
+static bool wait_for(int connection, short events, double deadline)
 {
-    union cshim_address address;
-    const socklen_t size = cshim_tag_get_address(tag, &address);
-    const int connection = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connection < 0)
-        return -1;
-    const struct timeval limit = {.tv_sec = CONNECT_MILLISECONDS / 1000};
-    const int one = 1;
-    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(connection, &address.any, size) == 0)
-        return connection;
-    const int saved = errno;
-    close(connection);
-    errno = saved;
-    return -1;
+    struct pollfd polled = {.fd = connection, .events = events};
+    for (;;) {
+        const double left = deadline - now();
+        const int ready = left > 0 ? poll(&polled, 1, (int)(left * 1000) + 1) : 0;
+        if (ready > 0)
+            return true;
+        if (ready == 0)
+            errno = ETIMEDOUT;
+        if (ready == 0 || errno != EINTR)
+            return false;
+    }
 }
 
-static bool receive(int connection, void *data, size_t bytes)
+static void hang_up(struct cshim_member *member)
 {
-    const struct timeval limit = {.tv_sec = ANSWER_MILLISECONDS / 1000};
-    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    while (bytes > 0) {
-        const ssize_t got = recv(connection, data, bytes, MSG_WAITALL);
-        if (got == 0)
-            errno = ECONNRESET;
-        if (got <= 0 && errno != EINTR)
+    const int saved = errno;
+    if (member->socket >= 0)
+        close(member->socket);
+    member->socket = -1;
+    errno = saved;
+}
+
+static bool connect_until(struct cshim_member *member, double deadline)
+{
+    union cshim_address address;
+    const socklen_t size = cshim_tag_get_address(&member->tag, &address);
+    const int one = 1;
+    int error = 0;
+    socklen_t error_size = sizeof error;
+    hang_up(member);
+    member->socket = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (member->socket < 0)
+        return false;
+    setsockopt(member->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(member->socket, &address.any, size) == 0)
+        return true;
+    if ((errno == EINPROGRESS || errno == EINTR) && wait_for(member->socket, POLLOUT, deadline)) {
+        getsockopt(member->socket, SOL_SOCKET, SO_ERROR, &error, &error_size);
+        errno = error;
+        if (error == 0)
+            return true;
+    }
+    hang_up(member);
+    return false;
+}
+
+/* Sends the member's request as one of this kind; on its connection, if it has one. */
+static bool send_until(struct cshim_member *member, enum cshim_request_kind kind, double deadline)
+{
+    member->request.kind = kind;
+    if (member->socket < 0 && !connect_until(member, deadline))
+        return false;
+    for (size_t done = 0; done < sizeof member->request;) {
+        const ssize_t sent = send(member->socket, (const char *)&member->request + done,
+                                  sizeof member->request - done, MSG_NOSIGNAL);
+        if (sent > 0) {
+            done += (size_t)sent;
+            member->may_be_heard = member->may_be_heard || kind == CSHIM_REQUEST_READY;
+            continue;
+        }
+        if ((errno != EAGAIN && errno != EINTR) || !wait_for(member->socket, POLLOUT, deadline)) {
+            hang_up(member);
             return false;
-        if (got > 0) {
-            data = (char *)data + got;
-            bytes -= (size_t)got;
         }
     }
+    return true;
+}
+
+static bool receive(struct cshim_member *member, void *data, size_t bytes, double deadline)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t got = recv(member->socket, (char *)data + done, bytes - done, 0);
+        if (got > 0) {
+            done += (size_t)got;
+            continue;
+        }
+        if (got == 0)
+            errno = ECONNRESET;
+        if (got == 0 || (errno != EAGAIN && errno != EINTR) ||
+            !wait_for(member->socket, POLLIN, deadline)) {
+            hang_up(member);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void pause_until(double deadline)
+{
+    const double left = deadline - now();
+    const double seconds = left < PAUSE_SECONDS ? left : PAUSE_SECONDS;
+    const struct timespec pause = {.tv_nsec = (long)(1e9 * seconds)};
+    if (left > 0)
+        nanosleep(&pause, NULL);
+}
+
+/* Tries again where a connection breaks: the server may have had no room for it. */
+static bool say_hello(struct cshim_member *member)
+{
+    const double deadline = now() + HELLO_SECONDS;
+    struct cshim_reply reply;
+    for (;;) {
+        if (send_until(member, CSHIM_REQUEST_HELLO, deadline) &&
+            receive(member, &reply, sizeof reply, deadline))
+            break;
+        const int saved = errno;
+        pause_until(deadline);
+        errno = saved;
+        if (saved == ECONNREFUSED || now() >= deadline)
+            return false;
+    }
+    hang_up(member);
     return true;
 }
 
@@ -150,57 +248,121 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                  "the process that made the unique id does not have compshim");
         return NULL;
     }
-    struct cshim_member *member = malloc(sizeof *member);
+    struct cshim_member *member = calloc(1, sizeof *member);
     if (member == NULL) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "no memory");
         return NULL;
     }
-    const struct cshim_wire_hello message = {.nonce = tag->nonce, .hello = *hello};
-    member->socket = connect_to(tag);
-    if (member->socket < 0 ||
-        send(member->socket, &message, sizeof message, MSG_NOSIGNAL) != sizeof message) {
-        explain(why, "cannot reach the process that made the unique id");
-        cshim_rendezvous_leave(member);
-        return NULL;
+    member->tag = *tag;
+    member->socket = -1;
+    member->request.magic = CSHIM_REQUEST_MAGIC;
+    member->request.nonce = tag->nonce;
+    member->request.hello = *hello;
+    gethostname(member->request.machine, sizeof member->request.machine - 1);
+    if (say_hello(member))
+        return member;
+    explain(why, "cannot reach the process that made the unique id");
+    cshim_rendezvous_leave(member);
+    return NULL;
+}
+
+void cshim_rendezvous_ready(struct cshim_member *member, const char *unable)
+{
+    if (unable != NULL)
+        snprintf(member->request.why, sizeof member->request.why, "%s", unable);
+    send_until(member, CSHIM_REQUEST_READY, now() + ATTEMPT_SECONDS);
+}
+
+/* The answer to "ready", on whatever connection it comes. */
+static bool hear_decision(struct cshim_member *member, struct cshim_reply *reply, char **text)
+{
+    const double deadline = now() + READY_SECONDS;
+    for (;;) {
+        const double attempt = now() + ATTEMPT_SECONDS;
+        const double limit = attempt < deadline ? attempt : deadline;
+        *text = NULL;
+        if ((member->socket >= 0 || send_until(member, CSHIM_REQUEST_READY, limit)) &&
+            receive(member, reply, sizeof *reply, limit)) {
+            if (!reply->on)
+                return true;
+            *text = reply->length < CSHIM_WIRE_POLICY_MAX ? malloc(reply->length + 1) : NULL;
+            if (*text != NULL && receive(member, *text, reply->length, limit))
+                return true;
+            free(*text);
+        }
+        const int saved = errno;
+        pause_until(deadline);
+        errno = saved;
+        /* Refused: the process is gone, and comes no more. */
+        if (saved == ECONNREFUSED || now() >= deadline)
+            return false;
     }
-    return member;
 }
 
 struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
 {
     struct cshim_decision decision = {0};
-    struct cshim_wire_answer answer;
-    const uint8_t ask = CSHIM_WIRE_ASK;
-    if (send(member->socket, &ask, 1, MSG_NOSIGNAL) != 1 ||
-        !receive(member->socket, &answer, sizeof answer)) {
+    struct cshim_reply reply;
+    if (!hear_decision(member, &reply, &decision.text)) {
         explain(decision.why, "no answer from the process that made the unique id");
-    } else if (!answer.on) {
-        decision.known = true;
-        memcpy(decision.why, answer.text, sizeof decision.why);
-        decision.why[sizeof decision.why - 1] = '\0';
-    } else {
-        answer.text[sizeof answer.text - 1] = '\0';
-        snprintf(decision.source, sizeof decision.source, "%s", answer.text);
-        decision.observe = answer.observe != 0;
-        decision.nodes = answer.nodes;
-        decision.length = answer.length;
-        decision.text = answer.length < CSHIM_WIRE_POLICY_MAX ? malloc(answer.length + 1) : NULL;
-        if (decision.text != NULL && receive(member->socket, decision.text, answer.length)) {
-            decision.text[answer.length] = '\0';
-            decision.known = decision.on = true;
-        } else {
-            explain(decision.why, "the policy did not arrive");
-            free(decision.text);
-            decision.text = NULL;
-        }
+        decision.text = NULL;
+        decision.known = !member->may_be_heard; /* without this rank it cannot be "on" */
+        hang_up(member);
+        return decision;
     }
-    cshim_rendezvous_leave(member);
+    hang_up(member);
+    reply.text[sizeof reply.text - 1] = '\0';
+    decision.known = true;
+    decision.on = reply.on != 0;
+    if (decision.on) {
+        memcpy(decision.source, reply.text, sizeof decision.source);
+        decision.observe = reply.observe != 0;
+        decision.nodes = reply.nodes;
+        decision.length = reply.length;
+        decision.text[reply.length] = '\0';
+    } else {
+        memcpy(decision.why, reply.text, sizeof decision.why);
+        decision.why[sizeof decision.why - 1] = '\0';
+    }
     return decision;
+}
+
+void cshim_rendezvous_come(struct cshim_member *member)
+{
+    member->request.why[0] = '\0';
+    member->asked = send_until(member, CSHIM_REQUEST_WAIT, now() + COME_SECONDS);
+}
+
+enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
+                                         char why[CSHIM_RENDEZVOUS_WHY_MAX])
+{
+    const double patience = COME_SECONDS + 0.01 * member->request.hello.ranks;
+    struct cshim_reply reply;
+    why[0] = '\0';
+    if (!member->asked)
+        cshim_rendezvous_come(member);
+    if (!member->asked || !receive(member, &reply, sizeof reply, now() + patience)) {
+        member->asked = false;
+        return CSHIM_NO_ANSWER;
+    }
+    member->asked = false;
+    memcpy(why, reply.text, CSHIM_RENDEZVOUS_WHY_MAX);
+    why[CSHIM_RENDEZVOUS_WHY_MAX - 1] = '\0';
+    return (enum cshim_absence)reply.absence;
+}
+
+void cshim_rendezvous_done(struct cshim_member *member, const char *failure)
+{
+    if (failure != NULL)
+        snprintf(member->request.why, sizeof member->request.why, "%s", failure);
+    send_until(member, CSHIM_REQUEST_DONE, now() + COME_SECONDS);
+    hang_up(member);
 }
 
 void cshim_rendezvous_leave(struct cshim_member *member)
 {
-    if (member->socket >= 0)
-        close(member->socket);
+    if (member == NULL)
+        return;
+    hang_up(member);
     free(member);
 }

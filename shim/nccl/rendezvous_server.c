@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that waits for the ranks of one id, decides for all of them, and ends. */
+/* The thread that answers the ranks of all ids that this process makes. A connection carries
+ * requests; "ready" is held until it is decided, and "wait" for a while. What is no
+ * request of a rank is hung up on. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,35 +13,48 @@
 
 #include "shim/nccl/rendezvous_wire.h"
 
-/* An id that nobody uses is waited for so long; a hello on its way when the first rank asks; ranks
- * that have yet to ask once it is decided. */
-#define IDLE_SECONDS 900
-#define GRACE_SECONDS 3
-#define LINGER_SECONDS 60
+/* Somebody who has not said what they want within this is not a rank; nor do so many wait to say
+ * it. */
+#define REQUEST_SECONDS 5.0
+#define STRANGERS_MAX 256
+/* A rank takes its answer within this. */
+#define ANSWER_SECONDS 30.0
+/* Without room for another connection, none is taken for so long. */
+#define PAUSE_SECONDS 0.1
 
-#define RANKS_NAMED 8
+enum state { READING, HELD, WRITING, CLOSED };
 
 struct connection {
     int socket;
-    size_t received; /* bytes of the hello */
-    struct cshim_wire_hello message;
-    bool said_hello;
-    bool answered;
-    bool gone; /* closed by the other side */
+    enum state state;
+    double since; /* it is in this state */
+    bool known;   /* has made a request */
+    size_t done;  /* bytes read or written */
+    struct cshim_request request;
+    struct cshim_reply reply;
+    const struct cshim_offer *offer; /* whose text follows, or NULL */
 };
 
 struct server {
+    struct cshim_tag tag; /* where it listens */
     int listener;
-    uint64_t nonce;
-    struct cshim_wire_answer answer;
-    char *policy;
-    size_t policy_length;
-    struct connection *connections;
+    double paused; /* no connections are taken before */
+    struct connection **connections;
     size_t count;
-    bool asked;
-    bool decided;
-    double deadline;
+    size_t room;
+    struct pollfd *polled; /* room + 1 */
+    struct server *next;
 };
+
+/* A policy as it was offered: never freed, most programs have one. */
+struct kept_offer {
+    struct cshim_offer offer;
+    struct kept_offer *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of these, and sessions */
+static struct server *servers;                           /* never freed: one for each address */
+static struct kept_offer *offers;
 
 static double now(void)
 {
@@ -48,212 +63,265 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static const struct cshim_hello *first_hello(const struct server *server)
+static void enter(struct connection *connection, enum state state)
+{
+    connection->state = state;
+    connection->since = now();
+    connection->done = 0;
+}
+
+/* What a complete request asks for. */
+static void handle(struct connection *connection)
+{
+    const struct cshim_request *request = &connection->request;
+    struct cshim_session *session = cshim_session_find(request->nonce);
+    if (request->magic != CSHIM_REQUEST_MAGIC || request->kind >= CSHIM_REQUEST_KINDS ||
+        session == NULL || !cshim_session_hear(session, request, now())) {
+        connection->state = CLOSED;
+        return;
+    }
+    connection->known = true;
+    connection->offer = NULL;
+    memset(&connection->reply, 0, sizeof connection->reply);
+    switch ((enum cshim_request_kind)request->kind) {
+    case CSHIM_REQUEST_READY:
+    case CSHIM_REQUEST_WAIT:
+        enter(connection, HELD);
+        break;
+    case CSHIM_REQUEST_HELLO:
+        enter(connection, WRITING);
+        break;
+    case CSHIM_REQUEST_DONE:
+    case CSHIM_REQUEST_KINDS:
+        connection->state = CLOSED;
+        break;
+    }
+}
+
+static void hang_up(struct connection *connection)
+{
+    struct cshim_session *session =
+        connection->known ? cshim_session_find(connection->request.nonce) : NULL;
+    if (session != NULL)
+        cshim_session_break(session, connection->request.hello.rank, now());
+    connection->state = CLOSED;
+}
+
+static bool would_block(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+static void read_more(struct connection *connection)
+{
+    struct cshim_request next;
+    uint8_t *place = (uint8_t *)&connection->request + connection->done;
+    size_t wanted = sizeof connection->request - connection->done;
+    if (connection->state != READING) { /* nothing is due: its end, or rubbish */
+        place = (uint8_t *)&next;
+        wanted = 1;
+    }
+    const ssize_t got = recv(connection->socket, place, wanted, MSG_DONTWAIT);
+    if (got < 0 && would_block())
+        return;
+    if (got <= 0 || connection->state != READING) {
+        hang_up(connection);
+        return;
+    }
+    connection->done += (size_t)got;
+    if (connection->done >= sizeof connection->request.magic &&
+        connection->request.magic != CSHIM_REQUEST_MAGIC)
+        connection->state = CLOSED;
+    else if (connection->done == sizeof connection->request)
+        handle(connection);
+}
+
+static void write_more(struct connection *connection)
+{
+    const struct cshim_offer *offer = connection->offer;
+    const size_t head = sizeof connection->reply;
+    const size_t all = head + (offer != NULL ? offer->length : 0);
+    const bool in_head = connection->done < head;
+    const void *from = in_head ? (const char *)&connection->reply + connection->done
+                               : offer->text + (connection->done - head);
+    const ssize_t sent = send(connection->socket, from, (in_head ? head : all) - connection->done,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && would_block())
+        return;
+    if (sent < 0) {
+        hang_up(connection);
+        return;
+    }
+    connection->done += (size_t)sent;
+    if (connection->done == all)
+        enter(connection, READING);
+}
+
+/* Makes room by hanging up on the one that has been a stranger for longest. Returns false if all
+ * are ranks. */
+static bool drop_stranger(struct server *server)
 {
     for (size_t i = 0; i < server->count; i++) {
-        if (server->connections[i].said_hello)
-            return &server->connections[i].message.hello;
-    }
-    return NULL;
-}
-
-static const struct cshim_hello *hello_of(const struct server *server, uint32_t rank)
-{
-    for (size_t i = 0; i < server->count; i++) {
-        if (server->connections[i].said_hello && server->connections[i].message.hello.rank == rank)
-            return &server->connections[i].message.hello;
-    }
-    return NULL;
-}
-
-static bool all_here(const struct server *server)
-{
-    const struct cshim_hello *first = first_hello(server);
-    for (uint32_t rank = 0; first != NULL && rank < first->ranks; rank++) {
-        if (hello_of(server, rank) == NULL)
-            return false;
-    }
-    return first != NULL;
-}
-
-/* Names the ranks that `is_odd`, the first few of them. Returns how many there are. */
-static unsigned name_ranks(const struct server *server, const char *text,
-                           bool (*is_odd)(const struct cshim_hello *, const struct cshim_hello *),
-                           char *why, size_t size)
-{
-    const struct cshim_hello *first = first_hello(server);
-    unsigned odd = 0;
-    size_t length = 0;
-    for (uint32_t rank = 0; rank < first->ranks; rank++) {
-        if (!is_odd(first, hello_of(server, rank)))
+        struct connection *connection = server->connections[i];
+        if (connection->known || connection->state == CLOSED)
             continue;
-        if (odd++ < RANKS_NAMED && length < size)
-            length += (size_t)snprintf(why + length, size - length, "%s%u",
-                                       odd > 1 ? ", " : "rank ", rank);
+        connection->state = CLOSED;
+        close(connection->socket);
+        connection->socket = -1;
+        return true;
     }
-    if (odd > 0 && length < size)
-        snprintf(why + length, size - length, "%s %s", odd > RANKS_NAMED ? ", ..." : "", text);
-    return odd;
+    return false;
 }
 
-static bool is_missing(const struct cshim_hello *first, const struct cshim_hello *hello)
+static size_t strangers(const struct server *server)
 {
-    (void)first;
-    return hello == NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < server->count; i++)
+        count += !server->connections[i]->known && server->connections[i]->state != CLOSED;
+    return count;
 }
 
-static bool is_other(const struct cshim_hello *first, const struct cshim_hello *hello)
+static bool make_room(struct server *server)
 {
-    return hello->version != first->version || hello->ranks != first->ranks;
-}
-
-static bool is_nonblocking(const struct cshim_hello *first, const struct cshim_hello *hello)
-{
-    (void)first;
-    return hello->nonblocking != 0;
-}
-
-static uint32_t count_nodes(const struct server *server)
-{
-    uint32_t nodes = 0;
-    for (size_t i = 0; i < server->count; i++) {
-        size_t before = 0;
-        while (before < i && server->connections[before].message.hello.host !=
-                                 server->connections[i].message.hello.host)
-            before++;
-        nodes += server->connections[i].said_hello && before == i;
-    }
-    return nodes;
-}
-
-static void decide(struct server *server)
-{
-    char *why = server->answer.text;
-    const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
-    char source[sizeof server->answer.text];
-    memcpy(source, server->answer.text, sizeof source);
-    server->decided = true;
-    server->deadline = now() + LINGER_SECONDS;
-    server->answer.on =
-        name_ranks(server, "without compshim: is LD_PRELOAD set on every host?", is_missing, why,
-                   size) == 0 &&
-        name_ranks(server, "with another version of compshim", is_other, why, size) == 0 &&
-        name_ranks(server, "with a non-blocking communicator", is_nonblocking, why, size) == 0;
-    if (server->answer.on) {
-        memcpy(server->answer.text, source, sizeof source);
-        server->answer.length = (uint32_t)server->policy_length;
-        server->answer.nodes = count_nodes(server);
-    }
-}
-
-/* The answers are small and sockets have room for them. */
-static void answer_all(struct server *server)
-{
-    for (size_t i = 0; i < server->count; i++) {
-        struct connection *connection = &server->connections[i];
-        if (!connection->said_hello || connection->answered)
-            continue;
-        connection->answered = true;
-        if (send(connection->socket, &server->answer, sizeof server->answer, MSG_NOSIGNAL) ==
-                sizeof server->answer &&
-            server->answer.on)
-            (void)!send(connection->socket, server->policy, server->policy_length, MSG_NOSIGNAL);
-    }
-}
-
-/* Whether every rank has had its answer and hung up. */
-static bool all_gone(const struct server *server)
-{
-    for (size_t i = 0; i < server->count; i++) {
-        if (!server->connections[i].gone)
-            return false;
-    }
-    return server->decided && all_here(server);
+    const size_t room = server->room == 0 ? 16 : 2 * server->room;
+    if (server->polled != NULL && server->count < server->room)
+        return true;
+    void *connections = realloc(server->connections, room * sizeof(struct connection *));
+    if (connections == NULL)
+        return false;
+    server->connections = connections;
+    void *polled = realloc(server->polled, (room + 1) * sizeof *server->polled);
+    if (polled == NULL)
+        return false;
+    server->polled = polled;
+    server->room = room;
+    return true;
 }
 
 static void take(struct server *server)
 {
-    const int accepted = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (accepted < 0)
+    const int accepted = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct connection *connection = NULL;
+    if (accepted < 0) {
+        const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (full && !drop_stranger(server))
+            server->paused = now() + PAUSE_SECONDS;
         return;
-    struct connection *grown =
-        realloc(server->connections, (server->count + 1) * sizeof *server->connections);
-    if (grown == NULL) {
+    }
+    if (strangers(server) >= STRANGERS_MAX)
+        drop_stranger(server);
+    if (make_room(server))
+        connection = calloc(1, sizeof *connection);
+    if (connection == NULL) {
         close(accepted);
         return;
     }
-    server->connections = grown;
-    server->connections[server->count++] = (struct connection){.socket = accepted};
+    connection->socket = accepted;
+    enter(connection, READING);
+    server->connections[server->count++] = connection;
 }
 
-/* Reads what has come. What is no rank's is of no more use. */
-static void hear(struct server *server, struct connection *connection)
+/* Answers a connection that is held, if there is an answer. Returns when there will be one at the
+ * latest. */
+static double settle_held(struct connection *connection)
 {
-    uint8_t ask = 0;
-    uint8_t *place =
-        connection->said_hello ? &ask : (uint8_t *)&connection->message + connection->received;
-    const size_t wanted =
-        connection->said_hello ? 1 : sizeof connection->message - connection->received;
-    const ssize_t got = recv(connection->socket, place, wanted, MSG_DONTWAIT);
-    if (got <= 0) {
-        connection->gone = got == 0 || errno != EAGAIN;
-        return;
+    const struct cshim_request *request = &connection->request;
+    struct cshim_session *session = cshim_session_find(request->nonce);
+    if (session == NULL) { /* forgotten */
+        connection->state = CLOSED;
+        return 0;
     }
-    if (connection->said_hello && !server->asked) {
-        server->asked = true;
-        server->deadline = now() + GRACE_SECONDS;
-    }
-    if (connection->said_hello)
-        return;
-    connection->received += (size_t)got;
-    if (connection->received < sizeof connection->message)
-        return;
-    connection->said_hello = connection->message.nonce == server->nonce;
-    connection->gone = !connection->said_hello;
+    const bool ready = request->kind == CSHIM_REQUEST_READY;
+    const bool due = ready ? cshim_session_decide(session, now(), &connection->reply)
+                           : cshim_session_absent(session, connection->since, now(),
+                                                  &connection->reply);
+    if (!due)
+        return ready ? cshim_session_deadline(session)
+                     : connection->since + cshim_session_patience(session);
+    connection->offer = connection->reply.on ? cshim_session_offer(session) : NULL;
+    enter(connection, WRITING);
+    write_more(connection);
+    return connection->since + ANSWER_SECONDS;
 }
 
-/* One round of waiting. Returns false when everything is said. */
-static bool serve_once(struct server *server)
+/* What time has brought: answers, and ends of patience. Returns when to look again; 0: never. */
+static double settle(struct connection *connection)
 {
-    struct pollfd polled[server->count + 1];
-    const size_t count = server->count;
-    polled[0] = (struct pollfd){.fd = server->listener, .events = POLLIN};
-    for (size_t i = 0; i < count; i++) {
-        const struct connection *connection = &server->connections[i];
-        polled[i + 1].fd = connection->gone ? -1 : connection->socket;
-        polled[i + 1].events = POLLIN;
-        polled[i + 1].revents = 0;
+    double due = 0;
+    if (connection->state == HELD)
+        return settle_held(connection);
+    if (connection->state == WRITING)
+        due = connection->since + ANSWER_SECONDS;
+    else if (connection->state == READING && (!connection->known || connection->done > 0))
+        due = connection->since + REQUEST_SECONDS;
+    if (due > 0 && now() >= due)
+        hang_up(connection);
+    return due;
+}
+
+static void sweep(struct server *server)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < server->count; i++) {
+        struct connection *connection = server->connections[i];
+        if (connection->state != CLOSED) {
+            server->connections[kept++] = connection;
+            continue;
+        }
+        if (connection->socket >= 0)
+            close(connection->socket);
+        free(connection);
     }
-    const double left = server->deadline - now();
-    if (left > 0)
-        poll(polled, count + 1, (int)(left * 1000) + 1);
-    for (size_t i = 0; i < count; i++) {
-        if (polled[i + 1].revents != 0)
-            hear(server, &server->connections[i]);
+    server->count = kept;
+}
+
+/* Settles all, and says what is to be waited for. Returns the milliseconds; -1: for ever. */
+static int prepare_poll(struct server *server, struct pollfd *polled)
+{
+    double due = server->paused;
+    for (size_t i = 0; i < server->count; i++) {
+        const double one = settle(server->connections[i]);
+        if (one > 0 && (due <= 0 || one < due))
+            due = one;
     }
-    if (polled[0].revents != 0)
-        take(server);
-    const bool late = now() >= server->deadline;
-    if (!server->decided && server->asked && (late || all_here(server)))
-        decide(server);
-    else if (late || all_gone(server))
-        return false;
-    if (server->decided)
-        answer_all(server);
-    return true;
+    sweep(server);
+    polled[0] = (struct pollfd){.fd = server->paused > 0 ? -1 : server->listener, .events = POLLIN};
+    for (size_t i = 0; i < server->count; i++) {
+        const struct connection *connection = server->connections[i];
+        polled[i + 1] = (struct pollfd){.fd = connection->socket,
+                                        .events = connection->state == WRITING ? POLLOUT : POLLIN};
+    }
+    if (due <= 0)
+        return -1;
+    const double left = due - now();
+    return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
 static void *serve(void *data)
 {
     struct server *server = data;
-    while (serve_once(server))
-        ;
-    for (size_t i = 0; i < server->count; i++)
-        close(server->connections[i].socket);
-    close(server->listener);
-    free(server->connections);
-    free(server->policy);
-    free(server);
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        const int wait = prepare_poll(server, server->polled);
+        const size_t count = server->count;
+        pthread_mutex_unlock(&lock);
+        const int ready = poll(server->polled, count + 1, wait);
+        pthread_mutex_lock(&lock);
+        for (size_t i = 0; i < count && ready > 0; i++) {
+            struct connection *connection = server->connections[i];
+            if (server->polled[i + 1].revents == 0)
+                continue;
+            if (connection->state == WRITING)
+                write_more(connection);
+            else
+                read_more(connection);
+        }
+        if (ready > 0 && server->polled[0].revents != 0)
+            take(server);
+        if (server->paused > 0 && now() >= server->paused)
+            server->paused = 0;
+        pthread_mutex_unlock(&lock);
+    }
     return NULL;
 }
 
@@ -261,12 +329,14 @@ static int listen_at(struct cshim_tag *tag)
 {
     union cshim_address address;
     socklen_t size = cshim_tag_get_address(tag, &address);
-    const int listener = socket(tag->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int listener = socket(tag->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
         return -1;
     if (bind(listener, &address.any, size) != 0 || listen(listener, SOMAXCONN) != 0 ||
         getsockname(listener, &address.any, &size) != 0) {
+        const int saved = errno;
         close(listener);
+        errno = saved;
         return -1;
     }
     tag->port = tag->family == AF_INET ? address.four.sin_port : address.six.sin6_port;
@@ -282,7 +352,7 @@ static bool start_thread(struct server *server)
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 1 << 18);
+    pthread_attr_setstacksize(&attributes, 1 << 20);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     errno = pthread_create(&thread, &attributes, serve, server);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -290,28 +360,90 @@ static bool start_thread(struct server *server)
     return errno == 0;
 }
 
-bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer)
+/* The server at the tag's address, started if there is none. */
+static struct server *find_server(const struct cshim_tag *tag)
 {
-    struct server *server = calloc(1, sizeof *server);
-    if (server == NULL)
-        return false;
-    server->nonce = tag->nonce;
-    server->deadline = now() + IDLE_SECONDS;
-    server->policy_length = offer->length;
-    server->policy = malloc(offer->length + 1);
-    server->answer.observe = offer->observe;
-    snprintf(server->answer.text, sizeof server->answer.text, "%s", offer->source);
-    server->listener = listen_at(tag);
-    if (server->policy != NULL)
-        memcpy(server->policy, offer->text, offer->length);
-    if (server->policy != NULL && offer->length < CSHIM_WIRE_POLICY_MAX && server->listener >= 0 &&
-        start_thread(server))
-        return true;
+    struct server *server = servers;
+    while (server != NULL && (server->tag.family != tag->family ||
+                              memcmp(server->tag.address, tag->address, sizeof tag->address) != 0))
+        server = server->next;
+    if (server != NULL || (server = calloc(1, sizeof *server)) == NULL)
+        return server;
+    server->tag = *tag;
+    server->tag.port = 0;
+    server->listener = make_room(server) ? listen_at(&server->tag) : -1;
+    if (server->listener >= 0 && start_thread(server)) {
+        server->next = servers;
+        servers = server;
+        return server;
+    }
     const int saved = errno;
     if (server->listener >= 0)
         close(server->listener);
-    free(server->policy);
+    free(server->connections);
+    free(server->polled);
     free(server);
     errno = saved;
-    return false;
+    return NULL;
+}
+
+static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
+{
+    struct kept_offer *kept = offers;
+    while (kept != NULL &&
+           (kept->offer.length != offer->length || kept->offer.observe != offer->observe ||
+            memcmp(kept->offer.text, offer->text, offer->length) != 0 ||
+            strcmp(kept->offer.source, offer->source) != 0))
+        kept = kept->next;
+    if (kept != NULL)
+        return &kept->offer;
+    kept = calloc(1, sizeof *kept);
+    char *text = malloc(offer->length + 1);
+    char *source = strdup(offer->source);
+    if (kept == NULL || text == NULL || source == NULL) {
+        free(kept);
+        free(text);
+        free(source);
+        return NULL;
+    }
+    memcpy(text, offer->text, offer->length);
+    kept->offer = *offer;
+    kept->offer.text = text;
+    kept->offer.source = source;
+    kept->next = offers;
+    offers = kept;
+    return &kept->offer;
+}
+
+bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer)
+{
+    bool started = false;
+    pthread_mutex_lock(&lock);
+    errno = EMSGSIZE;
+    struct server *server = offer->length < CSHIM_WIRE_POLICY_MAX ? find_server(tag) : NULL;
+    if (server != NULL) {
+        const struct cshim_offer *kept = keep_offer(offer);
+        tag->port = server->tag.port;
+        started = kept != NULL && cshim_session_add(tag->nonce, kept) != NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return started;
+}
+
+void cshim_rendezvous_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+/* The child has no such thread, and must not keep the parent's connections open. */
+void cshim_rendezvous_after_fork(bool child)
+{
+    for (struct server *server = servers; server != NULL && child; server = server->next) {
+        for (size_t i = 0; i < server->count; i++)
+            close(server->connections[i]->socket);
+        close(server->listener);
+    }
+    if (child)
+        servers = NULL;
+    pthread_mutex_unlock(&lock);
 }

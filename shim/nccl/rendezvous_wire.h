@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to the rendezvous: what lies in the id, and the messages. All ranks have the same
- * version, which the hello carries, or stay native: the structures travel as they are. */
+/* Internal to the rendezvous: what lies in the id, and the messages. A request and its reply have
+ * one length each; all ranks have the same version, which the hello carries, or stay native: the
+ * structures travel as they are. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 
@@ -10,9 +11,10 @@
 
 #include "shim/nccl/rendezvous.h"
 
-#define CSHIM_TAG_MAGIC 0x6d687363u /* "cshm" */
-#define CSHIM_WIRE_ASK 'd'
+#define CSHIM_TAG_MAGIC 0x6e687363u     /* "cshn" */
+#define CSHIM_REQUEST_MAGIC 0x71687363u /* "cshq" */
 #define CSHIM_WIRE_POLICY_MAX (1u << 20)
+#define CSHIM_MACHINE_MAX 64
 
 /* At the end of an id. */
 struct cshim_tag {
@@ -23,17 +25,30 @@ struct cshim_tag {
     uint64_t nonce; /* only those who have the id may join */
 };
 
-struct cshim_wire_hello {
-    uint64_t nonce;
-    struct cshim_hello hello;
+enum cshim_request_kind {
+    CSHIM_REQUEST_HELLO, /* answered at once */
+    CSHIM_REQUEST_READY, /* answered with the decision */
+    CSHIM_REQUEST_WAIT,  /* answered with who is absent, as soon as all are here or one is lost */
+    CSHIM_REQUEST_DONE,  /* not answered */
+    CSHIM_REQUEST_KINDS,
 };
 
-struct cshim_wire_answer {
+struct cshim_request {
+    uint32_t magic;
+    uint32_t kind;
+    uint64_t nonce;
+    struct cshim_hello hello;
+    char machine[CSHIM_MACHINE_MAX];    /* for messages */
+    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* ready: unable; done: failed; or empty */
+};
+
+struct cshim_reply {
     uint32_t on;
     uint32_t observe;
     uint32_t nodes;
+    uint32_t absence; /* enum cshim_absence */
     uint32_t length; /* of the policy's text, which follows if on */
-    char text[1024]; /* on: the policy's source; off: why */
+    char text[1024]; /* on: the policy's source; else why */
 };
 
 union cshim_address {
@@ -43,14 +58,13 @@ union cshim_address {
 };
 
 /* The address without the port. */
-static inline bool cshim_tag_set_address(struct cshim_tag *tag, const union cshim_address *address)
+static inline void cshim_tag_set_address(struct cshim_tag *tag, const union cshim_address *address)
 {
     tag->family = address->any.sa_family;
     if (tag->family == AF_INET)
         memcpy(tag->address, &address->four.sin_addr, sizeof address->four.sin_addr);
     else
         memcpy(tag->address, &address->six.sin6_addr, sizeof address->six.sin6_addr);
-    return true;
 }
 
 static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
@@ -68,8 +82,30 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     return sizeof address->six;
 }
 
-/* rendezvous_server.c: listens at the tag's address, whose port it sets, in a thread of its own.
- * Returns false, with errno set, if that cannot be. */
+/* rendezvous_server.c: answers for the tag's nonce at its address, whose port it sets. Returns
+ * false, with errno set, if that cannot be. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
+
+/* rendezvous_session.c: what the ranks of one id have said. No sockets; the caller locks. */
+struct cshim_session;
+
+/* The offer stays the caller's and is not copied. NULL: no memory. */
+struct cshim_session *cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
+struct cshim_session *cshim_session_find(uint64_t nonce);
+/* Takes in what a rank says, at a time in seconds. Returns false if that makes no sense. */
+bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
+                        double now);
+/* The connection on which a rank waits has broken. */
+void cshim_session_break(struct cshim_session *session, uint32_t rank, double now);
+/* Decides, if it is time. Returns whether it is decided; the reply is for all ranks. */
+bool cshim_session_decide(struct cshim_session *session, double now, struct cshim_reply *reply);
+/* When it is decided at the latest. */
+double cshim_session_deadline(const struct cshim_session *session);
+/* For a rank that waits in the first call, since `since`. Returns whether it is to be answered. */
+bool cshim_session_absent(const struct cshim_session *session, double since, double now,
+                          struct cshim_reply *reply);
+double cshim_session_patience(const struct cshim_session *session); /* seconds of such a wait */
+/* The policy of a session that is on. */
+const struct cshim_offer *cshim_session_offer(const struct cshim_session *session);
 
 #endif

@@ -4,7 +4,7 @@
 # is installed, which makes ids without a GPU.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_unique_id
-magic=6373686d
+magic=6373686e
 
 tail_of() { sed -n 's/^id .*\(.\{80\}\)$/\1/p' <<<"$output"; }
 zeros=$(printf '0%.0s' {1..80})
