@@ -19,8 +19,8 @@ $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
-$(BUILD)/tests/test_rendezvous: $(call objects,tests/unit/test_rendezvous.c \
-		$(wildcard shim/nccl/rendezvous*.c))
+$(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
+		$(call objects,$(wildcard shim/nccl/rendezvous*.c))
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka
 

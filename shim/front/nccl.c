@@ -104,9 +104,18 @@ static void find_all(struct copy *copy, const void *caller)
 #undef FIND
 }
 
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards tried */
+static int tried;                                              /* to start the engine */
+static int communicators_made; /* or about to be: CUDA is in use, and is of no use in a child */
+
+/* A process may make an id and then fork its ranks: for them the engine starts anew. */
 static void stop_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
+    start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    copies_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (!communicators_made)
+        tried = 0;
 }
 
 static int is_loaded(const char *directory, const char *file)
@@ -142,10 +151,9 @@ static const struct cshim_nccl_engine *open_engine(const char *directory)
 /* At the first call that makes an id or a communicator. */
 static void start_engine(struct copy *copy, const void *caller)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int tried;
+    static int registered;
     char directory[PATH_MAX];
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&start_lock);
     if (!tried && !cshim_is_off() && cshim_own_directory(directory, sizeof directory)) {
         cshim_presence_tell();
         const struct cshim_nccl_engine *opened = open_engine(directory);
@@ -153,18 +161,25 @@ static void start_engine(struct copy *copy, const void *caller)
             find_all(copy, caller);
             opened->start(&copy->real, is_loaded(directory, "libcompshim-ompi.so") ||
                                            is_loaded(directory, "libcompshim-mpich.so"));
-            pthread_atfork(NULL, NULL, stop_in_child);
+            if (!registered)
+                pthread_atfork(NULL, NULL, stop_in_child);
+            registered = 1;
             engine_copy = copy;
             __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);
         }
     }
     tried = 1;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&start_lock);
+}
+
+static int makes_communicator(const char *name)
+{
+    return strncmp(name, "CommInit", 8) == 0;
 }
 
 static int begins(const char *name)
 {
-    return strcmp(name, "GetUniqueId") == 0 || strncmp(name, "CommInit", 8) == 0;
+    return makes_communicator(name) || strcmp(name, "GetUniqueId") == 0;
 }
 
 /* The engine works for one NCCL; a second one's calls stay native, which is said once. */
@@ -174,6 +189,8 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, const char 
     static int said;
     if (depth > 0)
         return NULL;
+    if (makes_communicator(name))
+        __atomic_store_n(&communicators_made, 1, __ATOMIC_RELAXED);
     if (begins(name) && __atomic_load_n(&engine, __ATOMIC_ACQUIRE) == NULL)
         start_engine(copy, caller);
     const struct cshim_nccl_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);

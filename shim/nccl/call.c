@@ -86,9 +86,7 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 {
     const struct cshim_rule *rule;
-    if (call->comm->job == NULL)
-        return CSHIM_REASON_NOT_AGREED;
-    if (call->comm->reason != CSHIM_REASON_COMPRESS)
+    if (call->comm->reason != CSHIM_REASON_COMPRESS || call->comm->job == NULL)
         return call->comm->reason;
     const struct cshim_call facts = cshim_nccl_facts(call);
     const enum cshim_reason reason =
@@ -102,10 +100,10 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 
 void cshim_nccl_count_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason)
 {
-    if (comm->job == NULL || comm->rank != 0)
+    if (comm->counted == NULL)
         return;
-    cshim_ledger_pass(&comm->job->ledger, reason);
-    comm->job->due = true;
+    cshim_ledger_pass(&comm->counted->ledger, reason);
+    comm->counted->due = true;
 }
 
 ncclResult_t cshim_nccl_natively(const struct cshim_nccl_call *call)
@@ -172,7 +170,7 @@ static ncclResult_t make(struct cshim_nccl_call call)
     if (call.comm == NULL)
         return cshim_nccl_natively(&call);
     const struct cshim_nccl_job *job = call.comm->job;
-    if (job != NULL && call.collective == CSHIM_ALLGATHER && !names_gathers(job->policy))
+    if (call.collective == CSHIM_ALLGATHER && (job == NULL || !names_gathers(job->policy)))
         return pass(&call, CSHIM_REASON_DISABLED);
     if (job != NULL && job->observed != NULL) {
         observe(&call);

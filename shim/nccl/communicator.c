@@ -51,18 +51,21 @@ static bool describe(struct cshim_nccl_comm *state)
            cshim_nccl.real->CommCuDevice(state->comm, &state->device) == ncclSuccess;
 }
 
-struct cshim_nccl_comm *cshim_nccl_comm_make(ncclComm_t comm, char *why, size_t size)
+struct cshim_nccl_comm *cshim_nccl_comm_make(const struct cshim_newcomer *newcomer, char *why,
+                                             size_t size)
 {
     struct cshim_nccl_comm *state = calloc(1, sizeof *state);
     if (state == NULL) {
         snprintf(why, size, "no memory for a communicator");
         return NULL;
     }
-    state->comm = comm;
+    state->comm = *newcomer->comm;
     state->references = 1;
-    state->reason = CSHIM_REASON_NOT_AGREED;
+    state->rank = newcomer->rank;
+    state->ranks = newcomer->ranks;
+    state->reason = newcomer->nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
     pthread_mutex_init(&state->asking, NULL);
-    if (describe(state))
+    if (newcomer->nonblocking || describe(state))
         return state;
     snprintf(why, size, "NCCL does not describe the communicator");
     cshim_nccl_comm_release(state);
@@ -81,14 +84,19 @@ void cshim_nccl_comm_add(struct cshim_nccl_comm *state, struct cshim_nccl_job *j
     const ncclComm_t comm = state->comm;
     state->job = job;
     state->nodes = nodes;
-    state->reason = job != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NOT_AGREED;
+    if (job != NULL)
+        state->reason = CSHIM_REASON_COMPRESS;
+    if (state->rank == 0)
+        state->counted = job != NULL ? job : cshim_nccl_job_native();
     cshim_nccl_comm_end(cshim_nccl_comm_take(comm)); /* one that was not destroyed, but is gone */
     pthread_mutex_lock(&lock);
     state->next = *bucket_of(comm);
     *bucket_of(comm) = state;
     living += job != NULL;
-    reporting += job != NULL && state->rank == 0;
+    reporting += state->counted != NULL;
     pthread_mutex_unlock(&lock);
+    if (job == NULL)
+        job = state->counted;
     if (job != NULL)
         cshim_nccl_job_grow(job, state->rank == 0, state->ranks, nodes);
 }
@@ -112,7 +120,7 @@ void cshim_nccl_comm_end(struct cshim_nccl_comm *state)
         return;
     pthread_mutex_lock(&lock);
     const bool is_last = state->job != NULL && --living == 0;
-    const bool is_last_reporting = state->job != NULL && state->rank == 0 && --reporting == 0;
+    const bool is_last_reporting = state->counted != NULL && --reporting == 0;
     pthread_mutex_unlock(&lock);
     cshim_nccl_comm_release(state);
     if (is_last_reporting)

@@ -73,36 +73,39 @@ static struct cshim_member *join(const ncclUniqueId *id, int ranks, int rank,
     return member;
 }
 
-/* After the real call. A communicator in progress stays unknown, and so native. */
-static ncclResult_t expect(ncclResult_t status, ncclComm_t *comm, struct cshim_member *member,
+/* After the real call, which has filled in the handle of a non-blocking communicator too. Such a
+ * one stays native, by name. */
+static ncclResult_t expect(ncclResult_t status, const struct cshim_newcomer *newcomer,
                            const ncclConfig_t *config)
 {
-    const struct cshim_newcomer newcomer = {.comm = comm, .member = member};
-    if (member == NULL)
+    struct cshim_newcomer native = *newcomer;
+    const bool nonblocking = is_nonblocking(config) || status == ncclInProgress;
+    if (!nonblocking && status == ncclSuccess)
+        return cshim_group_expect(newcomer);
+    cshim_rendezvous_leave(newcomer->member);
+    if (status != ncclSuccess && status != ncclInProgress)
         return status;
-    if (is_nonblocking(config))
-        cshim_log(
-            CSHIM_LOG_WARN,
-            "a communicator of NCCL is not compressed: it is non-blocking (config.blocking or "
-            "NCCL_COMM_BLOCKING)");
-    if (status != ncclSuccess || is_nonblocking(config)) {
-        cshim_rendezvous_leave(member);
-        return status;
-    }
-    return cshim_group_expect(&newcomer);
+    cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
+                              "(config.blocking or NCCL_COMM_BLOCKING)");
+    native.member = NULL;
+    native.nonblocking = true;
+    cshim_group_expect(&native);
+    return status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-    struct cshim_member *member = join(&id, ranks, rank, NULL);
-    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), comm, member, NULL);
+    const struct cshim_newcomer newcomer = {
+        .comm = comm, .ranks = ranks, .rank = rank, .member = join(&id, ranks, rank, NULL)};
+    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), &newcomer, NULL);
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
-    struct cshim_member *member = join(&id, ranks, rank, config);
-    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), comm, member,
+    const struct cshim_newcomer newcomer = {
+        .comm = comm, .ranks = ranks, .rank = rank, .member = join(&id, ranks, rank, config)};
+    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), &newcomer,
                   config);
 }
 
@@ -110,10 +113,11 @@ static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqu
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
-    struct cshim_member *member =
-        id_count > 0 && ids != NULL ? join(&ids[0], ranks, rank, config) : NULL;
+    struct cshim_newcomer newcomer = {.comm = comm, .ranks = ranks, .rank = rank};
+    if (id_count > 0 && ids != NULL)
+        newcomer.member = join(&ids[0], ranks, rank, config);
     return expect(cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config),
-                  comm, member, config);
+                  &newcomer, config);
 }
 
 /* All ranks are in this process. */

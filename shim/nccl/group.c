@@ -74,7 +74,7 @@ static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->state = cshim_nccl_comm_make(*newcomer->comm, why, sizeof why);
+        newcomer->state = cshim_nccl_comm_make(newcomer, why, sizeof why);
     if (newcomer->state != NULL && (newcomer->member != NULL || newcomer->job != NULL))
         cshim_nccl_comm_reserve(newcomer->state, why, sizeof why);
     if (newcomer->member != NULL)

@@ -72,9 +72,10 @@ struct cshim_residual {
 /* What is known of a communicator. */
 struct cshim_nccl_comm {
     ncclComm_t comm;
-    unsigned references;        /* the map's, and one for each thread that works with it */
-    struct cshim_nccl_job *job; /* NULL: its ranks have not agreed */
-    enum cshim_reason reason;   /* CSHIM_REASON_COMPRESS, or why it never compresses */
+    unsigned references;            /* the map's, and one for each thread that works with it */
+    struct cshim_nccl_job *job;     /* NULL: its ranks have not agreed */
+    struct cshim_nccl_job *counted; /* rank 0: where its calls are; NULL: nowhere */
+    enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why it never compresses */
     int rank;
     int ranks;
     struct cshim_member *member; /* of the rendezvous where its ranks agreed, or NULL */
@@ -132,6 +133,9 @@ struct cshim_nccl_call {
 struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer);
 /* This process's own policy; ends the process if it is wrong. The caller frees the text. */
 struct cshim_offer cshim_nccl_job_load(char source[CSHIM_PATH_MAX]);
+/* The job in which the calls of a communicator are counted whose ranks have not agreed; NULL if
+ * there is no policy for it. */
+struct cshim_nccl_job *cshim_nccl_job_native(void);
 /* Writes the reports that are due, and the trace. */
 void cshim_nccl_job_report(void);
 void cshim_nccl_job_trace(void);
@@ -147,9 +151,11 @@ double cshim_seconds(void);
 /* communicator.c: what is known of comm, with a reference for the caller; NULL if nothing is. */
 struct cshim_nccl_comm *cshim_nccl_comm_find(ncclComm_t comm);
 void cshim_nccl_comm_release(struct cshim_nccl_comm *state);
-/* What is to be known of a communicator that has just been made; NULL, and why, if that cannot be.
- * The caller adds it or releases it. */
-struct cshim_nccl_comm *cshim_nccl_comm_make(ncclComm_t comm, char *why, size_t size);
+/* What is to be known of a communicator that has just been made, or is being made without anybody
+ * waiting; NULL, and why, if that cannot be. The caller adds it or releases it. */
+struct cshim_newcomer;
+struct cshim_nccl_comm *cshim_nccl_comm_make(const struct cshim_newcomer *newcomer, char *why,
+                                             size_t size);
 /* Begins to know it, now that its ranks have agreed on a job (NULL: have not). nodes: that hold
  * them; 0 if that is not known yet. Takes the reference over. */
 void cshim_nccl_comm_add(struct cshim_nccl_comm *state, struct cshim_nccl_job *job, uint32_t nodes);
@@ -238,10 +244,13 @@ bool cshim_group_open(void);
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 /* Has the group's end destroy an operation. Returns false where there is no group. */
 bool cshim_group_end_op(ncclRedOp_t op, ncclComm_t comm);
-/* Adds a communicator that is being made: it is asked for at the group's end. A NULL member or job
- * means that it stays native. */
+/* Adds a communicator that is being made: it is asked for at the group's end. Without member and
+ * job it stays native. */
 struct cshim_newcomer {
     ncclComm_t *comm;
+    bool nonblocking; /* not to be asked for anything, not even its rank: */
+    int ranks;
+    int rank;
     struct cshim_member *member; /* of a rendezvous, or NULL: ... */
     struct cshim_nccl_job *job;  /* ... then its ranks have agreed on this */
     uint32_t nodes;

@@ -212,9 +212,8 @@ static ncclResult_t wait(const struct preparation *preparation)
     bool missing;
     ncclResult_t status = ncclSuccess;
     CUresult result = CUDA_SUCCESS;
-    while (status == ncclSuccess &&
-           (result = state->cuda.StreamQuery(preparation->reserve->stream)) ==
-               CUDA_ERROR_NOT_READY) {
+    while (status == ncclSuccess && (result = state->cuda.StreamQuery(
+                                         preparation->reserve->stream)) == CUDA_ERROR_NOT_READY) {
         nanosleep(&pause, NULL);
         status = look(state);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
@@ -354,14 +353,16 @@ static ncclResult_t meet(struct preparation *preparations, size_t count)
     return status;
 }
 
-/* The others need not wait for a rank that has failed. */
+/* The others need not wait for a rank that has failed. One that fails because another is gone is
+ * not the cause. */
 static void tell(struct cshim_nccl_comm *state, ncclResult_t status)
 {
     char failure[CSHIM_RENDEZVOUS_WHY_MAX];
+    const bool cause = status != ncclSuccess && status != ncclRemoteError;
     if (state->member == NULL)
         return;
     snprintf(failure, sizeof failure, "it failed: %s", cshim_nccl.real->GetErrorString(status));
-    cshim_rendezvous_done(state->member, status == ncclSuccess ? NULL : failure);
+    cshim_rendezvous_done(state->member, cause ? failure : NULL);
 }
 
 /* After a failure the stream may hold what never ends: the reserve is not used again. */
@@ -388,7 +389,7 @@ ncclResult_t cshim_nccl_comm_prepare(struct cshim_nccl_comm **comms, size_t coun
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = comms[i]->failed;
-    if (status != ncclSuccess)
+    if (status != ncclSuccess || count == 0)
         return status;
     status = prepare(comms, count);
     for (size_t i = 0; i < count; i++)

@@ -31,9 +31,9 @@
 struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
-    int socket;   /* or -1 */
+    int socket;        /* or -1 */
     bool may_be_heard; /* some of "ready" has been sent: the decision may count on this rank */
-    bool asked; /* who is absent: the answer is on its way */
+    bool asked;        /* who is absent: the answer is on its way */
 };
 
 static void explain(char *why, const char *what)

@@ -136,16 +136,17 @@ static void read_more(struct connection *connection)
         handle(connection);
 }
 
+/* The reply, and behind it the policy's text if there is one. */
 static void write_more(struct connection *connection)
 {
-    const struct cshim_offer *offer = connection->offer;
     const size_t head = sizeof connection->reply;
-    const size_t all = head + (offer != NULL ? offer->length : 0);
-    const bool in_head = connection->done < head;
-    const void *from = in_head ? (const char *)&connection->reply + connection->done
-                               : offer->text + (connection->done - head);
-    const ssize_t sent = send(connection->socket, from, (in_head ? head : all) - connection->done,
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    const char *from = (const char *)&connection->reply + connection->done;
+    size_t left = head - connection->done;
+    if (connection->done >= head && connection->offer != NULL) {
+        from = connection->offer->text + (connection->done - head);
+        left = connection->offer->length - (connection->done - head);
+    }
+    const ssize_t sent = send(connection->socket, from, left, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && would_block())
         return;
     if (sent < 0) {
@@ -153,7 +154,7 @@ static void write_more(struct connection *connection)
         return;
     }
     connection->done += (size_t)sent;
-    if (connection->done == all)
+    if (connection->done == head + (connection->offer != NULL ? connection->offer->length : 0))
         enter(connection, READING);
 }
 
@@ -232,9 +233,9 @@ static double settle_held(struct connection *connection)
         return 0;
     }
     const bool ready = request->kind == CSHIM_REQUEST_READY;
-    const bool due = ready ? cshim_session_decide(session, now(), &connection->reply)
-                           : cshim_session_absent(session, connection->since, now(),
-                                                  &connection->reply);
+    const bool due =
+        ready ? cshim_session_decide(session, now(), &connection->reply)
+              : cshim_session_absent(session, connection->since, now(), &connection->reply);
     if (!due)
         return ready ? cshim_session_deadline(session)
                      : connection->since + cshim_session_patience(session);

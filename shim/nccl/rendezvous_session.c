@@ -17,8 +17,8 @@
 struct place {
     bool here; /* has said hello */
     bool ready;
-    bool came;  /* to the first call, ... */
-    bool waits; /* ... and is in it */
+    bool came;     /* to the first call, ... */
+    bool waits;    /* ... and is in it */
     double broken; /* since when its connection has been, while it waits; 0: it is not */
     uint64_t version;
     uint64_t host;
@@ -34,7 +34,7 @@ struct cshim_session {
     struct place *places;
     uint32_t ready;
     uint32_t came;
-    bool trouble; /* a rank has failed, or its connection is broken */
+    bool trouble;    /* a rank has failed, or its connection is broken */
     double deadline; /* of the decision; 0: none */
     bool heard;      /* something since it was last looked at */
     bool decided;
@@ -220,7 +220,7 @@ static unsigned name_ranks(const struct cshim_session *session, const char *text
                                        place->machine);
     }
     if (odd > RANKS_NAMED && length < size)
-        length += (size_t)snprintf(why + length, size - length, " and %u more", odd - RANKS_NAMED);
+        length += (size_t)snprintf(why + length, size - length, ", ... (%u)", odd);
     if (odd > 0 && length < size)
         snprintf(why + length, size - length, " %s", text);
     return odd;

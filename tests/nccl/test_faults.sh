@@ -17,7 +17,7 @@ passes() {
 for ranks in 0 1 "0 1 2"; do
     passes "no module" "$ranks" STANDIN_FAIL=cuModuleLoadDataEx:1,cuModuleLoadData:1,cuLibraryLoadData:1 no_kernels
     passes "no pinned memory" "$ranks" STANDIN_FAIL=cuMemHostAlloc:1 no_memory
-    passes "no memory on the device" "$ranks" STANDIN_FAIL=cuMemAlloc:2 no_memory
+    passes "no memory on the device" "$ranks" STANDIN_FAIL=cuMemAlloc:3 no_memory
     passes "no event" "$ranks" STANDIN_FAIL=cuEventCreate:1 no_memory
 done
 passes "a device too small" 1 STANDIN_MEMORY=32 no_memory
@@ -30,7 +30,6 @@ fails() {
     contains "$1: by the call's result" "rank 1: refused: "
 }
 fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a kernel: "
-fails "no memory for the ranks' facts" STANDIN_FAIL=cuMemAlloc:3 "memory for the ranks' facts: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
 expect "another count on rank 0: ends" 1 preloaded 3 "$program" mismatch

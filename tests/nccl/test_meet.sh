@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# How the ranks of a communicator come together: late, lost, from processes of any kind, with broken
+# connections, through strangers. Nobody waits for ever, all ranks do the same, results are exact.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_meet
+some=$top/tests/nccl/some.sh
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+machine=$(hostname)
+
+# exact RANKS CASE COMPRESSED: natively and compressed, COMPRESSED calls of it
+exact() {
+    expect "$2 natively" 0 job "$1" "$program" "$2"
+    expect "$2" 0 preloaded "$1" "$program" "$2"
+    reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
+}
+exact 3 plain 2
+exact 3 late 1
+exact 1 forked 1
+exact 3 elsewhere 1
+exact 3 elsewhere_ended 1
+exact 3 scalable 1
+exact 3 orders 2
+exact 2 many 201
+
+# Connections that break while the ranks agree.
+breaker=$build/tests/standin_breaker.so
+broken() { # STEP RANKS
+    expect "broken at $1 on ranks $2: right results" 0 \
+        preloaded 3 BREAK="$1" sh "$some" "$2" LD_PRELOAD="$breaker:$preload" "$program" plain
+    contains "broken at $1 on ranks $2: it was" "breaker: at $1"
+}
+for ranks in 0 1 "0 1 2"; do
+    for step in hello ready unheard stop; do
+        broken $step "$ranks"
+        reports "broken at $step on ranks $ranks: all compressed" "rows[0]['calls'] == 2 and passed == {}"
+    done
+done
+broken connect "1"
+contains "one rank is refused: it says so" "cannot reach the process that made the unique id: Connection refused"
+contains "one rank is refused: the others name it" "rank 1 without compshim"
+reports "one rank is refused: nobody compresses" "rows == [] and passed == {'not_agreed': 2}"
+
+# A rank that cannot take part says so when the communicator is made.
+expect "no memory for the facts" 0 preloaded 3 STANDIN_FAIL=cuMemAlloc:1@1 "$program" plain
+contains "no memory for the facts: who, where and why" \
+    "not compressed: rank 1 on $machine cannot compress: memory for the ranks' facts: CUDA_ERROR_OUT_OF_MEMORY"
+reports "no memory for the facts: nobody compresses" "rows == [] and passed == {'not_agreed': 2}"
+
+# One that fails or ends in the first call: the others' calls fail too, and say why.
+LIMIT=30 expect "a rank fails in the first call" 0 preloaded 3 STANDIN_FAIL=ncclAllGather:1@1 "$program" failing
+for rank in 0 1 2; do contains "a rank fails: refused on rank $rank" "rank $rank: call 0 refused"; done
+contains "a rank fails: named" "cannot be made: rank 1 on $machine: it failed: unhandled cuda error"
+contains "a rank fails: the next call fails too" "rank 0: call 1 refused"
+LIMIT=30 expect "a rank ends in the first call" 0 preloaded 3 "$program" ended
+for rank in 0 2; do contains "a rank ends: refused on rank $rank" "rank $rank: call 0 refused: remote process exited"; done
+finish

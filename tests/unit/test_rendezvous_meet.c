@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the ranks of an NCCL communicator agree, and strangers at the door. */
+#include "tests/unit/test_rendezvous_ranks.h"
+
+static void all_ranks_get_the_policy(void **state)
+{
+    struct rank ranks[9];
+    (void)state;
+    run(ranks, 9, 9, NULL);
+    for (int i = 0; i < 9; i++) {
+        assert_true(ranks[i].decision.observe);
+        assert_int_equal(ranks[i].decision.nodes, 3);
+        assert_int_equal(ranks[i].decision.length, strlen(POLICY));
+        assert_string_equal(ranks[i].decision.source, "policy.ini");
+    }
+    all_are_on(ranks, 9);
+}
+
+/* More than sockets take at once. */
+static void a_long_policy_arrives(void **state)
+{
+    enum { LENGTH = 1000000 };
+    struct rank ranks[3];
+    uint8_t id[CSHIM_ID_BYTES];
+    char *text = malloc(LENGTH);
+    (void)state;
+    for (int i = 0; i < LENGTH; i++)
+        text[i] = (char)('a' + i % 23);
+    const struct cshim_offer large = {.text = text, .length = LENGTH, .source = "large.ini"};
+    serve_offer(id, &large);
+    run_on(id, ranks, 3, 3, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_true(ranks[i].decision.on);
+        assert_int_equal(ranks[i].decision.length, LENGTH);
+        assert_memory_equal(ranks[i].decision.text, text, LENGTH);
+        free(ranks[i].decision.text);
+    }
+    free(text);
+}
+
+static void ranks_without_the_shim_are_named(void **state)
+{
+    struct rank ranks[3];
+    (void)state;
+    run(ranks, 3, 5, NULL);
+    all_are_told(ranks, 3, "rank 3, 4 without compshim");
+}
+
+static void make_other_version(struct rank *rank)
+{
+    rank->hello.version++;
+}
+
+static void make_nonblocking(struct rank *rank)
+{
+    rank->hello.nonblocking = 1;
+}
+
+static void make_unable(struct rank *rank)
+{
+    rank->unable = "no memory on the device";
+}
+
+static void make_smaller(struct rank *rank)
+{
+    rank->hello.ranks = rank->hello.ranks + 1;
+}
+
+/* Who it is, where, and what is wrong with it. */
+static void an_odd_rank_is_named(void **state)
+{
+    static const struct {
+        void (*change)(struct rank *);
+        const char *text;
+    } cases[] = {
+        {make_other_version, "with another version of compshim"},
+        {make_nonblocking, "with a non-blocking communicator"},
+        {make_unable, "cannot compress: no memory on the device"},
+        {make_smaller, "is of 4 ranks, others are of 3"},
+    };
+    struct rank ranks[3];
+    char machine[33] = "", who[64];
+    (void)state;
+    gethostname(machine, sizeof machine - 1);
+    snprintf(who, sizeof who, "rank 2 on %s ", machine);
+    for (size_t i = 0; i < 3; i++) {
+        run(ranks, 3, 3, cases[i].change);
+        all_are_told(ranks, 3, cases[i].text);
+        all_are_told(ranks, 3, who);
+    }
+    run(ranks, 3, 3, make_smaller);
+    all_are_told(ranks, 3, " ranks, others are of ");
+}
+
+static void an_id_made_without_the_shim_is_known(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    const struct cshim_hello hello = {.ranks = 2};
+    (void)state;
+    make_id(id);
+    assert_null(cshim_rendezvous_join(id, &hello, why));
+    assert_non_null(strstr(why, "does not have compshim"));
+}
+
+static void an_id_without_room_is_left_alone(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES], before[CSHIM_ID_BYTES];
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    (void)state;
+    make_id(id);
+    id[CSHIM_ID_BYTES - 1] = 1;
+    memcpy(before, id, sizeof id);
+    assert_false(cshim_rendezvous_serve(id, &offer, why));
+    assert_memory_equal(id, before, sizeof id);
+}
+
+static void nccls_part_of_the_id_stays(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES], fresh[CSHIM_ID_BYTES];
+    (void)state;
+    make_id(fresh);
+    serve(id);
+    assert_memory_equal(id, fresh, 88);
+}
+
+/* Whoever has not the id's secret is hung up on, and does not count as a rank. */
+static void a_stranger_is_no_rank(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
+    (void)state;
+    serve(id);
+    memcpy(other, id, sizeof other);
+    tag_of(other)->nonce++;
+    struct cshim_member *first = join(id, 0, 2);
+    assert_null(join(other, 1, 2));
+    const struct cshim_decision decision = decide_and_leave(first);
+    assert_false(decision.on);
+    assert_non_null(strstr(decision.why, "rank 1 without compshim"));
+}
+
+static void a_rank_that_comes_late_is_told(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    (void)state;
+    serve(id);
+    assert_false(decide_and_leave(join(id, 0, 2)).on);
+    assert_false(decide_and_leave(join(id, 1, 2)).on);
+}
+
+/* Two communicators, in another order on each rank: nobody waits for himself. */
+static void any_order_will_do(void **state)
+{
+    uint8_t ids[2][CSHIM_ID_BYTES];
+    struct cshim_member *members[2][2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        serve(ids[i]);
+        for (uint32_t rank = 0; rank < 2; rank++)
+            members[i][rank] = join(ids[i], rank, 2);
+    }
+    for (int i = 0; i < 4; i++)
+        cshim_rendezvous_ready(members[i / 2][i % 2], NULL);
+    for (int i = 0; i < 4; i++)
+        assert_true(decide_and_leave(members[i / 2][i % 2]).on);
+}
+
+static int connect_to(uint8_t id[CSHIM_ID_BYTES])
+{
+    union cshim_address address;
+    const socklen_t size = cshim_tag_get_address(tag_of(id), &address);
+    const int stranger = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(stranger >= 0);
+    assert_int_equal(connect(stranger, &address.any, size), 0);
+    return stranger;
+}
+
+/* Scanners connect and say nothing, or rubbish, or half a request, or hang up. */
+static void strangers_do_no_harm(void **state)
+{
+    enum { STRANGERS = 400 };
+    static const char rubbish[4096] = "GET / HTTP/1.0\r\n\r\n";
+    struct cshim_request half = {.magic = CSHIM_REQUEST_MAGIC};
+    struct rank ranks[3];
+    uint8_t id[CSHIM_ID_BYTES];
+    int strangers[STRANGERS];
+    (void)state;
+    serve(id);
+    for (int i = 0; i < STRANGERS; i++) {
+        strangers[i] = connect_to(id);
+        if (i % 4 == 1)
+            (void)!send(strangers[i], rubbish, sizeof rubbish, MSG_NOSIGNAL);
+        if (i % 4 == 2)
+            (void)!send(strangers[i], &half, sizeof half / 2, MSG_NOSIGNAL);
+        if (i % 4 == 3)
+            shutdown(strangers[i], SHUT_RDWR);
+    }
+    run_on(id, ranks, 3, 3, NULL);
+    all_are_on(ranks, 3);
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+}
+
+/* The process that serves has no room for another file: ranks come in when there is some again. */
+static void without_files_ranks_come_in_later(void **state)
+{
+    struct rlimit all, few;
+    struct rank ranks[2];
+    uint8_t id[CSHIM_ID_BYTES];
+    int ready[2];
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t server = fork_apart();
+    if (server == 0) {
+        serve(id);
+        getrlimit(RLIMIT_NOFILE, &all);
+        few = (struct rlimit){.rlim_cur = (rlim_t)ready[1] + 1, .rlim_max = all.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &few);
+        (void)!write(ready[1], id, sizeof id);
+        sleep(1);
+        setrlimit(RLIMIT_NOFILE, &all);
+        pause();
+    }
+    assert_int_equal(read(ready[0], id, sizeof id), sizeof id);
+    run_on(id, ranks, 2, 2, NULL);
+    all_are_on(ranks, 2);
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static unsigned count_in(const char *folder)
+{
+    char command[64], text[16] = "";
+    snprintf(command, sizeof command, "ls /proc/%d/%s | wc -l", (int)getpid(), folder);
+    FILE *stream = popen(command, "r");
+    assert_non_null(stream);
+    assert_non_null(fgets(text, sizeof text, stream));
+    pclose(stream);
+    return (unsigned)atoi(text);
+}
+
+/* Ids, used and not, cost neither threads nor files. */
+static void ids_are_cheap(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    struct rank ranks[2];
+    (void)state;
+    serve(id);
+    const unsigned threads = count_in("task"), files = count_in("fd");
+    for (int i = 0; i < 2000; i++)
+        serve(id);
+    for (int i = 0; i < 200; i++) {
+        run(ranks, 2, 2, NULL);
+        all_are_on(ranks, 2);
+    }
+    assert_int_equal(count_in("task"), threads);
+    assert_in_range(count_in("fd"), 0, files + 4);
+}
+
+/* The oldest are forgotten; who comes to such a one stays native. */
+static void not_all_ids_are_remembered(void **state)
+{
+    uint8_t old[CSHIM_ID_BYTES], id[CSHIM_ID_BYTES];
+    struct rank ranks[2];
+    (void)state;
+    serve(old);
+    for (int i = 0; i < 12; i++) {
+        serve(id);
+        cshim_rendezvous_leave(join(id, 0, 1 << 14)); /* nobody else will come */
+    }
+    run(ranks, 2, 2, NULL);
+    all_are_on(ranks, 2);
+    assert_null(join(old, 0, 2));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_get_the_policy),
+        cmocka_unit_test(a_long_policy_arrives),
+        cmocka_unit_test(ranks_without_the_shim_are_named),
+        cmocka_unit_test(an_odd_rank_is_named),
+        cmocka_unit_test(an_id_made_without_the_shim_is_known),
+        cmocka_unit_test(an_id_without_room_is_left_alone),
+        cmocka_unit_test(nccls_part_of_the_id_stays),
+        cmocka_unit_test(a_stranger_is_no_rank),
+        cmocka_unit_test(a_rank_that_comes_late_is_told),
+        cmocka_unit_test(any_order_will_do),
+        cmocka_unit_test(strangers_do_no_harm),
+        cmocka_unit_test(without_files_ranks_come_in_later),
+        cmocka_unit_test(ids_are_cheap),
+        cmocka_unit_test(not_all_ids_are_remembered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of the rendezvous share: ids, and ranks as threads. */
+#ifndef TEST_RENDEZVOUS_RANKS_H
+#define TEST_RENDEZVOUS_RANKS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shim/nccl/rendezvous.h"
+#include "shim/nccl/rendezvous_wire.h"
+
+#define POLICY "[rule all]\ncodec = fp16\n"
+
+static const struct cshim_offer offer = {
+    .text = POLICY, .length = sizeof POLICY - 1, .source = "policy.ini", .observe = true};
+
+/* An id as NCCL makes it: eight bytes, and the address it waits at. */
+static inline void make_id(uint8_t id[CSHIM_ID_BYTES])
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(4242), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memset(id, 0, CSHIM_ID_BYTES);
+    memset(id, 0x5a, 8);
+    memcpy(id + 8, &address, sizeof address);
+}
+
+static inline void serve_offer(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *what)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
+    make_id(id);
+    if (!cshim_rendezvous_serve(id, what, why))
+        fail_msg("%s", why);
+}
+
+static inline void serve(uint8_t id[CSHIM_ID_BYTES])
+{
+    serve_offer(id, &offer);
+}
+
+static inline struct cshim_tag *tag_of(uint8_t id[CSHIM_ID_BYTES])
+{
+    return (struct cshim_tag *)(id + CSHIM_ID_BYTES - sizeof(struct cshim_tag));
+}
+
+static inline struct cshim_member *join(const uint8_t id[CSHIM_ID_BYTES], uint32_t rank,
+                                        uint32_t ranks)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    const struct cshim_hello hello = {.version = 7, .ranks = ranks, .rank = rank};
+    return cshim_rendezvous_join(id, &hello, why);
+}
+
+static inline struct cshim_decision decide_and_leave(struct cshim_member *member)
+{
+    assert_non_null(member);
+    struct cshim_decision decision = cshim_rendezvous_decide(member);
+    cshim_rendezvous_leave(member);
+    free(decision.text);
+    decision.text = NULL;
+    return decision;
+}
+
+/* One rank: says hello, and asks once all have. */
+struct rank {
+    pthread_t thread;
+    const uint8_t *id;
+    struct cshim_hello hello;
+    const char *unable;
+    pthread_barrier_t *joined;
+    struct cshim_decision decision;
+};
+
+static inline void *run_rank(void *data)
+{
+    struct rank *rank = data;
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    struct cshim_member *member = cshim_rendezvous_join(rank->id, &rank->hello, why);
+    pthread_barrier_wait(rank->joined); /* what the real ncclCommInitRank does */
+    if (member == NULL)
+        return NULL;
+    cshim_rendezvous_ready(member, rank->unable);
+    rank->decision = cshim_rendezvous_decide(member);
+    cshim_rendezvous_leave(member);
+    return NULL;
+}
+
+static inline void run_on(const uint8_t id[CSHIM_ID_BYTES], struct rank *all, uint32_t present,
+                          uint32_t ranks, void (*change)(struct rank *))
+{
+    pthread_barrier_t joined;
+    pthread_barrier_init(&joined, NULL, present);
+    for (uint32_t i = 0; i < present; i++) {
+        all[i] = (struct rank){.id = id,
+                               .joined = &joined,
+                               .hello = {.version = 7, .host = i / 4, .ranks = ranks, .rank = i}};
+        if (change != NULL && i == present - 1)
+            change(&all[i]);
+        assert_int_equal(pthread_create(&all[i].thread, NULL, run_rank, &all[i]), 0);
+    }
+    for (uint32_t i = 0; i < present; i++)
+        pthread_join(all[i].thread, NULL);
+    pthread_barrier_destroy(&joined);
+}
+
+/* Runs ranks 0 to present - 1 of `ranks`; change, where given, alters the last one. */
+static inline void run(struct rank *all, uint32_t present, uint32_t ranks,
+                       void (*change)(struct rank *))
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    serve(id);
+    run_on(id, all, present, ranks, change);
+}
+
+static inline void all_are_on(struct rank *ranks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        assert_true(ranks[i].decision.on);
+        assert_string_equal(ranks[i].decision.text, POLICY);
+        free(ranks[i].decision.text);
+    }
+}
+
+static inline void all_are_told(const struct rank *ranks, int count, const char *what)
+{
+    for (int i = 0; i < count; i++) {
+        assert_true(ranks[i].decision.known);
+        assert_false(ranks[i].decision.on);
+        assert_null(ranks[i].decision.text);
+        if (strstr(ranks[i].decision.why, what) == NULL)
+            fail_msg("'%s' is not in '%s'", what, ranks[i].decision.why);
+    }
+}
+
+/* A child without the parent's server. */
+static inline pid_t fork_apart(void)
+{
+    cshim_rendezvous_before_fork();
+    const pid_t child = fork();
+    cshim_rendezvous_after_fork(child == 0);
+    return child;
+}
+
+/* A process that makes an id, and is at hand to be ended; its id in `id`. */
+static inline pid_t serve_apart(uint8_t id[CSHIM_ID_BYTES])
+{
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    const pid_t server = fork_apart();
+    if (server == 0) {
+        serve(id);
+        (void)!write(ready[1], id, CSHIM_ID_BYTES);
+        pause();
+    }
+    assert_int_equal(read(ready[0], id, CSHIM_ID_BYTES), CSHIM_ID_BYTES);
+    close(ready[0]);
+    close(ready[1]);
+    return server;
+}
+
+static inline void end_process(pid_t process)
+{
+    kill(process, SIGKILL);
+    waitpid(process, NULL, 0);
+}
+
+#endif
