@@ -51,7 +51,7 @@ static inline void serve(uint8_t id[CSHIM_ID_BYTES])
 
 static inline struct cshim_tag *tag_of(uint8_t id[CSHIM_ID_BYTES])
 {
-    return (struct cshim_tag *)(id + CSHIM_ID_BYTES - sizeof(struct cshim_tag));
+    return (struct cshim_tag *)&id[CSHIM_ID_BYTES - sizeof(struct cshim_tag)];
 }
 
 static inline struct cshim_member *join(const uint8_t id[CSHIM_ID_BYTES], uint32_t rank,
