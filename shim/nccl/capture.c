@@ -44,15 +44,17 @@ static struct cshim_workspace *find(const struct cshim_nccl_call *call)
     return workspace;
 }
 
-/* Gives the graph a share in the capture, which ends with it. */
+/* Gives the graph a share in the capture, which ends with it, or here if that cannot be. */
 static CUresult tie(const struct cshim_nccl_call *call, struct capture *capture)
 {
     const struct cshim_cuda *cuda = &call->comm->cuda;
     CUuserObject object;
     CUresult result =
         cuda->UserObjectCreate(&object, capture, end_capture, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+        end_capture(capture);
         return result;
+    }
     result = cuda->GraphRetainUserObject(call->graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
     if (result != CUDA_SUCCESS)
         cuda->UserObjectRelease(object, 1); /* which ends the capture */
@@ -64,16 +66,14 @@ static struct capture *make(const struct cshim_nccl_call *call)
     const struct cshim_nccl_comm *comm = call->comm;
     char why[CSHIM_CUDA_WHY_MAX] = "no memory";
     struct capture *capture = calloc(1, sizeof *capture);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (capture == NULL)
         return NULL;
     capture->comm = comm;
     capture->id = call->capture_id;
-    comm->cuda.CtxPushCurrent(comm->context);
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode); /* what is allocated is not captured */
-    capture->workspace = cshim_workspace_take(comm, why, sizeof why);
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    comm->cuda.CtxPopCurrent(NULL);
+    struct cshim_scope scope = cshim_nccl_enter(comm); /* what is allocated is not captured */
+    if (scope.result == CUDA_SUCCESS)
+        capture->workspace = cshim_workspace_take(comm, why, sizeof why);
+    cshim_nccl_leave(comm, &scope);
     if (capture->workspace != NULL)
         return capture;
     cshim_log(CSHIM_LOG_ERROR, "%s", why);

@@ -95,12 +95,12 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
     residual->count = call->plan.count;
     residual->dtype = call->plan.dtype;
     residual->bytes = bytes;
-    call->comm->cuda.CtxPushCurrent(call->comm->context);
-    const CUresult result = allocate(call, residual);
+    struct cshim_scope scope = cshim_nccl_enter(call->comm);
+    const CUresult result = scope.result == CUDA_SUCCESS ? allocate(call, residual) : scope.result;
     residual->reduced = residual->sent + residual->count * sizeof(float);
     if (result != CUDA_SUCCESS)
         free_residual(call->comm, residual);
-    call->comm->cuda.CtxPopCurrent(NULL);
+    cshim_nccl_leave(call->comm, &scope);
     return result == CUDA_SUCCESS ? residual : NULL;
 }
 

@@ -103,7 +103,7 @@ static ncclResult_t decide(struct cshim_newcomer *newcomer)
                   decision.why);
         return ncclSystemError;
     }
-    if (!decision.on)
+    if (!decision.on && decision.speaker == (uint32_t)newcomer->rank)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
     return ncclSuccess;
 }

@@ -307,6 +307,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
         explain(decision.why, "no answer from the process that made the unique id");
         decision.text = NULL;
         decision.known = !member->may_be_heard; /* without this rank it cannot be "on" */
+        decision.speaker = member->request.hello.rank;
         hang_up(member);
         return decision;
     }
@@ -321,6 +322,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
         decision.length = reply.length;
         decision.text[reply.length] = '\0';
     } else {
+        decision.speaker = reply.speaker;
         memcpy(decision.why, reply.text, sizeof decision.why);
         decision.why[sizeof decision.why - 1] = '\0';
     }

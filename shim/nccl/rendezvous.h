@@ -67,6 +67,7 @@ struct cshim_decision {
     bool on;
     bool observe;
     uint32_t nodes;                     /* that hold the ranks */
+    uint32_t speaker;                   /* if off: the rank that tells the user, for all */
     char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* if off */
     char *text;                         /* the caller frees; NULL if off */
     size_t length;

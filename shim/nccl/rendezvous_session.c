@@ -123,10 +123,21 @@ double cshim_session_deadline(const struct cshim_session *session)
     return session->deadline;
 }
 
+/* The first rank that waits for the decision; before any does, the first that has said hello. */
+static uint32_t find_speaker(const struct cshim_session *session)
+{
+    uint32_t here = session->ranks;
+    for (uint32_t rank = session->ranks; rank-- > 0;)
+        if (session->places[rank].here && (session->ready == 0 || session->places[rank].ready))
+            here = rank;
+    return here;
+}
+
 static void decide_off(struct cshim_session *session)
 {
     session->decided = true;
     session->reply.on = 0;
+    session->reply.speaker = find_speaker(session);
 }
 
 /* Takes in who a rank is. The first one says how many there are; one that says otherwise is not in

@@ -47,6 +47,7 @@ struct cshim_reply {
     uint32_t observe;
     uint32_t nodes;
     uint32_t absence; /* enum cshim_absence */
+    uint32_t speaker; /* off: the rank that tells the user */
     uint32_t length;  /* of the policy's text, which follows if on */
     char text[1024];  /* on: the policy's source; else why */
 };

@@ -24,9 +24,9 @@ static bool add(struct round *round, const struct cshim_segment *segment)
     return true;
 }
 
-static void push(const struct cshim_nccl_comm *comm)
+static CUresult push(const struct cshim_nccl_comm *comm)
 {
-    comm->cuda.CtxPushCurrent(comm->context);
+    return comm->cuda.CtxPushCurrent(comm->context);
 }
 
 static void pop(const struct cshim_nccl_comm *comm)
@@ -114,6 +114,20 @@ static ncclResult_t acquire(const struct round *round)
 }
 
 /* Streams that shared a workspace wait for each other in turn, so that the event stands for all. */
+static CUresult release_one(const struct cshim_nccl_call *call)
+{
+    const struct cshim_cuda *cuda = &call->comm->cuda;
+    CUresult result = push(call->comm);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (call->workspace->used)
+        result = cuda->StreamWaitEvent(call->stream, call->workspace->idle, CU_EVENT_WAIT_DEFAULT);
+    if (result == CUDA_SUCCESS)
+        result = cuda->EventRecord(call->workspace->idle, call->stream);
+    pop(call->comm);
+    return result;
+}
+
 static ncclResult_t release(const struct round *round)
 {
     for (size_t i = 0; i < round->count; i++) {
@@ -123,19 +137,12 @@ static ncclResult_t release(const struct round *round)
     }
     for (size_t i = 0; i < round->count; i++) {
         const struct cshim_nccl_call *call = round->segments[i].call;
-        const struct cshim_cuda *cuda = &call->comm->cuda;
-        CUresult result = CUDA_SUCCESS;
         if (!is_first(round, i))
             continue;
-        push(call->comm);
-        if (call->workspace->used)
-            result =
-                cuda->StreamWaitEvent(call->stream, call->workspace->idle, CU_EVENT_WAIT_DEFAULT);
-        if (result == CUDA_SUCCESS)
-            result = cuda->EventRecord(call->workspace->idle, call->stream);
-        pop(call->comm);
-        if (result != CUDA_SUCCESS)
-            return cshim_nccl_check(call->comm, result, "freeing the workspace");
+        const ncclResult_t status =
+            cshim_nccl_check(call->comm, release_one(call), "freeing the workspace");
+        if (status != ncclSuccess)
+            return status;
         call->workspace->used = true;
     }
     return ncclSuccess;
@@ -145,9 +152,12 @@ static ncclResult_t launch_all(const struct round *round, cshim_segment_step *st
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < round->count && status == ncclSuccess; i++) {
-        push(round->segments[i].call->comm);
+        const struct cshim_nccl_comm *comm = round->segments[i].call->comm;
+        status = cshim_nccl_check(comm, push(comm), "entering the communicator's context");
+        if (status != ncclSuccess)
+            break;
         status = step(&round->segments[i]);
-        pop(round->segments[i].call->comm);
+        pop(comm);
     }
     return status;
 }

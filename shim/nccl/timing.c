@@ -24,9 +24,9 @@ struct cshim_timing {
     CUevent free[EVENTS];
 };
 
-static void push(const struct cshim_nccl_comm *comm)
+static bool push(const struct cshim_nccl_comm *comm)
 {
-    comm->cuda.CtxPushCurrent(comm->context);
+    return comm->cuda.CtxPushCurrent(comm->context) == CUDA_SUCCESS;
 }
 
 static void pop(const struct cshim_nccl_comm *comm)
@@ -93,11 +93,12 @@ static struct cshim_lap *make_lap(const struct cshim_nccl_call *calls, size_t co
         return NULL;
     lap->comm = comm;
     lap->stream = first->stream;
-    push(comm);
-    lap->marks[0].event = take_event(comm);
-    lap->mark_count = lap->marks[0].event != NULL;
-    lap->reserve = lap->mark_count > 0 ? take_event(comm) : NULL;
-    pop(comm);
+    if (push(comm)) {
+        lap->marks[0].event = take_event(comm);
+        lap->mark_count = lap->marks[0].event != NULL;
+        lap->reserve = lap->mark_count > 0 ? take_event(comm) : NULL;
+        pop(comm);
+    }
     if (lap->reserve != NULL)
         return lap;
     pthread_mutex_lock(&comm->timing->lock);
@@ -138,7 +139,10 @@ static void record(struct cshim_lap *lap, CUevent event, uint32_t round, enum cs
     const struct cshim_nccl_comm *comm = lap->comm;
     lap->marks[lap->mark_count++] =
         (struct cshim_lap_mark){.event = event, .round = round, .step = step};
-    push(comm);
+    if (!push(comm)) {
+        lap->is_broken = true;
+        return;
+    }
     if (comm->cuda.EventRecord(event, lap->stream) != CUDA_SUCCESS)
         lap->is_broken = true;
     pop(comm);
@@ -148,9 +152,11 @@ static void mark(struct cshim_lap *lap, enum cshim_round_step step)
 {
     if (lap->is_short)
         return;
-    push(lap->comm);
-    const CUevent event = take_event(lap->comm);
-    pop(lap->comm);
+    CUevent event = NULL;
+    if (push(lap->comm)) {
+        event = take_event(lap->comm);
+        pop(lap->comm);
+    }
     lap->is_short = event == NULL;
     if (event != NULL)
         record(lap, event, lap->rounds - 1, step);

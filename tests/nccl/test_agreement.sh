@@ -18,7 +18,10 @@ for ranks in "0 1" "2 3" "0 2" "1 3" "3"; do
     LIMIT=40 expect "only ranks $ranks have the shim" 0 \
         job 4 COMPSHIM_REPORT=off sh "$some" "$ranks" LD_PRELOAD="$preload" "$program" kept
     calls "only ranks $ranks: native on all" "$native"
-    output=$(grep '^compshim' <<<"$output" | sort -u)
+    # Without compshim on rank 0, which makes the id, the ranks that have it know nothing of each other.
+    case $ranks in
+    0*) messages "only ranks $ranks" 1 "without compshim: is LD_PRELOAD set on every host?" ;;
+    esac
     contains "only ranks $ranks: the warning" "not compressed: "
 done
 

@@ -23,6 +23,10 @@ done
 passes "a device too small" 1 STANDIN_MEMORY=32 no_memory
 passes "a device too old for the kernels" 1 STANDIN_SM=70 no_kernels
 
+expect "no context: right results" 0 preloaded 3 sh "$some" 1 STANDIN_FAIL=cuCtxPushCurrent:1 "$program" faulty
+check "no context: one message" test "$(grep -c '^compshim: a communicator' <<<"$output")" = 1
+contains "no context: says so" "rank 1 on "
+
 # fails NAME SETTING TEXT: an error, and the launcher ends the others
 fails() {
     expect "$1: refused" 4 preloaded 3 sh "$some" 1 "$2" "$program" faulty
@@ -30,7 +34,12 @@ fails() {
     contains "$1: by the call's result" "rank 1: refused: "
 }
 fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a kernel: "
+fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:12 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
+
+
+expect "no memory for a graph: ends" 3 preloaded 3 sh "$some" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$program" graph
+contains "no memory for a graph: says so" "keeping memory for a graph: "
 
 expect "another count on rank 0: ends" 1 preloaded 3 "$program" mismatch
 contains "another count on rank 0: refused" "refused: "

@@ -16,9 +16,23 @@ static void a_rank_that_is_never_ready_is_named(void **state)
     assert_false(decision.on);
     assert_non_null(strstr(decision.why, "rank 1 on "));
     assert_non_null(strstr(decision.why, "did not come out of ncclCommInitRank"));
+    assert_int_equal(decision.speaker, 0);
     decision = decide_and_leave(second); /* it goes on after all, and hears the same */
     assert_true(decision.known);
     assert_false(decision.on);
+}
+
+/* The one who tells the user is not the one who is lost. */
+static void a_rank_that_waits_speaks(void **state)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    (void)state;
+    serve(id);
+    struct cshim_member *lost = join(id, 0, 2);
+    const struct cshim_decision decision = decide_and_leave(join(id, 1, 2));
+    assert_non_null(strstr(decision.why, "rank 0 on "));
+    assert_int_equal(decision.speaker, 1);
+    cshim_rendezvous_leave(lost);
 }
 
 /* Before the ranks are ready nobody can have been told "on": all go on natively. */
@@ -37,6 +51,7 @@ static void the_maker_ends_before_the_decision(void **state)
         assert_true(decision.known);
         assert_false(decision.on);
         assert_non_null(strstr(decision.why, "no answer from the process that made the unique id"));
+        assert_int_equal(decision.speaker, rank); /* it alone knows */
     }
 }
 
@@ -167,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_never_ready_is_named),
+        cmocka_unit_test(a_rank_that_waits_speaks),
         cmocka_unit_test(the_maker_ends_before_the_decision),
         cmocka_unit_test(the_maker_ends_at_the_decision),
         cmocka_unit_test(the_makers_end_after_the_decision_is_no_matter),

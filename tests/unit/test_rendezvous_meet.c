@@ -137,6 +137,7 @@ static void a_stranger_is_no_rank(void **state)
     const struct cshim_decision decision = decide_and_leave(first);
     assert_false(decision.on);
     assert_non_null(strstr(decision.why, "rank 1 without compshim"));
+    assert_int_equal(decision.speaker, 0);
 }
 
 static void a_rank_that_comes_late_is_told(void **state)
