@@ -37,7 +37,6 @@ fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a 
 fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:12 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
-
 expect "no memory for a graph: ends" 3 preloaded 3 sh "$some" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$program" graph
 contains "no memory for a graph: says so" "keeping memory for a graph: "
 
