@@ -16,7 +16,11 @@ exact() {
 }
 exact 3 plain 2
 exact 3 late 1
-exact 1 forked 1
+if [ "${SANITIZE:-0}" = 1 ]; then
+    echo "note: AddressSanitizer's allocator does not survive a fork beside threads: no forked ranks"
+else
+    exact 1 forked 1
+fi
 exact 3 elsewhere 1
 exact 3 elsewhere_ended 1
 exact 3 scalable 1
