@@ -57,9 +57,9 @@ for rank in range(4):
 PY
 run "a trace that cannot be written" COMPSHIM_TRACE=nowhere/trace.json
 contains "is said" "cannot write the trace nowhere/trace.json: No such file"
-long=$(printf '%1016s' '' | tr ' ' x){jobid} # what stands for {jobid} is longer
+long=$(printf '%1016s' '' | tr ' ' n){jobid} # what stands for {jobid} is longer
 run "a trace whose name is too long" PBS_JOBID=12345678 COMPSHIM_TRACE="$long"
-contains "is said, and left out" "the trace's file name is too long: xxx"
+contains "is said, and left out" "the trace's file name is too long: nnn"
 rm -f ./*.json
 run "no trace"
 run "a trace switched off" COMPSHIM_TRACE=off
