@@ -71,15 +71,25 @@ static void *end_soon(void *unused)
     return unused;
 }
 
+/* All ranks are out of ncclCommInitRank when it returns: none leaves a split before all are in
+ * it. */
+static void wait_for_ranks(void)
+{
+    ncclComm_t child;
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &child, NULL));
+    NCCL(ncclCommDestroy(child));
+}
+
 /* Rank 1 ends while it waits for the others in its first call. */
 static void case_ended(void)
 {
     pthread_t thread;
     world = gpu_join();
+    wait_for_ranks();
     if (world.rank == 1)
         pthread_create(&thread, NULL, end_soon, NULL);
     else
-        sleep(1);
+        sleep(2);
     try_to_reduce();
 }
 
@@ -108,7 +118,8 @@ static void case_forked(void)
     }
 }
 
-/* A process that is no rank makes the id. It ends before the first call, or lives. */
+/* A process that is no rank makes the id. It ends when all ranks have met, before the first call,
+ * or lives. */
 static void made_elsewhere(bool ends)
 {
     int live[2];
@@ -128,6 +139,8 @@ static void made_elsewhere(bool ends)
     const ncclUniqueId id = gpu_share_id(rank + 1, "");
     NCCL(ncclCommInitRank(&world.comm, world.ranks, id, rank));
     CUDA(cuStreamCreate(&world.stream, CU_STREAM_NON_BLOCKING));
+    if (ends)
+        wait_for_ranks();
     if (maker > 0 && ends) {
         kill(maker, SIGKILL);
         waitpid(maker, NULL, 0);

@@ -50,6 +50,13 @@ static void CUDA_CB set_flag(void *flag)
     __atomic_store_n((int *)flag, 1, __ATOMIC_RELEASE);
 }
 
+/* A stream stands here for as long as the flag is not set. */
+static void CUDA_CB wait_for_flag(void *flag)
+{
+    while (__atomic_load_n((int *)flag, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+}
+
 static void CUDA_CB sleep_a_little(void *unused)
 {
     (void)unused;
@@ -192,7 +199,9 @@ static void case_delays(void)
     const CUevent start = new_event(), event = new_event();
     unsigned char *memory = gpu_allocate(STEPS), bytes[STEPS];
     float milliseconds = -1;
+    int asked = 0;
     CUDA(cuEventRecord(start, streams[0]));
+    CUDA(cuLaunchHostFunc(streams[0], wait_for_flag, &asked));
     for (unsigned step = 0; step < STEPS; step++) {
         CUDA(
             cuMemsetD8Async(address(memory), (unsigned char)step, STEPS - step, streams[step % 2]));
@@ -200,6 +209,7 @@ static void case_delays(void)
         CUDA(cuStreamWaitEvent(streams[1 - step % 2], event, 0));
     }
     EXPECT(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    set_flag(&asked);
     CUDA(cuEventSynchronize(event));
     CUDA(cuEventElapsedTime(&milliseconds, start, event));
     gpu_read(bytes, memory, STEPS);
@@ -212,15 +222,15 @@ static void case_legacy(void)
 {
     CUstream blocking;
     const CUstream other = new_stream();
-    int flag = 0, seen = 0;
+    int flag = 0, seen = 0, asked = 0;
     CUDA(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     CUDA(cuLaunchHostFunc(blocking, sleep_a_little, NULL));
     CUDA(cuLaunchHostFunc(blocking, set_flag, &flag));
-    for (int i = 0; i < 10; i++)
-        CUDA(cuLaunchHostFunc(other, sleep_a_little, NULL));
+    CUDA(cuLaunchHostFunc(other, wait_for_flag, &asked));
     CUDA(cuStreamSynchronize(NULL));
     want(__atomic_load_n(&flag, __ATOMIC_ACQUIRE) == 1, "stream 0 waits for blocking streams");
     EXPECT(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    set_flag(&asked);
     CUDA(cuLaunchHostFunc(NULL, sleep_a_little, NULL));
     CUDA(cuLaunchHostFunc(NULL, set_flag, &seen));
     CUDA(cuLaunchHostFunc(blocking, sleep_a_little, NULL));
