@@ -159,26 +159,70 @@ static void settle(ncclComm_t comm)
     NCCL(state);
 }
 
-/* A communicator that the program does not wait for. */
-static void case_nonblocking(void)
+static ncclComm_t make_nonblocking(const char *suffix)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t comm;
     config.blocking = 0;
-    world = gpu_join();
-    const ncclUniqueId id = gpu_share_id(world.rank, ".2");
+    const ncclUniqueId id = gpu_share_id(world.rank, suffix);
     const ncclResult_t made = ncclCommInitRankConfig(&comm, world.ranks, id, world.rank, &config);
     WANT(made == ncclSuccess || made == ncclInProgress, "made: %d", (int)made);
-    settle(comm);
-    float *data = device_part(world.rank, 1, COUNT);
+    return comm;
+}
+
+static void begin_sum(ncclComm_t comm, float *data)
+{
     const ncclResult_t called =
         ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
     WANT(called == ncclSuccess || called == ncclInProgress, "called: %d", (int)called);
+}
+
+/* A communicator that the program does not wait for. */
+static void case_nonblocking(void)
+{
+    world = gpu_join();
+    const ncclComm_t comm = make_nonblocking(".2");
+    settle(comm);
+    float *data = device_part(world.rank, 1, COUNT);
+    begin_sum(comm, data);
     settle(comm);
     synchronize();
     want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
     reduce_on(world.comm, 2, "a blocking one beside it");
     NCCL(ncclCommAbort(comm));
+    gpu_leave(&world);
+}
+
+/* Such ones end in every state: while they are made, while a call is under way, finalized, with a
+ * part of their own. */
+static void case_nonblocking_ends(void)
+{
+    ncclComm_t child;
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    NCCL(ncclCommAbort(make_nonblocking(".made")));
+    ncclComm_t comm = make_nonblocking(".called");
+    settle(comm);
+    begin_sum(comm, data);
+    NCCL(ncclCommAbort(comm));
+    synchronize();
+    gpu_free(data);
+    data = device_part(world.rank, 2, COUNT);
+    comm = make_nonblocking(".finalized");
+    settle(comm);
+    const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
+    WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
+    settle(comm);
+    begin_sum(child, data);
+    settle(child);
+    synchronize();
+    want_sum(data, world.ranks, 2, COUNT, "a part of a nonblocking communicator");
+    NCCL(ncclCommDestroy(child));
+    const ncclResult_t ending = ncclCommFinalize(comm);
+    WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
+    settle(comm);
+    NCCL(ncclCommDestroy(comm));
+    reduce_on(world.comm, 3, "a blocking one behind them");
     gpu_leave(&world);
 }
 
@@ -404,10 +448,23 @@ static void case_faulty(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(split),       CASE(shrink),       CASE(again),         CASE(kept),
-    CASE(abort_first), CASE(abort_later),  CASE(fork),          CASE(graph),
-    CASE(graph_first), CASE(graph_beside), CASE(graph_streams), CASE(nonblocking),
-    CASE(scaled),      CASE(mismatch),     CASE(mismatch_type), CASE(faulty),
+    CASE(split),
+    CASE(shrink),
+    CASE(again),
+    CASE(kept),
+    CASE(abort_first),
+    CASE(abort_later),
+    CASE(fork),
+    CASE(graph),
+    CASE(graph_first),
+    CASE(graph_beside),
+    CASE(graph_streams),
+    CASE(nonblocking),
+    CASE(nonblocking_ends),
+    CASE(scaled),
+    CASE(mismatch),
+    CASE(mismatch_type),
+    CASE(faulty),
 };
 
 int main(int argc, char **argv)

@@ -43,6 +43,7 @@ reports "graph_first: by name" "passed == {'captured': 1}"
 exact 3 scaled 2
 expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
 exact 3 nonblocking 1
+exact 3 nonblocking_ends 1
 
 for version in 21100 21800; do
     expect "NCCL $version" 0 preloaded 3 STANDIN_NCCL_VERSION=$version "$program" kept
