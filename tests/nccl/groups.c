@@ -50,16 +50,27 @@ static void case_several(void)
     gpu_leave(&world);
 }
 
-/* More calls than the engine has events for, before anything is waited for. */
+static void CUDA_CB wait_for_flag(void *flag)
+{
+    while (__atomic_load_n((int *)flag, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+}
+
+/* More calls than the engine has events for, while the device stands. For the stand-in only: a
+ * device's queue is not as long. */
 static void case_queue(void)
 {
     enum { CALLS = 400 };
+    int all_there = 0;
     world = gpu_join();
     float *data[3], *result = gpu_allocate(COUNT * sizeof *result);
     for (unsigned i = 0; i < 3; i++)
         data[i] = own_part(i, 1000);
-    for (unsigned i = 0; i < CALLS; i++)
+    reduce(data[0], result, 1000, world.stream); /* waits for the device */
+    CUDA(cuLaunchHostFunc(world.stream, wait_for_flag, &all_there));
+    for (unsigned i = 1; i < CALLS; i++)
         reduce(data[i % 3], result, 1000, world.stream);
+    __atomic_store_n(&all_there, 1, __ATOMIC_RELEASE);
     synchronize();
     want_sum(result, world.ranks, (CALLS - 1) % 3, 1000, "the last of many");
     gpu_leave(&world);

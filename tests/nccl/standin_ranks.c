@@ -332,11 +332,16 @@ static void case_lost(void)
 
 /* Mistakes
  * ---------------------------------------------------------------------------------------*/
+static void expect_mismatch(void)
+{
+    want(cuStreamSynchronize(world.stream) != CUDA_SUCCESS, "ranks that differ are found");
+    _exit(failures > 0); /* nothing works any more */
+}
+
 static void mismatch(int32_t *input, size_t count, ncclDataType_t dtype, ncclRedOp_t op)
 {
     NCCL(ncclAllReduce(input, input, count, dtype, op, world.comm, world.stream));
-    want(cuStreamSynchronize(world.stream) != CUDA_SUCCESS, "ranks that differ are found");
-    _exit(failures > 0); /* nothing works any more */
+    expect_mismatch();
 }
 
 static void case_mismatch_count(void)
@@ -357,9 +362,11 @@ static void case_mismatch_op(void)
 static void case_mismatch_order(void)
 {
     int32_t *input = new_input(COUNT);
-    if (world.rank == 0)
-        NCCL(ncclBroadcast(input, input, 8, ncclInt32, 0, world.comm, world.stream));
-    mismatch(input, 8, ncclInt32, ncclSum);
+    if (world.rank != 0)
+        mismatch(input, 8, ncclInt32, ncclSum);
+    /* Its sum would come next: refused, if the mistake has been found by then. */
+    NCCL(ncclBroadcast(input, input, 8, ncclInt32, 0, world.comm, world.stream));
+    expect_mismatch();
 }
 
 static void case_groups(void)

@@ -127,7 +127,7 @@ contains "is said, too" "the trace's file name is too long: 0000"
 # Bounds -----------------------------------------------------------------------------------------
 # All 400 calls are under way at once.
 rm -f "$scratch"/trace*.json
-expect "more calls than events" 0 traced 2 STANDIN_LAZY=1 STANDIN_FAIL=cuEventCreate:1040 "$build/tests/nccl_groups" queue
+expect "more calls than events" 0 traced 2 STANDIN_FAIL=cuEventCreate:1040 "$build/tests/nccl_groups" queue
 reports "all are counted" "[row['calls'] for row in rows] == [400] and $has_phases"
 traces "some are timed" 'all(100 < len(calls[rank]) < 400 for rank in range(2))'
 check "events are bounded" test -z "$(grep 'cuEventCreate fails' <<<"$output")"
