@@ -81,8 +81,10 @@ have_cublas := yes
 endif
 endif
 
+manual_pages := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in))
+
 .PHONY: all
-all: $(products)
+all: $(products) $(manual_pages)
 ifeq ($(have_mpich),)
 	@echo "compshim: left out: the engine for MPICH (no $(MPICH_CC)): tools/install-packages.sh mpich"
 endif
@@ -248,6 +250,13 @@ $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kerne
 	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
+# The manual pages: prose, and what the tables of the options and keys say.
+$(BUILD)/man/%: docs/man/%.in docs/man/page.awk
+	@mkdir -p $(@D)
+	awk -f docs/man/page.awk $(filter %.c,$^) $< >$@
+$(BUILD)/man/compshim.1: $(tool_sources)
+$(BUILD)/man/compshim-policy.5: policy/keys.c
+
 include tests/tests.mk
 
 # Demo and benchmarks ---------------------------------------------------------------------------
@@ -284,7 +293,6 @@ installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so l
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
 installed_data := policy/default.ini examples/policy.ini
 installed_documents := README.md CHANGELOG.md LICENSE docs/*.md docs/*.svg
-manual_pages := $(wildcard docs/man/*.[1-9])
 manual_path = man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 
 .PHONY: install

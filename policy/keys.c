@@ -8,20 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key of a section and what takes its value, which is not empty. */
-struct key {
-    const char *name;
-    bool (*set)(struct cshim_parser *parser, const char *value);
-};
-
 #define KEY_LIMIT 16
-#define VALUE_LIMIT 16
 
 /* The words a key takes; the value of each is its place. */
 struct words {
     const char *what; /* for errors */
-    const char *names[VALUE_LIMIT];
+    const char *names[CSHIM_KEY_WORDS_MAX];
     size_t count;
+};
+
+/* A key of a section. The strings are also its description in compshim-policy(5): docs/man/page.awk
+ * reads the tables of keys below. */
+struct key {
+    const char *name;
+    /* Takes the value, which is not empty. */
+    bool (*set)(struct cshim_parser *parser, const char *value);
+    struct words (*words)(void); /* or NULL: it takes none */
+    const char *value;           /* what it takes */
+    const char *help;            /* one line */
 };
 
 static struct cshim_rule *newest_rule(struct cshim_parser *parser)
@@ -67,45 +71,75 @@ static bool parse_list(struct cshim_parser *parser, const struct words *words, c
     }
 }
 
-static bool set_library(struct cshim_parser *parser, const char *value)
+static struct words library_words(void)
 {
     struct words words = {.what = "library", .count = CSHIM_LIBRARY_COUNT};
     for (unsigned i = 0; i < words.count; i++)
         words.names[i] = cshim_library_name((enum cshim_library)i);
+    return words;
+}
+
+static bool set_library(struct cshim_parser *parser, const char *value)
+{
+    const struct words words = library_words();
     return parse_list(parser, &words, value, &newest_rule(parser)->libraries);
 }
 
-static bool set_collective(struct cshim_parser *parser, const char *value)
+static struct words collective_words(void)
 {
     struct words words = {.what = "collective", .count = CSHIM_COLLECTIVE_COUNT};
     for (unsigned i = 0; i < words.count; i++)
         words.names[i] = cshim_collective_name((enum cshim_collective)i);
+    return words;
+}
+
+static bool set_collective(struct cshim_parser *parser, const char *value)
+{
+    const struct words words = collective_words();
     return parse_list(parser, &words, value, &newest_rule(parser)->collectives);
 }
 
-static bool set_dtype(struct cshim_parser *parser, const char *value)
+static struct words dtype_words(void)
 {
     struct words words = {.what = "dtype", .count = CSHIM_DTYPE_COUNT};
     for (unsigned i = 0; i < words.count; i++)
         words.names[i] = cshim_dtype_name((enum cshim_dtype)i);
+    return words;
+}
+
+static bool set_dtype(struct cshim_parser *parser, const char *value)
+{
+    const struct words words = dtype_words();
     parser->dtype_seen = true;
     return parse_list(parser, &words, value, &newest_rule(parser)->dtypes);
 }
 
-static bool set_op(struct cshim_parser *parser, const char *value)
+static struct words op_words(void)
 {
     struct words words = {.what = "op", .count = CSHIM_OP_COUNT};
     for (unsigned i = 0; i < words.count; i++)
         words.names[i] = cshim_op_name((enum cshim_op)i);
+    return words;
+}
+
+static bool set_op(struct cshim_parser *parser, const char *value)
+{
+    const struct words words = op_words();
     return parse_list(parser, &words, value, &newest_rule(parser)->ops);
+}
+
+static struct words codec_words(void)
+{
+    struct words words = {.what = "codec", .count = CSHIM_CODEC_COUNT};
+    for (unsigned i = 0; i < words.count; i++)
+        words.names[i] = cshim_codec_name((enum cshim_codec_id)i);
+    return words;
 }
 
 static bool set_codec(struct cshim_parser *parser, const char *value)
 {
     unsigned place;
-    struct words words = {.what = "codec", .count = CSHIM_CODEC_COUNT};
-    for (unsigned i = 0; i < words.count; i++)
-        words.names[i] = cshim_codec_name((enum cshim_codec_id)i);
+    const struct words words = codec_words();
     if (!find_word(parser, &words, value, &place))
         return false;
     newest_rule(parser)->codec = (enum cshim_codec_id)place;
@@ -113,12 +147,18 @@ static bool set_codec(struct cshim_parser *parser, const char *value)
     return true;
 }
 
-static bool set_algorithm(struct cshim_parser *parser, const char *value)
+static struct words algorithm_words(void)
 {
-    unsigned place;
     struct words words = {.what = "algorithm", .count = CSHIM_ALGORITHM_COUNT};
     for (unsigned i = 0; i < words.count; i++)
         words.names[i] = cshim_algorithm_name((enum cshim_algorithm)i);
+    return words;
+}
+
+static bool set_algorithm(struct cshim_parser *parser, const char *value)
+{
+    unsigned place;
+    const struct words words = algorithm_words();
     if (!find_word(parser, &words, value, &place))
         return false;
     newest_rule(parser)->algorithm = (enum cshim_algorithm)place;
@@ -242,15 +282,25 @@ static bool set_choice(struct cshim_parser *parser, const struct words *words, c
     return true;
 }
 
+static struct words error_feedback_words(void)
+{
+    return (struct words){"error_feedback", {"off", "on"}, 2};
+}
+
 static bool set_error_feedback(struct cshim_parser *parser, const char *value)
 {
-    static const struct words words = {"error_feedback", {"off", "on"}, 2};
+    const struct words words = error_feedback_words();
     return set_choice(parser, &words, value, &newest_rule(parser)->error_feedback);
+}
+
+static struct words rounding_words(void)
+{
+    return (struct words){"rounding", {"nearest", "stochastic"}, 2};
 }
 
 static bool set_rounding(struct cshim_parser *parser, const char *value)
 {
-    static const struct words words = {"rounding", {"nearest", "stochastic"}, 2};
+    const struct words words = rounding_words();
     return set_choice(parser, &words, value, &newest_rule(parser)->stochastic);
 }
 
@@ -264,9 +314,14 @@ static bool check_placeholders(struct cshim_parser *parser, const char *value)
     return true;
 }
 
+static struct words report_words(void)
+{
+    return (struct words){"report", {"off", "summary"}, 2};
+}
+
 static bool set_report(struct cshim_parser *parser, const char *value)
 {
-    static const struct words words = {"report", {"off", "summary"}, 2};
+    const struct words words = report_words();
     unsigned place;
     /* A misspelt word must not turn into a file. */
     if (strpbrk(value, "./{") == NULL && !find_word(parser, &words, value, &place))
@@ -275,9 +330,14 @@ static bool set_report(struct cshim_parser *parser, const char *value)
     return check_placeholders(parser, value);
 }
 
+static struct words log_words(void)
+{
+    return (struct words){"log level", {"error", "warn", "info", "debug"}, 4};
+}
+
 static bool set_log(struct cshim_parser *parser, const char *value)
 {
-    static const struct words words = {"log level", {"error", "warn", "info", "debug"}, 4};
+    const struct words words = log_words();
     unsigned place;
     if (!find_word(parser, &words, value, &place))
         return false;
@@ -304,6 +364,41 @@ static bool set_feedback_memory(struct cshim_parser *parser, const char *value)
                              "malformed feedback_memory '%s' (write a size, as in 1GiB)", value);
 }
 
+static const struct key general_keys[] = {
+    {"report", set_report, report_words, "WHERE",
+     "what is told at the end (default summary), or a JSON file"},
+    {"log", set_log, log_words, "LEVEL", "what is said on standard error (default warn)"},
+    {"seed", set_seed, NULL, "N", "a whole number, for stochastic rounding (default 0)"},
+    {"feedback_memory", set_feedback_memory, NULL, "SIZE",
+     "what error feedback may take on each rank (default 1GiB)"},
+};
+
+static const struct key rule_keys[] = {
+    {"library", set_library, library_words, "LIST", "libraries that are called"},
+    {"collective", set_collective, collective_words, "LIST",
+     "functions that are called (default all but allgather)"},
+    {"dtype", set_dtype, dtype_words, "LIST", "types of the elements"},
+    {"op", set_op, op_words, "LIST", "operations on them"},
+    {"ranks", set_ranks, NULL, "RANGE", "ranks of the communicator: 4, 2-8 or 2-"},
+    {"nodes", set_nodes, NULL, "RANGE", "nodes that hold these ranks, in the same form"},
+    {"min_size", set_min_size, NULL, "SIZE",
+     "the least bytes of the caller's buffer, such as 64KiB"},
+    {"max_size", set_max_size, NULL, "SIZE", "the most, such as 25MB"},
+    {"codec", set_codec, codec_words, "NAME", "what elements are sent as (required)"},
+    {"algorithm", set_algorithm, algorithm_words, "NAME", "who sends what to whom (default auto)"},
+    {"error_feedback", set_error_feedback, error_feedback_words, "SWITCH",
+     "what rounding took is added the next time (default off)"},
+    {"rounding", set_rounding, rounding_words, "NAME", "of encoded elements (default nearest)"},
+    {"max_rel_error", set_max_rel_error, NULL, "X",
+     "where encoding loses more than this, take a more precise codec"},
+    {"verify", set_verify, NULL, "CALLS",
+     "make one call in so many natively too, and report the error (default off)"},
+    {"check_ranks", set_check_ranks, NULL, "CALLS",
+     "compare one result in so many across ranks (default off)"},
+};
+
+#define COUNT(keys) (sizeof(keys) / sizeof *(keys))
+
 static bool set_key(struct cshim_parser *parser, const struct key *keys, size_t count,
                     const char *name, const char *value)
 {
@@ -323,33 +418,33 @@ static bool set_key(struct cshim_parser *parser, const struct key *keys, size_t 
 
 bool cshim_set_general_key(struct cshim_parser *parser, const char *key, const char *value)
 {
-    static const struct key keys[] = {
-        {"report", set_report},
-        {"log", set_log},
-        {"seed", set_seed},
-        {"feedback_memory", set_feedback_memory},
-    };
-    return set_key(parser, keys, sizeof keys / sizeof *keys, key, value);
+    return set_key(parser, general_keys, COUNT(general_keys), key, value);
 }
 
 bool cshim_set_rule_key(struct cshim_parser *parser, const char *key, const char *value)
 {
-    static const struct key keys[] = {
-        {"library", set_library},
-        {"collective", set_collective},
-        {"dtype", set_dtype},
-        {"op", set_op},
-        {"ranks", set_ranks},
-        {"nodes", set_nodes},
-        {"min_size", set_min_size},
-        {"max_size", set_max_size},
-        {"codec", set_codec},
-        {"algorithm", set_algorithm},
-        {"error_feedback", set_error_feedback},
-        {"rounding", set_rounding},
-        {"max_rel_error", set_max_rel_error},
-        {"verify", set_verify},
-        {"check_ranks", set_check_ranks},
-    };
-    return set_key(parser, keys, sizeof keys / sizeof *keys, key, value);
+    return set_key(parser, rule_keys, COUNT(rule_keys), key, value);
+}
+
+static bool describe(const struct key *keys, size_t count, size_t index,
+                     struct cshim_policy_key *description)
+{
+    if (index >= count)
+        return false;
+    const struct key *key = &keys[index];
+    const struct words words = key->words != NULL ? key->words() : (struct words){0};
+    *description = (struct cshim_policy_key){
+        .name = key->name, .value = key->value, .help = key->help, .word_count = words.count};
+    memcpy(description->words, words.names, sizeof description->words);
+    return true;
+}
+
+bool cshim_policy_general_key(size_t index, struct cshim_policy_key *key)
+{
+    return describe(general_keys, COUNT(general_keys), index, key);
+}
+
+bool cshim_policy_rule_key(size_t index, struct cshim_policy_key *key)
+{
+    return describe(rule_keys, COUNT(rule_keys), index, key);
 }

@@ -124,6 +124,22 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
 
+#define CSHIM_KEY_WORDS_MAX 16
+
+/* What help texts say of a key of policy.ini. The strings are static. */
+struct cshim_policy_key {
+    const char *name;
+    const char *value; /* what it takes, such as "LIST" or "SIZE" */
+    const char *help;  /* one line, without the words */
+    size_t word_count;
+    const char *words[CSHIM_KEY_WORDS_MAX]; /* that it takes */
+};
+
+/* Describes the key of [compshim], or of a rule, at an index from 0 on. Returns false if there are
+ * no more. */
+bool cshim_policy_general_key(size_t index, struct cshim_policy_key *key);
+bool cshim_policy_rule_key(size_t index, struct cshim_policy_key *key);
+
 /* Names for values; "?" if out of range. cshim_op_name gives "other" for CSHIM_OP_OTHER. */
 const char *cshim_library_name(enum cshim_library library);
 const char *cshim_collective_name(enum cshim_collective collective);

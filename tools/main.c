@@ -20,6 +20,7 @@ static void print_help(void)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     printf("\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"
+           "'compshim help policy' lists the keys of policy.ini;\n"
            "'compshim --version' prints the version.\n\n"
            "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the system "
            "failed\n");
@@ -52,7 +53,10 @@ int main(int argc, char **argv)
         return tool_finish(TOOL_GOOD);
     }
     if (help) {
-        tool_help(find_command(argv[2]));
+        if (strcmp(argv[2], "policy") == 0)
+            tool_help_policy();
+        else
+            tool_help(find_command(argv[2]));
         return tool_finish(TOOL_GOOD);
     }
     return find_command(word)->run(argc - 1, argv + 1);

@@ -28,7 +28,8 @@ enum tool_option_kind {
     TOOL_COUNT /* uint32_t, 1 to 1000000 */
 };
 
-/* One option: parsing and --help both read this. The last entry of a table has a NULL name. */
+/* One option: parsing, --help and, through docs/man/page.awk, compshim(1) read this. The last entry
+ * of a table has a NULL name. */
 struct tool_option {
     const char *name;
     char letter; /* 0 for none */
@@ -41,7 +42,7 @@ struct tool_option {
 struct tool_command {
     const char *name;
     const char *summary; /* one line, for the list of commands */
-    const char *usage;   /* what follows "compshim NAME" */
+    const char *usage;   /* what follows "compshim NAME", also in compshim(1) */
     const char *details; /* paragraphs below the options in --help, or NULL */
     bool takes_command;  /* the first operand ends the options: it is a command line */
     const struct tool_option *options;
@@ -62,6 +63,8 @@ int tool_parse(const struct tool_command *command, int argc, char **argv, void *
 
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
+/* Prints the keys of policy.ini. */
+void tool_help_policy(void);
 
 /* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. Valid
  * until the next call. */

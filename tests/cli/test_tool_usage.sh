@@ -13,6 +13,8 @@ for command in run check explain report compare tune top; do
     expect "help $command" 0 "$tool" help "$command"
     golden "help $command is the same" "$golden/help_$command.txt"
 done
+expect "help policy" 0 "$tool" help policy
+golden "help policy's text" "$golden/help_policy.txt"
 expect "the version" 0 "$tool" --version
 check "the version is three numbers" grep -qxE 'compshim [0-9]+\.[0-9]+\.[0-9]+' <<<"$output"
 

@@ -3,11 +3,13 @@
 """What the tool, the manual pages and the sources say of the same things, as sorted lines to compare.
 
   facts.py help TOOL              every option of every command, from --help
-  facts.py manual PAGE            the same, from compshim(1)
-  facts.py keys SOURCE            the keys of policy.ini, from policy/keys.c
+  facts.py manual PAGE            the same, from the lists of compshim(1)
+  facts.py mentioned PAGE         the options named elsewhere in it, with the command whose part it is
+  facts.py keys TOOL              every key of policy.ini, and every word it takes, from help policy
   facts.py items PAGE SECTION...  what the lists of these sections of a page describe
+  facts.py words PAGE SECTION...  the same, and each with the words that are marked in its text
   facts.py fields SOURCE...       the names that are written into the JSON report
-  facts.py variables SOURCE...    the environment variables of ours that are read
+  facts.py variables SOURCE...    the environment variables of ours that are read, there or by a name defined there
 """
 import re
 import subprocess
@@ -65,14 +67,52 @@ def manual_options(page):
                     letter = name
 
 
-def items(page, titles):
-    """The entries of the outermost lists of these sections: .It Cm min_size , max_size is two."""
+def mentioned(page):
+    """.Fl -size in the text, \\-\\-size in a line of help, and what an example gives to compshim."""
     for title, lines in sections(page).items():
-        depth = 0
+        command = f"{title} " if title.islower() else ""
+        for line in lines if title != "SYNOPSIS" else ():
+            example = re.match(r"\.Dl compshim (\w+) (.*)", line)
+            if example:
+                names = re.findall(r"--([\w-]+)", example.group(2).split(" -- ")[0])
+                yield from (f"{example.group(1)} --{name}" for name in names)
+            elif not line.startswith(".It "):
+                yield from (f"{command}--{name}" for name in re.findall(r"(?:\bFl -|\\-\\-)(\w[\w-]*)", line))
+
+
+def keys(tool):
+    """  codec NAME    what it is (required): none, raw. The words may stand on a line of their own."""
+    text = re.sub(r"\n {8,}", " ", output(tool, "help", "policy"))
+    for key, value in re.findall(r"(?m)^  (\w+) [A-Z]+ +(.*)", text):
+        yield key
+        words = re.search(r": (\w+(?:, \w+)+)$", value)
+        yield from (f"{key} {word}" for word in (words.group(1).split(", ") if words else ()))
+
+
+def described(page, titles):
+    """The entries of the outermost lists of these sections, each with its text."""
+    for title, lines in sections(page).items():
+        depth, names = 0, []
         for line in lines if title in titles else ():
             depth += line.startswith(".Bl ") - line.startswith(".El")
             if depth == 1 and line.startswith(".It "):
-                yield from re.findall(r"\w+", re.sub(r"\b(It|Cm|Va|Li|Ql|Ev|Pa|Ns|Ar)\b", "", line))
+                # .It Li ranks , nodes is two, .It Cm codec No = Ar name is one.
+                names = re.findall(r"\w+", re.sub(r" No = .*|\b(It|Cm|Li|Ev)\b", "", line))
+                yield from ((name, "") for name in names)
+            elif depth > 0:
+                yield from ((name, line) for name in names)
+
+
+def items(page, titles):
+    return (name for name, text in described(page, titles) if not text)
+
+
+def words(page, titles):
+    for name, text in described(page, titles):
+        if text == "":
+            yield name
+        elif text.startswith("."):
+            yield from (f"{name} {word}" for word in re.findall(r"\w+", text))
 
 
 def matches(pattern, paths):
@@ -86,9 +126,11 @@ def main():
     facts = {
         "help": lambda: help_options(arguments[0]),
         "manual": lambda: manual_options(arguments[0]),
-        "keys": lambda: matches(r'(?m)^        \{"(\w+)", set_', arguments),
+        "mentioned": lambda: mentioned(arguments[0]),
+        "keys": lambda: keys(arguments[0]),
+        "words": lambda: words(arguments[0], arguments[1:]),
         "items": lambda: items(arguments[0], arguments[1:]),
-        "variables": lambda: matches(r'getenv\("(COMPSHIM\w*)"\)', arguments),
+        "variables": lambda: matches(r'(?:getenv\(|#define \w+ )"(COMPSHIM\w*)"', arguments),
         "fields": lambda: matches(r'\\"(\w+)\\": ?', arguments),
     }[what]()
     found = sorted(set(facts))

@@ -62,8 +62,8 @@ check "and silent" test -z "$(inside env LD_PRELOAD=libcompshim.so true 2>&1)"
 expect "the tool checks" 1 inside compshim check /bin/ls
 contains "a program without MPI" "no_call"
 expect "the example policy is good" 0 inside compshim explain --policy /usr/share/compshim/policy.ini --size 25MiB
-for page in "$top"/docs/man/*.[1-9]; do
-    name=$(basename "$page")
+for page in "$top"/docs/man/*.in; do
+    name=$(basename "$page" .in)
     check "the page $name" inside test -s "/usr/share/man/man${name##*.}/$name.gz"
 done
 check "the completion" inside bash -n /usr/share/bash-completion/completions/compshim

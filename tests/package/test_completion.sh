@@ -26,6 +26,7 @@ check "the help lists commands" test "$(wc -l <<<"$commands")" -ge 5
 offers "every command" "$(printf '%s\n' $commands help --help --version | sort -u | paste -sd ' ')" compshim ""
 offers "a begun command" "report run" compshim r
 offers "the commands of help" "explain" compshim help ex
+offers "its other word" "policy" compshim help po
 for command in $commands; do
     want=$(compshim "$command" --help | sed -nE 's/^ +(-[a-zA-Z], )? *(--[a-z-]+).*/\2/p' | sort -u | paste -sd ' ')
     offers "every option of $command" "$want" compshim "$command" --

@@ -24,8 +24,9 @@ done
 for file in "$build"/libcompshim*.so; do
     check "$(basename "$file") is there, as built" cmp "$file" "$prefix/lib/$(basename "$file")"
 done
-for file in docs/man/*.[1-9]; do
-    check "$(basename "$file") is there" test -s "$prefix/share/man/man${file##*.}/$(basename "$file")"
+for file in docs/man/*.in; do
+    page=$(basename "$file" .in)
+    check "$page is there, as built" cmp "$build/man/$page" "$prefix/share/man/man${page##*.}/$page"
 done
 check "no file can be written by others" \
     test -z "$(find "$prefix" -type f -perm /022)" -a -z "$(find "$prefix/lib" -name '*.so' -perm /111)"
