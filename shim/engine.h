@@ -10,7 +10,7 @@
 
 #include "shim/mpi_functions.h"
 
-#define CSHIM_ENGINE_ABI 3
+#define CSHIM_ENGINE_ABI 4
 #define CSHIM_ENGINE_SYMBOL "cshim_mpi_engine"
 
 #define CSHIM_MPI_MEMBER(name, c, parameters, ...) int(*name##c) parameters;

@@ -2,7 +2,7 @@
 /* The functions of MPI that the front exports, each as MPI_X and PMPI_X: one entry here makes the
  * wrapper, its alias and its place among the real functions. An entry that has counts, and none of
  * them in arrays that a nonblocking call would go on reading, makes both MPI_X and MPI_X_c, whose
- * counts are of 64 bits.
+ * counts are of 64 bits and whose displacements are of the size of an address.
  *
  * Handles have the types of the <mpi.h> that was included before, or are pointers. */
 #ifndef CSHIM_MPI_FUNCTIONS_H
@@ -12,6 +12,7 @@
 
 #ifdef MPI_VERSION
 typedef MPI_Count cshim_count;
+typedef MPI_Aint cshim_displacement;
 typedef MPI_Datatype cshim_datatype_handle;
 typedef MPI_Op cshim_op_handle;
 typedef MPI_Comm cshim_comm_handle;
@@ -19,6 +20,7 @@ typedef MPI_Info cshim_info_handle;
 typedef MPI_Request cshim_request_handle;
 #else
 typedef int64_t cshim_count; /* MPI_Count in every ABI of concern */
+typedef intptr_t cshim_displacement;
 typedef void *cshim_datatype_handle;
 typedef void *cshim_op_handle;
 typedef void *cshim_comm_handle;
@@ -26,9 +28,10 @@ typedef void *cshim_info_handle;
 typedef void *cshim_request_handle;
 #endif
 _Static_assert(sizeof(cshim_count) == sizeof(int64_t), "the front's counts are the MPI's");
+_Static_assert(sizeof(cshim_displacement) == sizeof(intptr_t), "and so are its displacements");
 
-/* Parameters that many have in common, with the type of their counts, and the same as arguments,
- * with what becomes of a count. */
+/* Parameters that many have in common, with the type of their counts (and displacements), and the
+ * same as arguments, with what becomes of a count. */
 #define CSHIM_REDUCTION(type)                                                                      \
     const void *sendbuf, void *recvbuf, type count, cshim_datatype_handle datatype,                \
         cshim_op_handle op
@@ -39,18 +42,20 @@ _Static_assert(sizeof(cshim_count) == sizeof(int64_t), "the front's counts are t
 #define CSHIM_SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
 #define CSHIM_SEND(type) const void *sendbuf, type sendcount, cshim_datatype_handle sendtype
 #define CSHIM_SEND_A(as) sendbuf, as(sendcount), sendtype
-#define CSHIM_SENDV                                                                                \
-    const void *sendbuf, const int sendcounts[], const int sdispls[], cshim_datatype_handle sendtype
+#define CSHIM_SENDV(type, displacement)                                                            \
+    const void *sendbuf, const type sendcounts[], const displacement sdispls[],                    \
+        cshim_datatype_handle sendtype
 #define CSHIM_SENDV_A sendbuf, sendcounts, sdispls, sendtype
 #define CSHIM_RECEIVE(type) void *recvbuf, type recvcount, cshim_datatype_handle recvtype
 #define CSHIM_RECEIVE_A(as) recvbuf, as(recvcount), recvtype
-#define CSHIM_RECEIVEV                                                                             \
-    void *recvbuf, const int recvcounts[], const int rdispls[], cshim_datatype_handle recvtype
+#define CSHIM_RECEIVEV(type, displacement)                                                         \
+    void *recvbuf, const type recvcounts[], const displacement rdispls[],                          \
+        cshim_datatype_handle recvtype
 #define CSHIM_RECEIVEV_A recvbuf, recvcounts, rdispls, recvtype
-#define CSHIM_EXCHANGEW                                                                            \
-    const void *sendbuf, const int sendcounts[], const void *sdispls,                              \
-        const cshim_datatype_handle sendtypes[], void *recvbuf, const int recvcounts[],            \
-        const void *rdispls, const cshim_datatype_handle recvtypes[]
+#define CSHIM_EXCHANGEW(type, displacement)                                                        \
+    const void *sendbuf, const type sendcounts[], const displacement sdispls[],                    \
+        const cshim_datatype_handle sendtypes[], void *recvbuf, const type recvcounts[],           \
+        const displacement rdispls[], const cshim_datatype_handle recvtypes[]
 #define CSHIM_EXCHANGEW_A                                                                          \
     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes
 #define CSHIM_COMM cshim_comm_handle comm
@@ -143,51 +148,70 @@ _Static_assert(sizeof(cshim_count) == sizeof(int64_t), "the front's counts are t
       (CSHIM_SEND(type), CSHIM_RECEIVE(type), CSHIM_COMM, CSHIM_REQUEST),                          \
       (CSHIM_SEND_A(as), CSHIM_RECEIVE_A(as), comm, request), sendbuf, sendcount, sendtype)
 
-/* The same of those whose counts are in arrays. They have no MPI_X_c here: made of MPI_X where an
- * MPI lacks it, the arrays of a nonblocking call would have to live as long as the call. */
-#define CSHIM_MPI_COUNTED_BY_ARRAYS(X)                                                             \
-    X(MPI_Gatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV, int root, CSHIM_COMM),                      \
+/* The same of those whose counts are in arrays. */
+#define CSHIM_MPI_COUNTED_BY_ARRAYS_OF(X, c, type, displacement)                                   \
+    X(MPI_Gatherv, c,                                                                              \
+      (CSHIM_SEND(type), CSHIM_RECEIVEV(type, displacement), int root, CSHIM_COMM),                \
       (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, root, comm), sendbuf, sendcount, sendtype)     \
-    X(MPI_Igatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV, int root, CSHIM_COMM, CSHIM_REQUEST),      \
+    X(MPI_Scatterv, c,                                                                             \
+      (CSHIM_SENDV(type, displacement), CSHIM_RECEIVE(type), int root, CSHIM_COMM),                \
+      (CSHIM_SENDV_A, CSHIM_RECEIVE_A(CSHIM_AS_IS), root, comm), recvbuf, recvcount, recvtype)     \
+    X(MPI_Allgatherv, c, (CSHIM_SEND(type), CSHIM_RECEIVEV(type, displacement), CSHIM_COMM),       \
+      (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, comm), sendbuf, sendcount, sendtype)           \
+    X(MPI_Alltoallv, c,                                                                            \
+      (CSHIM_SENDV(type, displacement), CSHIM_RECEIVEV(type, displacement), CSHIM_COMM),           \
+      (CSHIM_SENDV_A, CSHIM_RECEIVEV_A, comm), NULL, 0, sendtype)                                  \
+    X(MPI_Alltoallw, c, (CSHIM_EXCHANGEW(type, displacement), CSHIM_COMM),                         \
+      (CSHIM_EXCHANGEW_A, comm), NULL, 0, NULL)                                                    \
+    X(MPI_Neighbor_allgatherv, c,                                                                  \
+      (CSHIM_SEND(type), CSHIM_RECEIVEV(type, displacement), CSHIM_COMM),                          \
+      (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, comm), sendbuf, sendcount, sendtype)           \
+    X(MPI_Neighbor_alltoallv, c,                                                                   \
+      (CSHIM_SENDV(type, displacement), CSHIM_RECEIVEV(type, displacement), CSHIM_COMM),           \
+      (CSHIM_SENDV_A, CSHIM_RECEIVEV_A, comm), NULL, 0, sendtype)                                  \
+    X(MPI_Neighbor_alltoallw, c, (CSHIM_EXCHANGEW(type, cshim_displacement), CSHIM_COMM),          \
+      (CSHIM_EXCHANGEW_A, comm), NULL, 0, NULL)
+
+/* The same of those that go on reading their arrays after they have returned. They have no MPI_X_c
+ * here: made of MPI_X where an MPI lacks it, arrays of ints would have to live as long as the call,
+ * and nobody tells when it ends. */
+#define CSHIM_MPI_COUNTED_BY_LASTING_ARRAYS(X)                                                     \
+    X(MPI_Igatherv, ,                                                                              \
+      (CSHIM_SEND(int), CSHIM_RECEIVEV(int, int), int root, CSHIM_COMM, CSHIM_REQUEST),            \
       (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, root, comm, request), sendbuf, sendcount,      \
       sendtype)                                                                                    \
-    X(MPI_Scatterv, , (CSHIM_SENDV, CSHIM_RECEIVE(int), int root, CSHIM_COMM),                     \
-      (CSHIM_SENDV_A, CSHIM_RECEIVE_A(CSHIM_AS_IS), root, comm), recvbuf, recvcount, recvtype)     \
-    X(MPI_Iscatterv, , (CSHIM_SENDV, CSHIM_RECEIVE(int), int root, CSHIM_COMM, CSHIM_REQUEST),     \
+    X(MPI_Iscatterv, ,                                                                             \
+      (CSHIM_SENDV(int, int), CSHIM_RECEIVE(int), int root, CSHIM_COMM, CSHIM_REQUEST),            \
       (CSHIM_SENDV_A, CSHIM_RECEIVE_A(CSHIM_AS_IS), root, comm, request), recvbuf, recvcount,      \
       recvtype)                                                                                    \
-    X(MPI_Allgatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV, CSHIM_COMM),                             \
-      (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, comm), sendbuf, sendcount, sendtype)           \
-    X(MPI_Iallgatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV, CSHIM_COMM, CSHIM_REQUEST),             \
+    X(MPI_Iallgatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV(int, int), CSHIM_COMM, CSHIM_REQUEST),   \
       (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, comm, request), sendbuf, sendcount, sendtype)  \
-    X(MPI_Alltoallv, , (CSHIM_SENDV, CSHIM_RECEIVEV, CSHIM_COMM),                                  \
-      (CSHIM_SENDV_A, CSHIM_RECEIVEV_A, comm), NULL, 0, sendtype)                                  \
-    X(MPI_Ialltoallv, , (CSHIM_SENDV, CSHIM_RECEIVEV, CSHIM_COMM, CSHIM_REQUEST),                  \
+    X(MPI_Ialltoallv, ,                                                                            \
+      (CSHIM_SENDV(int, int), CSHIM_RECEIVEV(int, int), CSHIM_COMM, CSHIM_REQUEST),                \
       (CSHIM_SENDV_A, CSHIM_RECEIVEV_A, comm, request), NULL, 0, sendtype)                         \
-    X(MPI_Alltoallw, , (CSHIM_EXCHANGEW, CSHIM_COMM), (CSHIM_EXCHANGEW_A, comm), NULL, 0, NULL)    \
-    X(MPI_Ialltoallw, , (CSHIM_EXCHANGEW, CSHIM_COMM, CSHIM_REQUEST),                              \
+    X(MPI_Ialltoallw, , (CSHIM_EXCHANGEW(int, int), CSHIM_COMM, CSHIM_REQUEST),                    \
       (CSHIM_EXCHANGEW_A, comm, request), NULL, 0, NULL)                                           \
     X(MPI_Ireduce_scatter, , (CSHIM_SCATTERED(int), CSHIM_COMM, CSHIM_REQUEST),                    \
       (CSHIM_SCATTERED_A, comm, request), NULL, 0, datatype)                                       \
-    X(MPI_Neighbor_allgatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV, CSHIM_COMM),                    \
-      (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, comm), sendbuf, sendcount, sendtype)           \
-    X(MPI_Ineighbor_allgatherv, , (CSHIM_SEND(int), CSHIM_RECEIVEV, CSHIM_COMM, CSHIM_REQUEST),    \
+    X(MPI_Ineighbor_allgatherv, ,                                                                  \
+      (CSHIM_SEND(int), CSHIM_RECEIVEV(int, int), CSHIM_COMM, CSHIM_REQUEST),                      \
       (CSHIM_SEND_A(CSHIM_AS_IS), CSHIM_RECEIVEV_A, comm, request), sendbuf, sendcount, sendtype)  \
-    X(MPI_Neighbor_alltoallv, , (CSHIM_SENDV, CSHIM_RECEIVEV, CSHIM_COMM),                         \
-      (CSHIM_SENDV_A, CSHIM_RECEIVEV_A, comm), NULL, 0, sendtype)                                  \
-    X(MPI_Ineighbor_alltoallv, , (CSHIM_SENDV, CSHIM_RECEIVEV, CSHIM_COMM, CSHIM_REQUEST),         \
+    X(MPI_Ineighbor_alltoallv, ,                                                                   \
+      (CSHIM_SENDV(int, int), CSHIM_RECEIVEV(int, int), CSHIM_COMM, CSHIM_REQUEST),                \
       (CSHIM_SENDV_A, CSHIM_RECEIVEV_A, comm, request), NULL, 0, sendtype)                         \
-    X(MPI_Neighbor_alltoallw, , (CSHIM_EXCHANGEW, CSHIM_COMM), (CSHIM_EXCHANGEW_A, comm), NULL, 0, \
-      NULL)                                                                                        \
-    X(MPI_Ineighbor_alltoallw, , (CSHIM_EXCHANGEW, CSHIM_COMM, CSHIM_REQUEST),                     \
+    X(MPI_Ineighbor_alltoallw, ,                                                                   \
+      (CSHIM_EXCHANGEW(int, cshim_displacement), CSHIM_COMM, CSHIM_REQUEST),                       \
       (CSHIM_EXCHANGEW_A, comm, request), NULL, 0, NULL)
 
 /* Those that have a row each in reports, which MPI_X_c shares. */
 #define CSHIM_MPI_COUNTED_APART(X)                                                                 \
-    CSHIM_MPI_COUNTED_OF(X, , int, CSHIM_AS_IS) CSHIM_MPI_COUNTED_BY_ARRAYS(X)
+    CSHIM_MPI_COUNTED_OF(X, , int, CSHIM_AS_IS)                                                    \
+    CSHIM_MPI_COUNTED_BY_ARRAYS_OF(X, , int, int) CSHIM_MPI_COUNTED_BY_LASTING_ARRAYS(X)
 
 #define CSHIM_MPI_COUNTED(X)                                                                       \
-    CSHIM_MPI_COUNTED_APART(X) CSHIM_MPI_COUNTED_OF(X, _c, cshim_count, CSHIM_AS_IS)
+    CSHIM_MPI_COUNTED_APART(X)                                                                     \
+    CSHIM_MPI_COUNTED_OF(X, _c, cshim_count, CSHIM_AS_IS)                                          \
+    CSHIM_MPI_COUNTED_BY_ARRAYS_OF(X, _c, cshim_count, cshim_displacement)
 
 #define CSHIM_MPI_COUNTED_ID(name, ...) CSHIM_COUNTED_##name,
 enum cshim_mpi_counted { CSHIM_MPI_COUNTED_APART(CSHIM_MPI_COUNTED_ID) CSHIM_COUNTED_FUNCTIONS };

@@ -7,10 +7,10 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim/front/front.h"
+#include "shim/front/narrow.h"
 #include "shim/log.h"
 
 /* The real functions behind a wrapper: `next` is what a call goes on to, another tool's wrapper if
@@ -174,28 +174,23 @@ int MPI_Finalize(void)
 }
 ALIAS(MPI_Finalize);
 
-/* The int that stands for a count. One that is too large becomes -1: the library refuses that by
- * the caller's error handler, unless it is one that it does not look at. */
-static int narrow(cshim_count count, bool *fits)
+static void explain_limit(const char *name)
 {
-    if (count >= INT_MIN && count <= INT_MAX)
-        return (int)count;
-    *fits = false;
-    return -1;
+    cshim_log(CSHIM_LOG_ERROR,
+              "%s_c: this MPI has only %s, and a count or displacement is above its limit of %d",
+              name, name, INT_MAX);
 }
 
 static int end_with_int(const char *name, int status, bool fits)
 {
     if (status != 0 && !fits)
-        cshim_log(CSHIM_LOG_ERROR,
-                  "%s_c: this MPI has only %s, and a count is above its limit of %d", name, name,
-                  INT_MAX);
+        explain_limit(name);
     return status;
 }
 
 /* MPI_X_c for a program that finds it here, but not in its MPI. It is called as the library's own
  * would be: with the depth of a wrapper or more. */
-#define NARROW(count) narrow(count, &fits)
+#define NARROW(count) cshim_narrow_count(count, &fits)
 #define MAKE_WITH_INT(symbol, c, parameters, arguments, ...)                                       \
     static int symbol##_with_int parameters                                                        \
     {                                                                                              \
@@ -209,29 +204,69 @@ static int end_with_int(const char *name, int status, bool fits)
 CSHIM_MPI_REDUCTIONS_OF(MAKE_WITH_INT, _c, cshim_count, NARROW)
 CSHIM_MPI_COUNTED_OF(MAKE_WITH_INT, _c, cshim_count, NARROW)
 
-static int MPI_Reduce_scatter_with_int(CSHIM_SCATTERED(cshim_count), CSHIM_COMM)
+/* Why arrays cannot be handed on: an MPI error, which the caller's error handler knows of; or 0. */
+static int judge_arrays(const char *name, const struct cshim_narrowed *sent,
+                        const struct cshim_narrowed *received, cshim_comm_handle comm)
 {
-    bool fits = true;
-    int ranks = 0, *narrowed = NULL;
-    int (*comm_size)(cshim_comm_handle, int *) = cshim_resolve("MPI_Comm_size", NULL, 1);
-    __typeof__(real.MPI_Reduce_scatter) function =
-        find(&MPI_Reduce_scatter_function, NULL, depth > 1);
-    if (comm_size == NULL || function == NULL)
-        return CSHIM_MPI_ERR_OTHER;
-    int status = comm_size(comm, &ranks);
-    if (status != 0)
-        return status;
-    if (recvcounts != NULL) {
-        narrowed = malloc((size_t)ranks * sizeof *narrowed);
-        if (narrowed == NULL)
-            return CSHIM_MPI_ERR_OTHER;
-        for (int i = 0; i < ranks; i++)
-            narrowed[i] = narrow(recvcounts[i], &fits);
-    }
-    status = function(sendbuf, recvbuf, narrowed, datatype, op, comm);
-    free(narrowed);
-    return end_with_int("MPI_Reduce_scatter", status, fits);
+    if (sent->status != 0 || received->status != 0)
+        return sent->status != 0 ? sent->status : received->status;
+    if (!sent->refused && !received->refused)
+        return 0;
+    explain_limit(name);
+    return cshim_narrow_refuse(comm);
 }
+
+/* The same of those whose counts are in arrays: what is sent and what is received as ints. */
+#define MAKE_WITH_INTS(symbol, parameters, sends, receives, arguments)                             \
+    static int symbol##_with_int parameters                                                        \
+    {                                                                                              \
+        struct cshim_narrowed sent = sends, received = receives;                                   \
+        __typeof__(real.symbol) function = find(&symbol##_function, NULL, depth > 1);              \
+        int status = judge_arrays(#symbol, &sent, &received, comm);                                \
+        if (status == 0) {                                                                         \
+            status = function != NULL ? function arguments : CSHIM_MPI_ERR_OTHER;                  \
+            end_with_int(#symbol, status, sent.fits &&received.fits);                              \
+        }                                                                                          \
+        cshim_narrowed_free(&sent);                                                                \
+        cshim_narrowed_free(&received);                                                            \
+        return status;                                                                             \
+    }
+#define NOTHING ((struct cshim_narrowed){.fits = true})
+#define SENT(entries) cshim_narrow_arrays(entries, sendcounts, sdispls, comm)
+#define RECEIVED(entries) cshim_narrow_arrays(entries, recvcounts, rdispls, comm)
+#define SENDV CSHIM_SENDV(cshim_count, cshim_displacement)
+#define RECEIVEV CSHIM_RECEIVEV(cshim_count, cshim_displacement)
+#define EXCHANGEW CSHIM_EXCHANGEW(cshim_count, cshim_displacement)
+#define SENDV_A sendbuf, sent.counts, sent.displacements
+#define RECEIVEV_A recvbuf, received.counts, received.displacements
+
+MAKE_WITH_INTS(MPI_Reduce_scatter, (CSHIM_SCATTERED(cshim_count), CSHIM_COMM), NOTHING,
+               cshim_narrow_arrays(CSHIM_OWN_GROUP, recvcounts, NULL, comm),
+               (sendbuf, recvbuf, received.counts, datatype, op, comm))
+MAKE_WITH_INTS(MPI_Gatherv, (CSHIM_SEND(cshim_count), RECEIVEV, int root, CSHIM_COMM),
+               cshim_narrow_one(sendcount), RECEIVED(cshim_narrow_at_root(root, comm)),
+               (sendbuf, sent.count, sendtype, RECEIVEV_A, recvtype, root, comm))
+MAKE_WITH_INTS(MPI_Scatterv, (SENDV, CSHIM_RECEIVE(cshim_count), int root, CSHIM_COMM),
+               SENT(cshim_narrow_at_root(root, comm)), cshim_narrow_one(recvcount),
+               (SENDV_A, sendtype, recvbuf, received.count, recvtype, root, comm))
+MAKE_WITH_INTS(MPI_Allgatherv, (CSHIM_SEND(cshim_count), RECEIVEV, CSHIM_COMM),
+               cshim_narrow_one(sendcount), RECEIVED(CSHIM_PARTNERS),
+               (sendbuf, sent.count, sendtype, RECEIVEV_A, recvtype, comm))
+MAKE_WITH_INTS(MPI_Alltoallv, (SENDV, RECEIVEV, CSHIM_COMM), SENT(cshim_narrow_sent(sendbuf)),
+               RECEIVED(CSHIM_PARTNERS), (SENDV_A, sendtype, RECEIVEV_A, recvtype, comm))
+MAKE_WITH_INTS(MPI_Alltoallw, (EXCHANGEW, CSHIM_COMM), SENT(cshim_narrow_sent(sendbuf)),
+               RECEIVED(CSHIM_PARTNERS), (SENDV_A, sendtypes, RECEIVEV_A, recvtypes, comm))
+MAKE_WITH_INTS(MPI_Neighbor_allgatherv, (CSHIM_SEND(cshim_count), RECEIVEV, CSHIM_COMM),
+               cshim_narrow_one(sendcount), RECEIVED(CSHIM_SOURCES),
+               (sendbuf, sent.count, sendtype, RECEIVEV_A, recvtype, comm))
+MAKE_WITH_INTS(MPI_Neighbor_alltoallv, (SENDV, RECEIVEV, CSHIM_COMM), SENT(CSHIM_DESTINATIONS),
+               RECEIVED(CSHIM_SOURCES), (SENDV_A, sendtype, RECEIVEV_A, recvtype, comm))
+/* Its displacements are of the size of an address in both. */
+MAKE_WITH_INTS(MPI_Neighbor_alltoallw, (EXCHANGEW, CSHIM_COMM),
+               cshim_narrow_arrays(CSHIM_DESTINATIONS, sendcounts, NULL, comm),
+               cshim_narrow_arrays(CSHIM_SOURCES, recvcounts, NULL, comm),
+               (sendbuf, sent.counts, sdispls, sendtypes, recvbuf, received.counts, rdispls,
+                recvtypes, comm))
 
 /* The engine's own function where it has one to offer, else the real one. */
 #define WRAP(symbol, c, parameters, arguments)                                                     \

@@ -30,6 +30,9 @@ int cshim_same_object(const void *one, const void *other);
  * `real` is in: of several copies in a process each keeps its callers. */
 CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
 
+/* Whether a function is of a library of Open MPI's, or of a tool that is linked to one. */
+int cshim_is_open_mpi(const void *function);
+
 /* Whether the environment switches the shim off. */
 int cshim_is_off(void);
 

@@ -46,15 +46,37 @@ static int has_standard_abi(int (*get_abi)(int *, int *))
     return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
 }
 
+/* Opens the library that holds a function; NULL if it is the program itself. */
+static void *library_of(const void *function)
+{
+    Dl_info info;
+    if (!dladdr(function, &info) || info.dli_fname == NULL)
+        return NULL;
+    return dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+/* Only Open MPI defines this. */
+static int has_open_mpi(void *library)
+{
+    return dlsym(library, "ompi_mpi_comm_self") != NULL;
+}
+
+int cshim_is_open_mpi(const void *function)
+{
+    void *library = library_of(function);
+    if (library == NULL)
+        return 0;
+    const int is = has_open_mpi(library);
+    dlclose(library);
+    return is;
+}
+
 /* Finds the MPI that holds real_function, or that a tool which holds it is linked to, and the file
- * of its engine: NULL for an ABI without one. Only Open MPI defines ompi_mpi_comm_self. */
+ * of its engine: NULL for an ABI without one. */
 static struct target find_target(const void *real_function)
 {
     struct target target = {NULL, NULL};
-    Dl_info info;
-    void *library = NULL;
-    if (dladdr(real_function, &info) && info.dli_fname != NULL)
-        library = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+    void *library = library_of(real_function);
     if (library == NULL || dlsym(library, PROBE) == NULL)
         library = dlopen(NULL, RTLD_LAZY);
     if (library == NULL)
@@ -62,7 +84,7 @@ static struct target find_target(const void *real_function)
     target.probe = (int (*)(char *, int *))dlsym(library, PROBE);
     if (has_standard_abi((int (*)(int *, int *))dlsym(library, "PMPI_Abi_get_version")))
         target.file = "libcompshim-abi.so";
-    else if (dlsym(library, "ompi_mpi_comm_self") != NULL)
+    else if (has_open_mpi(library))
         target.file = "libcompshim-ompi.so";
     else if (is_mpich(target.probe))
         target.file = "libcompshim-mpich.so";

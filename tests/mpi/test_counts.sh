@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# MPI_Allreduce_c and its kin, whose counts are of 64 bits: compressed and counted as those of int
-# are. In an MPI that has none a program may find them in the preload, and must not be worse off.
+# MPI_Allreduce_c, MPI_Alltoallv_c and their kin, whose counts are of 64 bits: compressed and counted as
+# those of int are. In an MPI that has none a program may find them in the preload, and must not be worse
+# off.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_counts
+arrays=$build/tests/mpi_arrays
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 has_them=yes
 nonblocking=0 # calls that are compressed
@@ -14,6 +16,7 @@ if [ "$MPI" = openmpi ]; then
     contains "finds none natively" "this MPI has no large counts"
 else
     expect "natively the sums are right" 0 mpi 3 "$program" 100000
+    expect "natively those of arrays are right" 0 mpi 3 "$arrays"
 fi
 
 policy "$scratch/policy.ini" fp8_e4m3
@@ -29,9 +32,21 @@ check "the others are counted in the rows of their kin" test \
 expect "with the shim off" 0 shimmed 3 COMPSHIM=off "$program" 100000
 contains "they are right" "work done, 0 failures"
 
+expect "those by arrays of counts" 0 shimmed 3 "$arrays"
+contains "find everything where it belongs" "work done, 0 failures"
+check "and are counted once each" test \
+    "$(json 'sorted((k, v["calls"], v["bytes"]) for k, v in r["not_compressed"].items())')" = \
+    "[('MPI_Allgatherv', 3, 16), ('MPI_Alltoallv', 4, 0), ('MPI_Alltoallw', 1, 0), ('MPI_Gatherv', 3, 16), ('MPI_Neighbor_allgatherv', 3, 12), ('MPI_Neighbor_alltoallv', 3, 0), ('MPI_Neighbor_alltoallw', 3, 0), ('MPI_Scatterv', 1, 4)]"
+expect "with the shim off" 0 shimmed 3 COMPSHIM=off "$arrays"
+contains "too" "work done, 0 failures"
+
 if [ $has_them = no ]; then
     expect "counts beyond those of int" 0 shimmed 2 "$program" beyond
     check "are refused by the caller's error handler" test "$(grep -c ': MPI_ERR_COUNT$' <<<"$output")" = 6
-    contains "it says why" "MPI_Bcast_c: this MPI has only MPI_Bcast, and a count is above its limit of 2147483647"
+    contains "it says why" "MPI_Bcast_c: this MPI has only MPI_Bcast, and a count or displacement is above its limit of 2147483647"
+    expect "counts and displacements in arrays" 0 shimmed 2 "$arrays" beyond
+    contains "those of nothing do not matter" "work done, 0 failures"
+    check "are refused by it, too" test "$(grep -c ': MPI_ERR_COUNT$' <<<"$output")" = 14
+    contains "it says why, too" "MPI_Alltoallw_c: this MPI has only MPI_Alltoallw, and a count or displacement is above"
 fi
 finish
