@@ -35,7 +35,13 @@ void cshim_report_string(FILE *stream, const char *text);
  * does not fit. */
 bool cshim_report_path(const char *pattern, int rank, const char *jobid, char *path, size_t size);
 
-/* report_file.c: the job's number by its launcher, for file names. */
+#define CSHIM_JOB_MAX 256
+
+/* report_file.c: what stands for {jobid}. make names a job: by its launcher's number, else by the
+ * time and by chance. That is for one process of a job, which tells the others; each then sets it,
+ * before any other thread may ask. Where none was set job is the launcher's number, or "0". */
+void cshim_report_make_job(char job[CSHIM_JOB_MAX]);
+void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);
 
 /* What a job reports by its environment and policy: "summary" or a file's name; NULL

@@ -2,11 +2,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
 #include "shim/log.h"
 #include "shim/report.h"
 
-const char *cshim_report_job(void)
+static char agreed[CSHIM_JOB_MAX]; /* set once, before anything is written */
+
+static const char *launchers_number(void)
 {
     static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
                                         "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"};
@@ -15,7 +19,37 @@ const char *cshim_report_job(void)
         if (value != NULL && *value != '\0')
             return value;
     }
-    return "0";
+    return NULL;
+}
+
+void cshim_report_make_job(char job[CSHIM_JOB_MAX])
+{
+    const char *number = launchers_number();
+    struct timespec now;
+    struct tm calendar;
+    uint32_t chance = 0;
+    char date[32] = "";
+    if (number != NULL) {
+        snprintf(job, CSHIM_JOB_MAX, "%s", number);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &calendar) != NULL)
+        strftime(date, sizeof date, "%Y%m%dT%H%M%SZ", &calendar);
+    if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != (ssize_t)sizeof chance)
+        chance = (uint32_t)now.tv_nsec;
+    snprintf(job, CSHIM_JOB_MAX, "%s-%08x", date, chance);
+}
+
+void cshim_report_set_job(const char job[CSHIM_JOB_MAX])
+{
+    snprintf(agreed, sizeof agreed, "%s", job);
+}
+
+const char *cshim_report_job(void)
+{
+    const char *number = agreed[0] != '\0' ? agreed : launchers_number();
+    return number != NULL ? number : "0";
 }
 
 static void write_json(const char *pattern, int rank, const struct cshim_ledger *ledger,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shim/mpi/internal.h"
+#include "shim/report.h"
 #include "version.h"
 
 #define WAIT_SECONDS 10.0
@@ -286,6 +287,16 @@ static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX
     cshim_job.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_job.world);
 }
 
+/* Some launchers number no jobs, and some only on rank 0's host. */
+static void share_job(void)
+{
+    char job[CSHIM_JOB_MAX] = "";
+    if (cshim_job.rank == 0)
+        cshim_report_make_job(job);
+    cshim_job.real->MPI_Bcast(job, sizeof job, MPI_CHAR, 0, cshim_job.world);
+    cshim_report_set_job(job);
+}
+
 bool cshim_agree(void)
 {
     char source[CSHIM_PATH_MAX] = "", message[CSHIM_MESSAGE_MAX];
@@ -303,6 +314,7 @@ bool cshim_agree(void)
         PMPI_Comm_group(MPI_COMM_WORLD, &cshim_job.group);
         PMPI_Comm_create(MPI_COMM_WORLD, cshim_job.group, &cshim_job.world);
         find_nodes();
+        share_job();
         share_policy(&text, &length, source);
         if (cshim_job.rank != 0)
             take_policy(text, length, source);

@@ -172,8 +172,9 @@ bool cshim_announce(void);
 bool cshim_announced(int rank);
 bool cshim_await_announcement(int rank, double deadline);
 
-/* agree.c: all ranks say that they have the shim, and get rank 0's policy. Fills cshim_job. Returns
- * true if the job compresses. Ends the job if rank 0's policy is wrong. Collective. */
+/* agree.c: all ranks say that they have the shim, and get rank 0's policy and its name of the job.
+ * Fills cshim_job. Returns true if the job compresses. Ends the job if rank 0's policy is wrong.
+ * Collective. */
 bool cshim_agree(void);
 /* Frees what the agreement kept; for jobs that have agreed. */
 void cshim_agree_finalize(void);

@@ -66,6 +66,22 @@ expect "a job with random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.
     "$build/allreduce_bench" --sizes 4MiB --seconds 0
 check "its sampled error is that of fp8" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.06')" = True
 
+# {jobid}, whether or not the launcher numbers its jobs.
+unset SLURM_JOB_ID PBS_JOBID LSB_JOBID
+mkdir jobs
+for job in first second; do
+    expect "the $job of two jobs" 0 shimmed 3 COMPSHIM_REPORT='jobs/{jobid}.json' \
+        COMPSHIM_TRACE='jobs/{jobid}.{rank}.trace' "$program"
+done
+check "each has a report of its own" test "$(find jobs -name '*.json' | wc -l)" = 2
+check "and traces of all ranks under the same name" test \
+    "$(find jobs -name '*.json' | sed 's/json$//' | while read -r job; do echo "$job"{0,1,2}.trace; done | xargs ls | wc -l)" = 6
+check "and nothing else" test "$(find jobs -type f | wc -l)" = 8
+expect "a number on rank 0's host only" 0 timeout 60 "${launch[@]}" \
+    -n 1 env LD_PRELOAD="$preload" PBS_JOBID=1234.host COMPSHIM_REPORT=off COMPSHIM_TRACE='{jobid}.{rank}' "$program" : \
+    -n 2 env LD_PRELOAD="$preload" "$program"
+check "is that of all" ls 1234.host.0 1234.host.1 1234.host.2
+
 # Off, and not there at all, are the same.
 native=$(mpi 3 "$program" 2>&1)
 output=$(shimmed 3 COMPSHIM=off "$program" 2>&1)
