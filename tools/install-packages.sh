@@ -48,6 +48,7 @@ fi
 echo "compshim: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 $become apt-get update -qq || cannot "apt-get update failed"
+# Another installation may be under way: it is waited for.
 # shellcheck disable=SC2086
-$become apt-get install -y -qq --no-install-recommends $missing >/dev/null ||
+$become apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing >/dev/null ||
     cannot "apt-get install failed"
