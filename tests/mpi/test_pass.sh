@@ -18,13 +18,18 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     finish
 fi
 
+# Intel MPI chooses its algorithms by the processor, and valgrind's is another than the machine's: ranks
+# that differ in it wait for each other for ever.
+others=()
+[ ! -e "${MPI_HOME-}/bin/impi_info" ] || others=(valgrind --quiet --tool=none)
+
 # instructions RANKS KIND COMMUNICATOR: what the shim adds to a call on rank 0
 instructions() {
     local out=$scratch/callgrind.%p
     rm -f "$scratch"/callgrind.*
     mpi 1 COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" valgrind --tool=callgrind \
         --callgrind-out-file="$out" "$program" $calls "$2" "$3" : -n $(($1 - 1)) \
-        env COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "$program" $calls "$2" "$3" \
+        env COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "${others[@]}" "$program" $calls "$2" "$3" \
         >"$scratch/output" 2>&1
     callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$scratch"/callgrind.* |
         tr -d , | awk -v calls="$calls" '
@@ -41,17 +46,13 @@ cheap() { # NAME RANKS KIND COMMUNICATOR
         fail "$1: at most $limit instructions" "$count: $(tail -n 5 "$scratch/output")"
     fi
 }
-if [ -e "${MPI_HOME-}/bin/impi_info" ]; then
-    echo "note: Intel MPI does not come to an end under valgrind: no instructions are counted"
-else
-    policy=$scratch/policy.ini
-    cheap "integers" 2 int world
-    cheap "too small" 2 float world
-    cheap "another operation" 2 max world
-    cheap "too small, on another communicator" 2 float other
-    policy=$scratch/nodes.ini
-    cheap "too small by a rule for nodes" 2 float world
-fi
+policy=$scratch/policy.ini
+cheap "integers" 2 int world
+cheap "too small" 2 float world
+cheap "another operation" 2 max world
+cheap "too small, on another communicator" 2 float other
+policy=$scratch/nodes.ini
+cheap "too small by a rule for nodes" 2 float world
 
 # With the library's own calls on one rank nothing else allocates.
 for kind in "int world" "float world" "float self" "float other" "max other"; do
