@@ -51,8 +51,8 @@ mkdir "a b" && cp "$tool" "$library" "a b/"
 expect "a path that LD_PRELOAD cannot hold" 3 "a b/compshim" run -- true
 contains "is refused" "a space or a colon"
 
-# Launchers: stand-ins that show what they were given. srun is also started for real: make test-slurm.
-# Debian's own torchrun (PyTorch 1.13) does not work with Debian's Python.
+# Launchers: stand-ins that show what they were given. Some are also started for real: srun by make
+# test-slurm, torchrun and horovodrun by make test-clients.
 mkdir launchers
 for name in srun sbatch mpiexec.hydra horovodrun torchrun; do
     # shellcheck disable=SC2016

@@ -45,7 +45,7 @@ for script in "$clients"/test_{shapes,languages,mpi4py}.sh; do
 done
 fetched openmpi openmpi test_mpi4py
 for name in mpich intel; do fetched $name mpich test_mpi4py test_standard_abi; done
-for script in "$clients"/test_{horovod,lammps,espresso,gloo}.sh "$clients/unrelated.sh"; do
+for script in "$clients"/test_{horovod,lammps,espresso,gloo,torchrun}.sh "$clients/unrelated.sh"; do
     client openmpi "$script"
 done
 [ -z "$absent" ] || echo "not here:$absent"

@@ -17,17 +17,31 @@ printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = f
 accuracy() { sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1"; }
 checked "Horovod's extension" 0 "caught (interposed)" "$packages"/horovod/torch/mpi_lib_v2*.so
 
-for ranks in 2 4; do
-    ran "$ranks ranks without the shim" without mpi "$ranks" "${trainer[@]}"
-    ran "$ranks ranks with fp8" with shimmed "$ranks" COMPSHIM_POLICY=fp8.ini \
-        COMPSHIM_REPORT="$scratch/report$ranks.json" "${trainer[@]}"
-    facts "report$ranks.json"
-    number_holds "$ranks ranks: at least 3.9 times fewer bytes" "$ratio >= 3.9"
-    number_holds "$ranks ranks: a call of most steps is compressed" "$compressed > 469"
-    native=$(accuracy without) lossy=$(accuracy with)
-    number_holds "$ranks ranks: it has learnt" "${native:-0} > 97"
-    number_holds "$ranks ranks: accuracy within 0.3 points" "(${lossy:-0} - ${native:-0}) ^ 2 <= 0.3 ^ 2"
+# judge NAME SHAPE RANKS: the run of which "with" and report.json tell, by that without the shim
+judge() {
+    local native lossy
+    facts report.json
+    number_holds "$1: at least 3.9 times fewer bytes" "$ratio >= 3.9"
+    number_holds "$1: a call of most steps is compressed" "$compressed > 469"
+    native=$(accuracy "without$3") lossy=$(accuracy with)
+    number_holds "$1: it has learnt" "${native:-0} > 97"
+    number_holds "$1: accuracy within 0.3 points" "(${lossy:-0} - ${native:-0}) ^ 2 <= 0.3 ^ 2"
     answers="accuracy $lossy %, without $native %"
-    row "Horovod MNIST trainer, $ranks ranks" "extension module, background thread" Python
+    row "Horovod MNIST trainer, $3 ranks" "$2" Python
+    rm -f report.json
+}
+for ranks in 2 4; do
+    ran "$ranks ranks without the shim" "without$ranks" mpi "$ranks" "${trainer[@]}"
+    ran "$ranks ranks with fp8" with shimmed "$ranks" COMPSHIM_POLICY=fp8.ini \
+        COMPSHIM_REPORT="$scratch/report.json" "${trainer[@]}"
+    judge "$ranks ranks" "extension module, background thread" "$ranks"
 done
+
+# Horovod's own launcher, which has mpirun start the ranks.
+ran "2 ranks by horovodrun behind compshim run" with env COMPSHIM_REPORT="$scratch/report.json" \
+    timeout --kill-after=5 "$LIMIT" "$build/compshim" run -v --policy fp8.ini -- \
+    "$packages/bin/horovodrun" --mpi -np 2 "${trainer[@]}"
+check "the run tells how the ranks get it" grep -q "horovodrun: it gives its environment to all ranks" with.errors
+check "and has nothing to complain of" test -z "$(grep "nothing was caught" with.errors)"
+judge "horovodrun" "extension module, run horovodrun" 2
 finish
