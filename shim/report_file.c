@@ -71,6 +71,25 @@ static void write_json(const char *pattern, int rank, const struct cshim_ledger 
         cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
 }
 
+/* In one piece: what a launcher puts before each piece that it reads, and what other ranks write,
+ * is not to come into its lines. */
+static void write_table(const struct cshim_ledger *ledger, const struct cshim_report_facts *facts)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (stream == NULL) {
+        cshim_report_table(stderr, ledger, facts);
+        return;
+    }
+    cshim_report_table(stream, ledger, facts);
+    if (fclose(stream) == 0)
+        fwrite(text, 1, length, stderr);
+    else
+        cshim_report_table(stderr, ledger, facts);
+    free(text);
+}
+
 const char *cshim_report_wanted(const struct cshim_policy *policy)
 {
     const char *wanted = getenv("COMPSHIM_REPORT");
@@ -82,7 +101,7 @@ const char *cshim_report_wanted(const struct cshim_policy *policy)
 void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
                         const struct cshim_report_facts *facts)
 {
-    cshim_report_table(stderr, ledger, facts);
+    write_table(ledger, facts);
     if (strcmp(wanted, "summary") != 0)
         write_json(wanted, rank, ledger, facts);
 }

@@ -59,4 +59,18 @@ expect "a job on such a node compresses" 0 remote LD_PRELOAD="$preload" \
     "${over_tcp[@]}" "$build/tests/mpi_calls"
 contains "the work is done" "work done, 0 failures"
 contains "and compressed" "fp16"
+
+# A launcher puts its marks before what it reads at once: a socket that keeps the pieces apart.
+cat >"$scratch/pieces.py" <<'P'
+import os, socket, subprocess, sys
+
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+environment = {**os.environ, "LD_PRELOAD": sys.argv[1], "COMPSHIM_REPORT": "summary"}
+subprocess.run(sys.argv[2:], env=environment, stderr=theirs, check=True)
+theirs.close()
+pieces = [piece.decode() for piece in iter(lambda: ours.recv(1 << 16), b"")]
+report = [piece for piece in pieces if "compshim: passed through" in piece]
+assert len(report) == 1 and report[0].startswith("compshim 0") and report[0].endswith("\n"), pieces
+P
+check "the report is written in one piece" timeout 60 python3 "$scratch/pieces.py" "$preload" "$build/tests/mpi_pass" 2000 int world
 finish
