@@ -233,14 +233,6 @@ $(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers)
 	@mkdir -p $(@D)
 	$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $< 2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
 
-# What was measured is told from what is there by the kernels' sources: the binary differs from
-# build to build.
-$(BUILD)/generated/kernels_hash.h: kernels/hash.sh kernels/device.cu $(kernel_headers)
-	@mkdir -p $(@D)
-	printf '%sdefine CSHIM_KERNELS_HASH "%s"\n' "$(hash)" "$$(sh kernels/hash.sh)" >$@
-
-$(BUILD)/obj/kernels/loader.o: $(BUILD)/generated/kernels_hash.h
-
 $(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
 	@mkdir -p $(@D)
 	$(CC) -c -Wa,-I$(BUILD)/kernels -o $@ $<

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels_hash.h"
-
 /* kernels/binary.S */
 extern const unsigned char cshim_kernels_binary[] __attribute__((visibility("hidden")));
 
@@ -132,19 +130,4 @@ CUresult cshim_kernel_launch(const struct cshim_cuda *cuda, enum cshim_kernel_op
     /* The driver takes a kernel for a function, and finds the context by the stream. */
     return cuda->LaunchKernel((CUfunction)kernels[operation][codec], blocks, 1, 1,
                               CSHIM_KERNEL_THREADS, 1, 1, 0, stream, arguments, NULL);
-}
-
-const char *cshim_kernels_hash(void)
-{
-    return CSHIM_KERNELS_HASH;
-}
-
-void cshim_kernels_unload(const struct cshim_cuda *cuda)
-{
-    pthread_mutex_lock(&lock);
-    if (library != NULL)
-        cuda->LibraryUnload(library);
-    library = NULL;
-    memset(kernels, 0, sizeof kernels);
-    pthread_mutex_unlock(&lock);
 }

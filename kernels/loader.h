@@ -21,11 +21,4 @@ CUresult cshim_kernel_launch(const struct cshim_cuda *cuda, enum cshim_kernel_op
                              enum cshim_codec_id codec, CUstream stream, uint32_t blocks,
                              const void *parameters);
 
-/* The SHA-256 of the sources of the kernels (kernels/hash.sh), as 64 hexadecimal digits. */
-const char *cshim_kernels_hash(void);
-
-/* Forgets the binary and unloads it; nothing of it may be in use. For tests: a process that ends
- * leaves this to the driver. */
-void cshim_kernels_unload(const struct cshim_cuda *cuda);
-
 #endif

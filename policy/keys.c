@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/numbers.h"
+
 #define KEY_LIMIT 16
 
 /* The words a key takes; the value of each is its place. */
@@ -239,7 +241,9 @@ static bool set_max_rel_error(struct cshim_parser *parser, const char *value)
 {
     struct cshim_rule *rule = newest_rule(parser);
     char *end;
+    const locale_t locale = cshim_numbers_begin();
     rule->max_rel_error = strtod(value, &end);
+    cshim_numbers_end(locale);
     if (end != value && *end == '\0' && rule->max_rel_error > 0 && rule->max_rel_error < 1)
         return true;
     return cshim_parser_fail(parser, parser->line,

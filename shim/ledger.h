@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger: what was compressed, what was not and why, and what it cost.
  *
- * Pure: no MPI, no CUDA. Counting is thread-safe and allocates nothing; a row's place follows from
- * rule, dtype and algorithm, so finding it is one multiplication. */
+ * Pure: calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing; a row's place
+ * follows from rule, collective, dtype, codec and algorithm, so finding it is one multiplication.
+ */
 #ifndef CSHIM_LEDGER_H
 #define CSHIM_LEDGER_H
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 static enum cshim_log_level current_level = CSHIM_LOG_WARN;
-static int current_rank = -1;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -28,11 +27,6 @@ void cshim_log_set_level(enum cshim_log_level level)
     cshim_log(CSHIM_LOG_WARN, "COMPSHIM_LOG=%s is not known: error, warn, info or debug", wanted);
 }
 
-void cshim_log_set_rank(int rank)
-{
-    current_rank = rank;
-}
-
 void cshim_log(enum cshim_log_level level, const char *format, ...)
 {
     char line[1024];
@@ -42,10 +36,7 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
 
     if (level > current_level)
         return;
-    if (current_rank >= 0)
-        length = (size_t)snprintf(line, sizeof line, "compshim: rank %d: ", current_rank);
-    else
-        length = (size_t)snprintf(line, sizeof line, "compshim: ");
+    length = (size_t)snprintf(line, sizeof line, "compshim: ");
     va_start(arguments, format);
     vsnprintf(line + length, sizeof line - length - 1, format, arguments);
     va_end(arguments);

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "policy/numbers.h"
 #include "shim/log.h"
 #include "shim/report.h"
 
@@ -101,7 +102,9 @@ const char *cshim_report_wanted(const struct cshim_policy *policy)
 void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
                         const struct cshim_report_facts *facts)
 {
+    const locale_t locale = cshim_numbers_begin();
     write_table(ledger, facts);
     if (strcmp(wanted, "summary") != 0)
         write_json(wanted, rank, ledger, facts);
+    cshim_numbers_end(locale);
 }

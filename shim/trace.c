@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "policy/numbers.h"
 #include "shim/report.h"
 #include "version.h"
 
@@ -155,6 +156,7 @@ static void write_pending(struct cshim_trace_file *file, int rank,
 void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count)
 {
+    const locale_t locale = cshim_numbers_begin();
     for (size_t i = 0; i < count; i++) {
         if (events[i].kind == CSHIM_TRACE_PENDING) {
             write_pending(file, rank, &events[i]);
@@ -164,6 +166,7 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
         write_event(file, rank, "X", &events[i], events[i].begin + inset);
         fprintf(file->stream, ", \"dur\": %.3f}", fmax(events[i].seconds - 2 * inset, 0) * 1e6);
     }
+    cshim_numbers_end(locale);
 }
 
 void cshim_trace_end(struct cshim_trace_file *file)

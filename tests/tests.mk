@@ -226,7 +226,7 @@ test-tsan: packages-test
 
 .PHONY: lint
 lint: packages-lint
-	@$(MAKE) --no-print-directory $(generated) $(BUILD)/generated/kernels_hash.h
+	@$(MAKE) --no-print-directory $(generated)
 	@BUILD=$(BUILD) tests/lint.sh
 
 # Fuzzing ---------------------------------------------------------------------------------------

@@ -7,6 +7,12 @@
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 
+/* The engines' files, beside this library. */
+#define CSHIM_FILE_OMPI "libcompshim-ompi.so"
+#define CSHIM_FILE_MPICH "libcompshim-mpich.so"
+#define CSHIM_FILE_ABI "libcompshim-abi.so"
+#define CSHIM_FILE_NCCL "libcompshim-nccl.so"
+
 /* Returned where no real function can be found, and nothing is known of the MPI: Open MPI's
  * MPI_ERR_OTHER, and an error class of MPICH's too. */
 #define CSHIM_MPI_ERR_OTHER 16

@@ -130,7 +130,8 @@ static void start_over_with_x(int argc, char **argv)
             continue;
         arguments[at++] = "-x";
         arguments[at] = strndup(*entry, strcspn(*entry, "="));
-        enough = enough && arguments[at++] != NULL;
+        enough = enough && arguments[at] != NULL;
+        at++;
     }
     memcpy(arguments + at, argv + 1, sizeof *argv * (size_t)argc);
     if (enough && setenv(MARK, "1", 1) == 0)

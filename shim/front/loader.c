@@ -83,11 +83,11 @@ static struct target find_target(const void *real_function)
         return target;
     target.probe = (int (*)(char *, int *))dlsym(library, PROBE);
     if (has_standard_abi((int (*)(int *, int *))dlsym(library, "PMPI_Abi_get_version")))
-        target.file = "libcompshim-abi.so";
+        target.file = CSHIM_FILE_ABI;
     else if (has_open_mpi(library))
-        target.file = "libcompshim-ompi.so";
+        target.file = CSHIM_FILE_OMPI;
     else if (is_mpich(target.probe))
-        target.file = "libcompshim-mpich.so";
+        target.file = CSHIM_FILE_MPICH;
     dlclose(library);
     return target;
 }

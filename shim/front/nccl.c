@@ -16,8 +16,6 @@
 /* ncclInternalError: where no real function can be found. */
 #define NCCL_INTERNAL_ERROR 3
 
-#define ENGINE_FILE "libcompshim-nccl.so"
-
 /* An ncclUniqueId, which is passed by value. */
 struct cshim_nccl_id {
     char bytes[128];
@@ -118,11 +116,16 @@ static void stop_in_child(void)
         tried = 0;
 }
 
-static int is_loaded(const char *directory, const char *file)
+/* Whether an engine for MPI is in the process. */
+static int is_beside_mpi(const char *directory)
 {
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s%s", directory, file);
-    void *handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    static const char *const engines[] = {CSHIM_FILE_OMPI, CSHIM_FILE_MPICH, CSHIM_FILE_ABI};
+    void *handle = NULL;
+    for (unsigned i = 0; i < sizeof engines / sizeof *engines && handle == NULL; i++) {
+        char path[PATH_MAX + 32];
+        snprintf(path, sizeof path, "%s%s", directory, engines[i]);
+        handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    }
     if (handle != NULL)
         dlclose(handle);
     return handle != NULL;
@@ -130,8 +133,8 @@ static int is_loaded(const char *directory, const char *file)
 
 static const struct cshim_nccl_engine *open_engine(const char *directory)
 {
-    char path[PATH_MAX + sizeof ENGINE_FILE];
-    snprintf(path, sizeof path, "%s" ENGINE_FILE, directory);
+    char path[PATH_MAX + sizeof CSHIM_FILE_NCCL];
+    snprintf(path, sizeof path, "%s" CSHIM_FILE_NCCL, directory);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         cshim_log(CSHIM_LOG_WARN, "cannot open the engine for NCCL (%s): its calls are passed on",
@@ -159,8 +162,7 @@ static void start_engine(struct copy *copy, const void *caller)
         const struct cshim_nccl_engine *opened = open_engine(directory);
         if (opened != NULL) {
             find_all(copy, caller);
-            opened->start(&copy->real, is_loaded(directory, "libcompshim-ompi.so") ||
-                                           is_loaded(directory, "libcompshim-mpich.so"));
+            opened->start(&copy->real, is_beside_mpi(directory));
             if (!registered)
                 pthread_atfork(NULL, NULL, stop_in_child);
             registered = 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which function is the real one: a ladder of lookups, from the usual case to the odd ones. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,9 +40,9 @@ static void *from_caller(const char *name, const void *caller)
 }
 
 struct search {
-    const char *name;
-    const char *const *files; /* how the names of libraries that may have it begin, up to NULL */
-    void *address;
+    const char *const *files; /* how the names of libraries begin, up to NULL */
+    unsigned skip;            /* so many of them */
+    char path[PATH_MAX];
 };
 
 static int is_one_of(const char *file, const char *const *beginnings)
@@ -53,27 +54,35 @@ static int is_one_of(const char *file, const char *const *beginnings)
     return 0;
 }
 
+/* Only notes the path: the loader holds a lock meanwhile that dlopen in another thread waits for
+ * with a second one in hand, which dlopen here would want. */
 static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct search *search = data;
     const char *slash = object->dlpi_name ? strrchr(object->dlpi_name, '/') : NULL;
     const char *file = slash ? slash + 1 : object->dlpi_name;
     (void)size;
-    if (file == NULL || !is_one_of(file, search->files))
+    if (file == NULL || !is_one_of(file, search->files) || search->skip-- > 0)
         return 0;
-    void *handle = dlopen(object->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle == NULL)
-        return 0;
-    search->address = foreign(dlsym(handle, search->name));
-    dlclose(handle);
-    return search->address != NULL;
+    snprintf(search->path, sizeof search->path, "%s", object->dlpi_name);
+    return 1;
 }
 
+/* The loaded libraries whose file names begin so, one after the other. */
 static void *from_libraries(const char *name, const char *const *files)
 {
-    struct search search = {.name = name, .files = files};
-    dl_iterate_phdr(visit_object, &search);
-    return search.address;
+    void *address = NULL;
+    for (unsigned before = 0; address == NULL; before++) {
+        struct search search = {.files = files, .skip = before};
+        if (dl_iterate_phdr(visit_object, &search) == 0)
+            break;
+        void *handle = dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY);
+        if (handle == NULL)
+            continue;
+        address = foreign(dlsym(handle, name));
+        dlclose(handle);
+    }
+    return address;
 }
 
 void *cshim_resolve(const char *name, const void *caller, int bottom)

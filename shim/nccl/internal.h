@@ -278,7 +278,7 @@ uint64_t cshim_nccl_elements(const struct cshim_nccl_call *call);
 /* round.c: runs compressed calls, in rounds that fit the workspaces. */
 ncclResult_t cshim_rounds_run(struct cshim_nccl_call *calls, size_t count);
 
-/* cuda.c: the driver's errors as NCCL's, logged. */
+/* prepare.c: the driver's errors as NCCL's, logged. */
 ncclResult_t cshim_nccl_check(const struct cshim_nccl_comm *comm, CUresult result,
                               const char *what);
 

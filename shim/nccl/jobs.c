@@ -220,8 +220,9 @@ void cshim_nccl_job_trace(void)
 /* A program that never destroys its communicators ends here. */
 __attribute__((destructor)) static void report_at_exit(void)
 {
+    if (getpid() != cshim_nccl.pid)
+        return; /* a child: another thread of its parent may have held the lock */
     cshim_nccl_job_report();
     cshim_nccl_job_trace();
-    if (getpid() == cshim_nccl.pid)
-        cshim_live_withdraw(live);
+    cshim_live_withdraw(live);
 }

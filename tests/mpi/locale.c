@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ordinary program in the user's language: sums floats, prints one of them its own way.
+ *
+ *   mpirun mpi_locale */
+#include <locale.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 70001 };
+
+int main(int argc, char **argv)
+{
+    int rank;
+    float *data = calloc(COUNT, sizeof *data);
+    setlocale(LC_ALL, "");
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (data == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    data[0] = 0.75F;
+    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("the sum is %.1f\n", (double)data[0]);
+    MPI_Finalize();
+    free(data);
+    return 0;
+}
