@@ -151,7 +151,8 @@ static const struct cshim_nccl_engine *open_engine(const char *directory)
     return opened;
 }
 
-/* At the first call that makes an id or a communicator. */
+/* At the first call that makes an id or a communicator, or opens a group: the engine must know of
+ * the group in which one is made. */
 static void start_engine(struct copy *copy, const void *caller)
 {
     static int registered;
@@ -181,7 +182,8 @@ static int makes_communicator(const char *name)
 
 static int begins(const char *name)
 {
-    return makes_communicator(name) || strcmp(name, "GetUniqueId") == 0;
+    return makes_communicator(name) || strcmp(name, "GetUniqueId") == 0 ||
+           strcmp(name, "GroupStart") == 0;
 }
 
 /* The engine works for one NCCL; a second one's calls stay native, which is said once. */

@@ -26,7 +26,8 @@ static enum cshim_op op_of(const struct cshim_nccl_call *call)
         return CSHIM_SUM;
     if (call->op == ncclAvg)
         return CSHIM_AVG;
-    if (call->op >= ncclNumOps && cshim_premul_find(call->op, call->comm->comm, &premul))
+    if (call->op >= ncclNumOps && cshim_premul_find(call->op, call->comm->comm, &premul) &&
+        premul.datatype == call->datatype)
         return CSHIM_SUM;
     return CSHIM_OP_OTHER;
 }

@@ -61,6 +61,15 @@ static CUresult tie(const struct cshim_nccl_call *call, struct capture *capture)
     return result;
 }
 
+/* A graph cannot wait for an event from outside. The communicator that had the workspace is gone:
+ * its last round is done, or soon. */
+static void wait_for_idle(const struct cshim_nccl_comm *comm, struct cshim_workspace *workspace)
+{
+    if (workspace->used)
+        comm->cuda.EventSynchronize(workspace->idle);
+    workspace->used = false;
+}
+
 static struct capture *make(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
@@ -73,6 +82,8 @@ static struct capture *make(const struct cshim_nccl_call *call)
     struct cshim_scope scope = cshim_nccl_enter(comm); /* what is allocated is not captured */
     if (scope.result == CUDA_SUCCESS)
         capture->workspace = cshim_workspace_take(comm, why, sizeof why);
+    if (capture->workspace != NULL)
+        wait_for_idle(comm, capture->workspace);
     cshim_nccl_leave(comm, &scope);
     if (capture->workspace != NULL)
         return capture;

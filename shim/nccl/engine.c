@@ -37,6 +37,8 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
 static ncclResult_t get_unique_id(ncclUniqueId *id)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX], source[CSHIM_PATH_MAX];
+    if (id != NULL)
+        memset(id, 0, sizeof *id); /* before 2.23 NCCL writes its part of it only */
     const ncclResult_t status = cshim_nccl.real->GetUniqueId(id);
     if (status != ncclSuccess)
         return status;
@@ -159,14 +161,6 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *
                         config);
 }
 
-static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_count,
-                                ncclComm_t *child, ncclConfig_t *config, int flags)
-{
-    return expect_child(
-        cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags), comm,
-        child, config);
-}
-
 /* The communicators that were made beside one go with it. */
 static void end_levels(struct cshim_nccl_comm *state, ncclResult_t (*how)(ncclComm_t))
 {
@@ -177,6 +171,38 @@ static void end_levels(struct cshim_nccl_comm *state, ncclResult_t (*how)(ncclCo
     if (state->inside != NULL)
         how(state->inside);
     state->across = state->inside = NULL;
+}
+
+/* What stops a communicator's kernels comes in one group with what stops those of its levels: each
+ * waits for its own kernels, and those may be on the stream behind the other's. */
+static bool open_stop(const struct cshim_nccl_comm *state)
+{
+    return state != NULL && (state->across != NULL || state->inside != NULL) &&
+           cshim_nccl.real->GroupStart() == ncclSuccess;
+}
+
+static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *state, ncclResult_t status)
+{
+    if (!is_open)
+        return status;
+    end_levels(state, cshim_nccl.real->CommAbort);
+    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
+
+#define SHRINK_ABORT 1 /* NCCL_SHRINK_ABORT */
+
+static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_count,
+                                ncclComm_t *child, ncclConfig_t *config, int flags)
+{
+    struct cshim_nccl_comm *state = cshim_nccl_comm_find(comm);
+    const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(state);
+    ncclResult_t status =
+        cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags);
+    status = close_stop(stops, state, status);
+    if (state != NULL)
+        cshim_nccl_comm_release(state);
+    return expect_child(status, comm, child, config);
 }
 
 static ncclResult_t comm_finalize(ncclComm_t comm)
@@ -207,15 +233,20 @@ static ncclResult_t comm_abort(ncclComm_t comm)
         cshim_timing_collect(state);
         cshim_nccl_comm_abort(state);
     }
-    const ncclResult_t status = cshim_nccl.real->CommAbort(comm);
-    end_levels(state, cshim_nccl.real->CommAbort);
+    const bool stops = open_stop(state);
+    const ncclResult_t status = close_stop(stops, state, cshim_nccl.real->CommAbort(comm));
     cshim_nccl_comm_end(state);
     return status;
 }
 
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
-    return cshim_nccl.real->CommRevoke(comm, flags);
+    struct cshim_nccl_comm *state = cshim_nccl_comm_find(comm);
+    const bool stops = open_stop(state);
+    const ncclResult_t status = close_stop(stops, state, cshim_nccl.real->CommRevoke(comm, flags));
+    if (state != NULL)
+        cshim_nccl_comm_release(state);
+    return status;
 }
 
 __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl_engine = {

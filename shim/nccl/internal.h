@@ -228,6 +228,7 @@ void cshim_nccl_trace_write(const struct cshim_nccl_job *jobs);
 struct cshim_premul {
     double factor;
     const void *factor_at;
+    ncclDataType_t datatype; /* NCCL refuses calls of another */
 };
 bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,

@@ -74,6 +74,7 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         made->premul.factor = read_scalar(scalar, datatype);
     else
         made->premul = (struct cshim_premul){.factor = 1, .factor_at = scalar};
+    made->premul.datatype = datatype;
     pthread_mutex_lock(&lock);
     made->next = operations;
     operations = made;

@@ -202,6 +202,17 @@ static ncclResult_t ask(const struct cshim_nccl_comm *state, double waited, doub
     return ncclSuccess;
 }
 
+/* Asking would break another thread's capture, but in a mode that forbids nothing. */
+static CUresult query(const struct preparation *preparation)
+{
+    struct cshim_scope scope = cshim_nccl_enter(preparation->state);
+    CUresult result = scope.result;
+    if (result == CUDA_SUCCESS)
+        result = preparation->state->cuda.StreamQuery(preparation->reserve->stream);
+    cshim_nccl_leave(preparation->state, &scope);
+    return result;
+}
+
 /* Waits for the facts of all ranks. */
 static ncclResult_t wait(const struct preparation *preparation)
 {
@@ -212,8 +223,7 @@ static ncclResult_t wait(const struct preparation *preparation)
     bool missing;
     ncclResult_t status = ncclSuccess;
     CUresult result = CUDA_SUCCESS;
-    while (status == ncclSuccess && (result = state->cuda.StreamQuery(
-                                         preparation->reserve->stream)) == CUDA_ERROR_NOT_READY) {
+    while (status == ncclSuccess && (result = query(preparation)) == CUDA_ERROR_NOT_READY) {
         nanosleep(&pause, NULL);
         status = look(state);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {

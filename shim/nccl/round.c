@@ -95,6 +95,18 @@ static bool is_first(const struct round *round, size_t index)
     return true;
 }
 
+/* In the communicator's context: stream 0 is that of the current one. */
+static CUresult acquire_one(const struct cshim_nccl_call *call)
+{
+    CUresult result = push(call->comm);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = call->comm->cuda.StreamWaitEvent(call->stream, call->workspace->idle,
+                                              CU_EVENT_WAIT_DEFAULT);
+    pop(call->comm);
+    return result;
+}
+
 /* The workspaces are free when their last rounds are done, on whatever stream those were. */
 static ncclResult_t acquire(const struct round *round)
 {
@@ -103,10 +115,7 @@ static ncclResult_t acquire(const struct round *round)
         if (!call->workspace->used || !is_first(round, i))
             continue;
         const ncclResult_t status =
-            cshim_nccl_check(call->comm,
-                             call->comm->cuda.StreamWaitEvent(call->stream, call->workspace->idle,
-                                                              CU_EVENT_WAIT_DEFAULT),
-                             "waiting for the workspace");
+            cshim_nccl_check(call->comm, acquire_one(call), "waiting for the workspace");
         if (status != ncclSuccess)
             return status;
     }
@@ -173,6 +182,15 @@ static ncclResult_t send_all(const struct round *round, cshim_segment_step *step
     return status == ncclSuccess ? ended : status;
 }
 
+/* Another thread may abort a communicator at any time: then its handle is not used any more. */
+static bool is_aborted(const struct round *round)
+{
+    bool aborted = false;
+    for (size_t i = 0; i < round->count; i++)
+        aborted = aborted || cshim_nccl_is_aborted(round->segments[i].call->comm);
+    return aborted;
+}
+
 static ncclResult_t run(const struct round *round)
 {
     static const struct {
@@ -190,6 +208,8 @@ static ncclResult_t run(const struct round *round)
     ncclResult_t status = acquire(round);
     cshim_timing_round(round->segments, round->count);
     for (unsigned i = 0; i < CSHIM_ROUND_STEPS && status == ncclSuccess; i++) {
+        if (is_aborted(round))
+            return ncclSystemError;
         status = steps[i].enqueue(round, steps[i].step);
         cshim_timing_step(round->segments, round->count, (enum cshim_round_step)i);
     }

@@ -213,6 +213,7 @@ static void case_nonblocking_ends(void)
     const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
     WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
     settle(comm);
+    settle(child);
     begin_sum(child, data);
     settle(child);
     synchronize();
@@ -341,16 +342,14 @@ static void case_graph_beside(void)
     gpu_leave(&world);
 }
 
-/* Captured before anything was compressed: passed on, and right. */
-static void case_graph_first(void)
+static void reduce_by_graph(ncclComm_t comm)
 {
     CUgraph graph;
     CUgraphExec exec;
-    world = gpu_join();
     float *input = device_part(world.rank, 2, COUNT);
     float *output = gpu_allocate(COUNT * sizeof *output);
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, comm, world.stream));
     CUDA(cuStreamEndCapture(world.stream, &graph));
     CUDA(cuGraphInstantiate(&exec, graph, 0));
     CUDA(cuGraphLaunch(exec, world.stream));
@@ -358,6 +357,28 @@ static void case_graph_first(void)
     want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
     CUDA(cuGraphExecDestroy(exec));
     CUDA(cuGraphDestroy(graph));
+    gpu_free(input);
+    gpu_free(output);
+}
+
+/* Captured before anything was compressed: passed on, and right. */
+static void case_graph_first(void)
+{
+    world = gpu_join();
+    reduce_by_graph(world.comm);
+    gpu_leave(&world);
+}
+
+/* A graph takes over the memory of a communicator that is gone. */
+static void case_graph_spare(void)
+{
+    ncclComm_t child;
+    world = gpu_join();
+    reduce_on(world.comm, 1, "a communicator");
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &child, NULL));
+    reduce_on(child, 3, "a part of it");
+    NCCL(ncclCommDestroy(child));
+    reduce_by_graph(world.comm);
     gpu_leave(&world);
 }
 
@@ -448,23 +469,11 @@ static void case_faulty(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(split),
-    CASE(shrink),
-    CASE(again),
-    CASE(kept),
-    CASE(abort_first),
-    CASE(abort_later),
-    CASE(fork),
-    CASE(graph),
-    CASE(graph_first),
-    CASE(graph_beside),
-    CASE(graph_streams),
-    CASE(nonblocking),
-    CASE(nonblocking_ends),
-    CASE(scaled),
-    CASE(mismatch),
-    CASE(mismatch_type),
-    CASE(faulty),
+    CASE(split),         CASE(shrink),           CASE(again),        CASE(kept),
+    CASE(abort_first),   CASE(abort_later),      CASE(fork),         CASE(graph),
+    CASE(graph_first),   CASE(graph_spare),      CASE(graph_beside), CASE(graph_streams),
+    CASE(nonblocking),   CASE(nonblocking_ends), CASE(scaled),       CASE(mismatch),
+    CASE(mismatch_type), CASE(faulty),
 };
 
 int main(int argc, char **argv)

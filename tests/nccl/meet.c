@@ -80,6 +80,22 @@ static void wait_for_ranks(void)
     NCCL(ncclCommDestroy(child));
 }
 
+/* The communicator is made in a group: the first that a rank other than 0 asks of NCCL is to open
+ * it. */
+static void case_grouped(void)
+{
+    world.rank = gpu_setting("RANK", 0);
+    world.ranks = gpu_setting("WORLD_SIZE", 1);
+    gpu_open(world.rank);
+    const ncclUniqueId id = gpu_share_id(world.rank, "");
+    NCCL(ncclGroupStart());
+    NCCL(ncclCommInitRank(&world.comm, world.ranks, id, world.rank));
+    NCCL(ncclGroupEnd());
+    CUDA(cuStreamCreate(&world.stream, CU_STREAM_NON_BLOCKING));
+    reduce_on(world.comm, 1, "of a communicator made in a group");
+    gpu_leave(&world);
+}
+
 /* Rank 1 ends while it waits for the others in its first call. */
 static void case_ended(void)
 {
@@ -244,7 +260,7 @@ static void case_many(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(plain),     CASE(failing),         CASE(late),     CASE(ended),  CASE(forked),
+    CASE(plain),     CASE(grouped),         CASE(failing),  CASE(late),   CASE(ended), CASE(forked),
     CASE(elsewhere), CASE(elsewhere_ended), CASE(scalable), CASE(orders), CASE(many),
 };
 

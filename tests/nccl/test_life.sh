@@ -40,6 +40,7 @@ exact 3 graph_streams 6
 expect "graph_streams, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" graph_streams
 exact 3 graph_first 0
 reports "graph_first: by name" "passed == {'captured': 1}"
+exact 3 graph_spare 3
 exact 3 scaled 2
 expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
 exact 3 nonblocking 1

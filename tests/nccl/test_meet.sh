@@ -15,6 +15,7 @@ exact() {
     reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
 }
 exact 3 plain 2
+exact 3 grouped 1
 exact 3 late 1
 if [ "${SANITIZE:-0}" = 1 ]; then
     echo "note: AddressSanitizer's allocator does not survive a fork beside threads: no forked ranks"

@@ -151,7 +151,6 @@ STANDIN_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
         return ncclSystemError;
     }
     pthread_detach(thread);
-    memset(id, 0, sizeof *id);
     memcpy(id->internal, &handle, HANDLE_BYTES);
     return ncclSuccess;
 }
