@@ -202,14 +202,14 @@ static ncclResult_t ask(const struct cshim_nccl_comm *state, double waited, doub
     return ncclSuccess;
 }
 
-/* Asking would break another thread's capture, but in a mode that forbids nothing. */
+/* Asked in a mode in which that does not break another thread's capture. */
 static CUresult query(const struct preparation *preparation)
 {
-    struct cshim_scope scope = cshim_nccl_enter(preparation->state);
-    CUresult result = scope.result;
-    if (result == CUDA_SUCCESS)
-        result = preparation->state->cuda.StreamQuery(preparation->reserve->stream);
-    cshim_nccl_leave(preparation->state, &scope);
+    const struct cshim_cuda *cuda = &preparation->state->cuda;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cuda->ThreadExchangeStreamCaptureMode(&mode);
+    const CUresult result = cuda->StreamQuery(preparation->reserve->stream);
+    cuda->ThreadExchangeStreamCaptureMode(&mode);
     return result;
 }
 
