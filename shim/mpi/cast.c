@@ -129,13 +129,6 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
     return status;
 }
 
-static MPI_Datatype native_datatype(enum cshim_dtype dtype)
-{
-    return dtype == CSHIM_FLOAT32   ? MPI_FLOAT
-           : dtype == CSHIM_FLOAT64 ? MPI_DOUBLE
-                                    : cshim_mpi_half();
-}
-
 int cshim_cast_run(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -151,7 +144,7 @@ int cshim_cast_run(struct cshim_exchange *exchange)
         uint8_t *output = exchange->output + first * exchange->element_bytes;
         if (plan->codec == CSHIM_CODEC_RAW)
             status = cshim_job.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output,
-                                                   (int)count, native_datatype(plan->dtype),
+                                                   (int)count, cshim_mpi_datatype(plan->dtype),
                                                    MPI_SUM, exchange->comm->comm);
         else if (plan->codec == CSHIM_CODEC_FP16)
             status = cast_half(exchange, input, output, count);

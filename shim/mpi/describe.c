@@ -14,6 +14,18 @@ static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
     return CSHIM_DTYPE_OTHER;
 }
 
+MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
+{
+    switch (dtype) {
+    case CSHIM_FLOAT64:
+        return MPI_DOUBLE;
+    case CSHIM_FLOAT16:
+        return cshim_mpi_half();
+    default: /* no call with another type is compressed */
+        return MPI_FLOAT;
+    }
+}
+
 /* A datatype that is not compressed: one of MPI's own, or built from them. */
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {

@@ -16,7 +16,7 @@
 #include "shim/trace.h"
 #include "shim/watch.h"
 
-/* The type of a compressed call's elements; verify.c. */
+/* The type of a compressed call's elements; describe.c. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 
 /* The 16-bit float of this MPI; many builds have none (MPI_DATATYPE_NULL). */

@@ -9,18 +9,6 @@
 
 #define NATIVE_PART (1 << 28) /* elements */
 
-MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
-{
-    switch (dtype) {
-    case CSHIM_FLOAT64:
-        return MPI_DOUBLE;
-    case CSHIM_FLOAT16:
-        return cshim_mpi_half();
-    default: /* no call with another type is compressed */
-        return MPI_FLOAT;
-    }
-}
-
 /* The library's own sum, in parts whose counts are ints. */
 static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
 {
