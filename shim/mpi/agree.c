@@ -36,6 +36,8 @@ static int *acknowledgements;
 static MPI_Request *acknowledge_requests;
 static MPI_Request reply_request = MPI_REQUEST_NULL, decision_request = MPI_REQUEST_NULL;
 static int reply, decision;
+/* The same of sends: of ranks but 0. */
+static struct hello sent_hello;
 
 /* Ends the job, for what no rank can go on from alone. */
 static void __attribute__((noreturn)) end_job(const char *message)
@@ -213,7 +215,6 @@ static void warn_without_root(void)
 
 static bool agree_as_other(void)
 {
-    const struct hello own = own_hello();
     MPI_Request request;
     const int word = 1;
     if (cshim_announce() && !cshim_await_announcement(0, cshim_seconds() + WAIT_SECONDS)) {
@@ -223,7 +224,9 @@ static bool agree_as_other(void)
     PMPI_Irecv(&decision, 1, MPI_INT, 0, tag_of(WORD_DECISION), MPI_COMM_WORLD, &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, 0, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
     /* Small enough to be sent whether or not anybody receives it. */
-    PMPI_Isend(&own, sizeof own, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD, &request);
+    sent_hello = own_hello();
+    PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
+               &request);
     if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
         cshim_job.real->MPI_Request_free(&request);
     if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
