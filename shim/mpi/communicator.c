@@ -52,6 +52,30 @@ static bool unlink_entry(struct cshim_comm *state)
     return found;
 }
 
+void cshim_comm_hold(struct cshim_comm *state)
+{
+    __atomic_add_fetch(&state->references, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether nobody is left who needs it. A request that is freed while its call is under way, which
+ * MPI forbids, leaves the state behind; so does a call that other ranks do not make before
+ * MPI_Finalize. */
+static bool drop(struct cshim_comm *state)
+{
+    return __atomic_sub_fetch(&state->references, 1, __ATOMIC_ACQ_REL) == 0 &&
+           __atomic_load_n(&state->pending, __ATOMIC_ACQUIRE) == 0;
+}
+
+void cshim_comm_release(struct cshim_comm *state)
+{
+    if (!drop(state))
+        return;
+    free_communicator(&state->across);
+    free_communicator(&state->node);
+    free_communicator(&state->comm);
+    free_memory(state);
+}
+
 /* The library calls this when the program frees the communicator. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 {
@@ -62,10 +86,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     cshim_nonblocking_drain(state);
     if (state->wanted)
         __atomic_sub_fetch(&cshim_job.wanted, 1, __ATOMIC_RELAXED);
-    free_communicator(&state->across);
-    free_communicator(&state->node);
-    free_communicator(&state->comm);
-    free_memory(state);
+    state->program = MPI_COMM_SELF;
+    cshim_comm_release(state);
     return MPI_SUCCESS;
 }
 
@@ -78,46 +100,54 @@ void cshim_comm_teardown(void)
 {
     for (struct entry *entry = entries, *next; entry != NULL; entry = next) {
         next = entry->next;
-        free_memory(&entry->comm);
+        if (drop(&entry->comm))
+            free_memory(&entry->comm);
     }
     entries = NULL;
     PMPI_Comm_free_keyval(&cshim_job.keyval);
 }
 
-/* Fills the ids of the ranks' nodes: those that the agreement found. Returns false if a process is
- * outside the world that agreed (spawned, connected). */
-static bool find_ids(MPI_Comm comm, int ranks, int *own_ranks, int *ids)
+/* Fills the ids of the ranks' nodes: those that the agreement found. Sets outside if a process is
+ * not of the world that agreed (spawned, connected). Returns an MPI error. */
+static int find_ids(MPI_Comm comm, int ranks, int *own_ranks, int *ids, bool *outside)
 {
     MPI_Group group;
-    bool strange = false;
     for (int i = 0; i < ranks; i++)
         own_ranks[i] = i;
-    PMPI_Comm_group(comm, &group);
-    PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_job.group, ids);
+    int status = PMPI_Comm_group(comm, &group);
+    if (status != MPI_SUCCESS)
+        return status;
+    status = PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_job.group, ids);
     PMPI_Group_free(&group);
-    for (int i = 0; i < ranks && !strange; i++) {
-        strange = ids[i] == MPI_UNDEFINED;
-        if (!strange)
+    *outside = false;
+    for (int i = 0; i < ranks && status == MPI_SUCCESS && !*outside; i++) {
+        *outside = ids[i] == MPI_UNDEFINED;
+        if (!*outside)
             ids[i] = cshim_job.layout.node_of[ids[i]];
     }
-    return !strange;
+    return status;
 }
 
-/* Returns false without memory. */
-static bool fill(struct cshim_comm *state, MPI_Comm comm)
+/* Returns an MPI error: MPI_ERR_NO_MEM without memory. */
+static int fill(struct cshim_comm *state, MPI_Comm comm)
 {
+    bool outside, enough = true;
+    state->references = 1;
+    state->program = comm;
     PMPI_Comm_rank(comm, &state->rank);
     PMPI_Comm_size(comm, &state->ranks);
     state->comm = state->node = state->across = MPI_COMM_NULL;
     int *ids = calloc(2 * (size_t)state->ranks, sizeof *ids);
-    bool enough = ids != NULL;
-    if (enough && !find_ids(comm, state->ranks, ids + state->ranks, ids))
+    if (ids == NULL)
+        return MPI_ERR_NO_MEM;
+    const int status = find_ids(comm, state->ranks, ids + state->ranks, ids, &outside);
+    if (status == MPI_SUCCESS && outside)
         state->reason = CSHIM_REASON_NOT_AGREED;
-    else if (enough)
+    else if (status == MPI_SUCCESS)
         enough = cshim_layout_make(&state->layout, ids, state->ranks, (int)cshim_job.layout.nodes,
                                    state->rank);
     free(ids);
-    return enough;
+    return enough ? status : MPI_ERR_NO_MEM;
 }
 
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
@@ -127,13 +157,15 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     if (status != MPI_SUCCESS || found)
         return status;
     struct entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL || !fill(&entry->comm, comm)) {
+    status = entry == NULL ? MPI_ERR_NO_MEM : fill(&entry->comm, comm);
+    if (status == MPI_ERR_NO_MEM) {
         /* The other ranks may be on their way into a compressed call. */
         cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's state");
         PMPI_Abort(comm, 1);
-        return MPI_ERR_NO_MEM;
+        return status;
     }
-    status = PMPI_Comm_set_attr(comm, cshim_job.keyval, &entry->comm);
+    if (status == MPI_SUCCESS)
+        status = PMPI_Comm_set_attr(comm, cshim_job.keyval, &entry->comm);
     if (status != MPI_SUCCESS) {
         free_memory(&entry->comm);
         return status;

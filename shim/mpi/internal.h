@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside an MPI engine. Functions that the front exports (MPI_Allreduce) are called through
- * job.real only. */
+ * job.real only.
+ *
+ * The program may call from several threads (MPI_THREAD_MULTIPLE); the engine has none of its own.
+ * What a communicator has needs no lock in a blocking call: MPI forbids two collective calls on it
+ * at once. Locks are those of
+ *   nonblocking.c   the calls under way: held by whoever carries them on;
+ *   requests.c      the list of persistent requests;
+ *   communicator.c  the list of communicators;
+ *   ledger.h        the rows.
+ * Under the first, the ledger's may be taken and MPI be called, on private communicators, which
+ * return errors; under the others, neither. No function of the program's runs under a lock: error
+ * handlers are called when it is free, and may themselves call whatever MPI lets them. */
 #ifndef CSHIM_MPI_INTERNAL_H
 #define CSHIM_MPI_INTERNAL_H
 
@@ -76,8 +87,10 @@ enum cshim_message {
     CSHIM_MESSAGE_KINDS
 };
 
-/* What is known of a communicator, freed with it. */
+/* What is known of a communicator, freed when it and its persistent requests are. */
 struct cshim_comm {
+    uint32_t references;      /* the communicator's, and one of who else holds it; atomic */
+    MPI_Comm program;         /* the program's, for its error handler; once freed, MPI_COMM_SELF */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
     int rank;
     int ranks;
@@ -95,7 +108,7 @@ struct cshim_comm {
         share_lengths; /* of each local rank, and where they begin: for the library's collectives */
     int *share_begins;
     struct pending *active;  /* nonblocking.c: the call that has the scratch, or NULL; ... */
-    uint32_t pending;        /* ... and how many are under way */
+    uint32_t pending;        /* ... and how many are under way; atomic */
     uint32_t sequence;       /* compressed calls so far */
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_watch watch;
@@ -185,6 +198,10 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 /* Makes what compressed calls need, once; collective then, with the same outcome on all ranks: it
  * may leave a reason against compressing. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
+/* A persistent request holds the state, which is not freed with the communicator before it is
+ * released. */
+void cshim_comm_hold(struct cshim_comm *state);
+void cshim_comm_release(struct cshim_comm *state);
 /* Registers the attribute that holds the state. Returns an MPI error. */
 int cshim_comm_setup(void);
 /* Frees the memory of every state left. */
@@ -217,7 +234,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request);
 /* Waits until none of a communicator's calls is under way. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
-/* Whether the request is that of a call under way; sets its communicator then. */
+/* Whether the request is that of a call under way; sets the program's communicator then. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 
 /* progress.c: find looks whether the library lets a function of ours make progress with it, in all

@@ -21,7 +21,6 @@
 struct pending {
     struct cshim_exchange exchange;
     struct cshim_plan plan;
-    MPI_Comm comm; /* the program's */
     MPI_Request request;
     int tag; /* of the message that ends it */
     bool exchanged;
@@ -30,9 +29,17 @@ struct pending {
     struct pending *next;
 };
 
+/* An exchange that has failed, of which the program is told when the lock is free: its error
+ * handler may call any function of MPI, and need not return. */
+struct failure {
+    MPI_Comm comm; /* the program's */
+    int status;    /* MPI_SUCCESS: none has */
+};
+
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER;        /* guards the list; held by who progresses */
 static struct pending *first;         /* in the order of the calls; atomic */
+static uint32_t under_way;            /* of all communicators; atomic */
 static MPI_Comm bell = MPI_COMM_NULL; /* private: this rank alone */
 static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
 static bool registered;               /* the library calls us */
@@ -72,31 +79,33 @@ static void ring(const struct pending *pending, int status)
         cshim_job.real->MPI_Request_free(&sent);
 }
 
+/* To what a failed call has begun the library may still write: it is never freed. Once the
+ * communicator's count is down, another thread may free it and all that is known of it. */
 static void finish(struct pending *pending, int status)
 {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length;
     struct cshim_exchange *exchange = &pending->exchange;
+    struct cshim_comm *comm = exchange->comm;
     const struct cshim_row *figures = &exchange->figures;
-    if (status == MPI_SUCCESS) {
+    if (status == MPI_SUCCESS)
         cshim_sample_compare(&pending->sample, exchange);
-    } else {
-        PMPI_Error_string(status, text, &length);
-        cshim_log(CSHIM_LOG_ERROR, "a nonblocking call failed on rank %d: %s", cshim_job.rank,
-                  text);
-        PMPI_Comm_call_errhandler(pending->comm, status);
-    }
     cshim_trace_call(exchange, exchange->began, cshim_seconds() - exchange->began);
     cshim_call_count(exchange,
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
     ring(pending, status);
-    free(pending);
+    if (status == MPI_SUCCESS)
+        free(pending);
+    else
+        cshim_comm_hold(comm);
+    __atomic_sub_fetch(&comm->pending, 1, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&under_way, 1, __ATOMIC_RELEASE);
 }
 
-static int walk(void)
+/* Carries all calls on, up to one that fails. Returns how many have ended. */
+static int walk(struct failure *failure)
 {
-    int events = 0, status;
-    for (struct pending **link = &first; *link != NULL;) {
+    int events = 0, status = MPI_SUCCESS;
+    failure->status = MPI_SUCCESS;
+    for (struct pending **link = &first; *link != NULL && status == MPI_SUCCESS;) {
         struct pending *pending = *link;
         struct cshim_comm *comm = pending->exchange.comm;
         if (comm->active == NULL)
@@ -107,40 +116,57 @@ static int walk(void)
         }
         __atomic_store_n(link, pending->next, __ATOMIC_RELEASE);
         comm->active = NULL;
-        comm->pending--;
+        *failure = (struct failure){comm->program, status};
         finish(pending, status);
         events++;
     }
     return events;
 }
 
+/* Without the lock. */
+static void tell(const struct failure *failure)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    if (failure->status == MPI_SUCCESS)
+        return;
+    PMPI_Error_string(failure->status, text, &length);
+    cshim_log(CSHIM_LOG_ERROR, "a nonblocking call failed on rank %d: %s", cshim_job.rank, text);
+    PMPI_Comm_call_errhandler(failure->comm, failure->status);
+}
+
 /* The library calls this from everywhere, also while this thread is in it already. */
 static int progress(void)
 {
+    struct failure failure;
     if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&lock) != 0)
         return 0;
-    const int events = walk();
+    const int events = walk(&failure);
     pthread_mutex_unlock(&lock);
+    tell(&failure);
     return events;
 }
 
 /* The same for a library that asks until nothing is left to do. */
 static bool progress_until_idle(void)
 {
+    struct failure failure;
     if (__atomic_load_n(&closed, __ATOMIC_ACQUIRE))
         return true;
     if (pthread_mutex_trylock(&lock) != 0)
         return false;
-    walk();
+    walk(&failure);
     registered = first != NULL;
     const bool idle = !registered;
     pthread_mutex_unlock(&lock);
+    tell(&failure);
     return idle;
 }
 
-static bool drain_until(const uint32_t *pending, double deadline)
+/* Waits until a number of calls under way is 0. Returns false at the deadline, if there is one. */
+static bool drain_until(const uint32_t *calls, double deadline)
 {
-    while (__atomic_load_n(pending, __ATOMIC_ACQUIRE) > 0) {
+    while (__atomic_load_n(calls, __ATOMIC_ACQUIRE) > 0) {
         if (progress() == 0) {
             cshim_progress_make();
             sched_yield();
@@ -178,7 +204,8 @@ static void append(struct pending *pending)
     struct pending **link = &first;
     while (*link != NULL)
         link = &(*link)->next;
-    pending->exchange.comm->pending++;
+    __atomic_add_fetch(&pending->exchange.comm->pending, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&under_way, 1, __ATOMIC_RELAXED);
     __atomic_store_n(link, pending, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }
@@ -194,9 +221,14 @@ static int begin_sample(struct pending *pending, uint32_t call)
         sample->taken = false;
         return MPI_SUCCESS;
     }
-    return cshim_job.real->MPI_Ireduce(sample->values, sample->sums, (int)sample->length,
-                                       MPI_DOUBLE, MPI_SUM, sample->taker, exchange->comm->comm,
-                                       &pending->sampling);
+    const int status = cshim_job.real->MPI_Ireduce(
+        sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM, sample->taker,
+        exchange->comm->comm, &pending->sampling);
+    if (status == MPI_SUCCESS)
+        return status;
+    sample->taken = false;
+    pending->sampling = MPI_REQUEST_NULL;
+    return status;
 }
 
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
@@ -205,13 +237,12 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     struct pending *pending = calloc(1, sizeof *pending);
     if (pending == NULL) { /* the other ranks are on their way */
         cshim_log(CSHIM_LOG_ERROR, "no memory for a nonblocking call");
-        PMPI_Abort(arguments->comm, 1);
+        PMPI_Abort(comm->comm, 1);
         return MPI_ERR_NO_MEM;
     }
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
     pending->exchange.sequence = ++comm->sequence;
-    pending->comm = arguments->comm;
     pending->tag = tag;
     pending->request = request;
     const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
@@ -230,7 +261,7 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     for (const struct pending *pending = first; pending != NULL && !found;
          pending = pending->next) {
         found = pending->request == request;
-        *comm = pending->comm;
+        *comm = pending->exchange.comm->program;
     }
     pthread_mutex_unlock(&lock);
     return found;
@@ -279,15 +310,10 @@ bool cshim_nonblocking_setup(void)
 
 void cshim_nonblocking_teardown(void)
 {
-    const double deadline = cshim_seconds() + FINALIZE_SECONDS;
-    for (struct pending *pending; (pending = __atomic_load_n(&first, __ATOMIC_ACQUIRE)) != NULL;) {
-        if (drain_until(&pending->exchange.comm->pending, deadline))
-            continue;
+    if (!drain_until(&under_way, cshim_seconds() + FINALIZE_SECONDS))
         cshim_log(CSHIM_LOG_WARN,
                   "rank %d comes to MPI_Finalize with calls under way that other ranks do not make",
                   cshim_job.rank);
-        break;
-    }
     __atomic_store_n(&closed, true, __ATOMIC_RELEASE);
     if (registered)
         cshim_progress_remove(progress);

@@ -10,7 +10,7 @@ struct persistent {
     MPI_Request request;
     struct cshim_arguments arguments;
     struct cshim_plan plan;
-    struct cshim_comm *comm;
+    struct cshim_comm *comm; /* held */
     int tag;
     struct persistent *next;
 };
@@ -95,6 +95,14 @@ static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm 
     };
 }
 
+/* Has the program's error handler called for an error. Returns it. */
+static int report(const struct cshim_comm *comm, int status)
+{
+    if (status != MPI_SUCCESS)
+        PMPI_Comm_call_errhandler(comm->program, status);
+    return status;
+}
+
 /* Makes and starts a request. Returns false if the call is to be passed on. */
 static bool start_call(const struct cshim_arguments *arguments, MPI_Request *request, int *status)
 {
@@ -106,8 +114,7 @@ static bool start_call(const struct cshim_arguments *arguments, MPI_Request *req
     *status = cshim_nonblocking_receive(tag, false, request);
     if (*status == MPI_SUCCESS)
         *status = cshim_nonblocking_start(arguments, &plan, state, tag, *request);
-    if (*status != MPI_SUCCESS)
-        PMPI_Comm_call_errhandler(arguments->comm, *status);
+    report(state, *status);
     return true;
 }
 
@@ -146,6 +153,12 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
     }
     made.tag = cshim_nonblocking_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);
+    if (*status != MPI_SUCCESS) {
+        free(kept);
+        report(made.comm, *status);
+        return true;
+    }
+    cshim_comm_hold(made.comm);
     made.request = *request;
     *kept = made;
     pthread_mutex_lock(&lock);
@@ -183,8 +196,8 @@ int cshim_start(MPI_Request *request)
     const int status = cshim_job.real->MPI_Start(request);
     if (found == NULL || status != MPI_SUCCESS)
         return status;
-    return cshim_nonblocking_start(&found->arguments, &found->plan, found->comm, found->tag,
-                                   *request);
+    return report(found->comm, cshim_nonblocking_start(&found->arguments, &found->plan, found->comm,
+                                                       found->tag, *request));
 }
 
 int cshim_startall(int count, MPI_Request requests[])
@@ -207,6 +220,7 @@ int cshim_request_free(MPI_Request *request)
             link = &(*link)->next;
         __atomic_store_n(link, found->next, __ATOMIC_RELEASE);
         pthread_mutex_unlock(&lock);
+        cshim_comm_release(found->comm);
         free(found);
     }
     return cshim_job.real->MPI_Request_free(request);
@@ -226,6 +240,7 @@ void cshim_requests_teardown(void)
 {
     for (struct persistent *next; persistents != NULL; persistents = next) {
         next = persistents->next;
+        cshim_comm_release(persistents->comm);
         free(persistents);
     }
 }

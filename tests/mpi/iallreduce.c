@@ -9,8 +9,10 @@
  *   mpi_iallreduce mismatch      the last rank sums fewer elements
  *   mpi_iallreduce pending       the program ends with a call under way
  *   mpi_iallreduce threads       three threads, each on a communicator of its own
- *   mpi_iallreduce freed         a communicator is freed under a call; Open MPI 4.1.4 itself
- * crashes */
+ *   mpi_iallreduce freed         a communicator is freed under a call, and before a persistent one;
+ *                                Open MPI 4.1.4 itself crashes
+ *   mpi_iallreduce refused       the library fails in a call, and the error handler makes others
+ *                                (preload tests/standin/refuse.c) */
 #include <mpi.h>
 #if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
@@ -182,17 +184,20 @@ static void run_behind_receive(int count)
     drop(&call);
 }
 
-/* A call that blocked until all ranks have come would never return here. */
+/* A call that blocked until all ranks have come would never return here, nor would a test. */
 static void run_late_rank(int count)
 {
     struct call call;
-    int word = 0;
+    int word = 0, flag = 0;
     make(&call, count, 4);
     if (rank == ranks - 1)
         MPI_Recv(&word, 1, MPI_INT, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     start(&call, MPI_COMM_WORLD);
-    if (rank == 0)
+    if (rank == 0) {
+        MPI_Test(&call.request, &flag, MPI_STATUS_IGNORE);
+        check(!flag, "a call is not done before all have come", flag);
         MPI_Ssend(&word, 1, MPI_INT, ranks - 1, 6, MPI_COMM_WORLD);
+    }
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     check_sums(&call, "with a late rank");
     drop(&call);
@@ -247,6 +252,103 @@ static void run_persistent(int count)
         check(requests[i] == MPI_REQUEST_NULL, "a freed request is null", i);
         drop(&calls[i]);
     }
+}
+
+/* What a request needs stays until it is freed as well. */
+static void run_freed_persistent(int count)
+{
+    MPI_Comm other;
+    struct call calls[2];
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    for (int i = 0; i < 2; i++) {
+        make(&calls[i], count / (i + 1), i);
+        MPI_Allreduce_init(calls[i].in, calls[i].out, calls[i].count, MPI_FLOAT, MPI_SUM, other,
+                           MPI_INFO_NULL, &calls[i].request);
+        MPI_Start(&calls[i].request);
+    }
+    MPI_Comm_free(&other);
+    for (int i = 0; i < 2; i++) {
+        for (int round = 0; round < 3; round++) {
+            MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
+            check_sums(&calls[i], "a persistent call whose communicator is freed");
+            calls[i].key++;
+            fill(&calls[i]);
+            MPI_Start(&calls[i].request);
+        }
+        MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&calls[i].request);
+        drop(&calls[i]);
+    }
+}
+
+extern int standin_refused_tests __attribute__((weak));
+extern int standin_refused_reduces __attribute__((weak));
+static int handled;
+static MPI_Comm all_but_last; /* null on the last rank */
+
+/* An error handler may make calls, and wait for them. */
+static void make_another(MPI_Comm *comm, int *code, ...)
+{
+    struct call call;
+    (void)comm, (void)code;
+    handled++;
+    if (all_but_last == MPI_COMM_NULL)
+        return;
+    make(&call, 30000, 4);
+    MPI_Iallreduce(call.in, call.out, call.count, MPI_FLOAT, MPI_SUM, all_but_last, &call.request);
+    MPI_Cancel(&call.request); /* refused, or too late */
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < call.count; i++)
+        call.out[i] += value(ranks - 1, call.key, i);
+    check_sums(&call, "in an error handler");
+    drop(&call);
+}
+
+/* The call cannot be done before the last rank has come, so it fails on the others while they
+ * wait. On the last one it does, too, if it is not done when it could. */
+static void run_failing(struct call *call, MPI_Comm comm)
+{
+    int word = 0;
+    const int is_last = rank == ranks - 1;
+    for (int i = 0; i < ranks - 1 && is_last; i++)
+        MPI_Recv(&word, 1, MPI_INT, i, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    start(call, comm);
+    standin_refused_tests = 1;
+    if (!is_last)
+        MPI_Send(&word, 1, MPI_INT, ranks - 1, 7, MPI_COMM_WORLD);
+    const int status = MPI_Wait(&call->request, MPI_STATUS_IGNORE);
+    standin_refused_tests = 0;
+    check(is_last || status != MPI_SUCCESS, "a failed call ends with an error", status);
+    check(is_last || handled == 1, "its error handler is called", handled);
+}
+
+static void run_refused(int count)
+{
+    MPI_Comm other;
+    MPI_Errhandler handler;
+    struct call call;
+    make(&call, count, 2);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_split(MPI_COMM_WORLD, rank == ranks - 1 ? MPI_UNDEFINED : 0, rank, &all_but_last);
+    if (all_but_last != MPI_COMM_NULL) {
+        MPI_Comm_set_errhandler(all_but_last, MPI_ERRORS_RETURN);
+        MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, all_but_last);
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Comm_create_errhandler(make_another, &handler);
+    MPI_Comm_set_errhandler(other, handler);
+    MPI_Allreduce_init(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, MPI_INFO_NULL,
+                       &call.request);
+    standin_refused_reduces = 1; /* of the sample */
+    check(MPI_Start(&call.request) != MPI_SUCCESS, "MPI_Start says what the library refuses", 0);
+    check(handled == 1, "MPI_Start calls the error handler", handled);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    check_sums(&call, "without the sample");
+    MPI_Request_free(&call.request);
+    handled = 0;
+    run_failing(&call, other);
+    MPI_Errhandler_free(&handler);
+    drop(&call);
 }
 
 static void run_cancel(void)
@@ -329,6 +431,9 @@ int main(int argc, char **argv)
         run_cancel();
     } else if (argc > 1 && strcmp(argv[1], "freed") == 0) {
         run_freed_communicator(count);
+        run_freed_persistent(count);
+    } else if (argc > 1 && strcmp(argv[1], "refused") == 0) {
+        run_refused(count);
     } else if (argc > 1 && strcmp(argv[1], "mismatch") == 0) {
         run_mismatch();
     } else if (argc > 1 && strcmp(argv[1], "pending") == 0) {

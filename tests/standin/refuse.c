@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Preloaded behind the shim: an MPI that refuses a call of the engine's. The program says how many
+ * of the next. */
+#include <dlfcn.h>
+#include <mpi.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int standin_refused_tests, standin_refused_reduces;
+
+/* The program tests by the other name. */
+EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
+                         MPI_Status statuses[])
+{
+    int (*real)(int, MPI_Request[], int *, int[], MPI_Status[]) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Testsome");
+    if (standin_refused_tests > 0) {
+        standin_refused_tests--;
+        return MPI_ERR_OTHER;
+    }
+    return real(count, requests, ended, indices, statuses);
+}
+
+EXPORT int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+                       MPI_Op op, int root, MPI_Comm comm, MPI_Request *request)
+{
+    if (standin_refused_reduces > 0) {
+        standin_refused_reduces--;
+        return MPI_ERR_OTHER;
+    }
+    return PMPI_Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+}
