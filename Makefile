@@ -41,7 +41,8 @@ ifneq ($(SANITIZE),1)
 library_ldflags += -Wl,--no-undefined
 endif
 
-pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c shim/watch.c
+pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c shim/watch.c \
+	shim/sample.c
 report_sources := $(addprefix shim/,ledger.c observed.c trace.c report.c report_json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)

@@ -15,17 +15,6 @@ struct cshim_watch {
     uint8_t codec[CSHIM_WATCH_SLOTS];
 };
 
-/* The report's error is measured on some calls under a rule on a communicator: the first 16, then
- * every 1021st: a prime, so that a program whose tensors come in turns has each of them sampled.
- * Up to CSHIM_SAMPLE_MAX elements of such a call are also summed in float64. */
-#define CSHIM_SAMPLE_MAX 128u
-#define CSHIM_SAMPLES_AT_FIRST 16u
-#define CSHIM_SAMPLES_EVERY 1021u
-static inline bool cshim_is_sampled(uint32_t call)
-{
-    return call <= CSHIM_SAMPLES_AT_FIRST || call % CSHIM_SAMPLES_EVERY == 0;
-}
-
 /* The codec to use instead of `own`, the rule's, or CSHIM_CODEC_NONE: never a less precise one, nor
  * one that does not carry the dtype, whoever it was that moved the slot. */
 enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t rule,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "shim/observed.h"
-#include "shim/watch.h"
+#include "shim/sample.h"
 #include "tools/estimate.h"
 #include "tools/explain.h"
 #include "tools/ledger_file.h"
@@ -154,6 +154,17 @@ static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
            a->kind.nodes == b->kind.nodes;
 }
 
+/* What all ranks send for the sample of one call. */
+static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *plan)
+{
+    const double others = plan->ranks - 1;
+    if (run->library == CSHIM_MPI)
+        return others * fmin((double)plan->count, CSHIM_SAMPLE_MAX) * sizeof(double);
+    if (plan->collective == CSHIM_ALLGATHER)
+        return 0;
+    return others * plan->ranks * (double)cshim_sample_block_bytes(plan->ranks);
+}
+
 /* The samples of a rule's calls on communicators alike, taken as one, are shared out evenly. */
 static void add_samples(const struct dry_run *run, struct outcome *outcome)
 {
@@ -165,8 +176,7 @@ static void add_samples(const struct dry_run *run, struct outcome *outcome)
         if (is_sampled_with(outcome, &run->outcomes[i]))
             calls += (double)run->outcomes[i].kind.calls;
     const double sampled = fmin(calls, CSHIM_SAMPLES_AT_FIRST) + floor(calls / CSHIM_SAMPLES_EVERY);
-    outcome->bytes_wire += sampled * (double)outcome->kind.calls / calls * (plan->ranks - 1) *
-                           fmin((double)plan->count, CSHIM_SAMPLE_MAX) * sizeof(double);
+    outcome->bytes_wire += sampled * (double)outcome->kind.calls / calls * sampled_bytes(run, plan);
 }
 
 static void add_to_totals(struct dry_run *run, const struct outcome *outcome)

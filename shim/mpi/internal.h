@@ -25,6 +25,7 @@
 #include "shim/log.h"
 #include "shim/observed.h"
 #include "shim/trace.h"
+#include "shim/sample.h"
 #include "shim/watch.h"
 
 /* The type of a compressed call's elements; describe.c. */

@@ -1,30 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The error that a run reports: for a few calls, a few elements are also summed in float64 by the
  * library and compared with the compressed result. */
-#include <math.h>
-
-#include "codecs/floats.h"
 #include "shim/mpi/internal.h"
-
-/* Spreads the sampled places over the buffer, the same on all ranks. */
-static uint64_t sample_place(uint64_t count, uint32_t length, uint32_t call)
-{
-    const uint64_t mixed = (call * CSHIM_GOLDEN) >> 16;
-    return count > length ? mixed % (count - length + 1) : 0;
-}
-
-/* Widens elements to float64; exact for every dtype. */
-static void widen(enum cshim_dtype dtype, const uint8_t *from, uint32_t length, double *to)
-{
-    float narrow[CSHIM_SAMPLE_MAX];
-    if (dtype == CSHIM_FLOAT64) {
-        memcpy(to, from, length * sizeof *to);
-        return;
-    }
-    cshim_encode(CSHIM_CODEC_FP32, dtype, from, length, narrow); /* the payload is plain floats */
-    for (uint32_t i = 0; i < length; i++)
-        to[i] = narrow[i];
-}
 
 /* Whose result is compared: of a reduce_scatter each rank's in turn. */
 static void choose_taker(struct cshim_sample *sample, const struct cshim_exchange *exchange,
@@ -50,9 +27,10 @@ void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange
         return;
     choose_taker(sample, exchange, call_of_rule, &result);
     sample->length = result.length < CSHIM_SAMPLE_MAX ? (uint32_t)result.length : CSHIM_SAMPLE_MAX;
-    sample->first = result.begin + sample_place(result.length, sample->length, call_of_rule);
-    widen(exchange->plan->dtype, exchange->input + sample->first * exchange->element_bytes,
-          sample->length, sample->values);
+    sample->first = result.begin + cshim_sample_place(result.length, sample->length, call_of_rule);
+    cshim_sample_widen(exchange->plan->dtype,
+                       exchange->input + sample->first * exchange->element_bytes, sample->length,
+                       sample->values);
 }
 
 void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
@@ -64,17 +42,10 @@ void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchan
         exchange->figures.bytes_wire += sample->length * sizeof(double);
         return;
     }
-    widen(exchange->plan->dtype,
-          exchange->output + (sample->first - exchange->result.begin) * exchange->element_bytes,
-          sample->length, results);
-    for (uint32_t i = 0; i < sample->length; i++) {
-        if (!isfinite(sample->sums[i]) || !isfinite(results[i]))
-            continue;
-        const double error = results[i] - sample->sums[i];
-        exchange->figures.error_squares += error * error;
-        exchange->figures.sum_squares += sample->sums[i] * sample->sums[i];
-        exchange->figures.samples++;
-    }
+    const uint64_t first = sample->first - exchange->result.begin;
+    cshim_sample_widen(exchange->plan->dtype, exchange->output + first * exchange->element_bytes,
+                       sample->length, results);
+    cshim_sample_add(&exchange->figures, results, sample->sums, sample->length);
 }
 
 int cshim_sample_end(struct cshim_sample *sample, struct cshim_exchange *exchange)

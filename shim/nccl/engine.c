@@ -7,6 +7,9 @@
 
 #include "shim/nccl/internal.h"
 
+/* What ranks send each other, beside the codecs: raised with each change of it. */
+#define PROTOCOL 2
+
 struct cshim_nccl_process cshim_nccl;
 
 static void resume_parent(void)
@@ -29,7 +32,7 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
     cshim_nccl.beside_mpi = beside_mpi != 0;
     cshim_nccl.real = real;
     cshim_nccl.pid = getpid();
-    cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + CSHIM_NCCL_ENGINE_ABI;
+    cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL;
     if (real->GetVersion == NULL || real->GetVersion(&cshim_nccl.version) != ncclSuccess)
         cshim_nccl.version = 0;
 }
@@ -217,8 +220,10 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     cshim_premul_forget(comm);
     end_levels(state, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
-    if (state != NULL)
+    if (state != NULL) {
         cshim_timing_collect(state);
+        cshim_sampling_collect(state);
+    }
     cshim_nccl_comm_end(state);
     return status;
 }
@@ -231,6 +236,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     cshim_premul_forget(comm);
     if (state != NULL) {
         cshim_timing_collect(state);
+        cshim_sampling_collect(state);
         cshim_nccl_comm_abort(state);
     }
     const bool stops = open_stop(state);

@@ -15,6 +15,7 @@
 #include "shim/nccl/lap.h"
 #include "shim/nccl/rendezvous.h"
 #include "shim/observed.h"
+#include "shim/sample.h"
 
 /* A policy and what was counted under it: one for all communicators that were given that policy. */
 struct cshim_nccl_job {
@@ -46,16 +47,19 @@ extern struct cshim_nccl_process cshim_nccl;
  * communicator takes it over. */
 struct cshim_workspace {
     int device;
-    CUdeviceptr memory; /* CSHIM_WORKSPACE_BYTES */
+    CUdeviceptr memory; /* CSHIM_WORKSPACE_BYTES, then the elements of sampled calls */
     CUevent idle;       /* recorded behind the last round */
     bool used;          /* idle has been recorded */
     uint32_t *fault;    /* on the host; the kernels see it at fault_device */
     CUdeviceptr fault_device;
+    struct cshim_samples *samples; /* sample.c; NULL until it is rank 0's */
     struct cshim_workspace *next;
 };
 /* Beyond the planner's limit: what hierarchical leaves over, of up to CSHIM_LEVELS_RANKS ranks. */
 #define CSHIM_WORKSPACE_BYTES (CSHIM_NCCL_SCRATCH_LIMIT + ((uint64_t)8 << 20))
 #define CSHIM_LEVELS_RANKS 1024
+/* Of a communicator's calls in one group so many are sampled at most. */
+#define CSHIM_SAMPLES_OF_GROUP 16u
 
 /* What rounding took from the elements of a buffer; zeros at first. Addresses of float32s on the
  * device. */
@@ -98,10 +102,24 @@ struct cshim_nccl_comm {
     ncclComm_t inside;       /* hierarchical: the ranks of this node, ... */
     ncclComm_t across;       /* ... and those of this local rank on all nodes */
     uint32_t sequence;       /* compressed calls so far */
+    uint32_t *calls_by_rule; /* the same per rule, but for captured ones: to choose samples by */
+    uint32_t sampled;        /* calls of the group under way */
+    struct cshim_samples *samples; /* the workspace's at rank 0; NULL: nothing is compared */
     struct cshim_timing *timing;
     CUmemoryPool pool; /* of the residuals */
     struct cshim_residual *residuals;
     struct cshim_nccl_comm *next;
+};
+
+/* What is compared of a sampled call. */
+struct cshim_nccl_sample {
+    uint32_t length;    /* elements of each rank; 0: the call is not sampled */
+    uint32_t ranks;     /* whose elements are compared: those of all, or rank 0's */
+    bool is_scaled;     /* by a factor of each rank */
+    uint64_t block;     /* bytes from rank to rank */
+    uint64_t first;     /* of the elements, in the buffers */
+    CUdeviceptr memory; /* where they are gathered */
+    struct slot *slot;  /* sample.c: where rank 0 compares them; or NULL */
 };
 
 /* A call as the program made it, and how it is reissued. */
@@ -127,6 +145,7 @@ struct cshim_nccl_call {
     bool in_round;          /* one more is in the round that is being put together */
     struct cshim_lap *lap;  /* its timing, or NULL; ... */
     uint32_t part;          /* ... and which of its calls it is */
+    struct cshim_nccl_sample sample;
 };
 
 /* jobs.c: the job of a policy's text; NULL, and an error logged, if it does not parse. */
@@ -195,6 +214,9 @@ void cshim_nccl_leave(const struct cshim_nccl_comm *state, struct cshim_scope *s
 struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *state, char *why,
                                              size_t size);
 void cshim_workspace_give(struct cshim_workspace *workspace);
+/* Has the call's stream wait until its workspace is free, when its last round is done on whatever
+ * stream that was. */
+CUresult cshim_workspace_await(const struct cshim_nccl_call *call);
 
 /* capture.c: the workspace of a captured call: one for each communicator and graph, given back with
  * the graph. NULL, and the error logged, if there is none to be had. */
@@ -213,6 +235,19 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm);
 void cshim_timing_make(struct cshim_nccl_comm *comm);
 void cshim_timing_collect(struct cshim_nccl_comm *comm);
 void cshim_timing_free(struct cshim_nccl_comm *comm);
+
+/* sample.c: the sampled error of calls. Begin comes behind the plans of the calls and before their
+ * first round, with the same outcome on all ranks as far as NCCL has one; end behind the last
+ * round, or with is_good false after a failure, when nothing is compared. Bytes: that all ranks
+ * together send for it. Collect takes the errors that are known by now into the ledger, on any
+ * thread. Make is for a communicator whose context is current; leave for one that ends: its last
+ * samples may be under way. */
+ncclResult_t cshim_sampling_begin(struct cshim_nccl_call *calls, size_t count);
+void cshim_sampling_end(struct cshim_nccl_call *calls, size_t count, bool is_good);
+uint64_t cshim_sampling_bytes_wire(const struct cshim_nccl_call *call);
+void cshim_sampling_collect(const struct cshim_nccl_comm *comm);
+void cshim_sampling_make(struct cshim_nccl_comm *comm);
+void cshim_sampling_leave(struct cshim_nccl_comm *comm);
 
 /* trace.c: COMPSHIM_TRACE. Setup makes a job's trace if one is wanted. Align takes the time at
  * which another process began (nanoseconds of the wall clock; 0: it has no trace) and returns the

@@ -115,6 +115,11 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *state, char *why, si
         cshim_cuda_explain(&state->cuda, "a stream", result, why, size);
         return CSHIM_REASON_NO_MEMORY;
     }
+    state->calls_by_rule = calloc(state->job->policy->rule_count, sizeof *state->calls_by_rule);
+    if (state->calls_by_rule == NULL) {
+        snprintf(why, size, "no memory for a communicator");
+        return CSHIM_REASON_NO_MEMORY;
+    }
     state->workspace = cshim_workspace_take(state, why, size);
     return state->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
@@ -284,6 +289,7 @@ static ncclResult_t finish(const struct preparation *preparation)
     cshim_nccl_job_grow(state->job, state->rank == 0, state->ranks, state->nodes);
     scope = cshim_nccl_enter(state);
     cshim_timing_make(state);
+    cshim_sampling_make(state);
     cshim_nccl_leave(state, &scope);
     state->prepared = true;
     return ncclSuccess;
@@ -416,11 +422,13 @@ void cshim_nccl_comm_unprepare(struct cshim_nccl_comm *state)
     cshim_capture_forget(state);
     struct cshim_scope scope = cshim_nccl_enter(state);
     cshim_timing_free(state);
+    cshim_sampling_leave(state);
     cshim_feedback_free(state);
     if (state->stream != NULL)
         cuda->StreamDestroy(state->stream);
     cshim_nccl_leave(state, &scope);
     if (state->workspace != NULL)
         cshim_workspace_give(state->workspace);
+    free(state->calls_by_rule);
     cuda->DevicePrimaryCtxRelease((CUdevice)state->device);
 }

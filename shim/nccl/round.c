@@ -101,8 +101,7 @@ static CUresult acquire_one(const struct cshim_nccl_call *call)
     CUresult result = push(call->comm);
     if (result != CUDA_SUCCESS)
         return result;
-    result = call->comm->cuda.StreamWaitEvent(call->stream, call->workspace->idle,
-                                              CU_EVENT_WAIT_DEFAULT);
+    result = cshim_workspace_await(call);
     pop(call->comm);
     return result;
 }
@@ -110,16 +109,13 @@ static CUresult acquire_one(const struct cshim_nccl_call *call)
 /* The workspaces are free when their last rounds are done, on whatever stream those were. */
 static ncclResult_t acquire(const struct round *round)
 {
-    for (size_t i = 0; i < round->count; i++) {
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < round->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_call *call = round->segments[i].call;
-        if (!call->workspace->used || !is_first(round, i))
-            continue;
-        const ncclResult_t status =
-            cshim_nccl_check(call->comm, acquire_one(call), "waiting for the workspace");
-        if (status != ncclSuccess)
-            return status;
+        if (is_first(round, i))
+            status = cshim_nccl_check(call->comm, acquire_one(call), "waiting for the workspace");
     }
-    return ncclSuccess;
+    return status;
 }
 
 /* Streams that shared a workspace wait for each other in turn, so that the event stands for all. */
@@ -272,6 +268,7 @@ static ncclResult_t plan(struct cshim_nccl_call *calls, size_t count)
             continue;
         }
         cshim_timing_collect(comm);
+        cshim_sampling_collect(comm);
         call->sequence = ++comm->sequence;
         call->workspace = call->capture_id != 0 ? cshim_capture_workspace(call) : comm->workspace;
         if (call->plan.rule->error_feedback)
@@ -289,7 +286,7 @@ static void count_call(const struct cshim_nccl_call *call)
     const struct cshim_row figures = {
         .calls = 1,
         .bytes_in = cshim_nccl_elements(call) * element,
-        .bytes_wire = call->plan.bytes_wire,
+        .bytes_wire = call->plan.bytes_wire + cshim_sampling_bytes_wire(call),
         .bytes_network = call->plan.bytes_network,
         .bytes_native = call->plan.bytes_native,
     };
@@ -306,6 +303,8 @@ ncclResult_t cshim_rounds_run(struct cshim_nccl_call *calls, size_t count)
     if (status == ncclSuccess)
         status = plan(calls, count);
     if (status == ncclSuccess)
+        status = cshim_sampling_begin(calls, count);
+    if (status == ncclSuccess)
         cshim_timing_begin(calls, count);
     while (status == ncclSuccess) {
         status = fill(&round, calls, count);
@@ -320,6 +319,7 @@ ncclResult_t cshim_rounds_run(struct cshim_nccl_call *calls, size_t count)
             count_call(&calls[i]);
     }
     cshim_timing_end(calls, count, status == ncclSuccess);
+    cshim_sampling_end(calls, count, status == ncclSuccess);
     free(round.segments);
     return status;
 }

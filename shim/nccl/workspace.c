@@ -23,6 +23,7 @@ static struct cshim_workspace *take_spare(int device)
 
 static CUresult make(const struct cshim_cuda *cuda, struct cshim_workspace *workspace)
 {
+    const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
     const size_t fault_bytes = CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t);
     CUresult result = cuda->EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
@@ -31,7 +32,7 @@ static CUresult make(const struct cshim_cuda *cuda, struct cshim_workspace *work
     if (result == CUDA_SUCCESS)
         result = cuda->MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
     if (result == CUDA_SUCCESS)
-        result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES);
+        result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples);
     if (result == CUDA_SUCCESS)
         return result;
     if (workspace->fault != NULL)
@@ -61,6 +62,14 @@ struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *state
     }
     memset(workspace->fault, 0, CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t));
     return workspace;
+}
+
+CUresult cshim_workspace_await(const struct cshim_nccl_call *call)
+{
+    if (!call->workspace->used)
+        return CUDA_SUCCESS;
+    return call->comm->cuda.StreamWaitEvent(call->stream, call->workspace->idle,
+                                            CU_EVENT_WAIT_DEFAULT);
 }
 
 void cshim_workspace_give(struct cshim_workspace *workspace)

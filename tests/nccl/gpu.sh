@@ -12,7 +12,7 @@ cuda=${CUDA_HOME:-/usr/local/cuda}
 began=$SECONDS
 
 programs=("$build/libcompshim.so" "$build/libcompshim-nccl.so")
-for program in kernels_gpu kernels_bandwidth nccl_allreduce nccl_timing; do
+for program in kernels_gpu kernels_bandwidth nccl_allreduce nccl_sampled nccl_timing; do
     programs+=("$build/tests/$program")
 done
 make -s -j "$(nproc)" BUILD="$build" "${programs[@]}" >"$scratch/make" 2>&1 ||
@@ -50,6 +50,17 @@ for ranks in 2 4; do
         check "... was compressed" python3 -c \
             'import json, sys; sys.exit(not json.load(open(sys.argv[1]))["rows"])' "$scratch/report.json"
     done
+done
+
+# The report's sampled error is that of all elements, within a tenth.
+for op in sum avg scaled device; do
+    rule int8 two_shot
+    expect "sampled error, $op" 0 preloaded 2 "$build/tests/nccl_sampled" sum float32 $op 16
+    check "... is that of all elements" python3 - "$scratch/report.json" "$(sed -n 's/^error //p' <<<"$output")" <<'P'
+import json, sys
+error = json.load(open(sys.argv[1]))["rows"][0]["rel_error"]
+sys.exit(0 if abs(error / float(sys.argv[2]) - 1) < 0.1 else f"{error}, not {sys.argv[2]}")
+P
 done
 
 seconds() { # off|CODEC

@@ -144,7 +144,7 @@ static void case_communicators(void)
 /* One communicator on several streams, which nothing orders but the engine. */
 static void case_streams(void)
 {
-    enum { STREAMS = 3, TURNS = 5 };
+    enum { STREAMS = 3, TURNS = 9 }; /* more than are sampled, which makes others wait, too */
     CUstream streams[STREAMS];
     float *data[STREAMS * TURNS];
     world = gpu_join();

@@ -27,7 +27,9 @@ assert messages == 2 * n * (n - 1), messages
 assert ideal <= sum(sent) <= ideal + 64 * messages + 256 * n, (sum(sent), ideal)
 row, = report["rows"]
 assert row["calls"] == 1 and row["bytes_in"] == 4 * N
-assert row["bytes_wire"] == sum(sent), (row["bytes_wire"], sum(sent))
+samples = [sum(c["bytes_sent"] for c in rank if c["call"] == "ncclAllGather" and c["count"] == 520) for rank in ranks]
+assert samples == [(n - 1) * 520] * n, samples
+assert row["bytes_wire"] == sum(sent) + sum(samples), (row["bytes_wire"], sum(sent), samples)
 assert row["bytes_native"] == 2 * (n - 1) * 4 * N, row["bytes_native"]
 assert report["library"].startswith("NCCL 2."), report["library"]
 assert report["ranks"] == n

@@ -18,7 +18,7 @@ calls "mixed: no sum of floats was NCCL's" \
     'all(c["op"] != "sum" or c["dtype"] != "float32" for rank in calls for c in rank)'
 exact 3 behind 2
 exact 3 communicators 2
-exact 3 streams 15
+exact 3 streams 27
 exact 3 streams_group 4
 exact 2 segments 3
 exact 3 simulate 1

@@ -102,7 +102,7 @@ traces "share their rounds" 'len(calls[0]) == len(shared[0]) == len(shared[1]) =
 traces "fairly: together they take what the report says" \
     'all(abs(spent(0, phase) - sum(row[f"seconds_{phase}"] for row in rows)) < 1e-5 for phase in ("encode", "exchange", "decode"))'
 expect "calls on several streams" 0 traced 3 "$build/tests/nccl_groups" streams
-traces "have lines of their own" 'all(len({e["tid"] for e in events[rank] if e["ph"] == "X"}) == 3 and len(calls[rank]) == 15 for rank in range(3))'
+traces "have lines of their own" 'all(len({e["tid"] for e in events[rank] if e["ph"] == "X"}) == 3 and len(calls[rank]) == 27 for rank in range(3))'
 expect "calls in several rounds" 0 traced 2 "$build/tests/nccl_groups" segments
 traces "have several of each phase" \
     'sum(name == "encode" for name, span in phases[1][2]) > 1 and sorted(calls[1]) == [1, 2, 3]'
@@ -127,7 +127,7 @@ contains "is said, too" "the trace's file name is too long: 0000"
 # Bounds -----------------------------------------------------------------------------------------
 # All 400 calls are under way at once.
 rm -f "$scratch"/trace*.json
-expect "more calls than events" 0 traced 2 STANDIN_FAIL=cuEventCreate:1040 "$build/tests/nccl_groups" queue
+expect "more calls than events" 0 traced 2 STANDIN_FAIL=cuEventCreate:1060 "$build/tests/nccl_groups" queue
 reports "all are counted" "[row['calls'] for row in rows] == [400] and $has_phases"
 traces "some are timed" 'all(100 < len(calls[rank]) < 400 for rank in range(2))'
 check "events are bounded" test -z "$(grep 'cuEventCreate fails' <<<"$output")"

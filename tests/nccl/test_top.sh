@@ -4,12 +4,13 @@
 . "$(dirname "$0")/lib.sh"
 tool=$build/compshim
 printf '[rule live-%s]\ndtype = float32\ncodec = int8\n' $$ >"$scratch/policy.ini"
-published() { find /dev/shm -maxdepth 1 -name "compshim-$(id -u)-*-nccl" -newer "$scratch/policy.ini"; }
-# Waits until top shows the rule with calls, for 20 looks at most.
+published() { grep -ls "live-$$" /dev/shm/compshim-"$(id -u)"-*-nccl; }
+export SLURM_JOB_ID=$$ # not shown as one with another job of this program
+# Waits until top shows the rule with calls and their error, which is read with later ones, for 20 looks at most.
 await_calls() {
     local attempt
     for attempt in $(seq 20); do
-        output=$("$tool" top --once) && grep -qE "live-$$ +int8 .*[1-9]" <<<"$output" && return
+        output=$("$tool" top --once) && grep -qE "live-$$ +int8 .*[1-9]e-" <<<"$output" && return
     done
     echo "$attempt looks: $output"
     return 1
@@ -27,7 +28,8 @@ check "a running job is shown" await_calls
 output=$("$tool" top --once)
 contains "with its program, library and ranks" "nccl_timing (nccl): 2 of 2 ranks here"
 contains "with its policy" "policy $scratch/policy.ini"
-check "the rule has calls, a rate, bytes and a ratio" grep -qE \
-    "^live-$$ +int8 +allgather +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x *$" <<<"$output"
-kill $launcher && wait $launcher
+check "the rule has calls, a rate, bytes, a ratio and an error" grep -qE \
+    "^live-$$ +int8 +allgather +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x +[1-9][.][0-9]e-0[0-9] *$" <<<"$output"
+read -r started <"/proc/$launcher/task/$launcher/children" # timeout, and by it all ranks
+kill "$started" && wait $launcher
 finish

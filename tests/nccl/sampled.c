@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes calls of normal data, one behind the other without waiting, every other one in place, and
+ * computes the error of all elements of rank 0's results against the sums in float64. Rank 0 prints
+ * "error E": the relative L2 error over all calls, which a report estimates by samples.
+ *
+ *   nccl_sampled sum|scatter|gather DTYPE sum|avg|scaled|device CALLS [group]
+ *
+ * scaled: ncclRedOpCreatePreMulSum with a factor of each rank, on the host; device: on the device.
+ * group: all calls in one group. Of a gather only rank 0's own block is compared.
+ */
+#include "tests/nccl/gpu.h"
+#include "tests/sums.h"
+
+#define COUNT 10007 /* elements of a rank's result */
+#define CALLS_MAX 64
+
+static struct gpu_world world;
+static const char *collective;
+static ncclRedOp_t op = ncclSum;
+
+struct buffers {
+    unsigned char *memory; /* for in place, too */
+    unsigned char *send;
+    unsigned char *receive;
+};
+
+static ncclDataType_t datatype(void)
+{
+    return sums_dtype == CSHIM_FLOAT64    ? ncclFloat64
+           : sums_dtype == CSHIM_FLOAT16  ? ncclFloat16
+           : sums_dtype == CSHIM_BFLOAT16 ? ncclBfloat16
+                                          : ncclFloat32;
+}
+
+static bool is(const char *name)
+{
+    return strcmp(collective, name) == 0;
+}
+
+static void make_op(const char *name)
+{
+    unsigned char scalar[sizeof(double)];
+    const bool on_device = strcmp(name, "device") == 0;
+    if (strcmp(name, "avg") == 0) {
+        op = ncclAvg;
+        sums_factor = 1.0 / world.ranks;
+    } else if (on_device || strcmp(name, "scaled") == 0) {
+        sums_scaled = 1;
+        store(scalar, 0, sums_scalar(world.rank));
+        unsigned char *device = gpu_allocate(sizeof(double));
+        gpu_write(device, scalar, cshim_dtype_bytes(sums_dtype));
+        NCCL(ncclRedOpCreatePreMulSum(&op, on_device ? device : scalar, datatype(),
+                                      on_device ? ncclScalarDevice : ncclScalarHostImmediate,
+                                      world.comm)); /* the memory lives as long as the process */
+    }
+}
+
+static double value(int call, int rank, size_t i)
+{
+    return element(NORMAL, rank, world.ranks, (size_t)call * 10000000 + i);
+}
+
+static struct buffers prepare(int call)
+{
+    const size_t size = cshim_dtype_bytes(sums_dtype), all = COUNT * (size_t)world.ranks;
+    const size_t input = is("scatter") ? all : COUNT;
+    unsigned char *host = malloc(input * size);
+    struct buffers buffers = {.memory = gpu_allocate(2 * all * size)};
+    buffers.send = buffers.memory;
+    buffers.receive = buffers.memory + all * size;
+    for (size_t i = 0; i < input; i++)
+        store(host, i, value(call, world.rank, i));
+    if (call % 2 != 0 && is("gather")) /* as NCCL defines in place */
+        buffers.send = buffers.receive + (size_t)world.rank * COUNT * size;
+    else if (call % 2 != 0)
+        buffers.receive = buffers.send + (is("scatter") ? (size_t)world.rank * COUNT * size : 0);
+    gpu_write(buffers.send, host, input * size);
+    free(host);
+    return buffers;
+}
+
+static void make(const struct buffers *buffers)
+{
+    if (is("scatter"))
+        NCCL(ncclReduceScatter(buffers->send, buffers->receive, COUNT, datatype(), op, world.comm,
+                               world.stream));
+    else if (is("gather"))
+        NCCL(ncclAllGather(buffers->send, buffers->receive, COUNT, datatype(), world.comm,
+                           world.stream));
+    else
+        NCCL(ncclAllReduce(buffers->send, buffers->receive, COUNT, datatype(), op, world.comm,
+                           world.stream));
+}
+
+static void compare_call(int call, const struct buffers *buffers, double *errors, double *squares)
+{
+    const int ranks = is("gather") ? 1 : world.ranks;
+    unsigned char *host = calloc(COUNT, cshim_dtype_bytes(sums_dtype));
+    gpu_read(host, buffers->receive, COUNT * cshim_dtype_bytes(sums_dtype));
+    for (size_t i = 0; i < COUNT; i++) {
+        double sum = 0;
+        for (int rank = 0; rank < ranks; rank++)
+            sum += value(call, rank, i) * (sums_scaled ? rounded(sums_scalar(rank)) : sums_factor);
+        *errors += (load(host, i) - sum) * (load(host, i) - sum);
+        *squares += sum * sum;
+    }
+    free(host);
+}
+
+int main(int argc, char **argv)
+{
+    static struct buffers buffers[CALLS_MAX];
+    double errors = 0, squares = 0;
+    const int calls = argc > 4 ? atoi(argv[4]) : 0;
+    const bool grouped = argc > 5;
+    if (calls < 1 || calls > CALLS_MAX || !cshim_dtype_by_name(argv[2], &sums_dtype)) {
+        fprintf(stderr, "usage: nccl_sampled COLLECTIVE DTYPE OP CALLS [group]\n");
+        return 2;
+    }
+    collective = argv[1];
+    world = gpu_join();
+    make_op(argv[3]);
+    for (int call = 0; call < calls; call++)
+        buffers[call] = prepare(call);
+    if (grouped)
+        NCCL(ncclGroupStart());
+    for (int call = 0; call < calls; call++)
+        make(&buffers[call]);
+    if (grouped)
+        NCCL(ncclGroupEnd());
+    CUDA(cuStreamSynchronize(world.stream));
+    for (int call = 0; call < calls; call++) {
+        if (world.rank == 0)
+            compare_call(call, &buffers[call], &errors, &squares);
+        gpu_free(buffers[call].memory);
+    }
+    if (world.rank == 0)
+        printf("error %.9g\n", sqrt(errors / squares));
+    gpu_leave(&world);
+    return 0;
+}

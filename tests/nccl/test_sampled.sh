@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The sampled error of NCCL's calls: that of the report is what the program computes of all its
+# elements, and nobody depends on it.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/nccl_sampled
+rule() { # CODEC ALGORITHM [LINE]
+    printf '[rule all]\ndtype = %s\ncodec = %s\nalgorithm = %s\n%s\n' "${dtype:-float32}" "$1" "$2" "${3-}" \
+        >"$scratch/policy.ini"
+}
+# right NAME RANKS ARGUMENTS...: the sampled error is that of all elements, within a tenth
+right() {
+    local told
+    expect "$1, $2 ranks: runs" 0 preloaded "$2" "$program" "${@:3}"
+    told=$(sed -n 's/^error //p' <<<"$output")
+    reports "$1, $2 ranks: its error" "len(rows) == 1 and abs(rows[0]['rel_error'] / ${told:-0} - 1) < 0.1"
+}
+# samples NAME COUNT: so many calls were sampled on each rank; their bytes are counted
+samples() {
+    calls "$1" "all(sum(c['call'] == 'ncclAllGather' and c['count'] == 520 for c in rank) == $2 for rank in calls)"
+    check "$1: their bytes" python3 - "$scratch" <<'P'
+import glob, json, sys
+calls = [json.loads(line) for name in glob.glob(sys.argv[1] + "/*.calls") for line in open(name)]
+sent = sum(c["bytes_sent"] for c in calls if c["call"] == "ncclSend" or c["count"] == 520)
+row, = json.load(open(sys.argv[1] + "/report.json"))["rows"]
+assert row["bytes_wire"] == sent, (row["bytes_wire"], sent)
+P
+}
+
+for ranks in 2 4; do
+    rule fp8_e4m3 two_shot
+    right "fp8_e4m3 by two_shot" $ranks sum float32 sum 16
+    rule int8 allgather
+    right "int8 by allgather" $ranks sum float32 sum 16
+    rule fp16 allreduce
+    right "fp16 by allreduce" $ranks sum float32 sum 16
+done
+rule fp8_e4m3 hierarchical
+NODES=0,0,1,1 right "fp8_e4m3, hierarchical" 4 sum float32 sum 16
+rule int8 two_shot
+right "an average" 3 sum float32 avg 16
+right "a factor of each rank" 3 sum float32 scaled 16
+right "a factor on the device" 3 sum float32 device 16
+right "a reduce-scatter" 3 scatter float32 sum 16
+right "in one group" 3 sum float32 sum 16 group
+dtype=float64 rule int8 two_shot
+right "float64" 3 sum float64 scaled 16
+dtype=float16 rule int8 two_shot
+right "float16" 3 sum float16 scaled 16
+dtype=bfloat16 rule int8 two_shot
+right "bfloat16" 3 sum bfloat16 device 16
+rule int8 auto 'collective = allgather'
+right "an all-gather" 3 gather float32 sum 16
+calls "an all-gather: nothing is sent for it" "not any(c['count'] == 520 for rank in calls for c in rank)"
+rule raw two_shot
+expect "raw" 0 preloaded 3 "$program" sum float32 sum 16
+reports "raw: float32's own rounding" "0 < rows[0]['rel_error'] < 1e-7"
+expect "raw, of sums that are exact" 0 preloaded 3 "$build/tests/nccl_groups" several
+reports "raw, of sums that are exact: none" "rows[0]['rel_error'] == 0"
+
+# How much of it ---------------------------------------------------------------------------------
+expect "captured calls" 0 preloaded 3 "$build/tests/nccl_life" graph
+calls "captured calls are not sampled" "not any(c['captured'] and c['count'] == 520 for rank in calls for c in rank)"
+reports "those beside them are" "rows[0]['rel_error'] == 0"
+rule int8 two_shot
+right "20 calls" 3 sum float32 sum 20
+samples "the first 16 are sampled" 16
+right "20 calls in one group" 3 sum float32 sum 20 group
+samples "the first 16 of a group are" 16
+expect "the table" 0 preloaded 3 COMPSHIM_REPORT=summary "$program" sum float32 sum 4
+check "has the error" grep -qE '^compshim: all +int8 .* [0-9.]+e-03$' <<<"$output"
+
+# Without ----------------------------------------------------------------------------------------
+# without NAME SETTING: rank 0 keeps no samples, the other ranks do not know
+without() {
+    expect "$1: runs" 0 preloaded 3 sh "$top/tests/nccl/some.sh" 0 "$2" "$program" sum float32 sum 16
+    calls "$1: the calls are the same" "[sum(c['count'] == 520 for c in rank) for rank in calls] == [16] * 3"
+}
+without "no memory on rank 0's host" STANDIN_FAIL=cuMemHostAlloc:2
+reports "no memory on rank 0's host: no error is told" "rows[0]['calls'] == 16 and rows[0]['rel_error'] is None"
+without "no event" STANDIN_FAIL=cuEventCreate:2
+reports "no event: that of the others" "rows[0]['calls'] == 16 and 1e-3 < rows[0]['rel_error'] < 1e-2"
+without "no report" COMPSHIM_REPORT=off
+finish
