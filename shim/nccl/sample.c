@@ -38,14 +38,14 @@ struct cshim_samples {
     struct slot slots[CSHIM_SAMPLES_OF_GROUP];
 };
 
-/* Asked while other threads capture, too. */
+/* Asked in a mode in which that does not break another thread's capture. */
 static bool has_happened(const struct cshim_nccl_comm *comm, CUevent event)
 {
-    struct cshim_scope scope = cshim_nccl_enter(comm);
-    const CUresult result =
-        scope.result == CUDA_SUCCESS ? comm->cuda.EventQuery(event) : scope.result;
-    cshim_nccl_leave(comm, &scope);
-    return result == CUDA_SUCCESS;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const bool happened = comm->cuda.EventQuery(event) == CUDA_SUCCESS;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    return happened;
 }
 
 /* Before the call
