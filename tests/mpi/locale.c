@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (data == NULL)
-        MPI_Abort(MPI_COMM_WORLD, 3);
+        return MPI_Abort(MPI_COMM_WORLD, 3);
     data[0] = 0.75F;
     MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
