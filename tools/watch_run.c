@@ -6,7 +6,8 @@
  * themselves. A signal for this process alone is passed on; one for the whole group must not be,
  * or the command had it twice (mpirun takes the second for an order to leave everything behind).
  * The two look the same here. So there is a witness, a child in the same group that does nothing
- * but wait for signals: what it gets as well was for the group. */
+ * but wait for signals: what it gets as well was for the group. Who signals one process after the
+ * other has a moment for it; then the witness is asked, since it may not have run yet. */
 #include "tools/watch_run.h"
 
 #include <errno.h>
@@ -28,13 +29,15 @@
 #include "tools/check.h"
 #include "tools/tool.h"
 
-#define WITNESS_SECONDS 0.2 /* until a signal of which the witness says nothing is passed on */
+#define WITNESS_SECONDS 0.2 /* until the witness is asked about a signal */
+#define QUESTION SIGRTMAX   /* taken after all signals that came before: so is its report */
 
 static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
 
 struct watch {
-    sigset_t signals; /* those that are passed on, SIGCONT, SIGCHLD and SIGPIPE: blocked */
+    sigset_t signals;   /* those that are passed on, SIGCONT, SIGCHLD and SIGPIPE: blocked */
+    sigset_t witnessed; /* the same, and the question */
     sigset_t inherited;
     struct sigaction inherited_child;
     int receiver; /* of datagrams, -1 once there was one */
@@ -91,7 +94,9 @@ static void block_signals(struct watch *watch)
     sigaddset(&watch->signals, SIGCONT);
     sigaddset(&watch->signals, SIGCHLD);
     sigaddset(&watch->signals, SIGPIPE);
-    sigprocmask(SIG_BLOCK, &watch->signals, &watch->inherited);
+    watch->witnessed = watch->signals;
+    sigaddset(&watch->witnessed, QUESTION);
+    sigprocmask(SIG_BLOCK, &watch->witnessed, &watch->inherited);
     for (int signal = 0; signal < NSIG; signal++)
         watch->for_group[signal] = -WITNESS_SECONDS;
     watch->arrivals = signalfd(-1, &watch->signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -126,7 +131,7 @@ static void start_witness(struct watch *watch)
     open_pipe(ends);
     watch->witness = start_child();
     while (watch->witness == 0) {
-        const int signal = sigwaitinfo(&watch->signals, NULL);
+        const int signal = sigwaitinfo(&watch->witnessed, NULL);
         const unsigned char report = (unsigned char)signal;
         if (signal > 0 && write(ends[1], &report, 1) != 1)
             _exit(TOOL_SYSTEM);
@@ -157,27 +162,35 @@ static void start_command(struct watch *watch, char **words)
     close(ends[0]);
 }
 
-static void take_reports(struct watch *watch)
+/* Returns false if there is no witness any more. */
+static bool take_reports(struct watch *watch)
 {
     unsigned char signal = 0;
-    while (read(watch->reports, &signal, 1) == 1)
+    ssize_t bytes;
+    while ((bytes = read(watch->reports, &signal, 1)) == 1)
         if (signal < NSIG)
             watch->for_group[signal] = tool_now();
+    return bytes != 0;
 }
 
 /* Whether the command has had a signal already. */
 static bool was_for_group(struct watch *watch, int signal)
 {
     struct pollfd reports = {.fd = watch->reports, .events = POLLIN};
-    const double deadline = tool_now() + WITNESS_SECONDS;
-    for (;;) {
-        take_reports(watch);
-        if (tool_now() - watch->for_group[signal] < WITNESS_SECONDS)
+    const double noticed = tool_now(), deadline = noticed + WITNESS_SECONDS;
+    for (bool asked = false, present = true;;) {
+        present = take_reports(watch);
+        if (watch->for_group[signal] > noticed - WITNESS_SECONDS)
             return true;
-        const double left = deadline - tool_now();
-        if (left <= 0)
+        if (!present || (asked && watch->for_group[QUESTION] > deadline))
             return false;
-        poll(&reports, 1, 1 + (int)(1e3 * left));
+        const double left = deadline - tool_now();
+        if (left <= 0 && !asked) {
+            kill(watch->witness, QUESTION);
+            kill(watch->witness, SIGCONT); /* it may have been stopped with the group */
+            asked = true;
+        }
+        poll(&reports, 1, asked ? -1 : 1 + (int)(1e3 * left));
     }
 }
 

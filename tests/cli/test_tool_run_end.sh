@@ -99,7 +99,7 @@ done
 # Signals: the command has each once, whether the run alone is meant or the group.
 cat >wait_for_end <<'P'
 #!/bin/bash
-for name in INT TERM HUP QUIT USR1 USR2; do
+for name in INT TERM HUP QUIT USR1 USR2 TTOU; do
     trap "echo $name >>got" $name
 done
 echo $$ >started
@@ -130,19 +130,33 @@ end() {
     wait $run
     check "the command ends by itself" test $? = 5
 }
+# The run takes signals that wait in the order of their numbers: once it has passed on one with a
+# high number, all before it are dealt with, and what it passed on has arrived before.
+no_more() { # what is to be there, without those of this function
+    local marks
+    marks=$(grep -c TTOU got)
+    kill -s TTOU $run
+    until_so eval "[ \$(grep -c TTOU got) -gt $marks ]" &&
+        diff <(printf '%s\n' "$@") <(grep -v TTOU got)
+}
 names=(USR1 USR2 HUP TERM QUIT INT)
 for target in "" -; do
     meant="the ${target:+group of the }run"
     begin
-    for name in "${names[@]}"; do
-        kill -s $name -- $target$run
-        check "$name for $meant arrives" until_so grep -q $name got
-        sleep 0.5 # and no second one
+    for ((i = 0; i < ${#names[@]}; i++)); do
+        kill -s "${names[i]}" -- $target$run
+        check "${names[i]} for $meant arrives" until_so grep -q "${names[i]}" got
+        check "and no second one" no_more "${names[@]:0:i + 1}"
     done
     end
-    check "once each" diff <(printf '%s\n' "${names[@]}") got
     check "an interrupted run says nothing" test "$(grep -c "^$line" told)" = 0
 done
+begin
+kill -s STOP "$(pgrep -P $run | grep -vx "$command")"
+kill -s USR1 -- -$run
+check "a signal for the group arrives where the witness is held up" until_so grep -q USR1 got
+check "once" no_more USR1
+end
 stopped() { [ "$(ps -o stat= -p "$1" | cut -c 1)" = T ]; }
 goes_on() { ! stopped "$1"; }
 for target in "" -; do
@@ -158,24 +172,27 @@ for target in "" -; do
 done
 rm -f got end started
 check "on a terminal" timeout 60 python3 - "$tool" <<'PY'
-import os, pty, sys, time
+import os, pty, signal, sys, time
 process, terminal = pty.fork()
 if process == 0:
     os.execv(sys.argv[1], [sys.argv[1], "run", "--", "./wait_for_end"])
 def arrives(*names):
     for _ in range(200):
         if os.path.exists("started") and (not names or os.path.exists("got") and open("got").read().split() == [*names]):
-            break
+            return
         time.sleep(0.05)
-    time.sleep(0.5)
-    assert not names or open("got").read().split() == [*names], (names, open("got").read())
+    sys.exit(f"not {names}")
+def once(*names): # and the run passes no second one on before this one
+    arrives(*names)
+    os.kill(process, signal.SIGTTOU)
+    arrives(*names, "TTOU")
 arrives()
 os.write(terminal, b"\x03")
-arrives("INT")
+once("INT")
 os.write(terminal, b"\x1c")
-arrives("INT", "QUIT")
+once("INT", "TTOU", "QUIT")
 os.close(terminal)
-arrives("INT", "QUIT", "HUP")
+once("INT", "TTOU", "QUIT", "TTOU", "HUP")
 open("end", "w").close()
 _, status = os.waitpid(process, 0)
 assert os.waitstatus_to_exitcode(status) == 5, status
