@@ -14,10 +14,16 @@ trainer=("$python" "$top/examples/python/mnist_horovod.py" --data "$folder" --ep
 printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = fp8_e4m3\nalgorithm = two_shot\n' \
     >fp8.ini
 
-accuracy() { sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1"; }
+# Two runs do not fuse alike, and so round differently, which makes a tenth or two of a point: the mean
+# of two seeds is compared.
+seeds="1 2"
+accuracy() { # NAME: of its runs
+    for seed in $seeds; do sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1.$seed"; done |
+        awk '{ sum += $1 } END { printf("%.2f", NR > 0 ? sum / NR : 0) }'
+}
 checked "Horovod's extension" 0 "caught (interposed)" "$packages"/horovod/torch/mpi_lib_v2*.so
 
-# judge NAME SHAPE RANKS: the run of which "with" and report.json tell, by that without the shim
+# judge NAME SHAPE RANKS: the runs of which "with" and report.json tell, by those without the shim
 judge() {
     local native lossy
     facts report.json
@@ -25,25 +31,29 @@ judge() {
     number_holds "$1: a call of most steps is compressed" "$compressed > 469"
     native=$(accuracy "without$3") lossy=$(accuracy with)
     number_holds "$1: it has learnt" "${native:-0} > 97"
-    # Two runs do not fuse alike, and so round differently: that makes networks of equal worth which, on
-    # 10000 images, differ by a tenth or two of a point.
-    number_holds "$1: accuracy within 0.5 points" "(${lossy:-0} - ${native:-0}) ^ 2 <= 0.5 ^ 2"
+    number_holds "$1: accuracy within 0.3 points" "(${lossy:-0} - ${native:-0}) ^ 2 <= 0.3 ^ 2"
     answers="accuracy $lossy %, without $native %"
     row "Horovod MNIST trainer, $3 ranks" "$2" Python
     rm -f report.json
 }
 for ranks in 2 4; do
-    ran "$ranks ranks without the shim" "without$ranks" mpi "$ranks" "${trainer[@]}"
-    ran "$ranks ranks with fp8" with shimmed "$ranks" COMPSHIM_POLICY=fp8.ini \
-        COMPSHIM_REPORT="$scratch/report.json" "${trainer[@]}"
+    for seed in $seeds; do
+        ran "$ranks ranks without the shim, seed $seed" "without$ranks.$seed" \
+            mpi "$ranks" "${trainer[@]}" --seed "$seed"
+        ran "$ranks ranks with fp8, seed $seed" "with.$seed" shimmed "$ranks" COMPSHIM_POLICY=fp8.ini \
+            COMPSHIM_REPORT="$scratch/report.json" "${trainer[@]}" --seed "$seed"
+    done
     judge "$ranks ranks" "extension module, background thread" "$ranks"
 done
 
 # Horovod's own launcher, which has mpirun start the ranks.
-ran "2 ranks by horovodrun behind compshim run" with env COMPSHIM_REPORT="$scratch/report.json" \
-    timeout --kill-after=5 "$LIMIT" "$build/compshim" run -v --policy fp8.ini -- \
-    "$packages/bin/horovodrun" --mpi -np 2 "${trainer[@]}"
-check "the run tells how the ranks get it" grep -q "horovodrun: it gives its environment to all ranks" with.errors
-check "and has nothing to complain of" test -z "$(grep "nothing was caught" with.errors)"
+for seed in $seeds; do
+    ran "2 ranks by horovodrun behind compshim run, seed $seed" "with.$seed" \
+        env COMPSHIM_REPORT="$scratch/report.json" timeout --kill-after=5 "$LIMIT" \
+        "$build/compshim" run -v --policy fp8.ini -- \
+        "$packages/bin/horovodrun" --mpi -np 2 "${trainer[@]}" --seed "$seed"
+done
+check "the run tells how the ranks get it" grep -q "horovodrun: it gives its environment to all ranks" with.1.errors
+check "and has nothing to complain of" test -z "$(grep "nothing was caught" with.*.errors)"
 judge "horovodrun" "extension module, run horovodrun" 2
 finish
