@@ -3,6 +3,7 @@
  * of the next. */
 #include <dlfcn.h>
 #include <mpi.h>
+#include <stddef.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
