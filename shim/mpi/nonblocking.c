@@ -40,7 +40,7 @@ static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER;        /* guards the list; held by who progresses */
 static struct pending *first;         /* in the order of the calls; atomic */
 static uint32_t under_way;            /* of all communicators; atomic */
-static MPI_Comm bell = MPI_COMM_NULL; /* private: this rank alone */
+static MPI_Comm bell = MPI_COMM_NULL; /* of this rank alone: its messages end requests */
 static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
 static bool registered;               /* the library calls us */
 static bool closed;                   /* and is to stop it; atomic */
@@ -194,7 +194,7 @@ int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request)
                       : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, tag, bell, request);
 }
 
-/* Nothing of a program's may be registered twice; the first call of any thread registers. */
+/* The library is asked to call progress() with the first call under way; never twice at a time. */
 static void append(struct pending *pending)
 {
     pthread_mutex_lock(&lock);

@@ -42,8 +42,8 @@ struct cshim_nccl_process {
 };
 extern struct cshim_nccl_process cshim_nccl;
 
-/* Device memory for the messages of calls under way, used by one round after the other. Behind it
- * goes nothing back to the driver, which would wait for all that runs on the device: the next
+/* Device memory for the messages of calls under way, used by one round after the other. It is
+ * never given back to the driver, which would wait for all that runs on the device: the next
  * communicator takes it over. */
 struct cshim_workspace {
     int device;
