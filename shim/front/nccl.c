@@ -102,8 +102,8 @@ static void find_all(struct copy *copy, const void *caller)
 #undef FIND
 }
 
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards tried */
-static int tried;                                              /* to start the engine */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
+static int tried; /* to start the engine; atomic, for groups are opened all the time */
 static int communicators_made; /* or about to be: CUDA is in use, and is of no use in a child */
 
 /* A process may make an id and then fork its ranks: for them the engine starts anew. */
@@ -113,7 +113,7 @@ static void stop_in_child(void)
     start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     copies_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (!communicators_made)
-        tried = 0;
+        __atomic_store_n(&tried, 0, __ATOMIC_RELAXED);
 }
 
 /* Whether an engine for MPI is in the process. */
@@ -171,7 +171,7 @@ static void start_engine(struct copy *copy, const void *caller)
             __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);
         }
     }
-    tried = 1;
+    __atomic_store_n(&tried, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&start_lock);
 }
 
@@ -195,7 +195,7 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, const char 
         return NULL;
     if (makes_communicator(name))
         __atomic_store_n(&communicators_made, 1, __ATOMIC_RELAXED);
-    if (begins(name) && __atomic_load_n(&engine, __ATOMIC_ACQUIRE) == NULL)
+    if (begins(name) && !__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
         start_engine(copy, caller);
     const struct cshim_nccl_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
     if (active == NULL || engine_copy == copy)

@@ -24,8 +24,8 @@
 #include "shim/ledger.h"
 #include "shim/log.h"
 #include "shim/observed.h"
-#include "shim/trace.h"
 #include "shim/sample.h"
+#include "shim/trace.h"
 #include "shim/watch.h"
 
 /* The type of a compressed call's elements; describe.c. */

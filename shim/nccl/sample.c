@@ -130,6 +130,8 @@ static ncclResult_t gather(const struct cshim_nccl_call *call)
     void *all = (void *)(uintptr_t)call->sample.memory;
     if (call->sample.ranks <= 1)
         return ncclSuccess;
+    if (cshim_nccl_is_aborted(call->comm))
+        return ncclSystemError;
     return cshim_nccl.real->AllGather(own, all, call->sample.block, ncclUint8, call->comm->comm,
                                       call->stream);
 }
