@@ -103,7 +103,7 @@ static void find_all(struct copy *copy, const void *caller)
 }
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
-static int tried; /* to start the engine; atomic, for groups are opened all the time */
+static int tried;              /* to start the engine; atomic, for groups are opened all the time */
 static int communicators_made; /* or about to be: CUDA is in use, and is of no use in a child */
 
 /* A process may make an id and then fork its ranks: for them the engine starts anew. */
