@@ -41,15 +41,15 @@ ifneq ($(SANITIZE),1)
 library_ldflags += -Wl,--no-undefined
 endif
 
-pure_sources := $(wildcard codecs/*.c policy/*.c) shim/plan.c shim/header.c shim/layout.c shim/watch.c \
-	shim/sample.c
-report_sources := $(addprefix shim/,ledger.c observed.c trace.c report.c report_json.c)
-front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/log.c
+pure_sources := $(wildcard codecs/*.c policy/*.c) \
+	$(addprefix shim/core/,plan.c header.c layout.c tolerance.c sample.c)
+report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c report.c report_json.c)
+front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
-mpi_engine_sources := shim/log.c shim/live.c shim/report_file.c shim/trace_file.c $(report_sources) \
-	$(pure_sources)
+mpi_engine_sources := shim/core/log.c $(addprefix shim/report/,live.c report_file.c trace_file.c) \
+	$(report_sources) $(pure_sources)
 nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(mpi_engine_sources)
-tool_sources := $(wildcard tools/*.c)
+tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has layers and a learner of its own.
 mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
@@ -135,7 +135,7 @@ $(BUILD)/generated/version.h: Makefile
 
 # A text as C string literals, for #include.
 $(BUILD)/generated/default_ini.h: policy/default.ini
-$(BUILD)/generated/page_css.h: tools/page.css
+$(BUILD)/generated/page_css.h: tools/html/page.css
 $(BUILD)/generated/default_ini.h $(BUILD)/generated/page_css.h:
 	@mkdir -p $(@D)
 	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@

@@ -4,8 +4,9 @@
  *
  * A kernel takes one structure by value. It works on the pieces of one segment: piece p holds
  * elements [p * chunk, min((p + 1) * chunk, count)) of the segment, as one message: 32 bytes of
- * header (shim/header.h), then what cshim_encode of codecs/codec.h gives for these elements, byte
- * for byte. Pieces without elements are neither written nor read. All pointers are the device's.
+ * header (shim/core/header.h), then what cshim_encode of codecs/codec.h gives for these elements,
+ * byte for byte. Pieces without elements are neither written nor read. All pointers are the
+ * device's.
  *
  * A buffer of the caller's has the alignment of its element, and any count. Messages begin at
  * multiples of 16 bytes: encoded and stride are such.

@@ -5,8 +5,8 @@ mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/
 standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
 fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
-	$(addprefix tools/,ledger_file.c options.c table.c tool.c) \
-	$(wildcard tools/report*.c tools/html*.c) $(wildcard tools/elf*.c)
+	$(addprefix tools/lib/,ledger_file.c options.c table.c tool.c) \
+	$(wildcard tools/report/*.c tools/html/*.c tools/elf/*.c)
 fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
@@ -15,7 +15,7 @@ $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 	$(MPICC) $(flags) -o $@ $^ -lcmocka -lopenblas -lz -lm
 
 $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
-		$(call objects,$(wildcard tools/elf*.c) tools/tool.c)
+		$(call objects,$(wildcard tools/elf/*.c) tools/lib/tool.c)
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
@@ -29,12 +29,12 @@ $(BUILD)/tests/test_lap: $(call objects,tests/unit/test_lap.c shim/nccl/lap.c)
 	$(CC) $(flags) -o $@ $^ -lcmocka -lm
 
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
-		$(call objects,tools/tune_decide.c tools/table.c tools/tool.c $(pure_sources))
+		$(call objects,tools/tune/decide.c tools/lib/table.c tools/lib/tool.c $(pure_sources))
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
-		$(call objects,$(pure_sources) shim/log.c $(report_sources))
+		$(call objects,$(pure_sources) shim/core/log.c $(report_sources))
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 #include "version.h"
 
 #define COMMAND_COUNT 7

@@ -11,7 +11,7 @@
 
 #include "shim/front/front.h"
 #include "shim/front/narrow.h"
-#include "shim/log.h"
+#include "shim/core/log.h"
 
 /* The real functions behind a wrapper: `next` is what a call goes on to, another tool's wrapper if
  * one is stacked behind this library; `bottom` is the MPI library's own, for calls that such a tool

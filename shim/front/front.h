@@ -3,7 +3,7 @@
 #ifndef CSHIM_FRONT_H
 #define CSHIM_FRONT_H
 
-#include "shim/engine.h"
+#include "shim/mpi/engine.h"
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 

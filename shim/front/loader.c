@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "shim/front/front.h"
-#include "shim/log.h"
+#include "shim/core/log.h"
 
 /* A function that says which MPI it is of, and that no tool wraps. */
 #define PROBE "PMPI_Get_library_version"

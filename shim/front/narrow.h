@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "shim/mpi_functions.h"
+#include "shim/mpi/functions.h"
 
 /* What one side of a call sends or gets: one count, or arrays on the heap. */
 struct cshim_narrowed {

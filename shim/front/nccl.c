@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/engine_nccl.h"
+#include "shim/nccl/engine.h"
 #include "shim/front/front.h"
-#include "shim/log.h"
+#include "shim/core/log.h"
 
 /* ncclInternalError: where no real function can be found. */
 #define NCCL_INTERNAL_ERROR 3

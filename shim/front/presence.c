@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "shim/front/front.h"
-#include "shim/presence.h"
+#include "shim/core/presence.h"
 
 static void tell(int sender, const char *name, size_t length)
 {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "shim/mpi/internal.h"
-#include "shim/report.h"
+#include "shim/report/report.h"
 #include "version.h"
 
 #define WAIT_SECONDS 10.0

@@ -18,15 +18,15 @@
 #include <mpi.h>
 #include <string.h>
 
-#include "shim/engine.h"
-#include "shim/header.h"
-#include "shim/layout.h"
-#include "shim/ledger.h"
-#include "shim/log.h"
-#include "shim/observed.h"
-#include "shim/sample.h"
-#include "shim/trace.h"
-#include "shim/watch.h"
+#include "shim/mpi/engine.h"
+#include "shim/core/header.h"
+#include "shim/core/layout.h"
+#include "shim/report/ledger.h"
+#include "shim/core/log.h"
+#include "shim/report/observed.h"
+#include "shim/core/sample.h"
+#include "shim/report/trace.h"
+#include "shim/core/tolerance.h"
 
 /* The type of a compressed call's elements; describe.c. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);

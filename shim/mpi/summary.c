@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "shim/mpi/internal.h"
-#include "shim/report.h"
+#include "shim/report/report.h"
 
 enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* COMPSHIM_TRACE: each rank keeps its events; at the end they are brought to rank 0's clock and
  * written, by rank 0 to one file or by each rank to its own. */
-#include "shim/trace.h"
+#include "shim/report/trace.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "shim/mpi/internal.h"
-#include "shim/report.h"
+#include "shim/report/report.h"
 
 #define PINGS 16
 #define PIECE 16384 /* events of one message */

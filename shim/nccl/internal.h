@@ -8,14 +8,14 @@
 #include <pthread.h>
 
 #include "kernels/loader.h"
-#include "shim/engine_nccl.h"
-#include "shim/header.h"
-#include "shim/ledger.h"
-#include "shim/log.h"
+#include "shim/nccl/engine.h"
+#include "shim/core/header.h"
+#include "shim/report/ledger.h"
+#include "shim/core/log.h"
 #include "shim/nccl/lap.h"
 #include "shim/nccl/rendezvous.h"
-#include "shim/observed.h"
-#include "shim/sample.h"
+#include "shim/report/observed.h"
+#include "shim/core/sample.h"
 
 /* A policy and what was counted under it: one for all communicators that were given that policy. */
 struct cshim_nccl_job {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "shim/nccl/internal.h"
-#include "shim/report.h"
+#include "shim/report/report.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs */
 static struct cshim_nccl_job *jobs;                      /* never freed: a report may be due */

@@ -7,8 +7,8 @@
 #ifndef CSHIM_NCCL_LAP_H
 #define CSHIM_NCCL_LAP_H
 
-#include "shim/ledger.h"
-#include "shim/trace.h"
+#include "shim/report/ledger.h"
+#include "shim/report/trace.h"
 
 /* The steps of a round, in their order (round.h). */
 enum cshim_round_step {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampled error (shim/sample.h). Before a sampled call a few elements of all ranks are copied
- * and gathered by NCCL; rank 0 has them copied to its host, and its result's behind the call. They
- * are compared once the last copy has happened, which nothing waits for.
+/* The sampled error (shim/core/sample.h). Before a sampled call a few elements of all ranks are
+ * copied and gathered by NCCL; rank 0 has them copied to its host, and its result's behind the
+ * call. They are compared once the last copy has happened, which nothing waits for.
  *
  * Whether a call is sampled is the same on all ranks, whose memory for it is part of the workspace.
  * What rank 0 needs beyond that is its own business: without, it gathers and compares nothing. */
-#include "shim/sample.h"
+#include "shim/core/sample.h"
 
 #include <stdlib.h>
 #include <string.h>

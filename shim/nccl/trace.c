@@ -2,13 +2,13 @@
 /* COMPSHIM_TRACE: each process keeps the events of its ranks, on the GPU's streams but by the
  * host's clock, and writes them to a file of its own: nothing ends an NCCL job on all ranks at
  * once. */
-#include "shim/trace.h"
+#include "shim/report/trace.h"
 
 #include <time.h>
 #include <unistd.h>
 
 #include "shim/nccl/internal.h"
-#include "shim/report.h"
+#include "shim/report/report.h"
 
 /* A line of the timeline: a stream. Those beyond the last share it. */
 #define LANES 255u

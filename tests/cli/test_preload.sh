@@ -11,8 +11,8 @@ tables() {
     names=$(gcc -E -P -I"$top" - <<'C' | sed -n 's/^=//p'
 #define MPI_NAME(name, c, ...) name##c
 #define NCCL_NAME(name, ...) nccl##name
-#include "shim/mpi_functions.h"
-#include "shim/engine_nccl.h"
+#include "shim/mpi/functions.h"
+#include "shim/nccl/engine.h"
 =CSHIM_MPI_WRAPPED(MPI_NAME) CSHIM_MPI_COUNTED(MPI_NAME) CSHIM_NCCL_WRAPPED(NCCL_NAME)
 C
     )

@@ -27,7 +27,7 @@ same "compshim(1) has the options of the help texts" "$scratch/help" "$scratch/m
 sed -E 's/^(\w+) .*(--[a-z-]+).*/\1 \2\n\2/; $a --help\n--version\nrun --export' "$scratch/help" | sort -u >"$scratch/options"
 facts mentioned "$manual/compshim.1" >"$scratch/mentioned"
 within "it mentions no other" "$scratch/mentioned" "$scratch/options"
-facts variables shim/*.[ch] shim/*/*.c tools/*.c policy/*.c >"$scratch/read"
+facts variables shim/*/*.[ch] tools/*.c tools/*/*.c policy/*.c >"$scratch/read"
 facts items "$manual/compshim.1" ENVIRONMENT >"$scratch/variables"
 # COMPSHIM_FORWARDED is a word from mpirun to itself.
 grep -vx COMPSHIM_FORWARDED "$scratch/read" >"$scratch/known"
@@ -42,7 +42,7 @@ within "compshim-policy(5) has every key, and every word it takes" "$scratch/key
 facts items "$manual/compshim-policy.5" "${key_sections[@]}" >"$scratch/items"
 within "and has no other" "$scratch/items" "$scratch/keys"
 
-facts fields shim/report_json.c >"$scratch/fields"
+facts fields shim/report/report_json.c >"$scratch/fields"
 grep -E '^\.' "$manual/compshim-report.5" | grep -oE '\w+' | sort -u >"$scratch/described"
 within "compshim-report(5) has every field" "$scratch/fields" "$scratch/described"
 facts items "$manual/compshim-report.5" "The job" "The calls" "A row" >"$scratch/items"
@@ -55,10 +55,10 @@ done
 # What makes the pages, on a template that lacks an option, asks for one too many, or for a key that is none.
 page() { awk -f docs/man/page.awk "$@" 2>&1; }
 grep -v '^\.Option off$' docs/man/compshim.1.in >"$scratch/lacks.in"
-expect "an option without a line is refused" 1 page tools/*.c "$scratch/lacks.in"
-contains "and named" "nothing here tells of 'off' of tools/run.c"
+expect "an option without a line is refused" 1 page tools/*.c tools/*/*.c "$scratch/lacks.in"
+contains "and named" "nothing here tells of 'off' of tools/run/run.c"
 sed 's/^\.Option off$/&\n.Option of/' docs/man/compshim.1.in >"$scratch/more.in"
-expect "so is a line without an option" 1 page tools/*.c "$scratch/more.in"
+expect "so is a line without an option" 1 page tools/*.c tools/*/*.c "$scratch/more.in"
 contains "with its place" "more.in:$(grep -nx '.Option of' "$scratch/more.in" | cut -d : -f 1): no table has this"
 printf '.Key codecs\n' >"$scratch/key.in"
 expect "so is an unknown key" 1 page policy/keys.c "$scratch/key.in"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "shim/header.h"
+#include "shim/core/header.h"
 #include "tests/fuzz/fuzz.h"
 
 static struct cshim_header take_expected(struct fuzz_input *input)

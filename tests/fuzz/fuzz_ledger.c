@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/report.h"
+#include "shim/report/report.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/ledger_file.h"
+#include "tools/lib/ledger_file.h"
 
 enum { NAME_MAX_BYTES = 40 };
 

@@ -3,7 +3,7 @@
  * exactly, and the bytes are those of the messages counted one by one. */
 #include <math.h>
 
-#include "shim/plan.h"
+#include "shim/core/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PIECE_MAX ((uint64_t)60 << 10)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/ledger_file.h"
-#include "tools/tool.h"
+#include "tools/lib/ledger_file.h"
+#include "tools/lib/tool.h"
 
 /* The tables are for nobody; what libFuzzer prints goes to stderr. */
 static struct fuzz_file start(void)

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shim/header.h"
-#include "shim/layout.h"
-#include "shim/watch.h"
+#include "shim/core/header.h"
+#include "shim/core/layout.h"
+#include "shim/core/tolerance.h"
 
 static void layouts(void **state)
 {

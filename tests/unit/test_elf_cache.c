@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tools/elf_closure.h"
+#include "tools/elf/closure.h"
 
 #define HEADER 48
 #define ENTRY 24

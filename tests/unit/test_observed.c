@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shim/observed.h"
+#include "shim/report/observed.h"
 
 static struct cshim_kind one_call(uint64_t bytes)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shim/plan.h"
+#include "shim/core/plan.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define MIB ((uint64_t)1 << 20)

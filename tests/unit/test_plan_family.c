@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shim/plan.h"
+#include "shim/core/plan.h"
 
 static struct cshim_policy *parse(const char *text)
 {

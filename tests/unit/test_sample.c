@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shim/sample.h"
+#include "shim/core/sample.h"
 
 static void blocks_fit(void **state)
 {

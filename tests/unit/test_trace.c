@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shim/trace.h"
+#include "shim/report/trace.h"
 
 static void bounded(void **state)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tools/tune.h"
+#include "tools/tune/tune.h"
 
 enum { RAW, FP16, FP16_GATHER, INT8, FP8, WAYS };
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/header.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The upper half of the byte `step` says which collective. */
+#define COLLECTIVE_SHIFT 4
+#define STEP_MASK 15
+
+struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
+                                      uint64_t segment, enum cshim_step step, uint64_t elements,
+                                      float error)
+{
+    return (struct cshim_header){
+        .magic = CSHIM_HEADER_MAGIC,
+        .sequence = sequence,
+        .count = plan->count,
+        .segment = (uint32_t)segment,
+        .elements = (uint32_t)elements,
+        .codec = (uint8_t)plan->codec,
+        .dtype = (uint8_t)plan->dtype,
+        .algorithm = (uint8_t)plan->algorithm,
+        .step = (uint8_t)((unsigned)step | (unsigned)plan->collective << COLLECTIVE_SHIFT),
+        .error = error,
+    };
+}
+
+static int describe(const struct cshim_header *header, char *text, size_t size)
+{
+    return snprintf(
+        text, size, "call %u, %s of %llu x %s in %s by %s, segment %u, step %u", header->sequence,
+        cshim_collective_name((enum cshim_collective)(header->step >> COLLECTIVE_SHIFT)),
+        (unsigned long long)header->count, cshim_dtype_name((enum cshim_dtype)header->dtype),
+        cshim_codec_name((enum cshim_codec_id)header->codec),
+        cshim_algorithm_name((enum cshim_algorithm)header->algorithm), header->segment,
+        (unsigned)header->step & STEP_MASK);
+}
+
+bool cshim_header_check(const struct cshim_header *want, const void *message, float *error,
+                        char text[CSHIM_MISMATCH_MAX])
+{
+    struct cshim_header got;
+    memcpy(&got, message, sizeof got);
+    *error = isfinite(got.error) && got.error > 0 ? got.error : 0;
+    if (memcmp(want, &got, offsetof(struct cshim_header, error)) == 0)
+        return true;
+    size_t length = (size_t)snprintf(text, CSHIM_MISMATCH_MAX, "here: ");
+    length += (size_t)describe(want, text + length, CSHIM_MISMATCH_MAX - length);
+    length += (size_t)snprintf(text + length, CSHIM_MISMATCH_MAX - length, "; there: ");
+    if (got.magic != CSHIM_HEADER_MAGIC)
+        snprintf(text + length, CSHIM_MISMATCH_MAX - length, "no message of this version");
+    else
+        describe(&got, text + length, CSHIM_MISMATCH_MAX - length);
+    return false;
+}
+
+void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX])
+{
+    struct cshim_header header;
+    memcpy(&header, message, sizeof header);
+    if (header.magic == CSHIM_HEADER_MAGIC)
+        describe(&header, text, CSHIM_MISMATCH_MAX);
+    else
+        snprintf(text, CSHIM_MISMATCH_MAX, "no compressed message");
+}

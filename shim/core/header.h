@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The header before each message: its sender's view of the call. docs/wire-format.md gives every
+ * byte. Pure: nothing read but the arguments. */
+#ifndef CSHIM_HEADER_H
+#define CSHIM_HEADER_H
+
+#include "shim/core/plan.h"
+
+#define CSHIM_HEADER_MAGIC 0x31535343u /* "CSS1" in little-endian bytes */
+
+enum cshim_step {
+    CSHIM_STEP_PARTS = 0,   /* elements of one rank */
+    CSHIM_STEP_REDUCED = 1, /* the sum of a chunk */
+    CSHIM_STEP_COUNT
+};
+
+struct cshim_header {
+    uint32_t magic;
+    uint32_t sequence; /* of the compressed call on its communicator, from 1 */
+    uint64_t count;    /* elements of the whole call */
+    uint32_t segment;  /* index */
+    uint32_t elements; /* in this message */
+    uint8_t codec;
+    uint8_t dtype;
+    uint8_t algorithm;
+    uint8_t step; /* and, times 16, the collective */
+    float error; /* the largest error of an encoding that the sender knows of, or 0; not compared */
+};
+_Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire format is fixed");
+
+#define CSHIM_MISMATCH_MAX 320
+
+/* The header of one message of a call. */
+struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
+                                      uint64_t segment, enum cshim_step step, uint64_t elements,
+                                      float error);
+
+/* Compares a message of at least CSHIM_HEADER_BYTES, at any alignment, with the header that the
+ * receiver would have written. Returns true and the sender's error (0 unless it is finite and
+ * positive) if they agree; else false, and in text both views of the call. */
+bool cshim_header_check(const struct cshim_header *want, const void *message, float *error,
+                        char text[CSHIM_MISMATCH_MAX]);
+
+/* Writes what the header of a message at any alignment says of its call. */
+void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX]);
+
+#endif

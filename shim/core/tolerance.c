@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/tolerance.h"
+
+#include <math.h>
+
+#include "codecs/floats.h"
+
+#define SAMPLES 16u
+
+static size_t slot_of(size_t rule, enum cshim_dtype dtype, uint64_t count)
+{
+    const uint64_t kind = count * CSHIM_DTYPE_COUNT + (uint64_t)dtype + ((uint64_t)rule << 48);
+    return (size_t)(cshim_mix(kind) % CSHIM_WATCH_SLOTS);
+}
+
+static double typical_error(enum cshim_codec_id codec)
+{
+    return codec == CSHIM_CODEC_RAW ? -1 : cshim_codec_info(codec)->typical;
+}
+
+static enum cshim_codec_id next_codec(enum cshim_codec_id codec, enum cshim_dtype dtype)
+{
+    enum cshim_codec_id next = CSHIM_CODEC_RAW;
+    for (unsigned i = CSHIM_CODEC_RAW; i < CSHIM_CODEC_COUNT; i++) {
+        const enum cshim_codec_id other = (enum cshim_codec_id)i;
+        if (cshim_codec_carries(other, dtype) && typical_error(other) < typical_error(codec) &&
+            typical_error(other) > typical_error(next))
+            next = other;
+    }
+    return next;
+}
+
+enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t rule,
+                                      enum cshim_codec_id own, enum cshim_dtype dtype,
+                                      uint64_t count)
+{
+    const enum cshim_codec_id moved =
+        (enum cshim_codec_id)watch->codec[slot_of(rule, dtype, count)];
+    if (moved == CSHIM_CODEC_NONE || !cshim_codec_carries(moved, dtype) ||
+        typical_error(moved) >= typical_error(own))
+        return CSHIM_CODEC_NONE;
+    return moved;
+}
+
+enum cshim_codec_id cshim_watch_move(struct cshim_watch *watch, size_t rule,
+                                     const struct cshim_plan *plan)
+{
+    const enum cshim_codec_id next = next_codec(plan->codec, plan->dtype);
+    watch->codec[slot_of(rule, plan->dtype, plan->count)] = (uint8_t)next;
+    return next;
+}
+
+struct sums {
+    double errors;
+    double values;
+};
+
+static void add_sample(const struct cshim_plan *plan, const void *input, size_t length,
+                       struct sums *sums)
+{
+    float values[CSHIM_GRAIN], decoded[CSHIM_GRAIN];
+    uint8_t encoded[CSHIM_GRAIN * sizeof(double)];
+    /* The payload of fp32 is plain floats. */
+    cshim_encode(CSHIM_CODEC_FP32, plan->dtype, input, length, values);
+    cshim_encode(plan->codec, CSHIM_FLOAT32, values, length, encoded);
+    cshim_decode(plan->codec, CSHIM_FLOAT32, encoded, length, decoded);
+    for (size_t i = 0; i < length; i++) {
+        const double error = (double)decoded[i] - (double)values[i];
+        if (!isfinite(error))
+            continue;
+        sums->errors += error * error;
+        sums->values += (double)values[i] * (double)values[i];
+    }
+}
+
+float cshim_watch_measure(const struct cshim_plan *plan, const void *input)
+{
+    const size_t element = cshim_dtype_bytes(plan->dtype);
+    const uint64_t grains = (plan->count + CSHIM_GRAIN - 1) / CSHIM_GRAIN;
+    const uint64_t samples = grains < SAMPLES ? grains : SAMPLES;
+    struct sums sums = {0};
+    for (uint64_t i = 0; i < samples; i++) {
+        const uint64_t begin = grains * i / samples * CSHIM_GRAIN;
+        const uint64_t rest = plan->count - begin;
+        add_sample(plan, (const uint8_t *)input + begin * element,
+                   rest < CSHIM_GRAIN ? (size_t)rest : CSHIM_GRAIN, &sums);
+    }
+    return sums.values > 0 ? (float)sqrt(sums.errors / sums.values) : 0;
+}

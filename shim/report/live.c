@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/report/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/core/log.h"
+#include "shim/report/report.h"
+#include "version.h"
+
+static void name_file(char *path, size_t size, const char *library, const char *suffix)
+{
+    snprintf(path, size, "%s/%s%u-%ld-%s%s", CSHIM_LIVE_FOLDER, CSHIM_LIVE_PREFIX,
+             (unsigned)geteuid(), (long)getpid(), library, suffix);
+}
+
+/* Gives the file its size, so that no write to it can fail later. Sets errno if it returns false.
+ */
+static bool take_room(int file)
+{
+    int error;
+    do
+        error = posix_fallocate(file, 0, sizeof(struct cshim_live));
+    while (error == EINTR);
+    errno = error;
+    return error == 0;
+}
+
+/* A locked file of the right size, mapped; the descriptor stays open, for the lock. Returns NULL
+ * with errno set, and leaves no file then. */
+static struct cshim_live *map_file(const char *path, int *file)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    unlink(path); /* of a process that had our number before */
+    *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (*file < 0)
+        return NULL;
+    void *memory = MAP_FAILED;
+    if (fcntl(*file, F_SETLK, &lock) == 0 && take_room(*file))
+        memory =
+            mmap(NULL, sizeof(struct cshim_live), PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
+    if (memory != MAP_FAILED)
+        return memory;
+    const int error = errno;
+    unlink(path);
+    close(*file);
+    errno = error;
+    return NULL;
+}
+
+static void fill(struct cshim_live *live, const struct cshim_policy *policy, const char *library)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    memcpy(live->magic, CSHIM_LIVE_MAGIC, sizeof live->magic);
+    live->size = sizeof *live;
+    live->pid = getpid();
+    live->started = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    snprintf(live->version, sizeof live->version, "%s", CSHIM_VERSION);
+    snprintf(live->library, sizeof live->library, "%s", library);
+    snprintf(live->program, sizeof live->program, "%s", program_invocation_short_name);
+    snprintf(live->job, sizeof live->job, "%s", cshim_report_job());
+    if (strcmp(live->job, "0") == 0) /* numbered by nobody: the processes that one has started */
+        snprintf(live->job, sizeof live->job, "by %d", (int)getppid());
+    snprintf(live->policy, sizeof live->policy, "%.255s", policy->source);
+    live->rule_count =
+        policy->rule_count < CSHIM_LIVE_RULES ? policy->rule_count : CSHIM_LIVE_RULES;
+    for (size_t i = 0; i < live->rule_count; i++) {
+        memcpy(live->rules[i].name, policy->rules[i].name, sizeof live->rules[i].name);
+        live->rules[i].codec = policy->rules[i].codec;
+    }
+}
+
+struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char *library, int rank,
+                                   int ranks, int nodes)
+{
+    const char *wanted = getenv("COMPSHIM_LIVE");
+    char path[128], unfinished[136];
+    int file;
+    if (wanted == NULL || (strcmp(wanted, "on") != 0 && strcmp(wanted, "1") != 0))
+        return NULL;
+    name_file(path, sizeof path, library, "");
+    name_file(unfinished, sizeof unfinished, library, ".new");
+    struct cshim_live *live = map_file(unfinished, &file);
+    if (live != NULL) {
+        fill(live, policy, library);
+        live->rank = rank;
+        live->ranks = ranks;
+        live->nodes = nodes;
+        if (rename(unfinished, path) == 0)
+            return live;
+        const int error = errno;
+        unlink(unfinished);
+        munmap(live, sizeof *live);
+        close(file);
+        errno = error;
+    }
+    cshim_log(CSHIM_LOG_WARN, "compshim top will not see this process: %s: %s", path,
+              strerror(errno));
+    return NULL;
+}
+
+void cshim_live_withdraw(const struct cshim_live *live)
+{
+    char path[128];
+    if (live == NULL)
+        return;
+    name_file(path, sizeof path, live->library, "");
+    unlink(path);
+}
+
+void cshim_live_close(struct cshim_live *live)
+{
+    cshim_live_withdraw(live);
+    if (live != NULL)
+        munmap(live, sizeof *live);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/report/observed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES (sizeof((struct cshim_observed *)0)->places / sizeof(uint16_t))
+
+void cshim_observed_init(struct cshim_observed *observed)
+{
+    memset(observed, 0, sizeof *observed);
+    pthread_mutex_init(&observed->lock, NULL); /* a default mutex: cannot fail on Linux */
+}
+
+static bool is_same(const struct cshim_kind *a, const struct cshim_kind *b)
+{
+    return a->bytes == b->bytes && a->collective == b->collective && a->dtype == b->dtype &&
+           a->op == b->op && a->is_class == b->is_class && a->ranks == b->ranks &&
+           a->nodes == b->nodes && a->ranks_per_node == b->ranks_per_node;
+}
+
+/* FNV-1a by words, mixed so that the low bits depend on all. */
+static size_t hash(const struct cshim_kind *kind)
+{
+    const uint64_t words[] = {
+        kind->bytes,
+        (uint64_t)kind->collective << 24 | (uint64_t)kind->dtype << 16 | (uint64_t)kind->op << 8 |
+            kind->is_class,
+        (uint64_t)kind->ranks << 32 | kind->nodes,
+        kind->ranks_per_node,
+    };
+    uint64_t value = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        value = (value ^ words[i]) * UINT64_C(0x100000001b3);
+        value ^= value >> 29;
+    }
+    return (size_t)(value % PLACES);
+}
+
+/* The place of a kind, or the free one where it would go: there are twice as many as kinds. */
+static uint16_t *find(struct cshim_observed *observed, const struct cshim_kind *kind)
+{
+    size_t place = hash(kind);
+    while (observed->places[place] != 0 &&
+           !is_same(&observed->kinds[observed->places[place] - 1], kind))
+        place = (place + 1) % PLACES;
+    return &observed->places[place];
+}
+
+static void sum(struct cshim_kind *to, const struct cshim_kind *from)
+{
+    to->calls += from->calls;
+    to->bytes_total += from->bytes_total;
+    to->seconds += from->seconds;
+    to->seconds_wait += from->seconds_wait;
+}
+
+/* Returns false if the kind is new and there are `limit` already. */
+static bool add_up_to(struct cshim_observed *observed, const struct cshim_kind *kind, size_t limit)
+{
+    uint16_t *place = find(observed, kind);
+    if (*place != 0) {
+        sum(&observed->kinds[*place - 1], kind);
+        return true;
+    }
+    if (observed->count >= limit)
+        return false;
+    observed->kinds[observed->count++] = *kind;
+    *place = (uint16_t)observed->count;
+    return true;
+}
+
+void cshim_observed_add(struct cshim_observed *observed, const struct cshim_kind *kind)
+{
+    struct cshim_kind class = *kind;
+    class.is_class = 1;
+    while ((class.bytes & (class.bytes - 1)) != 0)
+        class.bytes &= class.bytes - 1; /* down to the highest bit */
+    pthread_mutex_lock(&observed->lock);
+    if (kind->ranks == 0)
+        sum(&observed->unlisted, kind);
+    else if ((kind->is_class || !add_up_to(observed, kind, CSHIM_KINDS_EXACT)) &&
+             !add_up_to(observed, &class, CSHIM_KINDS_MAX))
+        sum(&observed->unlisted, kind);
+    pthread_mutex_unlock(&observed->lock);
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct cshim_kind *a = left, *b = right;
+    const int orders[] = {
+        compare(b->bytes_total, a->bytes_total),
+        compare(b->bytes, a->bytes),
+        compare(a->collective, b->collective),
+        compare(a->dtype, b->dtype),
+        compare(a->op, b->op),
+        compare(b->ranks, a->ranks),
+        compare(a->nodes, b->nodes),
+        compare(a->ranks_per_node, b->ranks_per_node),
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (orders[i] != 0)
+            return orders[i];
+    return compare(a->is_class, b->is_class);
+}
+
+void cshim_observed_sort(struct cshim_observed *observed)
+{
+    qsort(observed->kinds, observed->count, sizeof *observed->kinds, by_bytes);
+}

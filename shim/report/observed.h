@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What COMPSHIM=observe writes down: the kinds of calls a program makes, how often, how large, and
+ * how long the library takes for them.
+ *
+ * Pure: no MPI, no CUDA. Bounded: beyond CSHIM_KINDS_EXACT kinds, new sizes are put together by
+ * powers of two; bytes are summed exactly all the same. Functions are not thread-safe but where
+ * they say so. */
+#ifndef CSHIM_OBSERVED_H
+#define CSHIM_OBSERVED_H
+
+#include <pthread.h>
+
+#include "shim/core/plan.h"
+
+/* Kinds listed by their exact size, and all kinds: those beyond the first by classes of size. */
+#define CSHIM_KINDS_EXACT 512u
+#define CSHIM_KINDS_MAX 1024u
+
+/* Calls alike in everything but their time; also one call, to be added. Kinds travel between ranks
+ * as bytes. */
+struct cshim_kind {
+    uint8_t collective; /* enum cshim_collective */
+    uint8_t dtype;      /* enum cshim_dtype, or CSHIM_DTYPE_OTHER */
+    uint8_t op;         /* enum cshim_op, or CSHIM_OP_OTHER */
+    uint8_t is_class;   /* of all sizes from `bytes` up to below twice that */
+    uint32_t ranks;
+    uint32_t nodes;
+    uint32_t ranks_per_node; /* on the node with the fewest */
+    uint64_t bytes;          /* of the caller's buffer */
+    uint64_t calls;
+    uint64_t bytes_total; /* over all calls */
+    double seconds;       /* in the library, with all ranks there from the beginning */
+    double seconds_wait;  /* until the last rank came to the call */
+};
+
+/* The shim's own exchange, measured on the job's ranks at the end of an observed run. */
+struct cshim_probe {
+    enum cshim_codec_id codec;
+    enum cshim_algorithm algorithm;
+    uint64_t bytes;      /* of a float32 buffer */
+    uint64_t bytes_wire; /* sent by all ranks */
+    double seconds;      /* the median call's */
+};
+#define CSHIM_PROBES_MAX 32u
+
+struct cshim_observed {
+    pthread_mutex_t lock; /* guards the kinds */
+    size_t count;
+    struct cshim_kind kinds[CSHIM_KINDS_MAX + 1]; /* in no order until sorted; one to spare */
+    uint16_t places[2 * CSHIM_KINDS_MAX];         /* by hash: 1 + the index of a kind; 0: none */
+    struct cshim_kind unlisted; /* calls for which there was no place; ranks is 0 */
+    size_t probe_count;
+    struct cshim_probe probes[CSHIM_PROBES_MAX];
+};
+
+/* Starts with nothing observed. */
+void cshim_observed_init(struct cshim_observed *observed);
+
+/* Adds one call, or the calls of a kind that another rank has put together (or had no place for).
+ * Thread-safe. */
+void cshim_observed_add(struct cshim_observed *observed, const struct cshim_kind *kind);
+
+/* Brings the kinds into the order of reports: the most bytes first. Nothing is added after it. */
+void cshim_observed_sort(struct cshim_observed *observed);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "shim/report/report.h"
+#include "version.h"
+
+/* Bytes of the UTF-8 character at text, or 0 if there is none: its length and first bits, no longer
+ * form than needed, no surrogate, nothing above U+10FFFF. */
+static size_t utf8_length(const unsigned char *text)
+{
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = {{0x80, 0, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+    for (size_t more = 0; more < sizeof forms / sizeof *forms; more++) {
+        if ((text[0] & forms[more].mask) != forms[more].lead)
+            continue;
+        uint32_t point = text[0] & ~(uint32_t)forms[more].mask;
+        for (size_t i = 1; i <= more; i++) {
+            if ((text[i] & 0xc0) != 0x80)
+                return 0;
+            point = point << 6 | (text[i] & 0x3fu);
+        }
+        const bool is_character =
+            point >= forms[more].least && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+        return is_character ? more + 1 : 0;
+    }
+    return 0;
+}
+
+void cshim_report_string(FILE *stream, const char *text)
+{
+    fputc('"', stream);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
+        const size_t length = utf8_length(c);
+        if (length == 0)
+            fputc('?', stream);
+        else if (*c == '"' || *c == '\\')
+            fprintf(stream, "\\%c", *c);
+        else if (*c < 0x20)
+            fprintf(stream, "\\u%04x", *c);
+        else
+            fwrite(c, 1, length, stream);
+        c += length > 0 ? length : 1;
+    }
+    fputc('"', stream);
+}
+
+/* JSON has no numbers that are not finite. */
+static void json_number(FILE *stream, double value)
+{
+    if (isfinite(value))
+        fprintf(stream, "%.6e", value);
+    else
+        fprintf(stream, "null");
+}
+
+static void json_bytes(FILE *stream, const struct cshim_row *row)
+{
+    fprintf(stream,
+            "\"bytes_in\": %llu, \"bytes_wire\": %llu, \"bytes_network\": %llu, "
+            "\"bytes_native\": %llu, ",
+            (unsigned long long)row->bytes_in, (unsigned long long)row->bytes_wire,
+            (unsigned long long)row->bytes_network, (unsigned long long)row->bytes_native);
+}
+
+static void json_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
+{
+    const double error = cshim_row_error(row);
+    fprintf(stream,
+            "    {\"collective\": \"%s\", \"rule\": ", cshim_collective_name(key->collective));
+    cshim_report_string(stream, key->rule->name);
+    fprintf(stream, ", \"codec\": \"%s\", \"algorithm\": \"%s\", \"dtype\": \"%s\", ",
+            cshim_codec_name(key->codec), cshim_algorithm_name(key->algorithm),
+            cshim_dtype_name(key->dtype));
+    fprintf(stream, "\"calls\": %llu, ", (unsigned long long)row->calls);
+    json_bytes(stream, row);
+    fprintf(stream,
+            "\"seconds\": %.6f, \"seconds_encode\": %.6f, \"seconds_exchange\": %.6f, "
+            "\"seconds_decode\": %.6f, \"rel_error\": ",
+            row->seconds, row->seconds_encode, row->seconds_exchange, row->seconds_decode);
+    json_number(stream, error >= 0 ? error : NAN);
+    if (row->verified > 0) {
+        const struct cshim_verdict verdict = cshim_row_verdict(row);
+        fprintf(stream, ", \"verified\": {\"calls\": %llu, \"rel_l2\": ",
+                (unsigned long long)row->verified);
+        json_number(stream, verdict.rel_l2);
+        fprintf(stream, ", \"largest\": ");
+        json_number(stream, verdict.largest);
+        fprintf(stream, ", \"bias\": ");
+        json_number(stream, verdict.bias);
+        fputc('}', stream);
+    }
+    if (row->checked > 0)
+        fprintf(stream, ", \"ranks_checked\": {\"calls\": %llu, \"different\": %llu}",
+                (unsigned long long)row->checked, (unsigned long long)row->differing);
+    fputc('}', stream);
+}
+
+static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
+{
+    const char *separator = "";
+    fprintf(stream, "  \"moved\": [");
+    for (uint64_t i = 0; i < ledger->moves && i < CSHIM_MOVES_MAX; i++) {
+        const struct cshim_move *move = &ledger->move[i];
+        const struct cshim_rule *rule = &ledger->policy->rules[move->rule];
+        fprintf(stream, "%s\n    {\"rule\": ", separator);
+        cshim_report_string(stream, rule->name);
+        fprintf(stream,
+                ", \"dtype\": \"%s\", \"count\": %llu, \"from\": \"%s\", \"to\": \"%s\", "
+                "\"after_call\": %u, \"error\": ",
+                cshim_dtype_name((enum cshim_dtype)move->dtype), (unsigned long long)move->count,
+                cshim_codec_name((enum cshim_codec_id)move->from),
+                cshim_codec_name((enum cshim_codec_id)move->to), move->call);
+        json_number(stream, (double)move->error);
+        fprintf(stream, ", \"max_rel_error\": %.6e}", rule->max_rel_error);
+        separator = ",";
+    }
+    fprintf(stream, "%s],\n", ledger->moves > 0 ? "\n  " : "");
+}
+
+static void json_facts(FILE *stream, const struct cshim_report_facts *facts)
+{
+    fprintf(stream, "{\n  \"compshim\": \"%s\",\n  \"library\": ", CSHIM_VERSION);
+    cshim_report_string(stream, facts->library);
+    fprintf(stream,
+            ",\n  \"ranks\": %u,\n  \"nodes\": %u,\n  \"policy\": {\"source\": ", facts->ranks,
+            facts->nodes);
+    cshim_report_string(stream, facts->policy_source);
+    fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", facts->policy_sha256,
+            facts->wall_seconds);
+}
+
+static void json_kind(FILE *stream, const struct cshim_kind *kind)
+{
+    fprintf(stream,
+            "      {\"collective\": \"%s\", \"dtype\": \"%s\", \"op\": \"%s\", \"ranks\": %u, "
+            "\"nodes\": %u, \"ranks_per_node\": %u, \"bytes\": %llu, ",
+            cshim_collective_name((enum cshim_collective)kind->collective),
+            cshim_dtype_name((enum cshim_dtype)kind->dtype), cshim_op_name((enum cshim_op)kind->op),
+            kind->ranks, kind->nodes, kind->ranks_per_node, (unsigned long long)kind->bytes);
+    if (kind->is_class)
+        fprintf(stream, "\"bytes_below\": %llu, ",
+                kind->bytes > 0 ? 2 * (unsigned long long)kind->bytes : 1);
+    fprintf(stream,
+            "\"calls\": %llu, \"bytes_total\": %llu, \"seconds\": %.6f, \"seconds_wait\": %.6f}",
+            (unsigned long long)kind->calls, (unsigned long long)kind->bytes_total, kind->seconds,
+            kind->seconds_wait);
+}
+
+/* What COMPSHIM=observe wrote down, for compshim explain --report. */
+static void json_observed(FILE *stream, const struct cshim_observed *observed)
+{
+    fprintf(stream, "  \"observed\": {\n    \"kinds\": [");
+    for (size_t i = 0; i < observed->count; i++) {
+        fprintf(stream, i > 0 ? ",\n" : "\n");
+        json_kind(stream, &observed->kinds[i]);
+    }
+    fprintf(stream,
+            "\n    ],\n    \"unlisted\": {\"calls\": %llu, \"bytes_total\": %llu, \"seconds\": "
+            "%.6f},\n    \"exchange\": [",
+            (unsigned long long)observed->unlisted.calls,
+            (unsigned long long)observed->unlisted.bytes_total, observed->unlisted.seconds);
+    for (size_t i = 0; i < observed->probe_count; i++) {
+        const struct cshim_probe *probe = &observed->probes[i];
+        fprintf(stream,
+                "%s\n      {\"codec\": \"%s\", \"algorithm\": \"%s\", \"bytes\": %llu, "
+                "\"bytes_wire\": %llu, \"seconds\": %.9f}",
+                i > 0 ? "," : "", cshim_codec_name(probe->codec),
+                cshim_algorithm_name(probe->algorithm), (unsigned long long)probe->bytes,
+                (unsigned long long)probe->bytes_wire, probe->seconds);
+    }
+    fprintf(stream, "\n    ]\n  },\n");
+}
+
+/* Collectives that are never compressed, by function. */
+static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
+{
+    const char *separator = "";
+    fprintf(stream, "  \"not_compressed\": {");
+    for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+        const struct cshim_counted *counted = &ledger->counted[i];
+        if (counted->calls == 0)
+            continue;
+        fprintf(stream, "%s\"%s\": {\"calls\": %llu, \"bytes\": %llu}", separator,
+                cshim_counted_name((enum cshim_mpi_counted)i), (unsigned long long)counted->calls,
+                (unsigned long long)counted->bytes);
+        separator = ", ";
+    }
+    fprintf(stream, "},\n");
+}
+
+void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
+                       const struct cshim_report_facts *facts)
+{
+    const struct cshim_row total = cshim_ledger_total(ledger);
+    const char *separator = "";
+    const unsigned long long calls = total.calls + cshim_ledger_passed(ledger);
+    json_facts(stream, facts);
+    fprintf(stream, "  \"totals\": {\"calls\": %llu, \"compressed_calls\": %llu, ", calls,
+            (unsigned long long)total.calls);
+    json_bytes(stream, &total);
+    fprintf(stream, "\"seconds\": %.6f},\n  \"rows\": [", total.seconds);
+    for (size_t i = 0; i < ledger->row_count; i++) {
+        const struct cshim_row_key key = cshim_ledger_key(ledger, i);
+        if (ledger->rows[i].calls == 0)
+            continue;
+        fprintf(stream, "%s\n", separator);
+        json_row(stream, &key, &ledger->rows[i]);
+        separator = ",";
+    }
+    fprintf(stream, "\n  ],\n");
+    json_moves(stream, ledger);
+    if (facts->observed != NULL)
+        json_observed(stream, facts->observed);
+    json_counted(stream, ledger);
+    fprintf(stream, "  \"passed_through\": {");
+    separator = "";
+    for (unsigned i = 0; i < CSHIM_REASON_COUNT; i++) {
+        if (ledger->passed[i] == 0)
+            continue;
+        fprintf(stream, "%s\"%s\": %llu", separator, cshim_reason_name((enum cshim_reason)i),
+                (unsigned long long)ledger->passed[i]);
+        separator = ", ";
+    }
+    fprintf(stream, "}\n}\n");
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where in a program's closure the all-reduces and their kin are called, and where they are
+ * defined. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/mpi/functions.h"
+#include "tools/check/check.h"
+#include "tools/lib/launch.h"
+#include "tools/lib/tool.h"
+
+struct function {
+    const char *name;
+    enum check_library library;
+};
+
+/* The family: what the engines compress. Each has a second name with a P (MPI) or p (NCCL) in
+ * front. */
+#define MPI_FUNCTION(name, c, ...) {#name #c, CHECK_MPI},
+static const struct function functions[] = {{"ncclAllReduce", CHECK_NCCL},
+                                            {"ncclReduceScatter", CHECK_NCCL},
+                                            CSHIM_MPI_REDUCTIONS(MPI_FUNCTION)};
+
+#define FUNCTION_COUNT (sizeof functions / sizeof *functions)
+
+/* What Fortran compilers and the mpi_f08 modules put behind a name in some letter case. */
+static bool is_fortran_suffix(const char *text)
+{
+    static const char *const suffixes[] = {"", "_", "__", "_f", "_f08", "_f08_", "_f08ts_"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcasecmp(text, suffixes[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Fills in what the symbol's name tells; false if it is none of the functions. */
+static bool match(const char *symbol, struct check_use *use)
+{
+    const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
+    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
+        size_t length = strlen(functions[i].name);
+        bool exact = strcmp(name, functions[i].name) == 0;
+        bool fortran = !exact && functions[i].library == CHECK_MPI &&
+                       strncasecmp(name, functions[i].name, length) == 0 &&
+                       is_fortran_suffix(name + length);
+        if (!exact && !fortran)
+            continue;
+        use->symbol = symbol;
+        use->function = functions[i].name;
+        use->library = functions[i].library;
+        use->fortran = fortran;
+        return true;
+    }
+    return false;
+}
+
+/* Whether an object is part of an MPI or NCCL installation: what it calls itself is no sign that
+ * the program does. */
+static bool is_internal(const struct closure_object *object)
+{
+    static const char *const names[] = {
+        "libmpi.",     "libmpi_abi.", "libmpi_cxx.",  "libmpi_mpifh", "libmpi_usempi",
+        "libmpi_cray", "libmpi_gnu",  "libmpi_intel", "libmpi_amd",   "libmpi_nvidia",
+        "libmpi_mt.",  "libmpi++",    "libmpich",     "libmpifort",   "libmpicxx",
+        "libpmpi",     "libopen-",    "libnccl.",     "libpnccl",
+    };
+    const char *name = object->object.soname != NULL ? object->object.soname : object->name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (check_starts_with(check_base_name(name), names[i]))
+            return true;
+    return false;
+}
+
+static void *append(void *array, size_t *count, size_t size, const void *element)
+{
+    char *larger = realloc(array, (*count + 1) * size);
+    if (larger == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    memcpy(larger + *count * size, element, size);
+    (*count)++;
+    return larger;
+}
+
+static void add_use(struct check_findings *findings, const struct check_use *use)
+{
+    findings->uses = append(findings->uses, &findings->use_count, sizeof *use, use);
+}
+
+/* The executable comes before all preloads, a library behind them. */
+static enum check_use_kind kind_of_definition(const struct closure_object *object,
+                                              const struct check_use *use,
+                                              const struct object_symbol *symbol)
+{
+    bool is_executable = use->object == 0 && object->object.interpreter != NULL;
+    if (use->internal)
+        return CHECK_PROVIDES;
+    if (symbol->preemptible && symbol->relocated && !object->object.symbolic && !is_executable)
+        return CHECK_EMBEDS;
+    return CHECK_BINDS;
+}
+
+static bool opens_libraries(const char *name)
+{
+    return strcmp(name, "dlopen") == 0 || strcmp(name, "dlmopen") == 0;
+}
+
+static bool is_handle(const char *name)
+{
+    return check_starts_with(name, "ompi_") || check_starts_with(name, "MPI");
+}
+
+/* Returns whether the object opens libraries at run time. */
+static bool look_at_dynamic_symbols(struct check_findings *findings, size_t index, bool internal)
+{
+    const struct closure_object *object = &findings->closure.objects[index];
+    struct object_symbol symbol;
+    size_t position = 0;
+    bool opens = false;
+    while (object_next_symbol(&object->object, OBJECT_DYNAMIC, &position, &symbol)) {
+        struct check_use use = {.object = index, .kind = CHECK_CALLS, .internal = internal};
+        findings->copies |= symbol.copied && is_handle(symbol.name);
+        if (!symbol.defined && symbol.relocated && opens_libraries(symbol.name)) {
+            opens = true;
+            findings->namespaces |= strcmp(symbol.name, "dlmopen") == 0;
+        }
+        if (!match(symbol.name, &use) || (!symbol.defined && !symbol.relocated))
+            continue;
+        if (symbol.defined)
+            use.kind = kind_of_definition(object, &use, &symbol);
+        add_use(findings, &use);
+    }
+    return opens;
+}
+
+static bool has_use(const struct check_findings *findings, size_t object, const char *symbol)
+{
+    for (size_t i = 0; i < findings->use_count; i++)
+        if (findings->uses[i].object == object && strcmp(findings->uses[i].symbol, symbol) == 0)
+            return true;
+    return false;
+}
+
+static void look_at_static_symbols(struct check_findings *findings, size_t index)
+{
+    const struct object *object = &findings->closure.objects[index].object;
+    struct object_symbol symbol;
+    size_t position = 0;
+    while (object_next_symbol(object, OBJECT_STATIC, &position, &symbol)) {
+        struct check_use use = {.object = index, .kind = CHECK_HIDES};
+        if (symbol.defined && match(symbol.name, &use) && !has_use(findings, index, symbol.name))
+            add_use(findings, &use);
+    }
+}
+
+/* Names of libraries that a program would give to dlopen. */
+static void look_for_hints(struct check_findings *findings, size_t index)
+{
+    static const struct {
+        const char *text;
+        enum check_library library;
+    } names[] = {{"libmpi.so", CHECK_MPI},
+                 {"libmpich.so", CHECK_MPI},
+                 {"libmpi_abi.so", CHECK_MPI},
+                 {"libnccl.so", CHECK_NCCL}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct check_hint hint = {index, names[i].library, names[i].text};
+        if (object_contains(&findings->closure.objects[index].object, hint.text))
+            findings->hints = append(findings->hints, &findings->hint_count, sizeof hint, &hint);
+    }
+}
+
+static void look_at_object(struct check_findings *findings, size_t index)
+{
+    bool internal = is_internal(&findings->closure.objects[index]);
+    bool opens = look_at_dynamic_symbols(findings, index, internal);
+    if (internal)
+        return;
+    look_at_static_symbols(findings, index);
+    if (opens)
+        look_for_hints(findings, index);
+}
+
+static char *open_files(struct check_findings *findings, const char *name)
+{
+    if (!object_open(&findings->front, findings->front_path))
+        return tool_format("%s: %s", findings->front_path, strerror(errno));
+    if (findings->front.damage != NULL)
+        return tool_format("%s: %s; build or install it again", findings->front_path,
+                           findings->front.damage);
+    char *problem = check_program_find(&findings->program, name);
+    if (problem == NULL && !closure_open(&findings->closure, findings->program.path))
+        problem = tool_format("%s: %s", findings->program.path, strerror(errno));
+    return problem;
+}
+
+char *check_find(struct check_findings *findings, const char *name)
+{
+    *findings = (struct check_findings){.front_path = launch_find_library()};
+    char *problem = open_files(findings, name);
+    for (size_t i = 0; i < findings->closure.count; i++)
+        if (findings->closure.objects[i].object.damage == NULL)
+            look_at_object(findings, i);
+    return problem;
+}
+
+void check_findings_free(struct check_findings *findings)
+{
+    check_program_free(&findings->program);
+    closure_close(&findings->closure);
+    object_close(&findings->front);
+    free(findings->front_path);
+    free(findings->uses);
+    free(findings->hints);
+}

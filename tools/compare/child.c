@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the measured program in a process group of its own, collects its output, and stops the
+ * whole group when this tool is asked to stop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/compare/compare.h"
+#include "tools/lib/tool.h"
+
+#define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
+#define TICK_MILLISECONDS 100
+#define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has ranks to clear away */
+
+static volatile sig_atomic_t stop_signal;
+
+static void note_signal(int signal)
+{
+    stop_signal = signal;
+}
+
+void compare_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = note_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+int compare_stop_signal(void)
+{
+    return stop_signal;
+}
+
+/* The child's side of fork: nothing of the caller's own COMPSHIM settings may leak into a run. */
+static _Noreturn void become(const struct compare_child *child, int output)
+{
+    static const char *const settings[] = {"COMPSHIM",     "COMPSHIM_POLICY", "COMPSHIM_REPORT",
+                                           "COMPSHIM_LOG", "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
+                                           "LD_PRELOAD"};
+    setpgid(0, 0);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        unsetenv(settings[i]);
+    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    if (child->policy != NULL)
+        setenv("COMPSHIM_POLICY", child->policy, 1);
+    if (child->report != NULL)
+        setenv("COMPSHIM_REPORT", child->report, 1);
+    if (child->preload != NULL)
+        setenv("LD_PRELOAD", child->preload, 1);
+    execvp(child->command[0], child->command);
+    int error = errno;
+    unsetenv("LD_PRELOAD");
+    dprintf(STDERR_FILENO, "cannot run '%s': %s\n", child->command[0], strerror(error));
+    _exit(127);
+}
+
+static pid_t start(const struct compare_child *child, int *output)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t process = fork();
+    if (process < 0)
+        tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
+    if (process == 0)
+        become(child, ends[1]);
+    setpgid(process, process); /* in both, so that it is so whoever comes first */
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    *output = ends[0];
+    return process;
+}
+
+struct collected {
+    char *text;
+    size_t used;
+};
+
+/* Takes what the pipe holds. Returns false when no writer is left. */
+static bool collect(int output, struct collected *collected)
+{
+    for (;;) {
+        if (collected->used == 2 * OUTPUT_KEPT) {
+            memmove(collected->text, collected->text + OUTPUT_KEPT, OUTPUT_KEPT);
+            collected->used = OUTPUT_KEPT;
+        }
+        ssize_t got =
+            read(output, collected->text + collected->used, 2 * OUTPUT_KEPT - collected->used);
+        if (got <= 0)
+            return got < 0;
+        collected->used += (size_t)got;
+    }
+}
+
+static void show_progress(const struct compare_progress *progress, double seconds)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    fprintf(stderr, "\r\033[K%s  %.0f s", progress->text, seconds);
+    double left = progress->left - seconds;
+    if (progress->left < 0)
+        return;
+    if (left < 90)
+        fprintf(stderr, ", about %.0f s left", left > 0 ? left : 0);
+    else
+        fprintf(stderr, ", about %.0f minutes left", left / 60);
+}
+
+/* Ends the group: politely, then not. Returns the time after which to call again. */
+static double stop_group(pid_t process, double deadline)
+{
+    bool first = deadline == 0;
+    kill(-process, first ? SIGTERM : SIGKILL);
+    return tool_now() + GRACE_SECONDS;
+}
+
+/* Waits for the child's end, collecting its output. */
+static int attend(pid_t process, int output, const struct compare_progress *progress,
+                  struct collected *collected)
+{
+    struct pollfd pipe_end = {.fd = output, .events = POLLIN};
+    double begin = tool_now();
+    double deadline = 0;
+    int status = 0;
+    for (;;) {
+        if (stop_signal != 0 && tool_now() >= deadline)
+            deadline = stop_group(process, deadline);
+        poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
+        if (pipe_end.fd >= 0 && !collect(output, collected))
+            pipe_end.fd = -1;
+        pid_t ended = waitpid(process, &status, WNOHANG);
+        if (ended == process || (ended < 0 && errno != EINTR))
+            break;
+        show_progress(progress, tool_now() - begin);
+    }
+    collect(output, collected);
+    return status;
+}
+
+bool compare_child_run(struct compare_child *child)
+{
+    struct collected collected = {tool_allocate(2 * OUTPUT_KEPT + 1, 1), 0};
+    int output = -1;
+    if (!isatty(STDERR_FILENO))
+        fprintf(stderr, "%s\n", child->progress->text);
+    double begin = tool_now();
+    pid_t process = start(child, &output);
+    child->status = attend(process, output, child->progress, &collected);
+    child->wall = tool_now() - begin;
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    if (stop_signal != 0)
+        kill(-process, SIGKILL); /* whoever of the group outlived its leader */
+    close(output);
+    child->output = collected.text;
+    child->output[collected.used] = '\0';
+    return stop_signal == 0;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim compare: runs a program in several modes and on several rank counts, and prints what
+ * time, accuracy and traffic came of it. */
+#include <stdlib.h>
+
+#include "tools/compare/compare.h"
+#include "tools/lib/tool.h"
+
+#define OPTION(field) offsetof(struct compare_options, field)
+
+static const struct tool_option options[] = {
+    {"modes", 'm', TOOL_TEXT, OPTION(modes), "LIST",
+     "off, codecs, policy files (default off,fp16,fp8_e4m3)"},
+    {"policy", 'p', TOOL_TEXT, OPTION(policy), "LIST", "policy files to add to the modes"},
+    {"ranks", 'n', TOOL_TEXT, OPTION(ranks), "LIST",
+     "numbers of ranks (default 2); for 1 only off is run"},
+    {"serial", 0, TOOL_TEXT, OPTION(serial), "COMMAND",
+     "the program without MPI, a line for sh: a row of its own"},
+    {"repeat", 'r', TOOL_COUNT, OPTION(repeat), "N",
+     "run everything N times, modes in turn, and take medians (default 1)"},
+    {"min-size", 0, TOOL_SIZE, OPTION(min_size), "SIZE",
+     "a codec's mode leaves smaller buffers alone (default 64KiB)"},
+    {"metric-time", 0, TOOL_TEXT, OPTION(time), "REGEX",
+     "group 1 of its last match in the output is the time"},
+    {"metric-accuracy", 0, TOOL_TEXT, OPTION(accuracy), "REGEX", "the same for the accuracy"},
+    {"metric-step", 0, TOOL_TEXT, OPTION(step), "REGEX", "the same for milliseconds per step"},
+    {"html", 0, TOOL_TEXT, OPTION(html), "FILE", "write a page with tables and plots there"},
+    {"markdown", 0, TOOL_TEXT, OPTION(markdown), "FILE", "write the tables as Markdown there"},
+    {"json", 'j', TOOL_TEXT, OPTION(json), "FILE", "write all results and every run there"},
+    {"title", 0, TOOL_TEXT, OPTION(title), "TEXT", "the first line of the tables"},
+    {"link", 0, TOOL_TEXT, OPTION(link), "TEXT", "what joins the ranks (default shared memory)"},
+    {0},
+};
+
+static const struct compare_options defaults = {
+    .modes = "off,fp16,fp8_e4m3",
+    .ranks = "2",
+    .title = "All-reduce, compressed and not",
+    .link = "shared memory",
+    .accuracy = "test accuracy +([0-9.]+)",
+    .time = "train time +([0-9.]+)",
+    .step = "step +([0-9.]+) ms",
+    .repeat = 1,
+    .min_size = 65536,
+};
+
+/* Seconds that all runs to come will take: each as long as those of its cell, or as any. Negative
+ * while there is none to go by. */
+static double seconds_left(const struct compare_plan *plan)
+{
+    size_t cells = plan->mode_count * plan->rank_count;
+    double all = 0;
+    double done = 0;
+    for (size_t i = 0; i < cells; i++)
+        for (size_t run = 0; run < plan->cells[i].count; run++, done++)
+            all += plan->cells[i].runs[run].wall;
+    if (done == 0)
+        return -1;
+    double left = 0;
+    for (size_t i = 0; i < cells; i++) {
+        const struct compare_cell *cell = &plan->cells[i];
+        double expected = cell->count > 0 ? cell->runs[cell->count - 1].wall : all / done;
+        left += cell->wanted ? expected * (double)(plan->repeat - cell->count) : 0;
+    }
+    return left;
+}
+
+/* Runs one cell once more. `done` counts the runs of the whole comparison. */
+static enum compare_end run_cell(const struct compare_plan *plan, size_t mode, size_t rank,
+                                 size_t done, size_t all)
+{
+    struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
+    char *ranks = tool_plural(plan->ranks[rank], "rank");
+    struct compare_progress progress = {
+        tool_format("[%zu/%zu] %s, %s", done + 1, all, plan->modes[mode].label, ranks),
+        seconds_left(plan)};
+    enum compare_end end = compare_run_once(plan, &plan->modes[mode], plan->ranks[rank], &progress,
+                                            &cell->runs[cell->count]);
+    if (end == COMPARE_DONE)
+        cell->count++;
+    free(progress.text);
+    free(ranks);
+    return end;
+}
+
+/* Modes follow each other within a repeat, so that a machine that slows down slows all of them. */
+static enum compare_end run_all(const struct compare_plan *plan)
+{
+    size_t cells = plan->mode_count * plan->rank_count;
+    size_t wanted = 0;
+    for (size_t i = 0; i < cells; i++)
+        wanted += plan->cells[i].wanted;
+    size_t done = 0;
+    for (uint32_t repeat = 0; repeat < plan->repeat; repeat++)
+        for (size_t rank = 0; rank < plan->rank_count; rank++)
+            for (size_t mode = 0; mode < plan->mode_count; mode++) {
+                if (!plan->cells[mode * plan->rank_count + rank].wanted)
+                    continue;
+                enum compare_end end = run_cell(plan, mode, rank, done++, wanted * plan->repeat);
+                if (end != COMPARE_DONE)
+                    return end;
+            }
+    return COMPARE_DONE;
+}
+
+/* Returns false if any of the files asked for could not be written. */
+static bool write_files(const struct compare_plan *plan, const struct compare_options *chosen,
+                        json_t *environment, bool complete)
+{
+    bool good = true;
+    if (chosen->json != NULL)
+        good = compare_write_json(plan, environment, chosen->json, complete) && good;
+    if (chosen->markdown != NULL)
+        good = compare_write_markdown(plan, environment, chosen->markdown) && good;
+    if (chosen->html != NULL)
+        good = compare_write_html(plan, environment, chosen->html, complete) && good;
+    return good;
+}
+
+static int run(int argc, char **argv)
+{
+    struct compare_options chosen = defaults;
+    struct compare_plan plan;
+    int first = tool_parse(&tool_compare, argc, argv, &chosen);
+    if (first == argc)
+        tool_misuse(&tool_compare, "no command to run");
+    compare_plan_make(&plan, &chosen, argv + first);
+    compare_catch_signals();
+    json_t *environment = compare_environment(&plan);
+    enum compare_end end = run_all(&plan);
+    int status = end == COMPARE_DONE ? TOOL_GOOD : TOOL_NOT_SO;
+    if (end != COMPARE_DONE)
+        tool_warn("stopped early; what was finished:");
+    compare_print(&plan, environment);
+    if (!write_files(&plan, &chosen, environment, end == COMPARE_DONE))
+        status = TOOL_SYSTEM;
+    json_decref(environment);
+    compare_plan_free(&plan);
+    status = tool_finish(status);
+    return end == COMPARE_STOPPED ? 128 + compare_stop_signal() : status;
+}
+
+const struct tool_command tool_compare = {
+    .name = "compare",
+    .summary = "run a program in several modes and show time, accuracy and traffic",
+    .usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
+    .details =
+        "COMMAND is started as it is, without a shell; {ranks} and {mode} in it are replaced, and\n"
+        "{log} by a file where the program is to leave a CSV table of its steps, with the columns\n"
+        "seconds and accuracy (0 to 1): the page shows accuracy over time. The same in --serial.\n"
+        "The mode off runs it without the shim. A codec's mode uses a policy of one rule: float32\n"
+        "sums from --min-size up in that codec, nothing else. Regular expressions are POSIX\n"
+        "extended ones. A run that fails ends the comparison; what is finished is printed.\n\n"
+        "  compshim compare --modes off,fp16,fp8_e4m3 --ranks 1,2,4 --serial ./train \\\n"
+        "    -- mpirun -n {ranks} ./train\n",
+    .takes_command = true,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a comparison was measured on: the environment table. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codecs/codec.h"
+#include "tools/compare/compare.h"
+#include "tools/lib/tool.h"
+#include "version.h"
+
+/* The value of the first line "key<separator>value" of a file, blanks and quotes around it removed;
+ * the caller frees it. NULL if there is none. */
+static char *value_in_file(const char *path, const char *key, char separator)
+{
+    size_t length = 0;
+    char *text = tool_read_file(path, &length);
+    char *value = NULL;
+    char *rest = NULL;
+    for (char *line = text != NULL ? strtok_r(text, "\n", &rest) : NULL;
+         line != NULL && value == NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char *split = strchr(line, separator);
+        if (strncmp(line, key, strlen(key)) != 0 || split == NULL)
+            continue;
+        char *begin = split + 1 + strspn(split + 1, " \t\"");
+        char *end = begin + strlen(begin);
+        while (end > begin && strchr(" \t\"", end[-1]) != NULL)
+            end--;
+        value = tool_format("%.*s", (int)(end - begin), begin);
+    }
+    free(text);
+    return value;
+}
+
+/* The first line that a command of ours prints, or NULL; the caller frees it. */
+static char *first_line(const char *command)
+{
+    FILE *pipe = popen(command, "re");
+    char *line = NULL;
+    size_t room = 0;
+    if (pipe == NULL)
+        return NULL;
+    if (getline(&line, &room, pipe) <= 0) {
+        free(line);
+        line = NULL;
+    } else {
+        line[strcspn(line, "\n")] = '\0';
+    }
+    pclose(pipe);
+    return line;
+}
+
+static void set(json_t *environment, const char *name, char *text)
+{
+    json_object_set_new(environment, name, json_string(text != NULL ? text : "unknown"));
+    free(text);
+}
+
+static char *processor(void)
+{
+    char *model = value_in_file("/proc/cpuinfo", "model name", ':');
+    char *text = tool_format("%s, %ld online, %s", model != NULL ? model : "unknown model",
+                             sysconf(_SC_NPROCESSORS_ONLN), cshim_simd_name(cshim_simd_level()));
+    free(model);
+    return text;
+}
+
+/* Which cards there are is asked of the driver's files: its tools may be missing. */
+static char *cards(void)
+{
+    char *driver = first_line("ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l");
+    long count = driver != NULL ? strtol(driver, NULL, 10) : 0;
+    free(driver);
+    if (count == 0)
+        return tool_copy("none found");
+    char *name = first_line("cat /proc/driver/nvidia/gpus/*/information 2>/dev/null");
+    const char *model = name != NULL ? name + strcspn(name, ":") : "";
+    char *text = tool_format("%ld x %s", count,
+                             *model == ':' ? model + 1 + strspn(model + 1, " \t") : "NVIDIA");
+    free(name);
+    return text;
+}
+
+static char *date(void)
+{
+    char text[64];
+    time_t now = time(NULL);
+    struct tm fields;
+    if (gmtime_r(&now, &fields) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &fields) == 0)
+        return NULL;
+    return tool_copy(text);
+}
+
+json_t *compare_environment(const struct compare_plan *plan)
+{
+    json_t *environment = json_object();
+    struct utsname kernel;
+    uname(&kernel);
+    set(environment, "servers", tool_copy(kernel.nodename));
+    set(environment, "processors", processor());
+    set(environment, "cards", cards());
+    set(environment, "links", tool_copy(plan->link));
+    char *system = value_in_file("/etc/os-release", "PRETTY_NAME", '=');
+    set(environment, "operating system",
+        tool_format("%s, %s %s %s", system != NULL ? system : "unknown", kernel.sysname,
+                    kernel.release, kernel.machine));
+    free(system);
+    set(environment, "framework", first_line("mpirun --version 2>/dev/null"));
+    set(environment, "compshim", tool_copy(CSHIM_VERSION));
+    set(environment, "date", date());
+    return environment;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cache that ldconfig writes: a header, entries, and the strings they point to. Layout: glibc,
+ * sysdeps/generic/dl-cache.h (numbers are in the machine's byte order). */
+#include <stdint.h>
+#include <string.h>
+
+#include "tools/elf/closure.h"
+
+#define CACHE_MAGIC "glibc-ld.so.cache1.1"
+
+/* Up to 2.31 ldconfig wrote a cache of an older kind in front: a header, then 12 bytes per entry.
+ */
+#define OLD_MAGIC "ld.so-1.7.0"
+#define OLD_HEADER 16
+#define OLD_ENTRY 12
+
+struct cache_header {
+    char magic[sizeof CACHE_MAGIC - 1];
+    uint32_t count;
+    uint32_t strings_size;
+    uint8_t flags[4];
+    uint32_t extension;
+    uint32_t unused[3];
+};
+
+/* String offsets count from the header. */
+struct cache_entry {
+    int32_t flags;
+    uint32_t name;
+    uint32_t path;
+    uint32_t system_version;
+    uint64_t capabilities; /* 0: for every processor */
+};
+
+/* Where the header begins: at 0, or behind an older cache. */
+static size_t find_header(const char *bytes, size_t size)
+{
+    uint32_t count = 0;
+    if (size < OLD_HEADER || memcmp(bytes, OLD_MAGIC, sizeof OLD_MAGIC) != 0)
+        return 0;
+    memcpy(&count, bytes + OLD_HEADER - sizeof count, sizeof count);
+    uint64_t end = OLD_HEADER + (uint64_t)OLD_ENTRY * count;
+    uint64_t aligned = (end + 7) / 8 * 8;
+    return aligned < size ? aligned : 0;
+}
+
+bool library_cache_open(struct library_cache *cache, const char *bytes, size_t size)
+{
+    struct cache_header header;
+    size_t begin = find_header(bytes, size);
+    *cache = (struct library_cache){0};
+    if (size - begin < sizeof header)
+        return false;
+    memcpy(&header, bytes + begin, sizeof header);
+    if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0)
+        return false;
+    size_t room = (size - begin - sizeof header) / sizeof(struct cache_entry);
+    *cache = (struct library_cache){.bytes = bytes + begin,
+                                    .size = size - begin,
+                                    .entries = sizeof header,
+                                    .count = header.count < room ? header.count : room};
+    return true;
+}
+
+static const char *cache_string(const struct library_cache *cache, uint32_t offset)
+{
+    if (offset >= cache->size || memchr(cache->bytes + offset, '\0', cache->size - offset) == NULL)
+        return NULL;
+    return cache->bytes + offset;
+}
+
+const char *library_cache_next(const struct library_cache *cache, const char *name,
+                               size_t *position)
+{
+    while (*position < cache->count) {
+        struct cache_entry entry;
+        memcpy(&entry, cache->bytes + cache->entries + (*position)++ * sizeof entry, sizeof entry);
+        if (entry.capabilities != 0)
+            continue;
+        const char *entry_name = cache_string(cache, entry.name);
+        if (entry_name != NULL && strcmp(entry_name, name) == 0) {
+            const char *path = cache_string(cache, entry.path);
+            if (path != NULL)
+                return path;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search for DT_NEEDED names, in the order of ld.so(8). */
+#include "tools/elf/closure.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+
+#include "tools/lib/tool.h"
+
+#define CACHE_FILE "/etc/ld.so.cache"
+
+/* A search for one name on behalf of one object; `found` is the place to fill. */
+struct search {
+    struct closure *closure;
+    size_t loader;
+    const char *name;
+    struct closure_object found;
+};
+
+/* The folder of the system's libraries relative to / and /usr, as $LIB has it: lib64,
+ * lib/x86_64-linux-gnu, ... It is read off where this tool's own C library lies. */
+static char *system_folder(void)
+{
+    Dl_info info;
+    char *folder = tool_copy("lib");
+    if (!dladdr((void *)gnu_get_libc_version, &info) || info.dli_fname == NULL)
+        return folder;
+    char *path = realpath(info.dli_fname, NULL);
+    if (path != NULL) {
+        const char *begin = path + (strncmp(path, "/usr/", 5) == 0 ? 5 : 1);
+        *strrchr(path, '/') = '\0';
+        free(folder);
+        folder = begin > path + strlen(path) ? tool_copy("") : tool_copy(begin);
+    }
+    free(path);
+    return folder;
+}
+
+/* The folder that $ORIGIN means for an object; the caller frees it. For a program the kernel tells
+ * the loader the file behind all symbolic links; a library's folder is that of the path it was
+ * found by. */
+static char *origin(const struct closure_object *object)
+{
+    char *path =
+        object->object.interpreter != NULL ? realpath(object->path, NULL) : tool_copy(object->path);
+    char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (slash == NULL) {
+        free(path);
+        return tool_copy(".");
+    }
+    slash[slash == path ? 1 : 0] = '\0';
+    return path;
+}
+
+/* What stands for a dynamic string token, whose length goes to *length; NULL if it is none. */
+static char *token_value(const struct closure_object *object, const char *text, size_t *length)
+{
+    static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
+    bool braces = *text == '{';
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t size = strlen(names[i]);
+        if (strncmp(text + braces, names[i], size) != 0 || (braces && text[1 + size] != '}'))
+            continue;
+        const char *platform = (const char *)getauxval(AT_PLATFORM); /* NOLINT: an address */
+        *length = size + (braces ? 2 : 0);
+        if (i == 0)
+            return origin(object);
+        return i == 1 ? system_folder() : tool_copy(platform != NULL ? platform : "");
+    }
+    return NULL;
+}
+
+/* Replaces $ORIGIN, $LIB and $PLATFORM, with or without braces; the caller frees the result. */
+static char *expand(const struct closure_object *object, const char *text, size_t length)
+{
+    char *result = tool_copy("");
+    const char *end = text + length;
+    while (text < end) {
+        const char *dollar = memchr(text, '$', (size_t)(end - text));
+        size_t plain = (size_t)((dollar != NULL ? dollar : end) - text);
+        size_t taken = 0;
+        char *value = dollar != NULL ? token_value(object, dollar + 1, &taken) : NULL;
+        if (dollar != NULL && value == NULL) /* no token: a folder's name may hold a dollar */
+            plain++;
+        char *longer =
+            tool_format("%s%.*s%s", result, (int)plain, text, value != NULL ? value : "");
+        text += plain + (value != NULL ? 1 + taken : 0);
+        free(value);
+        free(result);
+        result = longer;
+    }
+    return result;
+}
+
+static bool same_machine(const struct object *one, const struct object *other)
+{
+    return one->elf_class == other->elf_class && one->byte_order == other->byte_order &&
+           one->machine == other->machine;
+}
+
+/* Takes a file if there is one, and it is for the program's machine; the path is copied. */
+static bool try_path(struct search *search, const char *path)
+{
+    struct stat status;
+    struct closure_object candidate = {0};
+    if (stat(path, &status) != 0 || !object_open(&candidate.object, path))
+        return false;
+    const struct object *program = &search->closure->objects[0].object;
+    if (!object_is_elf(&candidate.object) ||
+        (candidate.object.elf_class != 0 && !same_machine(&candidate.object, program))) {
+        object_close(&candidate.object);
+        return false;
+    }
+    candidate.path = tool_copy(path);
+    candidate.device = status.st_dev;
+    candidate.inode = status.st_ino;
+    search->found = candidate;
+    return true;
+}
+
+static bool try_folder(struct search *search, const char *folder)
+{
+    char *path = tool_format("%s/%s", folder, search->name);
+    bool found = try_path(search, path);
+    free(path);
+    return found;
+}
+
+/* Tries a list of folders; `owner` is the object whose tokens are meant. */
+static bool try_list(struct search *search, const char *list, const char *separators, size_t owner)
+{
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, separators);
+        char *folder = expand(&search->closure->objects[owner], list, length);
+        bool found = try_folder(search, *folder != '\0' ? folder : "."); /* empty: this folder */
+        free(folder);
+        if (found)
+            return true;
+        list += length;
+        list += *list != '\0';
+    }
+    return false;
+}
+
+/* DT_RPATH of the object, of what loaded it, and so on up to the program; none of them if the
+ * object itself has a DT_RUNPATH. */
+static bool try_rpaths(struct search *search)
+{
+    const struct closure_object *objects = search->closure->objects;
+    if (objects[search->loader].object.runpath != NULL)
+        return false;
+    for (size_t at = search->loader;; at = objects[at].loader) {
+        if (try_list(search, objects[at].object.rpath, ":", at))
+            return true;
+        if (at == objects[at].loader)
+            return false;
+    }
+}
+
+static bool is_default_folder(const char *path, const char *system)
+{
+    size_t length = (size_t)(strrchr(path, '/') - path);
+    const char *begin = strncmp(path, "/usr/", 5) == 0 ? path + 5 : path + 1;
+    length -= (size_t)(begin - path);
+    return (strlen(system) == length && strncmp(begin, system, length) == 0) ||
+           (length == 3 && strncmp(begin, "lib", 3) == 0);
+}
+
+static bool try_cache(struct search *search, const char *system, bool no_default_folders)
+{
+    size_t position = 0;
+    const char *path = NULL;
+    while ((path = library_cache_next(&search->closure->cache, search->name, &position)) != NULL) {
+        if (*path != '/' || (no_default_folders && is_default_folder(path, system)))
+            continue;
+        if (try_path(search, path))
+            return true;
+    }
+    return false;
+}
+
+static bool try_default_folders(struct search *search, const char *system)
+{
+    char *folders = tool_format("/%s:/usr/%s:/lib:/usr/lib", system, system);
+    bool found = try_list(search, folders, ":", search->loader);
+    free(folders);
+    return found;
+}
+
+static bool find_by_name(struct search *search)
+{
+    const struct object *loader = &search->closure->objects[search->loader].object;
+    if (try_rpaths(search) ||
+        try_list(search, search->closure->library_path, ":;", search->loader) ||
+        try_list(search, loader->runpath, ":", search->loader))
+        return true;
+    char *system = system_folder();
+    bool found = try_cache(search, system, loader->no_default_folders) ||
+                 (!loader->no_default_folders && try_default_folders(search, system));
+    free(system);
+    return found;
+}
+
+static bool find(struct search *search)
+{
+    if (strchr(search->name, '/') == NULL)
+        return find_by_name(search);
+    const struct closure_object *loader = &search->closure->objects[search->loader];
+    char *path = expand(loader, search->name, strlen(search->name));
+    bool found = try_path(search, path);
+    free(path);
+    return found;
+}
+
+/* The loader takes a name as loaded if an object was asked for under it or has it as DT_SONAME. */
+static bool has_name(const struct closure *closure, const char *name)
+{
+    for (size_t i = 0; i < closure->count; i++) {
+        const struct closure_object *object = &closure->objects[i];
+        if (strcmp(object->name, name) == 0 ||
+            (object->object.soname != NULL && strcmp(object->object.soname, name) == 0))
+            return true;
+    }
+    return false;
+}
+
+static bool has_file(const struct closure *closure, const struct closure_object *candidate)
+{
+    for (size_t i = 0; i < closure->count; i++)
+        if (closure->objects[i].path != NULL && closure->objects[i].inode == candidate->inode &&
+            closure->objects[i].device == candidate->device)
+            return true;
+    return false;
+}
+
+static void append(struct closure *closure, const struct closure_object *object)
+{
+    struct closure_object *larger =
+        realloc(closure->objects, (closure->count + 1) * sizeof *larger);
+    if (larger == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    larger[closure->count++] = *object;
+    closure->objects = larger;
+}
+
+static void add_needed(struct closure *closure, size_t loader, const char *name)
+{
+    struct search search = {.closure = closure, .loader = loader, .name = name};
+    if (has_name(closure, name))
+        return;
+    if (find(&search) && has_file(closure, &search.found)) {
+        object_close(&search.found.object);
+        free(search.found.path);
+        return;
+    }
+    search.found.name = tool_copy(name);
+    search.found.loader = loader;
+    append(closure, &search.found);
+}
+
+bool closure_open(struct closure *closure, const char *path)
+{
+    struct stat status;
+    struct closure_object program = {0};
+    *closure = (struct closure){.library_path = getenv("LD_LIBRARY_PATH")};
+    if (stat(path, &status) != 0 || !object_open(&program.object, path))
+        return false;
+    program.path = tool_copy(path);
+    program.name = tool_copy(path);
+    program.device = status.st_dev;
+    program.inode = status.st_ino;
+    append(closure, &program);
+    size_t size = 0;
+    closure->cache_bytes = tool_read_file(CACHE_FILE, &size);
+    if (closure->cache_bytes != NULL)
+        library_cache_open(&closure->cache, closure->cache_bytes, size);
+    for (size_t i = 0; i < closure->count; i++) {
+        size_t position = 0;
+        const char *name = NULL;
+        while (closure->objects[i].object.damage == NULL &&
+               (name = object_next_needed(&closure->objects[i].object, &position)) != NULL)
+            add_needed(closure, i, name);
+    }
+    return true;
+}
+
+void closure_close(struct closure *closure)
+{
+    for (size_t i = 0; i < closure->count; i++) {
+        object_close(&closure->objects[i].object);
+        free(closure->objects[i].path);
+        free(closure->objects[i].name);
+    }
+    free(closure->objects);
+    free(closure->cache_bytes);
+    *closure = (struct closure){0};
+}

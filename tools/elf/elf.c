@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening an ELF file, its segments and its dynamic table. */
+#include "tools/elf/elf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/lib/tool.h"
+
+bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room)
+{
+    for (size_t i = 0; i < object->segment_count; i++) {
+        const struct object_segment *segment = &object->segments[i];
+        if (address < segment->address || address - segment->address >= segment->size)
+            continue;
+        *offset = segment->offset + (address - segment->address);
+        *room = segment->size - (address - segment->address);
+        return true;
+    }
+    return false;
+}
+
+bool object_is_elf(const struct object *object)
+{
+    return object->size >= SELFMAG && memcmp(object->image, ELFMAG, SELFMAG) == 0;
+}
+
+static bool read_header(struct object *object)
+{
+    GElf_Ehdr header;
+    if (elf_kind(object->elf) != ELF_K_ELF || gelf_getehdr(object->elf, &header) == NULL)
+        return false;
+    object->elf_class = header.e_ident[EI_CLASS];
+    object->byte_order = header.e_ident[EI_DATA];
+    object->machine = header.e_machine;
+    object->type = header.e_type;
+    object->entry = header.e_entry;
+    return true;
+}
+
+static bool inside(const struct object *object, const GElf_Phdr *header)
+{
+    return header->p_offset <= object->size && header->p_filesz <= object->size - header->p_offset;
+}
+
+static void read_interpreter(struct object *object, const GElf_Phdr *header)
+{
+    const char *text = (const char *)object->image + header->p_offset;
+    if (memchr(text, '\0', header->p_filesz) != NULL)
+        object->interpreter = text;
+    else
+        object->damage = "the name of its loader (PT_INTERP) has no end";
+}
+
+static void read_dynamic(struct object *object, const GElf_Phdr *header)
+{
+    if (header->p_filesz == 0)
+        return;
+    object->dynamic =
+        elf_getdata_rawchunk(object->elf, (int64_t)header->p_offset, header->p_filesz, ELF_T_DYN);
+    if (object->dynamic == NULL)
+        object->damage = "its dynamic table (PT_DYNAMIC) cannot be read";
+}
+
+static void read_program_header(struct object *object, const GElf_Phdr *header)
+{
+    if (header->p_type != PT_LOAD && header->p_type != PT_INTERP && header->p_type != PT_DYNAMIC)
+        return;
+    if (!inside(object, header))
+        object->damage = "it is cut off: a segment ends behind the end of the file";
+    else if (header->p_type == PT_INTERP)
+        read_interpreter(object, header);
+    else if (header->p_type == PT_DYNAMIC)
+        read_dynamic(object, header);
+    else
+        object->segments[object->segment_count++] =
+            (struct object_segment){header->p_vaddr, header->p_offset, header->p_filesz};
+}
+
+static void read_segments(struct object *object)
+{
+    size_t count = 0;
+    if (elf_getphdrnum(object->elf, &count) != 0 || count == 0) {
+        object->damage = "it has no program headers that can be read";
+        return;
+    }
+    /* A header takes more bytes than this array's element: a false count cannot ask for much. */
+    if (count > object->size)
+        count = object->size;
+    object->segments = tool_allocate(count, sizeof *object->segments);
+    for (size_t i = 0; i < count && object->damage == NULL; i++) {
+        GElf_Phdr header;
+        if (gelf_getphdr(object->elf, (int)i, &header) == NULL)
+            object->damage = "its program headers are cut off";
+        else
+            read_program_header(object, &header);
+    }
+}
+
+static size_t dynamic_count(const struct object *object)
+{
+    size_t entry = gelf_fsize(object->elf, ELF_T_DYN, 1, EV_CURRENT);
+    return object->dynamic != NULL ? object->dynamic->d_size / entry : 0;
+}
+
+/* The dynamic table's entry at an index; false at its end. */
+static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
+{
+    return index < dynamic_count(object) &&
+           gelf_getdyn(object->dynamic, (int)index, entry) != NULL && entry->d_tag != DT_NULL;
+}
+
+static const char *dynamic_string(const struct object *object, uint64_t offset)
+{
+    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    if (offset >= table->strings_size ||
+        memchr(table->strings + offset, '\0', table->strings_size - offset) == NULL)
+        return NULL;
+    return table->strings + offset;
+}
+
+static void read_strings(struct object *object)
+{
+    struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    uint64_t offset = 0;
+    uint64_t room = 0;
+    if (!object_find(object, object->tags[DT_STRTAB], &offset, &room)) {
+        object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
+        return;
+    }
+    table->strings = (const char *)object->image + offset;
+    table->strings_size = object->tags[DT_STRSZ] < room ? object->tags[DT_STRSZ] : room;
+}
+
+static void read_tags(struct object *object)
+{
+    GElf_Dyn entry;
+    uint64_t flags_1 = 0;
+    bool symbolic = false;
+    bool named[DT_NUM] = {false};
+    for (size_t i = 0; dynamic_entry(object, i, &entry); i++) {
+        if (entry.d_tag > DT_NULL && entry.d_tag < DT_NUM) {
+            object->tags[entry.d_tag] = entry.d_un.d_val;
+            named[entry.d_tag] = true;
+        } else if (entry.d_tag == DT_GNU_HASH) {
+            object->gnu_hash = entry.d_un.d_ptr;
+        } else if (entry.d_tag == DT_FLAGS_1) {
+            flags_1 = entry.d_un.d_val;
+        }
+        symbolic |= entry.d_tag == DT_SYMBOLIC;
+    }
+    read_strings(object);
+    object->symbolic = symbolic || (object->tags[DT_FLAGS] & DF_SYMBOLIC) != 0;
+    object->pie = (flags_1 & DF_1_PIE) != 0;
+    object->no_default_folders = (flags_1 & DF_1_NODEFLIB) != 0;
+    if (named[DT_SONAME])
+        object->soname = dynamic_string(object, object->tags[DT_SONAME]);
+    if (named[DT_RUNPATH])
+        object->runpath = dynamic_string(object, object->tags[DT_RUNPATH]);
+    else if (named[DT_RPATH])
+        object->rpath = dynamic_string(object, object->tags[DT_RPATH]);
+}
+
+const char *object_next_needed(const struct object *object, size_t *position)
+{
+    GElf_Dyn entry;
+    while (dynamic_entry(object, *position, &entry)) {
+        (*position)++;
+        const char *name = NULL;
+        if (entry.d_tag == DT_NEEDED)
+            name = dynamic_string(object, entry.d_un.d_val);
+        if (name != NULL && *name != '\0')
+            return name;
+    }
+    return NULL;
+}
+
+void object_open_memory(struct object *object, void *image, size_t size)
+{
+    *object = (struct object){.image = image, .size = size};
+    if (!object_is_elf(object)) {
+        object->damage = "it is no ELF file";
+        return;
+    }
+    elf_version(EV_CURRENT);
+    object->elf = elf_memory(image, size);
+    if (object->elf == NULL || !read_header(object)) {
+        object->damage = "its ELF header is cut off or damaged";
+        return;
+    }
+    read_segments(object);
+    if (object->damage == NULL && object->dynamic != NULL)
+        read_tags(object);
+    if (object->damage == NULL)
+        object_read_symbols(object);
+}
+
+/* Maps a regular file; an empty one is a NULL image. False with errno set on failure. */
+static bool map_file(const char *path, void **image, size_t *size)
+{
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    *image = NULL;
+    errno = 0;
+    if (fstat(file, &status) == 0 && !S_ISREG(status.st_mode))
+        errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    if (errno == 0 && status.st_size > 0) {
+        *size = (size_t)status.st_size;
+        *image = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0);
+    }
+    int error = errno;
+    close(file);
+    errno = error;
+    return error == 0;
+}
+
+bool object_open(struct object *object, const char *path)
+{
+    void *image = NULL;
+    size_t size = 0;
+    if (!map_file(path, &image, &size))
+        return false;
+    object_open_memory(object, image, size);
+    object->mapped = image != NULL;
+    return true;
+}
+
+void object_close(struct object *object)
+{
+    elf_end(object->elf);
+    if (object->mapped)
+        munmap(object->image, object->size);
+    free(object->segments);
+    free(object->relocated);
+    *object = (struct object){0};
+}
+
+bool object_mentions(const struct object *object, const char *text)
+{
+    return object->size > 0 && memmem(object->image, object->size, text, strlen(text)) != NULL;
+}

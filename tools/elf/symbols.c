@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The symbols of an ELF file, which of them the loader binds, and texts in what it maps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/elf/elf.h"
+#include "tools/lib/tool.h"
+
+/* A 32-bit word of a hash table; 0 behind the end of the file. */
+static uint32_t word_at(const struct object *object, uint64_t offset)
+{
+    uint32_t word = 0;
+    if (offset > object->size || object->size - offset < sizeof word)
+        return 0;
+    memcpy(&word, object->image + offset, sizeof word);
+    bool swapped = (object->byte_order == ELFDATA2MSB) != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+    return swapped ? __builtin_bswap32(word) : word;
+}
+
+/* DT_GNU_HASH: header (buckets, first hashed symbol, bloom words, shift), bloom filter, the buckets
+ * with each chain's first symbol, and a word per hashed symbol whose lowest bit ends a chain. So
+ * the last symbol is the end of the chain that begins last. Unhashed symbols may follow where
+ * nothing is hashed: the relocations tell of those. */
+static size_t count_by_gnu_hash(const struct object *object, uint64_t offset, uint64_t room)
+{
+    uint64_t end = offset + room;
+    uint64_t buckets = word_at(object, offset);
+    uint64_t first = word_at(object, offset + 4);
+    uint64_t bloom_word = object->elf_class == ELFCLASS64 ? 8 : 4;
+    uint64_t bucket = offset + 16 + word_at(object, offset + 8) * bloom_word;
+    uint64_t chains = bucket + 4 * buckets;
+    uint64_t last = 0;
+    for (; bucket < chains && bucket < end; bucket += 4)
+        if (word_at(object, bucket) > last)
+            last = word_at(object, bucket);
+    if (last < first)
+        return 0;
+    uint64_t chain = chains + 4 * (last - first);
+    for (; chain < end && (word_at(object, chain) & 1) == 0; chain += 4)
+        last++;
+    return last + 1;
+}
+
+static size_t count_by_hash(const struct object *object)
+{
+    uint64_t offset = 0;
+    uint64_t room = 0;
+    if (object->tags[DT_HASH] != 0 &&
+        object_find(object, object->tags[DT_HASH], &offset, &room)) /* buckets, symbols, ... */
+        return word_at(object, offset + 4);
+    if (object->gnu_hash != 0 && object_find(object, object->gnu_hash, &offset, &room))
+        return count_by_gnu_hash(object, offset, room);
+    return 0;
+}
+
+/* A table of relocations in the loader's order. */
+struct relocations {
+    Elf_Data *data;
+    size_t count;
+    bool addends;
+};
+
+static struct relocations open_relocations(const struct object *object, int address, uint64_t bytes,
+                                           bool addends)
+{
+    struct relocations table = {.addends = addends};
+    Elf_Type type = addends ? ELF_T_RELA : ELF_T_REL;
+    uint64_t offset = 0;
+    uint64_t room = 0;
+    if (bytes == 0 || !object_find(object, object->tags[address], &offset, &room))
+        return table;
+    size_t size = gelf_fsize(object->elf, type, 1, EV_CURRENT);
+    table.count = (bytes < room ? bytes : room) / size;
+    table.data = elf_getdata_rawchunk(object->elf, (int64_t)offset, table.count * size, type);
+    if (table.data == NULL)
+        table.count = 0;
+    return table;
+}
+
+static uint64_t relocation_info(const struct relocations *table, size_t index)
+{
+    GElf_Rela with_addend;
+    GElf_Rel without;
+    if (table->addends)
+        return gelf_getrela(table->data, (int)index, &with_addend) ? with_addend.r_info : 0;
+    return gelf_getrel(table->data, (int)index, &without) ? without.r_info : 0;
+}
+
+static bool is_copy(unsigned machine, uint64_t type)
+{
+    switch (machine) {
+    case EM_X86_64:
+        return type == R_X86_64_COPY;
+    case EM_AARCH64:
+        return type == R_AARCH64_COPY;
+    case EM_PPC64:
+        return type == R_PPC64_COPY;
+    case EM_RISCV:
+        return type == R_RISCV_COPY;
+    default:
+        return false;
+    }
+}
+
+static void open_all_relocations(const struct object *object, struct relocations tables[3])
+{
+    const uint64_t *tags = object->tags;
+    tables[0] = open_relocations(object, DT_RELA, tags[DT_RELASZ], true);
+    tables[1] = open_relocations(object, DT_REL, tags[DT_RELSZ], false);
+    tables[2] = open_relocations(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA);
+}
+
+/* Symbols up to the last that a relocation names. */
+static size_t count_by_relocations(const struct relocations tables[3])
+{
+    uint64_t last = 0;
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            uint64_t symbol = GELF_R_SYM(relocation_info(&tables[t], i));
+            last = symbol > last ? symbol : last;
+        }
+    return last + 1;
+}
+
+static void mark_relocated(struct object *object, const struct relocations tables[3])
+{
+    size_t count = object->tables[OBJECT_DYNAMIC].count;
+    object->relocated = tool_allocate(count, 1);
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            uint64_t info = relocation_info(&tables[t], i);
+            if (GELF_R_SYM(info) < count)
+                object->relocated[GELF_R_SYM(info)] |=
+                    is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
+        }
+}
+
+static void read_dynamic_symbols(struct object *object)
+{
+    struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    struct relocations relocations[3];
+    uint64_t offset = 0;
+    uint64_t room = 0;
+    size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+    if (!object_find(object, object->tags[DT_SYMTAB], &offset, &room)) {
+        object->damage = "its dynamic symbols (DT_SYMTAB) lie outside the file";
+        return;
+    }
+    open_all_relocations(object, relocations);
+    size_t hashed = count_by_hash(object);
+    size_t relocated = count_by_relocations(relocations);
+    size_t count = hashed > relocated ? hashed : relocated;
+    table->count = count < room / size ? count : room / size;
+    if (table->count == 0)
+        return;
+    table->symbols =
+        elf_getdata_rawchunk(object->elf, (int64_t)offset, table->count * size, ELF_T_SYM);
+    if (table->symbols == NULL) {
+        object->damage = "its dynamic symbols cannot be read";
+        table->count = 0;
+        return;
+    }
+    mark_relocated(object, relocations);
+}
+
+/* The bytes of a section, or NULL if it has none in the file. */
+static const char *section_bytes(const struct object *object, const GElf_Shdr *section)
+{
+    if (section->sh_type == SHT_NOBITS || section->sh_offset > object->size ||
+        section->sh_size > object->size - section->sh_offset)
+        return NULL;
+    return (const char *)object->image + section->sh_offset;
+}
+
+/* The static table is a help, not a need: where it is damaged it counts as stripped. */
+static void read_static_symbols(struct object *object)
+{
+    struct object_table *table = &object->tables[OBJECT_STATIC];
+    size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+    for (Elf_Scn *section = elf_nextscn(object->elf, NULL); section != NULL;
+         section = elf_nextscn(object->elf, section)) {
+        GElf_Shdr header;
+        GElf_Shdr strings;
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_SYMTAB)
+            continue;
+        if (gelf_getshdr(elf_getscn(object->elf, header.sh_link), &strings) == NULL ||
+            header.sh_size / size == 0 || section_bytes(object, &header) == NULL ||
+            section_bytes(object, &strings) == NULL)
+            return;
+        table->strings = section_bytes(object, &strings);
+        table->strings_size = strings.sh_size;
+        table->symbols = elf_getdata_rawchunk(object->elf, (int64_t)header.sh_offset,
+                                              header.sh_size / size * size, ELF_T_SYM);
+        table->count = table->symbols != NULL ? header.sh_size / size : 0;
+        return;
+    }
+}
+
+void object_read_symbols(struct object *object)
+{
+    if (object->dynamic != NULL)
+        read_dynamic_symbols(object);
+    read_static_symbols(object);
+}
+
+static void describe(const struct object *object, enum object_table_kind kind, size_t index,
+                     const GElf_Sym *entry, struct object_symbol *symbol)
+{
+    unsigned relocated = kind == OBJECT_DYNAMIC ? object->relocated[index] : 0;
+    unsigned binding = GELF_ST_BIND(entry->st_info);
+    symbol->defined = entry->st_shndx != SHN_UNDEF;
+    symbol->preemptible =
+        binding != STB_LOCAL && GELF_ST_VISIBILITY(entry->st_other) == STV_DEFAULT;
+    symbol->relocated = (relocated & OBJECT_RELOCATED) != 0;
+    symbol->copied = (relocated & OBJECT_COPIED) != 0;
+}
+
+bool object_next_symbol(const struct object *object, enum object_table_kind kind, size_t *position,
+                        struct object_symbol *symbol)
+{
+    const struct object_table *table = &object->tables[kind];
+    while (*position < table->count) {
+        GElf_Sym entry;
+        size_t index = (*position)++;
+        if (gelf_getsym(table->symbols, (int)index, &entry) == NULL)
+            return false;
+        if (entry.st_name == 0 || entry.st_name >= table->strings_size)
+            continue;
+        symbol->name = table->strings + entry.st_name;
+        if (memchr(symbol->name, '\0', table->strings_size - entry.st_name) == NULL)
+            continue;
+        describe(object, kind, index, &entry, symbol);
+        return true;
+    }
+    return false;
+}
+
+/* Searches bytes of the image, from one offset up to another. */
+static bool range_contains(const struct object *object, size_t from, size_t to, const char *text)
+{
+    return from < to && memmem(object->image + from, to - from, text, strlen(text)) != NULL;
+}
+
+bool object_contains(const struct object *object, const char *text)
+{
+    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    const char *image = (const char *)object->image;
+    size_t strings = table->strings != NULL ? (size_t)(table->strings - image) : object->size;
+    size_t behind = strings + table->strings_size;
+    for (size_t i = 0; i < object->segment_count; i++) {
+        size_t from = object->segments[i].offset;
+        size_t to = from + object->segments[i].size;
+        if (range_contains(object, from, to < strings ? to : strings, text) ||
+            range_contains(object, from > behind ? from : behind, to, text))
+            return true;
+    }
+    return false;
+}

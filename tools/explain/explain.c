@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim explain: what would happen to a call, and why, without running anything. */
+#include "tools/explain/explain.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/lib/launch.h"
+#include "tools/lib/tool.h"
+
+#define OPTION(field) offsetof(struct explain_options, field)
+
+static const struct tool_option options[] = {
+    {"policy", 'p', TOOL_TEXT, OPTION(policy), "FILE",
+     "explain this policy.ini (default: the one a run would find)"},
+    {"size", 's', TOOL_SIZE, OPTION(size), "SIZE", "bytes of the caller's buffer, such as 25MiB"},
+    {"sizes", 0, TOOL_TEXT, OPTION(sizes), "LIST",
+     "a table of sizes: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
+    {"report", 0, TOOL_TEXT, OPTION(report), "FILE",
+     "a run with COMPSHIM=observe: what the policy would have done to it"},
+    {"link", 0, TOOL_TEXT, OPTION(link), "RATE",
+     "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
+    {"collective", 0, TOOL_TEXT, OPTION(collective), "NAME",
+     "allreduce (default), reduce_scatter, reduce (MPI's), allgather (NCCL's)"},
+    {"dtype", 0, TOOL_TEXT, OPTION(dtype), "NAME",
+     "float32 (default), float64, float16, bfloat16, other"},
+    {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
+    {"ranks", 'n', TOOL_COUNT, OPTION(ranks), "N", "ranks of the communicator (default 4)"},
+    {"nodes", 0, TOOL_COUNT, OPTION(nodes), "N",
+     "nodes that hold them, as evenly as can be (default: as many as ranks)"},
+    {"library", 0, TOOL_TEXT, OPTION(library), "NAME", "mpi (default), nccl"},
+    {"json", 0, TOOL_FLAG, OPTION(json), NULL, "print the same as JSON"},
+    {0},
+};
+
+/* What each reason means to a reader who has to do something about it. */
+static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
+    [CSHIM_REASON_COMPRESS] = "the call is compressed",
+    [CSHIM_REASON_DTYPE] = "never compressed, or not carried by the rule's codec",
+    [CSHIM_REASON_OP] = "only sums are compressed, and NCCL's averages",
+    [CSHIM_REASON_EMPTY] = "there are no elements",
+    [CSHIM_REASON_TOO_SMALL] = "the rule leaves buffers up to its max_size alone (codec = none)",
+    [CSHIM_REASON_RULE_NONE] = "the rule says codec = none",
+    [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
+    [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
+    [CSHIM_REASON_NO_MEMORY] = "a piece for each of so many ranks takes more than the scratch",
+    [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is not there for NCCL",
+};
+
+const char *explain_reason(const struct cshim_plan *plan)
+{
+    return plan->reason == CSHIM_REASON_COMPRESS ? "" : cshim_reason_name(plan->reason);
+}
+
+static enum cshim_dtype parse_dtype(const char *name)
+{
+    static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "other"};
+    size_t count = sizeof names / sizeof *names;
+    enum cshim_dtype dtype = CSHIM_DTYPE_OTHER;
+    if (strcmp(name, "other") != 0 && !cshim_dtype_by_name(name, &dtype))
+        tool_misuse(&tool_explain, "--dtype: unknown element type '%s'%s", name,
+                    tool_hint("", name, names, count));
+    return dtype;
+}
+
+static enum cshim_op parse_op(const char *name)
+{
+    static const char *const names[] = {"sum", "avg", "other"};
+    for (enum cshim_op op = 0; op < CSHIM_OP_COUNT; op++)
+        if (strcmp(name, cshim_op_name(op)) == 0)
+            return op;
+    if (strcmp(name, "other") != 0)
+        tool_misuse(&tool_explain, "--op: unknown operation '%s'%s", name,
+                    tool_hint("", name, names, sizeof names / sizeof *names));
+    return CSHIM_OP_OTHER;
+}
+
+static enum cshim_library parse_library(const char *name)
+{
+    const char *names[CSHIM_LIBRARY_COUNT];
+    for (enum cshim_library library = 0; library < CSHIM_LIBRARY_COUNT; library++) {
+        names[library] = cshim_library_name(library);
+        if (strcmp(name, names[library]) == 0)
+            return library;
+    }
+    tool_misuse(&tool_explain, "--library: unknown library '%s'%s", name,
+                tool_hint("", name, names, CSHIM_LIBRARY_COUNT));
+}
+
+static enum cshim_collective parse_collective(const char *name)
+{
+    const char *names[CSHIM_COLLECTIVE_COUNT];
+    for (enum cshim_collective collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++) {
+        names[collective] = cshim_collective_name(collective);
+        if (strcmp(name, names[collective]) == 0)
+            return collective;
+    }
+    tool_misuse(&tool_explain, "--collective: unknown collective '%s'%s", name,
+                tool_hint("", name, names, CSHIM_COLLECTIVE_COUNT));
+}
+
+/* The call that the options describe, but for its size. */
+static struct cshim_call describe_call(const struct explain_options *chosen)
+{
+    struct cshim_call call = {.library = parse_library(chosen->library),
+                              .collective = parse_collective(chosen->collective),
+                              .dtype = parse_dtype(chosen->dtype),
+                              .op = parse_op(chosen->op),
+                              .ranks = chosen->ranks,
+                              .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks};
+    if ((call.library == CSHIM_MPI && call.collective == CSHIM_ALLGATHER) ||
+        (call.library == CSHIM_NCCL && call.collective == CSHIM_REDUCE))
+        tool_misuse(&tool_explain, "--collective: %s is never compressed in %s", chosen->collective,
+                    chosen->library);
+    if (call.nodes > call.ranks)
+        tool_misuse(&tool_explain, "--nodes: %u ranks do not fill %u nodes", call.ranks,
+                    call.nodes);
+    call.ranks_per_node = call.ranks / call.nodes;
+    return call;
+}
+
+struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
+                                   uint64_t bytes)
+{
+    struct explain_answer answer = {.policy = policy, .call = *call};
+    size_t element = cshim_dtype_bytes(call->dtype);
+    if (element == 0) /* unknown elements: bytes will do */
+        element = 1;
+    if (bytes % element != 0)
+        tool_misuse(&tool_explain,
+                    "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
+                    cshim_dtype_name(call->dtype), element);
+    answer.call.bytes = bytes;
+    answer.plan = cshim_plan_call(policy, &answer.call, bytes / element);
+    return answer;
+}
+
+/* A line of the answer; takes the value over. */
+static void add_line(struct tool_table *table, const char *label, char *value)
+{
+    char *cells[] = {tool_copy(label), value};
+    tool_table_add(table, cells);
+}
+
+static char *exact_bytes(uint64_t bytes)
+{
+    char *rounded = tool_bytes((double)bytes);
+    char *text = tool_format("%" PRIu64 " (%s)", bytes, rounded);
+    free(rounded);
+    return text;
+}
+
+static void add_call(struct tool_table *table, const struct explain_answer *answer)
+{
+    const struct cshim_call *call = &answer->call;
+    const struct cshim_rule *rule = answer->plan.rule;
+    char *ranks = tool_plural(call->ranks, "rank");
+    char *nodes = tool_plural(call->nodes, "node");
+    char *bytes = exact_bytes(call->bytes);
+    add_line(table, "call",
+             tool_format("%s %s of %s bytes, %s, %s, %s on %s", cshim_library_name(call->library),
+                         cshim_collective_name(call->collective), bytes,
+                         cshim_dtype_name(call->dtype), cshim_op_name(call->op), ranks, nodes));
+    add_line(table, "policy", tool_copy(answer->policy->source));
+    if (rule != NULL)
+        add_line(table, "rule",
+                 tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line));
+    else
+        add_line(table, "rule", tool_copy("none"));
+    free(bytes);
+    free(nodes);
+    free(ranks);
+}
+
+static char *bound_text(const struct cshim_codec_info *codec)
+{
+    if (codec->bound_relative == 0 && codec->bound_absolute == 0)
+        return tool_copy("0: each quantization is exact");
+    if (codec->bound_absolute == 0)
+        return tool_format("%.3g |x| per quantization of x", codec->bound_relative);
+    return tool_format("%.3g |x| + %.3g max|block of %u| per quantization of x",
+                       codec->bound_relative, codec->bound_absolute, codec->block);
+}
+
+static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
+{
+    const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
+    char *scratch = exact_bytes(plan->scratch_bytes);
+    add_line(table, "codec", tool_copy(codec->name));
+    add_line(table, "algorithm", tool_copy(cshim_algorithm_name(plan->algorithm)));
+    add_line(
+        table, "segments",
+        tool_format("%" PRIu64 " of up to %" PRIu64 " elements", plan->segments, plan->segment));
+    add_line(table, "scratch per rank", scratch);
+    add_line(table, "bytes natively (ring)", exact_bytes(plan->bytes_native));
+    add_line(table, "bytes on the wire", exact_bytes(plan->bytes_wire));
+    add_line(table, "  per rank, natively", exact_bytes(plan->bytes_native / plan->ranks));
+    add_line(table, "  per rank, on the wire", exact_bytes(plan->bytes_wire / plan->ranks));
+    add_line(table, "  between nodes", exact_bytes(plan->bytes_network));
+    add_line(table, "ratio",
+             tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
+    add_line(table, "quantizations", tool_format("%u", plan->quantizations));
+    add_line(table, "expected error",
+             tool_format("%.2g (relative L2, normally distributed data)", plan->expected_error));
+    add_line(table, "error bound", bound_text(codec));
+}
+
+static void print_text(const struct explain_answer *answer)
+{
+    struct tool_table table = {.columns = 2, .numeric_from = 2};
+    enum cshim_reason reason = answer->plan.reason;
+    add_call(&table, answer);
+    add_line(&table, "compressed", tool_copy(reason == CSHIM_REASON_COMPRESS ? "yes" : "no"));
+    if (reason == CSHIM_REASON_COMPRESS)
+        add_plan(&table, &answer->plan);
+    else
+        add_line(&table, "reason",
+                 tool_format("%s: %s", cshim_reason_name(reason), reason_sentences[reason]));
+    tool_table_print(&table, stdout);
+    tool_table_free(&table);
+}
+
+static json_t *call_json(const struct cshim_call *call)
+{
+    return json_pack("{ss ss ss ss sI sI sI}", "library", cshim_library_name(call->library),
+                     "collective", cshim_collective_name(call->collective), "dtype",
+                     cshim_dtype_name(call->dtype), "op", cshim_op_name(call->op), "bytes",
+                     (json_int_t)call->bytes, "ranks", (json_int_t)call->ranks, "nodes",
+                     (json_int_t)call->nodes);
+}
+
+static json_t *plan_json(const struct cshim_plan *plan)
+{
+    const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
+    return json_pack("{ss ss sI sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name,
+                     "algorithm", cshim_algorithm_name(plan->algorithm), "segments",
+                     (json_int_t)plan->segments, "segment_elements", (json_int_t)plan->segment,
+                     "scratch_bytes", (json_int_t)plan->scratch_bytes, "bytes_native",
+                     (json_int_t)plan->bytes_native, "bytes_wire", (json_int_t)plan->bytes_wire,
+                     "bytes_network", (json_int_t)plan->bytes_network, "ratio",
+                     (double)plan->bytes_native / (double)plan->bytes_wire, "quantizations",
+                     (json_int_t)plan->quantizations, "expected_error", plan->expected_error,
+                     "bound_relative", codec->bound_relative, "bound_absolute",
+                     codec->bound_absolute, "block", (json_int_t)codec->block);
+}
+
+json_t *explain_json(const struct explain_answer *answer)
+{
+    const struct cshim_plan *plan = &answer->plan;
+    bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
+    json_t *root = json_object();
+    json_object_set_new(root, "call", call_json(&answer->call));
+    json_object_set_new(root, "policy", json_string(answer->policy->source));
+    json_object_set_new(root, "rule",
+                        plan->rule == NULL ? json_null()
+                                           : json_pack("{ss sI}", "name", plan->rule->name, "line",
+                                                       (json_int_t)plan->rule->line));
+    json_object_set_new(root, "compressed", json_boolean(compressed));
+    json_object_set_new(root, "reason",
+                        compressed ? json_null() : json_string(cshim_reason_name(plan->reason)));
+    json_object_set_new(root, "plan", compressed ? plan_json(plan) : json_null());
+    return root;
+}
+
+void explain_print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(value);
+}
+
+/* Exactly one of the three says what to explain. */
+static void check_choice(const struct explain_options *chosen)
+{
+    int choices = (chosen->size != UINT64_MAX) + (chosen->sizes != NULL) + (chosen->report != NULL);
+    if (choices == 0)
+        tool_misuse(&tool_explain,
+                    "--size is missing: the bytes of the buffer (or --sizes, or --report)");
+    if (choices > 1)
+        tool_misuse(&tool_explain, "take one of --size, --sizes and --report");
+    if (chosen->link != NULL && chosen->report == NULL)
+        tool_misuse(&tool_explain, "--link goes with --report");
+}
+
+static int run(int argc, char **argv)
+{
+    struct explain_options chosen = {.size = UINT64_MAX,
+                                     .collective = "allreduce",
+                                     .dtype = "float32",
+                                     .op = "sum",
+                                     .ranks = 4,
+                                     .library = "mpi"};
+    int first = tool_parse(&tool_explain, argc, argv, &chosen);
+    if (first < argc)
+        tool_misuse(&tool_explain, "'%s' is one word too many", argv[first]);
+    check_choice(&chosen);
+    struct cshim_call call = describe_call(&chosen);
+    struct cshim_policy *policy = launch_load_policy(chosen.policy);
+    if (chosen.report != NULL) {
+        explain_run(&chosen, policy);
+    } else if (chosen.sizes != NULL) {
+        explain_sizes(&chosen, policy, &call);
+    } else {
+        struct explain_answer answer = explain_call(policy, &call, chosen.size);
+        if (chosen.json)
+            explain_print_json(explain_json(&answer));
+        else
+            print_text(&answer);
+    }
+    cshim_policy_free(policy);
+    return tool_finish(TOOL_GOOD);
+}
+
+const struct tool_command tool_explain = {
+    .name = "explain",
+    .summary = "say what would happen to an all-reduce, or to a whole run, and why",
+    .usage = "--size SIZE | --sizes LIST | --report FILE [OPTION...]",
+    .details =
+        "Nothing is run: the answer comes from the planner that the library itself uses. Bytes "
+        "are what\nall ranks together hand to the library for sending.\n\n"
+        "  compshim explain --size 25MiB --ranks 8\n"
+        "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
+        "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
+        "  compshim explain --report run.json --policy policy.ini\n",
+    .options = options,
+    .run = run,
+};

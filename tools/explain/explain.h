@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim explain: one call, a table of sizes, or a run that was observed. */
+#ifndef TOOL_EXPLAIN_H
+#define TOOL_EXPLAIN_H
+
+#include <jansson.h>
+
+#include "shim/core/plan.h"
+
+struct explain_options {
+    const char *policy;
+    uint64_t size; /* UINT64_MAX: none given */
+    const char *sizes;
+    const char *report;
+    const char *link;
+    const char *collective;
+    const char *dtype;
+    const char *op;
+    uint32_t ranks;
+    uint32_t nodes; /* 0: as many as ranks */
+    const char *library;
+    bool json;
+};
+
+/* A call, and what becomes of it. */
+struct explain_answer {
+    const struct cshim_policy *policy;
+    struct cshim_call call;
+    struct cshim_plan plan;
+};
+
+/* The reason of a plan that does not compress, for a narrow column; "" if it does. */
+const char *explain_reason(const struct cshim_plan *plan);
+
+/* Plans a call of that many bytes. They have to be whole elements: else it is wrong use. */
+struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
+                                   uint64_t bytes);
+
+/* The answer as JSON; the caller releases it. */
+json_t *explain_json(const struct explain_answer *answer);
+/* Prints a value and releases it. */
+void explain_print_json(json_t *value);
+
+/* Each size of chosen->sizes ("1MiB,4MiB" or "64KiB-64MiB", doubling); call has all facts but the
+ * bytes. Wrong sizes are wrong use. */
+void explain_sizes(const struct explain_options *chosen, const struct cshim_policy *policy,
+                   const struct cshim_call *call);
+
+/* What the policy would have done to the run that chosen->report is of. */
+void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy);
+
+#endif

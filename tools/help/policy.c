@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim help policy: the keys of policy.ini, from the parser's own tables. */
+#include <string.h>
+
+#include "policy/policy.h"
+#include "tools/lib/tool.h"
+
+#define LINE_WIDTH 100
+
+typedef bool next_key(size_t index, struct cshim_policy_key *key);
+
+static int widest(next_key *next, int width)
+{
+    struct cshim_policy_key key;
+    for (size_t i = 0; next(i, &key); i++) {
+        const int length = (int)(strlen(key.name) + 1 + strlen(key.value));
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+/* The words a key takes stand behind its help, or below it where the line would be too long. */
+static void print_words(const struct cshim_policy_key *key, int column, int indent)
+{
+    column++;
+    for (size_t i = 0; i < key->word_count; i++)
+        column += (int)strlen(key->words[i]) + (i > 0 ? 2 : 1);
+    if (key->word_count > 0 && column > LINE_WIDTH)
+        printf(":\n%*s", indent, "");
+    else if (key->word_count > 0)
+        printf(": ");
+    for (size_t i = 0; i < key->word_count; i++)
+        printf("%s%s", i > 0 ? ", " : "", key->words[i]);
+    putchar('\n');
+}
+
+static void print_keys(next_key *next, int width)
+{
+    struct cshim_policy_key key;
+    for (size_t i = 0; next(i, &key); i++) {
+        const int gap = width - (int)(strlen(key.name) + strlen(key.value));
+        const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
+        print_words(&key, column, width + 4);
+    }
+}
+
+void tool_help_policy(void)
+{
+    const int width = widest(cshim_policy_rule_key, widest(cshim_policy_general_key, 0));
+    printf("A policy is a file of sections with lines 'key = value'. The rules are tried in order, "
+           "and "
+           "the\nfirst that matches a call decides; what no rule matches is passed on.\n\n"
+           "[compshim]\n");
+    print_keys(cshim_policy_general_key, width);
+    printf("\n[rule NAME]\n");
+    print_keys(cshim_policy_rule_key, width);
+    printf("\nA LIST is separated by commas. compshim-policy(5) tells more of each, and where the "
+           "file is looked\nfor; 'compshim explain' says what a policy does.\n\n"
+           "  [rule large]\n"
+           "  dtype    = float32\n"
+           "  min_size = 64KiB\n"
+           "  codec    = fp8_e4m3\n");
+}

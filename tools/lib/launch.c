@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/lib/launch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/lib/tool.h"
+
+#define LIBRARY_NAME "libcompshim.so"
+#define DLSYM_NAME "libcompshim_dl.so"
+
+/* The dynamic linker takes both as separators in LD_PRELOAD, and has no way to quote them. */
+#define PRELOAD_SEPARATORS " :"
+
+static char *executable_folder(void)
+{
+    char *path = realpath("/proc/self/exe", NULL);
+    if (path == NULL)
+        tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
+                  strerror(errno));
+    *strrchr(path, '/') = '\0';
+    return path;
+}
+
+char *launch_find_library(void)
+{
+    static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/x86_64-linux-gnu",
+                                         "/../lib/aarch64-linux-gnu"};
+    char *folder = executable_folder();
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *candidate = tool_format("%s%s/" LIBRARY_NAME, folder, places[i]);
+        char *library = realpath(candidate, NULL);
+        free(candidate);
+        if (library == NULL)
+            continue;
+        if (strpbrk(library, PRELOAD_SEPARATORS) != NULL)
+            tool_fail(TOOL_SYSTEM,
+                      "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
+                      library);
+        free(folder);
+        return library;
+    }
+    tool_fail(TOOL_SYSTEM,
+              "no " LIBRARY_NAME " in %s, nor in lib, lib64, lib/x86_64-linux-gnu or "
+              "lib/aarch64-linux-gnu beside it; build it with make or install both into one prefix",
+              folder);
+}
+
+static bool is_file(const char *entry, size_t length, const char *file)
+{
+    size_t name = strlen(file);
+    if (length < name || strncmp(entry + length - name, file, name) != 0)
+        return false;
+    return length == name || entry[length - name - 1] == '/';
+}
+
+static bool is_shim(const char *entry, size_t length)
+{
+    return is_file(entry, length, LIBRARY_NAME) || is_file(entry, length, DLSYM_NAME);
+}
+
+char *launch_with_dlsym(const char *library)
+{
+    int folder = (int)(strrchr(library, '/') - library);
+    char *value = tool_format("%s:%.*s/" DLSYM_NAME, library, folder, library);
+    const char *added = value + strlen(library) + 1;
+    if (access(added, R_OK) != 0)
+        tool_fail(TOOL_SYSTEM, "%s: %s; build it with make, or run without --dlsym", added,
+                  strerror(errno));
+    return value;
+}
+
+char *launch_preload(const char *library, const char *existing)
+{
+    char *value = tool_copy(library != NULL ? library : "");
+    const char *entry = existing != NULL ? existing : "";
+    while (*entry != '\0') {
+        size_t length = strcspn(entry, PRELOAD_SEPARATORS);
+        if (length > 0 && !is_shim(entry, length)) {
+            char *longer =
+                tool_format("%s%s%.*s", value, *value != '\0' ? ":" : "", (int)length, entry);
+            free(value);
+            value = longer;
+        }
+        entry += length;
+        entry += strspn(entry, PRELOAD_SEPARATORS);
+    }
+    return value;
+}
+
+struct cshim_policy *launch_load_policy(const char *path)
+{
+    size_t length = 0;
+    char source[CSHIM_PATH_MAX];
+    char message[CSHIM_MESSAGE_MAX];
+    char *text = cshim_policy_load(path, &length, source, message);
+    if (text == NULL)
+        tool_fail(TOOL_NOT_SO, "%s", message);
+    struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
+    free(text);
+    if (policy == NULL)
+        tool_fail(TOOL_NOT_SO, "%s", message);
+    return policy;
+}
+
+char *launch_absolute(const char *path)
+{
+    char *absolute = realpath(path, NULL);
+    if (absolute == NULL)
+        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+    return absolute;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/lib/ledger_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/lib/tool.h"
+
+/* What the readers below index without looking; everything else may be missing. */
+static const char *missing_part(const json_t *root)
+{
+    if (!json_is_string(json_object_get(root, "compshim")))
+        return "compshim";
+    if (!json_is_object(json_object_get(root, "totals")))
+        return "totals";
+    if (!json_is_array(json_object_get(root, "rows")))
+        return "rows";
+    return NULL;
+}
+
+/* jansson quotes what it could not read, line ends and all. */
+static void keep_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (iscntrl((unsigned char)*text))
+            *text = '?';
+}
+
+bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
+                 char message[LEDGER_MESSAGE_MAX])
+{
+    size_t length = 0;
+    char *text = tool_read_file(path, &length);
+    *unreadable = text == NULL;
+    if (text == NULL) {
+        snprintf(message, LEDGER_MESSAGE_MAX, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    json_error_t error;
+    json_t *root = json_loadb(text, length, 0, &error);
+    free(text);
+    if (root == NULL) {
+        keep_printable(error.text);
+        snprintf(message, LEDGER_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line, error.text);
+        return false;
+    }
+    const char *missing = missing_part(root);
+    if (missing != NULL) {
+        snprintf(message, LEDGER_MESSAGE_MAX,
+                 "%s: not a compshim report: it has no '%s'; COMPSHIM_REPORT=FILE writes one", path,
+                 missing);
+        json_decref(root);
+        return false;
+    }
+    *ledger = (struct ledger_file){path, root};
+    return true;
+}
+
+void ledger_close(struct ledger_file *ledger)
+{
+    json_decref(ledger->root);
+    ledger->root = NULL;
+}
+
+double ledger_number(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+double ledger_total(const struct ledger_file *ledger, const char *key)
+{
+    return ledger_number(json_object_get(ledger->root, "totals"), key);
+}
+
+double ledger_error(const json_t *row)
+{
+    const json_t *error = json_object_get(row, "rel_error");
+    return json_is_number(error) ? json_number_value(error) : -1;
+}
+
+const char *ledger_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table per command drives both the parsing and the text of --help. */
+#include "tools/lib/tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/policy.h"
+
+#define OPTIONS_MAX 32 /* of one command */
+#define COUNT_MAX 1000000ul
+
+/* What getopt_long returns for the option at an index: above every letter. */
+#define OPTION_CODE(index) (256 + (int)(index))
+
+const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
+{
+    static char hint[128];
+    const char *nearest = cshim_nearest_name(word, names, count);
+    hint[0] = '\0';
+    if (nearest != NULL)
+        snprintf(hint, sizeof hint, " (did you mean '%s%s'?)", prefix, nearest);
+    return hint;
+}
+
+/* Writes getopt's own two descriptions of the table. */
+static void describe(const struct tool_command *command, struct option *longs, char *letters)
+{
+    const struct tool_option *options = command->options;
+    letters = stpcpy(letters, command->takes_command ? "+:h" : ":h");
+    *longs++ = (struct option){"help", no_argument, NULL, 'h'};
+    for (size_t i = 0; options[i].name != NULL; i++) {
+        bool flag = options[i].kind == TOOL_FLAG;
+        *longs++ = (struct option){options[i].name, flag ? no_argument : required_argument, NULL,
+                                   OPTION_CODE(i)};
+        if (options[i].letter == 0)
+            continue;
+        *letters++ = options[i].letter;
+        if (!flag)
+            *letters++ = ':';
+    }
+    *longs = (struct option){0};
+    *letters = '\0';
+}
+
+static void store(const struct tool_command *command, const struct tool_option *option,
+                  const char *text, void *fields)
+{
+    char *field = (char *)fields + option->offset;
+    switch (option->kind) {
+    case TOOL_FLAG:
+        *(bool *)field = true;
+        break;
+    case TOOL_TEXT:
+        *(const char **)field = text;
+        break;
+    case TOOL_SIZE:
+        if (!cshim_parse_size(text, (uint64_t *)field))
+            tool_misuse(command, "--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)",
+                        option->name, text);
+        break;
+    case TOOL_COUNT: {
+        char *end = NULL;
+        errno = 0;
+        unsigned long count = strtoul(text, &end, 10);
+        if (errno != 0 || end == text || *end != '\0' || count < 1 || count > COUNT_MAX ||
+            strchr(text, '-') != NULL)
+            tool_misuse(command, "--%s: '%s' is not a whole number from 1 to %lu", option->name,
+                        text, COUNT_MAX);
+        *(uint32_t *)field = (uint32_t)count;
+        break;
+    }
+    }
+}
+
+/* The option that getopt returned: by index for a long one, by letter for a short one. */
+static const struct tool_option *find_option(const struct tool_option *options, int code)
+{
+    if (code >= OPTION_CODE(0))
+        return &options[code - OPTION_CODE(0)];
+    while (options->name != NULL && options->letter != code)
+        options++;
+    return options;
+}
+
+static _Noreturn void refuse(const struct tool_command *command, const char *word)
+{
+    if (strncmp(word, "--", 2) != 0)
+        tool_misuse(command, "unknown option '-%c'", optopt);
+    if (optopt != 0)
+        tool_misuse(command, "option '%s': it takes no argument", word);
+    const char *names[OPTIONS_MAX + 1] = {"help"};
+    size_t count = 1;
+    for (; command->options[count - 1].name != NULL; count++)
+        names[count] = command->options[count - 1].name;
+    char *name = tool_format("%.*s", (int)strcspn(word + 2, "="), word + 2);
+    tool_misuse(command, "unknown option '--%s'%s", name, tool_hint("--", name, names, count));
+}
+
+int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields)
+{
+    struct option longs[OPTIONS_MAX + 2];
+    char letters[2 * OPTIONS_MAX + 4];
+    describe(command, longs, letters);
+    opterr = 0;
+    optind = 1;
+    int code = 0;
+    while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (code == 'h') {
+            tool_help(command);
+            exit(tool_finish(TOOL_GOOD));
+        }
+        if (code == ':')
+            tool_misuse(command, "option '%s' needs an argument", argv[optind - 1]);
+        if (code == '?')
+            refuse(command, argv[optind - 1]);
+        store(command, find_option(command->options, code), optarg, fields);
+    }
+    return optind;
+}
+
+static void help_option(const struct tool_option *option, int width)
+{
+    char *name = tool_format("--%s%s%s", option->name, option->argument != NULL ? " " : "",
+                             option->argument != NULL ? option->argument : "");
+    if (option->letter != 0)
+        printf("  -%c, %-*s  %s\n", option->letter, width, name, option->help);
+    else
+        printf("      %-*s  %s\n", width, name, option->help);
+    free(name);
+}
+
+void tool_help(const struct tool_command *command)
+{
+    static const struct tool_option help = {"help", 'h', TOOL_FLAG, 0, NULL, "print this help"};
+    size_t width = strlen("--help");
+    for (const struct tool_option *option = command->options; option->name != NULL; option++) {
+        size_t length = strlen("--") + strlen(option->name);
+        length += option->argument != NULL ? 1 + strlen(option->argument) : 0;
+        width = length > width ? length : width;
+    }
+    printf("usage: compshim %s %s\n\n%s\n\noptions:\n", command->name, command->usage,
+           command->summary);
+    for (const struct tool_option *option = command->options; option->name != NULL; option++)
+        help_option(option, (int)width);
+    help_option(&help, (int)width);
+    if (command->details != NULL)
+        printf("\n%s", command->details);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of text: aligned columns or Markdown for readers, CSV for programs. */
+#include "tools/lib/tool.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool begins_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+size_t tool_text_width(const char *text)
+{
+    size_t width = 0;
+    for (; *text != '\0'; text++)
+        width += begins_character(*text);
+    return width;
+}
+
+char *tool_shorten(const char *text, size_t width)
+{
+    if (tool_text_width(text) <= width)
+        return tool_copy(text);
+    size_t length = 0;
+    for (size_t used = 0; !begins_character(text[length]) || used + 1 < width; length++)
+        used += begins_character(text[length]);
+    return tool_format("%.*s\u2026", (int)length, text);
+}
+
+void tool_table_add(struct tool_table *table, char **cells)
+{
+    size_t used = table->rows * table->columns;
+    char **larger = realloc(table->cells, (used + table->columns) * sizeof *larger);
+    if (larger == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    table->cells = larger;
+    memcpy(larger + used, cells, table->columns * sizeof *cells);
+    table->rows++;
+}
+
+static const char *cell_text(const struct tool_table *table, size_t row, size_t column)
+{
+    const char *text = table->cells[row * table->columns + column];
+    return text != NULL ? text : "";
+}
+
+static size_t column_width(const struct tool_table *table, size_t column)
+{
+    size_t width = 0;
+    for (size_t row = 0; row < table->rows; row++) {
+        size_t length = tool_text_width(cell_text(table, row, column));
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+/* Text from other programs may hold anything: a terminal is not to obey it. */
+static void print_cell(const char *text, size_t width, bool right, FILE *file)
+{
+    size_t used = tool_text_width(text);
+    int blanks = width > used ? (int)(width - used) : 0;
+    fprintf(file, "%*s", right ? blanks : 0, "");
+    for (; *text != '\0'; text++)
+        fputc(iscntrl((unsigned char)*text) ? '?' : *text, file);
+    fprintf(file, "%*s", right ? 0 : blanks, "");
+}
+
+static void print_row(const struct tool_table *table, size_t row, const size_t *widths, FILE *file)
+{
+    size_t last = table->columns; /* no blanks at the end of a line */
+    while (last > 0 && cell_text(table, row, last - 1)[0] == '\0')
+        last--;
+    for (size_t column = 0; column < last; column++) {
+        bool right = column >= table->numeric_from;
+        fputs(column > 0 ? "  " : "", file);
+        print_cell(cell_text(table, row, column), right || column + 1 < last ? widths[column] : 0,
+                   right, file);
+    }
+    fputc('\n', file);
+}
+
+void tool_table_print(const struct tool_table *table, FILE *file)
+{
+    size_t *widths = tool_allocate(table->columns, sizeof *widths);
+    size_t line = 0;
+    for (size_t column = 0; column < table->columns; column++) {
+        widths[column] = column_width(table, column);
+        line += widths[column] + (column > 0 ? 2 : 0);
+    }
+    for (size_t row = 0; row < table->rows; row++) {
+        print_row(table, row, widths, file);
+        if (table->headings == 0 || row + 1 != table->headings)
+            continue;
+        for (size_t i = 0; i < line; i++)
+            fputc('-', file);
+        fputc('\n', file);
+    }
+    free(widths);
+}
+
+static void print_csv_cell(const char *text, FILE *file)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+void tool_table_print_csv(const struct tool_table *table, FILE *file)
+{
+    for (size_t row = 0; row < table->rows; row++) {
+        for (size_t column = 0; column < table->columns; column++) {
+            fputs(column > 0 ? "," : "", file);
+            print_csv_cell(cell_text(table, row, column), file);
+        }
+        fputc('\n', file);
+    }
+}
+
+void tool_print_markdown(const char *text, FILE *file)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("|\\`*<[", *text) != NULL)
+            fputc('\\', file);
+        fputc(iscntrl((unsigned char)*text) ? ' ' : *text, file);
+    }
+}
+
+/* Markdown has one line of headings: all above each other, an empty one as that to its left. */
+static void print_markdown_headings(const struct tool_table *table, FILE *file)
+{
+    for (size_t column = 0; column < table->columns; column++) {
+        const char *separator = " ";
+        fputs("|", file);
+        for (size_t row = 0; row < table->headings; row++) {
+            size_t from = column;
+            while (row + 1 < table->headings && from > 0 && *cell_text(table, row, from) == '\0')
+                from--;
+            const char *text = cell_text(table, row, from);
+            fputs(*text != '\0' ? separator : "", file);
+            tool_print_markdown(text, file);
+            separator = *text != '\0' ? ", " : separator;
+        }
+        fputs(" ", file);
+    }
+    fputs("|\n", file);
+    for (size_t column = 0; column < table->columns; column++)
+        fputs(column >= table->numeric_from ? "|---:" : "|---", file);
+    fputs("|\n", file);
+}
+
+void tool_table_print_markdown(const struct tool_table *table, FILE *file)
+{
+    print_markdown_headings(table, file);
+    for (size_t row = table->headings; row < table->rows; row++) {
+        for (size_t column = 0; column < table->columns; column++) {
+            fputs("| ", file);
+            tool_print_markdown(cell_text(table, row, column), file);
+            fputs(" ", file);
+        }
+        fputs("|\n", file);
+    }
+}
+
+void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,
+                             FILE *file)
+{
+    if (table->rows <= table->headings)
+        return;
+    fprintf(file, markdown ? "\n%s:\n\n" : "\n%s\n", title);
+    if (markdown)
+        tool_table_print_markdown(table, file);
+    else
+        tool_table_print(table, file);
+}
+
+void tool_table_free(struct tool_table *table)
+{
+    for (size_t i = 0; i < table->rows * table->columns; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    *table = (struct tool_table){0};
+}

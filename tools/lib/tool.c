@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/lib/tool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+__attribute__((format(printf, 1, 0))) static void print_message(const char *format,
+                                                                va_list arguments)
+{
+    fputs("compshim: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+void tool_warn(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_message(format, arguments);
+    va_end(arguments);
+}
+
+void tool_fail(enum tool_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_message(format, arguments);
+    va_end(arguments);
+    exit(status);
+}
+
+void tool_misuse(const struct tool_command *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "compshim %s: ", command->name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command->name);
+    va_end(arguments);
+    exit(TOOL_USAGE);
+}
+
+double tool_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+void *tool_allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count > 0 ? count : 1, size);
+    if (memory == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    return memory;
+}
+
+char *tool_copy(const char *text)
+{
+    return tool_format("%s", text);
+}
+
+char *tool_format(const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    return text;
+}
+
+/* Reads to the end rather than to the size that stat tells: files under /proc tell 0. */
+static char *read_all(FILE *file, size_t *length)
+{
+    size_t room = 4096;
+    size_t used = 0;
+    char *text = tool_allocate(room, 1);
+    size_t got = 0;
+    while ((got = fread(text + used, 1, room - 1 - used, file)) > 0) {
+        used += got;
+        if (used < room - 1)
+            continue;
+        room *= 2;
+        char *larger = realloc(text, room);
+        if (larger == NULL)
+            tool_fail(TOOL_SYSTEM, "out of memory");
+        text = larger;
+    }
+    text[used] = '\0';
+    *length = used;
+    return text;
+}
+
+char *tool_read_file(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return NULL;
+    errno = 0;
+    char *text = read_all(file, length);
+    int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
+    fclose(file);
+    if (error != 0) {
+        free(text);
+        errno = error;
+        return NULL;
+    }
+    return text;
+}
+
+int tool_finish(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    tool_warn("cannot write the output: %s", strerror(errno));
+    return TOOL_SYSTEM;
+}
+
+FILE *tool_open(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        tool_warn("%s: %s", path, strerror(errno));
+    return file;
+}
+
+bool tool_close(FILE *file, const char *path)
+{
+    bool lost = ferror(file) != 0;
+    lost = fclose(file) != 0 || lost;
+    if (lost)
+        tool_warn("%s: not all of it could be written: %s", path, strerror(errno));
+    return !lost;
+}
+
+char **tool_split(const char *list, size_t *count)
+{
+    size_t items = 1;
+    for (const char *comma = strchr(list, ','); comma != NULL; comma = strchr(comma + 1, ','))
+        items++;
+    char **parts = tool_allocate(items, sizeof *parts);
+    for (size_t i = 0; i < items; i++) {
+        size_t length = strcspn(list, ",");
+        parts[i] = tool_format("%.*s", (int)length, list);
+        list += length + 1;
+    }
+    *count = items;
+    return parts;
+}
+
+void tool_split_free(char **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(items[i]);
+    free(items);
+}
+
+char *tool_bytes(double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1024;
+        unit++;
+    }
+    return tool_format(unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
+}
+
+char *tool_plural(uint64_t count, const char *noun)
+{
+    return tool_format("%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
+}

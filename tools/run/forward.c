@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/run/forward.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/check/check.h"
+#include "tools/lib/tool.h"
+
+extern char **environ;
+
+/* A launcher and its words: from its own name up to the program's. */
+struct launcher {
+    char **words;
+    size_t count;
+    bool verbose;
+};
+
+static bool is_ours(const char *name, size_t length)
+{
+    static const char prefix[] = "COMPSHIM";
+    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0)
+        return true;
+    return length >= strlen(prefix) && strncmp(name, prefix, strlen(prefix)) == 0 &&
+           (length == strlen(prefix) || name[strlen(prefix)] == '_');
+}
+
+/* Whether a list "A,B=x" has an item for a name. */
+static bool is_listed(const char *list, const char *name, size_t length)
+{
+    for (const char *item = list; *item != '\0';) {
+        size_t item_length = strcspn(item, ",=");
+        if (item_length == length && strncmp(item, name, length) == 0)
+            return true;
+        item += strcspn(item, ",");
+        item += *item == ',';
+    }
+    return false;
+}
+
+/* Adds the names of our variables that are set to a list of names; the caller frees the result, and
+ * may free the list. */
+static char *add_ours(const char *list)
+{
+    char *longer = tool_copy(list);
+    for (char **entry = environ; *entry != NULL; entry++) {
+        size_t length = strcspn(*entry, "=");
+        if (!is_ours(*entry, length) || is_listed(longer, *entry, length))
+            continue;
+        char *next =
+            tool_format("%s%s%.*s", longer, *longer != '\0' ? "," : "", (int)length, *entry);
+        free(longer);
+        longer = next;
+    }
+    return longer;
+}
+
+/* The place of the word that has an option's value: behind "--export=" or the next word. NULL if
+ * the option is not given. */
+static char **find_option(const struct launcher *launcher, const char *option)
+{
+    for (size_t i = 1; i < launcher->count; i++) {
+        const char *word = launcher->words[i];
+        if (!check_starts_with(word, option))
+            continue;
+        if (word[strlen(option)] == '=')
+            return &launcher->words[i];
+        if (word[strlen(option)] == '\0' && i + 1 < launcher->count)
+            return &launcher->words[i + 1];
+    }
+    return NULL;
+}
+
+/* What srun is to export instead of a list, or NULL if the list has everything already. The caller
+ * frees it. */
+static char *mended_export(const char *list)
+{
+    if (is_listed(list, "ALL", strlen("ALL")))
+        return NULL;
+    char *mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
+    if (strcmp(mended, list) != 0)
+        return mended;
+    free(mended);
+    return NULL;
+}
+
+static void mend_srun(const struct launcher *launcher)
+{
+    char **word = find_option(launcher, "--export");
+    const char *begin = word != NULL && check_starts_with(*word, "--export=") ? "--export=" : "";
+    const char *list = word != NULL ? *word + strlen(begin) : getenv("SLURM_EXPORT_ENV");
+    char *mended = list != NULL ? mended_export(list) : NULL;
+    if (mended == NULL) {
+        if (launcher->verbose)
+            tool_warn("srun: LD_PRELOAD and COMPSHIM_* go to all tasks");
+        return;
+    }
+    if (word != NULL)
+        *word = tool_format("%s%s", begin, mended);
+    else if (setenv("SLURM_EXPORT_ENV", mended, 1) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot set SLURM_EXPORT_ENV: %s", strerror(errno));
+    tool_warn("srun: %s becomes %s, for the library to reach the tasks",
+              word != NULL ? "--export" : "SLURM_EXPORT_ENV", mended);
+    free(mended);
+}
+
+/* What a batch job's environment is good for is the script's business: only told. */
+static void see_sbatch(const struct launcher *launcher)
+{
+    char **word = find_option(launcher, "--export");
+    const char *list = word != NULL ? *word : getenv("SBATCH_EXPORT");
+    if (list != NULL && strstr(list, "ALL") == NULL && strstr(list, "LD_PRELOAD") == NULL)
+        tool_warn("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
+                  "program by compshim run");
+    else if (launcher->verbose)
+        tool_warn("sbatch: LD_PRELOAD and COMPSHIM_* go to the script and to what it starts");
+}
+
+/* MPICH's mpirun is a link to mpiexec.hydra. */
+static bool is_hydra(const char *name)
+{
+    struct check_program program;
+    char *problem = check_program_find(&program, name);
+    const char *path = program.scripts > 0 ? program.script_paths[0] : program.path;
+    char *real = problem == NULL ? realpath(path, NULL) : NULL;
+    bool hydra = real != NULL && strstr(check_base_name(real), "hydra") != NULL;
+    free(real);
+    free(problem);
+    check_program_free(&program);
+    return hydra;
+}
+
+static void see_mpirun(const struct launcher *launcher)
+{
+    bool hydra = is_hydra(launcher->words[0]);
+    for (size_t i = 1; i < launcher->count; i++) {
+        const char *word = launcher->words[i];
+        if (strcmp(word, "mca_base_env_list") == 0)
+            tool_warn("mpirun: mca_base_env_list stands as it is given: it has to name LD_PRELOAD "
+                      "and COMPSHIM_*");
+        if (hydra && (strcmp(word, "-genvnone") == 0 || strcmp(word, "-genvlist") == 0))
+            tool_warn(
+                "mpirun: %s keeps LD_PRELOAD from the ranks; use -genvall, or name LD_PRELOAD "
+                "and COMPSHIM_*",
+                word);
+    }
+    if (launcher->verbose)
+        tool_warn(hydra ? "mpirun: Hydra gives its environment to all ranks"
+                        : "mpirun: the library has Open MPI forward LD_PRELOAD and COMPSHIM_* to "
+                          "all nodes");
+}
+
+static void see_torchrun(const struct launcher *launcher)
+{
+    if (launcher->verbose)
+        tool_warn("torchrun: the workers of this node inherit the environment; start torchrun by "
+                  "compshim run on each node");
+}
+
+static void see_horovodrun(const struct launcher *launcher)
+{
+    for (size_t i = 1; i < launcher->count; i++)
+        if (strcmp(launcher->words[i], "--gloo") == 0)
+            tool_warn("horovodrun: gloo is neither MPI nor NCCL: its all-reduces are not caught; "
+                      "use --mpi");
+    if (launcher->verbose)
+        tool_warn("horovodrun: it gives its environment to all ranks");
+}
+
+void forward_prepare(char **words, bool verbose)
+{
+    static const struct {
+        const char *name;
+        void (*see)(const struct launcher *launcher);
+    } known[] = {
+        {"srun", mend_srun},
+        {"sbatch", see_sbatch},
+        {"salloc", see_sbatch},
+        {"mpirun", see_mpirun},
+        {"mpiexec", see_mpirun},
+        {"torchrun", see_torchrun},
+        {"horovodrun", see_horovodrun},
+    };
+    const char *program = check_behind_launchers(words);
+    size_t count = 0;
+    size_t all = 0;
+    for (; words[all] != NULL; all++)
+        count += count == all && words[all] != program ? 1 : 0;
+    for (size_t i = 0; i < all && i <= count; i++) {
+        const char *name = check_base_name(words[i]);
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (strcmp(name, known[k].name) == 0)
+                known[k].see(&(struct launcher){words + i, (i < count ? count : all) - i, verbose});
+    }
+}

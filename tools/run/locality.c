@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/run/locality.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/check/check.h"
+
+/* They start programs on other hosts, in containers, or later. */
+static bool leads_away(const char *word)
+{
+    static const char *const names[] = {
+        "srun",    "sbatch", "salloc", "sattach", "qsub", "bsub",        "flux",      "aprun",
+        "jsrun",   "lrun",   "ibrun",  "ssh",     "rsh",  "pdsh",        "clush",     "docker",
+        "podman",  "ip",     "bwrap",  "kubectl", "ray",  "screen",      "tmux",      "at",
+        "nsenter", "batch",  "chroot", "unshare", "prun", "systemd-run", "deepspeed",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(check_base_name(word), names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A launcher's option for hosts, whatever the number of its dashes: Open MPI's, Hydra's, Horovod's.
+ */
+static bool names_hosts(const char *word)
+{
+    static const char *const options[] = {
+        "H",
+        "f",
+        "host",
+        "hosts",
+        "hostfile",
+        "hostlist",
+        "rf",
+        "rankfile",
+        "app",
+        "configfile",
+        "machinefile",
+        "machines",
+        "machine-file",
+        "host-discovery-script",
+        "dvm-uri",
+        "hnp",
+        "ompi-server",
+        "nnodes",
+        "default-hostfile",
+    };
+    const char *name = word + strspn(word, "-");
+    const size_t length = strcspn(name, "=");
+    for (size_t i = 0; *word == '-' && i < sizeof options / sizeof *options; i++)
+        if (strlen(options[i]) == length && strncmp(name, options[i], length) == 0)
+            return true;
+    return false;
+}
+
+/* Batch systems, and hosts for launchers that are given none. */
+static bool environment_names_hosts(void)
+{
+    static const char *const names[] = {
+        "SLURM_JOB_ID",
+        "SLURM_JOBID",
+        "PBS_NODEFILE",
+        "PBS_JOBID",
+        "LSB_JOBID",
+        "PE_HOSTFILE",
+        "COBALT_NODEFILE",
+        "FLUX_URI",
+        "OAR_NODEFILE",
+        "HYDRA_HOST_FILE",
+        "OMPI_MCA_orte_default_hostfile",
+        "PRTE_MCA_prte_default_hostfile",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* How many words are the launchers' own: those before the program, and all where a later part may
+ * have options of its own, behind a colon, or the launcher takes the program for one. */
+static size_t launchers_words(char **words)
+{
+    const char *program = check_behind_launchers(words);
+    const bool starts_scripts = strcmp(check_base_name(words[0]), "horovodrun") == 0 ||
+                                strcmp(check_base_name(words[0]), "torchrun") == 0;
+    size_t count = 0;
+    size_t all = 0;
+    bool parts = starts_scripts;
+    for (; words[all] != NULL; all++) {
+        count += count == all && words[all] != program ? 1 : 0;
+        parts |= strcmp(words[all], ":") == 0;
+    }
+    return parts ? all : count;
+}
+
+bool locality_is_certain(char **words)
+{
+    if (environment_names_hosts())
+        return false;
+    const size_t count = launchers_words(words);
+    for (size_t i = 0; i <= count && words[i] != NULL; i++)
+        if (leads_away(words[i]) || (i < count && names_hosts(words[i])))
+            return false;
+    return true;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parent of a command: passes on signals, waits, and listens for processes that the library was
+ * reached in.
+ *
+ * The command stays in the process group of this tool, so that the terminal's signals reach it by
+ * themselves. A signal for this process alone is passed on; one for the whole group must not be,
+ * or the command had it twice (mpirun takes the second for an order to leave everything behind).
+ * The two look the same here. So there is a witness, a child in the same group that does nothing
+ * but wait for signals: what it gets as well was for the group. Who signals one process after the
+ * other has a moment for it; then the witness is asked, since it may not have run yet. */
+#include "tools/run/witness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shim/core/presence.h"
+#include "tools/check/check.h"
+#include "tools/lib/tool.h"
+
+#define WITNESS_SECONDS 0.2 /* until the witness is asked about a signal */
+#define QUESTION SIGRTMAX   /* taken after all signals that came before: so is its report */
+
+static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
+
+struct watch {
+    sigset_t signals;   /* those that are passed on, SIGCONT, SIGCHLD and SIGPIPE: blocked */
+    sigset_t witnessed; /* the same, and the question */
+    sigset_t inherited;
+    struct sigaction inherited_child;
+    int receiver; /* of datagrams, -1 once there was one */
+    int arrivals; /* signalfd */
+    int reports;  /* the witness's: a byte for each signal */
+    pid_t witness;
+    pid_t command;
+    double for_group[NSIG]; /* when the witness last had the signal */
+    bool reached;
+    bool interrupted;
+    bool ended;
+    int status; /* as from waitpid, once it has ended */
+};
+
+/* Adds a name to those that another run, around this one, has put there. */
+static void publish(const char *name)
+{
+    const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
+    const bool nested = others != NULL && *others != '\0';
+    char *names = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
+    if (setenv(CSHIM_PRESENCE_VARIABLE, names, 1) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot set " CSHIM_PRESENCE_VARIABLE ": %s", strerror(errno));
+    free(names);
+}
+
+int watch_run_open(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    unsigned long long random[2];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return -1;
+    char *name = tool_format("compshim-%016llx%016llx", random[0], random[1]);
+    const size_t length = strlen(name);
+    memcpy(address.sun_path + 1, name, length); /* behind a NUL: the abstract namespace */
+    int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (receiver >= 0 && bind(receiver, (const struct sockaddr *)&address,
+                              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
+        close(receiver);
+        receiver = -1;
+    }
+    if (receiver >= 0)
+        publish(name);
+    free(name);
+    return receiver;
+}
+
+static void block_signals(struct watch *watch)
+{
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(SIGCHLD, &plain, &watch->inherited_child); /* if ignored, no child is to be had */
+    sigemptyset(&watch->signals);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+        sigaddset(&watch->signals, passed_on[i]);
+    sigaddset(&watch->signals, SIGCONT);
+    sigaddset(&watch->signals, SIGCHLD);
+    sigaddset(&watch->signals, SIGPIPE);
+    watch->witnessed = watch->signals;
+    sigaddset(&watch->witnessed, QUESTION);
+    sigprocmask(SIG_BLOCK, &watch->witnessed, &watch->inherited);
+    for (int signal = 0; signal < NSIG; signal++)
+        watch->for_group[signal] = -WITNESS_SECONDS;
+    watch->arrivals = signalfd(-1, &watch->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (watch->arrivals < 0)
+        tool_fail(TOOL_SYSTEM, "cannot wait for signals: %s", strerror(errno));
+}
+
+static void open_pipe(int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+}
+
+/* A child that does not outlive this process, even if that is killed. */
+static pid_t start_child(void)
+{
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child < 0)
+        tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(TOOL_SYSTEM);
+    }
+    return child;
+}
+
+static void start_witness(struct watch *watch)
+{
+    int ends[2];
+    open_pipe(ends);
+    watch->witness = start_child();
+    while (watch->witness == 0) {
+        const int signal = sigwaitinfo(&watch->witnessed, NULL);
+        const unsigned char report = (unsigned char)signal;
+        if (signal > 0 && write(ends[1], &report, 1) != 1)
+            _exit(TOOL_SYSTEM);
+    }
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    watch->reports = ends[0];
+}
+
+static void start_command(struct watch *watch, char **words)
+{
+    int ends[2]; /* tells why the command could not be started; closed by its start */
+    int error = 0;
+    open_pipe(ends);
+    watch->command = start_child();
+    if (watch->command == 0) {
+        sigaction(SIGCHLD, &watch->inherited_child, NULL);
+        sigprocmask(SIG_SETMASK, &watch->inherited, NULL);
+        execvp(words[0], words);
+        error = errno;
+        _exit(write(ends[1], &error, sizeof error) == (ssize_t)sizeof error ? 0 : TOOL_SYSTEM);
+    }
+    close(ends[1]);
+    if (read(ends[0], &error, sizeof error) == (ssize_t)sizeof error) {
+        kill(watch->witness, SIGKILL);
+        tool_fail(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
+    }
+    close(ends[0]);
+}
+
+/* Returns false if there is no witness any more. */
+static bool take_reports(struct watch *watch)
+{
+    unsigned char signal = 0;
+    ssize_t bytes;
+    while ((bytes = read(watch->reports, &signal, 1)) == 1)
+        if (signal < NSIG)
+            watch->for_group[signal] = tool_now();
+    return bytes != 0;
+}
+
+/* Whether the command has had a signal already. */
+static bool was_for_group(struct watch *watch, int signal)
+{
+    struct pollfd reports = {.fd = watch->reports, .events = POLLIN};
+    const double noticed = tool_now(), deadline = noticed + WITNESS_SECONDS;
+    for (bool asked = false, present = true;;) {
+        present = take_reports(watch);
+        if (watch->for_group[signal] > noticed - WITNESS_SECONDS)
+            return true;
+        if (!present || (asked && watch->for_group[QUESTION] > deadline))
+            return false;
+        const double left = deadline - tool_now();
+        if (left <= 0 && !asked) {
+            kill(watch->witness, QUESTION);
+            kill(watch->witness, SIGCONT); /* it may have been stopped with the group */
+            asked = true;
+        }
+        poll(&reports, 1, asked ? -1 : 1 + (int)(1e3 * left));
+    }
+}
+
+static void take_signal(struct watch *watch, const struct signalfd_siginfo *arrived)
+{
+    const int signal = (int)arrived->ssi_signo;
+    /* The kernel tells the group of the keys; of a terminal's end it may tell one process. */
+    const bool of_keys = arrived->ssi_code > 0 && signal != SIGHUP;
+    if (signal == SIGCHLD || signal == SIGPIPE)
+        return;
+    watch->interrupted |=
+        signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+    /* A second SIGCONT does no harm, and no stop that it ends may be seen after it. */
+    if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
+        kill(watch->command, signal);
+}
+
+static void take_signals(struct watch *watch)
+{
+    struct signalfd_siginfo arrived;
+    while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived)
+        take_signal(watch, &arrived);
+}
+
+static void take_datagram(struct watch *watch)
+{
+    char byte = 0;
+    if (watch->receiver < 0 || recv(watch->receiver, &byte, 1, 0) < 0)
+        return;
+    watch->reached = true;
+    close(watch->receiver);
+    watch->receiver = -1;
+}
+
+/* Stops when the command has stopped, for the shell to see; it goes on with SIGCONT. */
+static void take_children(struct watch *watch)
+{
+    int status = 0;
+    for (pid_t child; (child = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
+        if (child == watch->command && WIFSTOPPED(status)) {
+            raise(SIGSTOP);
+            return;
+        }
+        if (child == watch->command) {
+            watch->ended = true;
+            watch->status = status;
+        }
+    }
+}
+
+static void attend(struct watch *watch)
+{
+    while (!watch->ended) {
+        struct pollfd sources[] = {{.fd = watch->arrivals, .events = POLLIN},
+                                   {.fd = watch->reports, .events = POLLIN},
+                                   {.fd = watch->receiver, .events = POLLIN}};
+        poll(sources, sizeof sources / sizeof *sources, -1);
+        take_reports(watch);
+        take_signals(watch);
+        take_children(watch);
+        take_datagram(watch); /* last: whatever ended has told before */
+    }
+    kill(watch->witness, SIGKILL);
+    waitpid(watch->witness, NULL, 0);
+}
+
+/* By the signal itself, so that whoever waits sees what it would have seen of the command. */
+static _Noreturn void end_by(int signal_number)
+{
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, signal_number);
+    prctl(PR_SET_DUMPABLE, 0); /* the command has left a core, if wanted */
+    signal(signal_number, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &only, NULL);
+    raise(signal_number);
+    _exit(128 + signal_number);
+}
+
+static void warn_of_nothing(char **words, bool dlsym)
+{
+    const char *program = check_behind_launchers(words);
+    tool_warn("nothing was caught: no process of this job on this host came to MPI or NCCL through "
+              "the library; 'compshim check %s' tells more%s",
+              program != NULL ? program : "PROGRAM",
+              dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
+}
+
+int watch_run(char **words, int receiver, bool dlsym)
+{
+    struct watch watch = {.receiver = receiver};
+    block_signals(&watch);
+    start_witness(&watch);
+    start_command(&watch, words);
+    attend(&watch);
+    if (!watch.reached && !watch.interrupted && !WIFSIGNALED(watch.status))
+        warn_of_nothing(words, dlsym);
+    if (WIFSIGNALED(watch.status))
+        end_by(WTERMSIG(watch.status));
+    return WEXITSTATUS(watch.status);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compshim top: what running jobs on this host do, from what their processes publish. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/report/live.h"
+#include "tools/lib/tool.h"
+#include "version.h"
+
+#define PROCESSES_MAX 4096
+
+struct top_options {
+    bool once;
+    uint32_t interval;
+};
+
+static const struct tool_option options[] = {
+    {"once", '1', TOOL_FLAG, offsetof(struct top_options, once), NULL,
+     "print once, after one interval, and end"},
+    {"interval", 'i', TOOL_COUNT, offsetof(struct top_options, interval), "SECONDS",
+     "time between two looks (default 1)"},
+    {0},
+};
+
+/* What was read of the processes at one time. */
+struct look {
+    double time;
+    size_t count;
+    struct cshim_live *processes;
+};
+
+static volatile sig_atomic_t is_stopped;
+
+static void stop(int signal)
+{
+    (void)signal;
+    is_stopped = 1;
+}
+
+/* Its process is gone: a lock lives as long as its process. */
+static bool is_stale(int file)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+/* Copies what a process publishes. Stale files of this user are removed, also unfinished ones. */
+static bool read_process(int folder, const char *name, struct cshim_live *process)
+{
+    struct stat status;
+    const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool is_read = false;
+    if (file < 0)
+        return false;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+        if (is_stale(file) && status.st_uid == geteuid() &&
+            time(NULL) - status.st_mtime > 1) /* it may be about to lock it */
+            unlinkat(folder, name, 0);
+        else if (status.st_size >= (off_t)sizeof *process)
+            is_read = pread(file, process, sizeof *process, 0) == sizeof *process;
+    }
+    close(file);
+    return is_read && memcmp(process->magic, CSHIM_LIVE_MAGIC, sizeof process->magic) == 0 &&
+           strncmp(process->version, CSHIM_VERSION, sizeof process->version) == 0 &&
+           process->size == sizeof *process && process->rule_count <= CSHIM_LIVE_RULES;
+}
+
+/* Texts of others end, and hold nothing that a terminal would obey. */
+static void clean(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
+static void clean_texts(struct cshim_live *process)
+{
+    clean(process->library, sizeof process->library);
+    clean(process->program, sizeof process->program);
+    clean(process->job, sizeof process->job);
+    clean(process->policy, sizeof process->policy);
+    for (size_t i = 0; i < process->rule_count; i++)
+        clean(process->rules[i].name, sizeof process->rules[i].name);
+}
+
+static int by_job(const void *left, const void *right)
+{
+    const struct cshim_live *a = left, *b = right;
+    int order = strcmp(a->job, b->job);
+    if (order == 0)
+        order = strcmp(a->program, b->program);
+    if (order == 0)
+        order = strcmp(a->library, b->library);
+    return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void look_around(struct look *look)
+{
+    DIR *folder = opendir(CSHIM_LIVE_FOLDER);
+    if (folder == NULL)
+        tool_fail(TOOL_SYSTEM, "cannot read %s: %s", CSHIM_LIVE_FOLDER, strerror(errno));
+    look->time = tool_now();
+    look->count = 0;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)
+        if (strncmp(entry->d_name, CSHIM_LIVE_PREFIX, strlen(CSHIM_LIVE_PREFIX)) == 0 &&
+            read_process(dirfd(folder), entry->d_name, &look->processes[look->count]))
+            clean_texts(&look->processes[look->count++]);
+    closedir(folder);
+    qsort(look->processes, look->count, sizeof *look->processes, by_job);
+}
+
+static bool is_same_job(const struct cshim_live *a, const struct cshim_live *b)
+{
+    return strcmp(a->job, b->job) == 0 && strcmp(a->program, b->program) == 0 &&
+           strcmp(a->library, b->library) == 0;
+}
+
+static uint64_t count_passed(const struct cshim_live *process)
+{
+    uint64_t passed = 0;
+    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
+        passed += process->passed[i];
+    return passed;
+}
+
+/* Sums over the processes of a job; `rule` SIZE_MAX: what was passed on. */
+static struct cshim_live_rule add_up(const struct look *look, const struct cshim_live *job,
+                                     size_t rule)
+{
+    struct cshim_live_rule sum = {0};
+    for (size_t i = 0; i < look->count; i++) {
+        const struct cshim_live *process = &look->processes[i];
+        if (!is_same_job(process, job))
+            continue;
+        if (rule >= process->rule_count) {
+            sum.calls += rule == SIZE_MAX ? count_passed(process) : 0;
+            continue;
+        }
+        const struct cshim_live_rule *one = &process->rules[rule];
+        sum.calls += one->calls;
+        sum.bytes_native += one->bytes_native;
+        sum.bytes_wire += one->bytes_wire;
+        sum.seconds += one->seconds;
+        sum.error_squares += one->error_squares;
+        sum.sum_squares += one->sum_squares;
+    }
+    return sum;
+}
+
+/* Calls per second between two looks. A job that is new since the first has none yet. */
+static char *rate(const struct look *before, const struct look *after, const struct cshim_live *job,
+                  size_t rule)
+{
+    const double seconds = after->time - before->time;
+    const uint64_t first = add_up(before, job, rule).calls, last = add_up(after, job, rule).calls;
+    if (seconds <= 0 || last < first)
+        return tool_copy("-");
+    return tool_format("%.1f", (double)(last - first) / seconds);
+}
+
+static void add_rule(struct tool_table *table, const struct look *before, const struct look *after,
+                     const struct cshim_live *job, size_t rule)
+{
+    const struct cshim_live_rule *own = &job->rules[rule];
+    const struct cshim_live_rule sum = add_up(after, job, rule);
+    char *cells[] = {
+        tool_copy(own->name),
+        tool_copy(cshim_codec_name((enum cshim_codec_id)own->codec)),
+        sum.calls > 0 ? tool_copy(cshim_algorithm_name((enum cshim_algorithm)own->algorithm))
+                      : NULL,
+        tool_format("%llu", (unsigned long long)sum.calls),
+        rate(before, after, job, rule),
+        tool_bytes((double)sum.bytes_native),
+        tool_bytes((double)sum.bytes_wire),
+        sum.bytes_wire > 0 ? tool_format("%.2fx", (double)sum.bytes_native / (double)sum.bytes_wire)
+                           : NULL,
+        sum.sum_squares > 0 ? tool_format("%.1e", sqrt(sum.error_squares / sum.sum_squares)) : NULL,
+    };
+    tool_table_add(table, cells);
+}
+
+static void add_headings(struct tool_table *table)
+{
+    static const char *const headings[] = {"rule",   "codec", "algorithm", "calls", "calls/s",
+                                           "native", "wire",  "ratio",     "error"};
+    char *cells[sizeof headings / sizeof *headings];
+    for (size_t i = 0; i < table->columns; i++)
+        cells[i] = tool_copy(headings[i]);
+    tool_table_add(table, cells);
+}
+
+/* A job: its processes on this host are [first, end) of the later look. */
+static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
+{
+    const struct cshim_live *job = &after->processes[first];
+    struct tool_table table = {.columns = 9, .numeric_from = 3, .headings = 1};
+    char *passing = rate(before, after, job, SIZE_MAX);
+    printf("%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
+           job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
+           after->time - job->started, job->policy);
+    add_headings(&table);
+    for (size_t rule = 0; rule < job->rule_count; rule++)
+        add_rule(&table, before, after, job, rule);
+    tool_table_print(&table, stdout);
+    printf("passed on: %llu calls, %s per second\n\n",
+           (unsigned long long)add_up(after, job, SIZE_MAX).calls, passing);
+    free(passing);
+    tool_table_free(&table);
+}
+
+static void print_look(const struct look *before, const struct look *after)
+{
+    for (size_t first = 0, end; first < after->count; first = end) {
+        for (end = first + 1;
+             end < after->count && is_same_job(&after->processes[first], &after->processes[end]);)
+            end++;
+        print_job(before, after, first, end);
+    }
+    if (after->count == 0)
+        puts("no process that publishes its figures runs on this host (COMPSHIM_LIVE=on)");
+}
+
+/* Until it is over, or a signal says so. */
+static void wait_for(uint32_t seconds)
+{
+    const struct timespec time = {.tv_sec = seconds};
+    nanosleep(&time, NULL);
+}
+
+static void watch(struct look *before, struct look *after, const struct top_options *chosen)
+{
+    const bool is_screen = !chosen->once && isatty(STDOUT_FILENO);
+    look_around(before);
+    do {
+        wait_for(chosen->interval);
+        if (is_stopped)
+            return;
+        look_around(after);
+        fputs(is_screen ? "\033[H\033[2J" : "", stdout);
+        print_look(before, after);
+        fflush(stdout);
+        const struct look last = *before;
+        *before = *after;
+        *after = last;
+    } while (!chosen->once && !ferror(stdout));
+}
+
+static int run(int argc, char **argv)
+{
+    struct top_options chosen = {.interval = 1};
+    const struct sigaction action = {.sa_handler = stop}; /* no SA_RESTART: it ends the waiting */
+    struct look looks[2] = {{0}};
+    const int first = tool_parse(&tool_top, argc, argv, &chosen);
+    if (first < argc)
+        tool_misuse(&tool_top, "'%s' is one word too many", argv[first]);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    for (size_t i = 0; i < 2; i++)
+        looks[i].processes = tool_allocate(PROCESSES_MAX, sizeof *looks[i].processes);
+    watch(&looks[0], &looks[1], &chosen);
+    const bool found = looks[0].count > 0 || is_stopped;
+    free(looks[0].processes);
+    free(looks[1].processes);
+    return tool_finish(found ? TOOL_GOOD : TOOL_NOT_SO);
+}
+
+const struct tool_command tool_top = {
+    .name = "top",
+    .summary = "show what running jobs on this host compress, as they do",
+    .usage = "[OPTION...]",
+    .details =
+        "Processes started with COMPSHIM_LIVE=on publish their figures in shared memory. Bytes "
+        "are those\nof the ranks on this host.\n\n"
+        "  COMPSHIM_LIVE=on compshim run -- mpirun -n 4 ./train &\n"
+        "  compshim top\n",
+    .options = options,
+    .run = run,
+};

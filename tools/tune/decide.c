@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From measurements to a policy. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/lib/tool.h"
+#include "tools/tune/tune.h"
+#include "version.h"
+
+/* Differences below this are within what two measurements of the same differ by. */
+#define MARGIN 1.05
+/* On one node a codec takes the processors that the program computes with, which the benchmark does
+ * not show, and small sums are over before the ranks have met: only what gains this much, from this
+ * size on. */
+#define MARGIN_OF_ONE_NODE 1.5
+#define LEAST_OF_ONE_NODE ((uint64_t)1 << 20)
+
+double tune_error(const struct tune_way *way, uint32_t ranks)
+{
+    unsigned quantizations = 2;
+    if (way->algorithm == CSHIM_ALGORITHM_ALLGATHER)
+        quantizations = 1;
+    else if (way->algorithm == CSHIM_ALGORITHM_ALLREDUCE)
+        quantizations = ranks;
+    return cshim_codec_info(way->codec)->typical * sqrt(quantizations);
+}
+
+static bool is_eligible(const struct tune_measured *measured, const struct tune_size *size,
+                        size_t way, double max_rel_error)
+{
+    const bool one_node = measured->nodes == 1;
+    const double margin = one_node ? MARGIN_OF_ONE_NODE : MARGIN;
+    if (one_node && size->bytes < LEAST_OF_ONE_NODE)
+        return false;
+    return isfinite(size->ways[way]) && size->ways[way] * margin < size->native &&
+           tune_error(&measured->ways[way], measured->ranks) <= max_rel_error;
+}
+
+static size_t choose(const struct tune_measured *measured, const struct tune_size *size,
+                     double max_rel_error, size_t larger)
+{
+    double fastest = INFINITY, least_error = INFINITY;
+    size_t choice = TUNE_NATIVE;
+    for (size_t way = 0; way < measured->way_count; way++)
+        if (is_eligible(measured, size, way, max_rel_error))
+            fastest = fmin(fastest, size->ways[way]);
+    for (size_t way = 0; way < measured->way_count; way++) {
+        const double error = tune_error(&measured->ways[way], measured->ranks);
+        if (!is_eligible(measured, size, way, max_rel_error) || size->ways[way] > fastest * MARGIN)
+            continue;
+        if (way == larger)
+            return way;
+        if (error < least_error || (error == least_error && size->ways[way] < size->ways[choice])) {
+            least_error = error;
+            choice = way;
+        }
+    }
+    return choice;
+}
+
+void tune_choose(const struct tune_measured *measured, double max_rel_error,
+                 size_t choices[TUNE_SIZES_MAX])
+{
+    size_t larger = TUNE_NATIVE;
+    for (size_t i = measured->size_count; i-- > 0; larger = choices[i])
+        choices[i] = choose(measured, &measured->sizes[i], max_rel_error, larger);
+    /* Compression starts to pay at a size and goes on: one size alone below others is chance. */
+    for (size_t i = 0; i + 1 < measured->size_count; i++)
+        if (choices[i + 1] == TUNE_NATIVE && (i == 0 || choices[i - 1] == TUNE_NATIVE))
+            choices[i] = TUNE_NATIVE;
+}
+
+/* "64KiB": whole units where that is exact. */
+static char *size_text(uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    while (bytes > 0 && bytes % 1024 == 0 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1024;
+        unit++;
+    }
+    return tool_format("%llu%s", (unsigned long long)bytes, units[unit]);
+}
+
+/* The algorithm that `auto` takes for a codec and size on the ranks measured. */
+static enum cshim_algorithm automatic(const struct tune_measured *measured,
+                                      enum cshim_codec_id codec, uint64_t bytes)
+{
+    struct cshim_rule rule = {
+        .libraries = UINT32_MAX,
+        .collectives = UINT32_MAX,
+        .dtypes = UINT32_MAX,
+        .ops = UINT32_MAX,
+        .max_size = UINT64_MAX,
+        .max_ranks = UINT32_MAX,
+        .max_nodes = UINT32_MAX,
+        .codec = codec,
+        .algorithm = CSHIM_ALGORITHM_AUTO,
+    };
+    const struct cshim_policy policy = {.rule_count = 1, .rules = &rule};
+    const struct cshim_call call = {
+        .library = CSHIM_MPI,
+        .collective = CSHIM_ALLREDUCE,
+        .dtype = CSHIM_FLOAT32,
+        .op = CSHIM_SUM,
+        .bytes = bytes,
+        .ranks = measured->ranks,
+        .nodes = measured->nodes,
+        .ranks_per_node = measured->ranks / measured->nodes,
+    };
+    return cshim_plan_call(&policy, &call, bytes / sizeof(float)).algorithm;
+}
+
+/* The first column of comments, then one for native and one for each codec: its fastest way. */
+static void add_comment_row(struct tool_table *table, const struct tune_measured *measured,
+                            const struct tune_size *size, const struct tune_way *choice)
+{
+    char **cells = tool_allocate(table->columns, sizeof *cells);
+    size_t column = 3;
+    cells[0] = size_text(size->bytes);
+    cells[1] = choice != NULL ? tool_copy(cshim_codec_name(choice->codec)) : tool_copy("none");
+    cells[2] = tool_format("%.3f", size->native * 1e3);
+    for (size_t first = 0, end; first < measured->way_count; first = end, column++) {
+        size_t best = first;
+        for (end = first;
+             end < measured->way_count && measured->ways[end].codec == measured->ways[first].codec;
+             end++)
+            if (size->ways[end] < size->ways[best] || !isfinite(size->ways[best]))
+                best = end;
+        if (isfinite(size->ways[best]))
+            cells[column] = tool_format("%.3f %s", size->ways[best] * 1e3,
+                                        cshim_algorithm_name(measured->ways[best].algorithm));
+    }
+    tool_table_add(table, cells);
+    free(cells);
+}
+
+static void print_measured(FILE *file, const struct tune_measured *measured, const size_t *choices)
+{
+    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1};
+    char *text = NULL, *rest = NULL;
+    size_t length = 0;
+    for (size_t i = 0; i < measured->way_count; i++)
+        table.columns += i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec;
+    char **headings = tool_allocate(table.columns, sizeof *headings);
+    headings[0] = tool_copy("size");
+    headings[1] = tool_copy("best");
+    headings[2] = tool_copy("native");
+    for (size_t i = 0, column = 3; i < measured->way_count; i++)
+        if (i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec)
+            headings[column++] = tool_copy(cshim_codec_name(measured->ways[i].codec));
+    tool_table_add(&table, headings);
+    free(headings);
+    for (size_t i = 0; i < measured->size_count; i++)
+        add_comment_row(&table, measured, &measured->sizes[i],
+                        choices[i] != TUNE_NATIVE ? &measured->ways[choices[i]] : NULL);
+    FILE *lines = open_memstream(&text, &length);
+    if (lines == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    tool_table_print(&table, lines);
+    fclose(lines);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        fprintf(file, "; %s\n", line);
+    free(text);
+    tool_table_free(&table);
+}
+
+/* Sizes [first, end) go one way. The rule reaches up to where another way was measured to be good,
+ * but not to where none was. */
+static void print_rule(FILE *file, const struct tune_measured *measured, const size_t *choices,
+                       size_t first, size_t end)
+{
+    const struct tune_way *way = &measured->ways[choices[first]];
+    const struct tune_size *sizes = measured->sizes;
+    bool is_automatic = true;
+    char *from = size_text(sizes[first].bytes);
+    fprintf(file, "\n[rule from_%s]\n", from);
+    fprintf(file, "min_size  = %s\n", from);
+    free(from);
+    if (end < measured->size_count) {
+        const bool goes_on = choices[end] != TUNE_NATIVE;
+        char *to = size_text(goes_on ? sizes[end].bytes - 1 : sizes[end - 1].bytes);
+        fprintf(file, "max_size  = %s\n", to);
+        free(to);
+    }
+    for (size_t i = first; i < end; i++)
+        is_automatic &= automatic(measured, way->codec, sizes[i].bytes) == way->algorithm;
+    fprintf(file, "dtype     = float32\nop        = sum\n");
+    fprintf(file, measured->nodes > 1 ? "nodes     = 2-\n" : "nodes     = 1\n");
+    /* What `auto` would take, it takes for other numbers of ranks rightly, too. */
+    if (is_automatic)
+        fprintf(file, "ranks     = 2-\n");
+    else
+        fprintf(file, "ranks     = %u\nalgorithm = %s\n", measured->ranks,
+                cshim_algorithm_name(way->algorithm));
+    fprintf(file, "codec     = %s\n", cshim_codec_name(way->codec));
+    const struct tune_size *last = &sizes[end - 1];
+    char *at = size_text(last->bytes);
+    fprintf(file, "; at %s %.2f times as fast as natively; expected error %.1e\n", at,
+            last->native / last->ways[choices[first]], tune_error(way, measured->ranks));
+    free(at);
+}
+
+char *tune_policy(const struct tune_measured *measured, double max_rel_error)
+{
+    size_t choices[TUNE_SIZES_MAX], length = 0;
+    char *text = NULL;
+    bool any = false;
+    FILE *file = open_memstream(&text, &length);
+    if (file == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    tune_choose(measured, max_rel_error, choices);
+    fprintf(
+        file,
+        "; Written by compshim tune %s for %u ranks on %u node%s, with a relative error of at "
+        "most %g.\n"
+        "; Milliseconds of an all-reduce of float32, the median of the best round; of each codec "
+        "the\n; fastest algorithm's.\n;\n",
+        CSHIM_VERSION, measured->ranks, measured->nodes, measured->nodes == 1 ? "" : "s",
+        max_rel_error);
+    print_measured(file, measured, choices);
+    for (size_t first = 0, end; first < measured->size_count; first = end) {
+        for (end = first + 1; end < measured->size_count && choices[end] == choices[first];)
+            end++;
+        if (choices[first] == TUNE_NATIVE)
+            continue;
+        print_rule(file, measured, choices, first, end);
+        any = true;
+    }
+    if (!any)
+        fprintf(file,
+                "\n; Nothing was faster than the library itself.\n[rule all]\ncodec = none\n");
+    fclose(file);
+    return text;
+}

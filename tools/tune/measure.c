@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the bundled benchmark without the library, and with it in every way. One job measures many
+ * ways: its policy has a rule for each, told apart by sizes that differ in a few elements. Rounds
+ * are repeated while there is time; a figure is the best round's median. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/compare/compare.h"
+#include "tools/lib/launch.h"
+#include "tools/lib/ledger_file.h"
+#include "tools/lib/tool.h"
+#include "tools/tune/tune.h"
+
+#define ROUNDS_MAX 31
+#define ROUNDS_WANTED 3   /* sizes that leave no time for these are left out */
+#define RULES_MAX 240     /* of one policy */
+#define CALLS_AT_LEAST 6  /* of the benchmark, per size */
+#define SIZE_SECONDS 0.02 /* and it repeats a size for this long */
+#define ESTIMATE_BYTES ((uint64_t)1 << 20)
+
+/* The samples of one figure. */
+struct samples {
+    size_t count;
+    double seconds[ROUNDS_MAX];
+};
+
+struct session {
+    struct tune_measured *measured;
+    char *const *launcher;
+    char *benchmark;
+    char *library;
+    char *policy; /* files of the runs */
+    char *report;
+    double deadline;
+    enum tune_end end; /* why a run gave no output */
+    struct samples native[TUNE_SIZES_MAX];
+    struct samples ways[TUNE_SIZES_MAX][TUNE_WAYS_MAX];
+};
+
+/* The size that stands for one way: whole elements, and apart from the others'. */
+static uint64_t size_of(const struct session *session, size_t size, size_t way)
+{
+    return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);
+}
+
+static char *find_benchmark(void)
+{
+    static const char *const places[] = {"/allreduce_bench",
+                                         "/../libexec/compshim/allreduce_bench"};
+    char *tool = realpath("/proc/self/exe", NULL);
+    if (tool == NULL)
+        tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
+                  strerror(errno));
+    *strrchr(tool, '/') = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *candidate = tool_format("%s%s", tool, places[i]);
+        char *found = realpath(candidate, NULL);
+        free(candidate);
+        if (found == NULL)
+            continue;
+        free(tool);
+        return found;
+    }
+    tool_fail(TOOL_SYSTEM,
+              "no allreduce_bench in %s, nor in libexec/compshim of its prefix; build it with make "
+              "or install it with make install",
+              tool);
+}
+
+/* The launcher, then the benchmark with a list of sizes; the words but the list are others'. */
+static char **make_command(const struct session *session, char *sizes, char *seconds)
+{
+    size_t words = 0;
+    while (session->launcher[words] != NULL)
+        words++;
+    char **command = tool_allocate(words + 6, sizeof *command);
+    memcpy(command, session->launcher, words * sizeof *command);
+    command[words++] = session->benchmark;
+    command[words++] = "--sizes";
+    command[words++] = sizes;
+    command[words++] = "--seconds";
+    command[words] = seconds;
+    return command;
+}
+
+/* Runs the benchmark over sizes (a list with commas), shimmed or not. Returns its output, the
+ * caller's to free, or NULL if it was interrupted or failed. */
+static char *run(struct session *session, char *sizes, bool shimmed, const char *what)
+{
+    char seconds[32];
+    snprintf(seconds, sizeof seconds, "%g", SIZE_SECONDS);
+    char **command = make_command(session, sizes, seconds);
+    char *preload = launch_preload(shimmed ? session->library : NULL, getenv("LD_PRELOAD"));
+    char *text = tool_copy(what);
+    const struct compare_progress progress = {text, session->deadline - tool_now()};
+    struct compare_child child = {.command = command,
+                                  .preload = *preload != '\0' ? preload : NULL,
+                                  .policy = shimmed ? session->policy : NULL,
+                                  .report = shimmed ? session->report : NULL,
+                                  .progress = &progress};
+    const bool ended = compare_child_run(&child);
+    free(text);
+    free(command);
+    free(preload);
+    if (ended && child.status == 0)
+        return child.output;
+    session->end = ended ? TUNE_FAILED : TUNE_STOPPED;
+    if (ended) {
+        char *tail = compare_tail(child.output);
+        tool_warn("the benchmark failed (%s %d); its last lines:\n%s",
+                  WIFSIGNALED(child.status) ? "signal" : "exit status",
+                  WIFSIGNALED(child.status) ? WTERMSIG(child.status) : WEXITSTATUS(child.status),
+                  *tail != '\0' ? tail : "(no output)");
+        free(tail);
+    }
+    free(child.output);
+    return NULL;
+}
+
+/* The samples that a line of the benchmark is for, or NULL. */
+static struct samples *find_samples(struct session *session, uint64_t bytes)
+{
+    const struct tune_measured *measured = session->measured;
+    for (size_t size = 0; size < measured->size_count; size++) {
+        if (bytes == measured->sizes[size].bytes)
+            return &session->native[size];
+        for (size_t way = 0; way < measured->way_count; way++)
+            if (bytes == size_of(session, size, way))
+                return &session->ways[size][way];
+    }
+    return NULL;
+}
+
+/* Keeps the benchmark's lines: bytes, calls, median and least seconds. */
+static void keep(struct session *session, const char *output)
+{
+    for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
+        unsigned long long bytes, calls;
+        double median, least;
+        line += *line == '\n';
+        if (sscanf(line, "%llu %llu %lf %lf", &bytes, &calls, &median, &least) != 4 || median <= 0)
+            continue;
+        struct samples *samples = find_samples(session, bytes);
+        if (samples != NULL && samples->count < ROUNDS_MAX)
+            samples->seconds[samples->count++] = median;
+    }
+}
+
+/* The best round's median: what else went on in the others is not the way's fault. */
+static double best(const struct samples *samples)
+{
+    double least = NAN;
+    for (size_t i = 0; i < samples->count; i++)
+        least = fmin(least, samples->seconds[i]); /* NAN is no number to it */
+    return least;
+}
+
+static bool write_policy(const struct session *session, size_t first, size_t end)
+{
+    FILE *file = fopen(session->policy, "we");
+    if (file == NULL) {
+        tool_warn("cannot write %s: %s", session->policy, strerror(errno));
+        return false;
+    }
+    fprintf(file, "[compshim]\nlog = error\n");
+    for (size_t size = first; size < end; size++)
+        for (size_t way = 0; way < session->measured->way_count; way++) {
+            const struct tune_way *chosen = &session->measured->ways[way];
+            const unsigned long long bytes = size_of(session, size, way);
+            fprintf(file,
+                    "[rule s%zuw%zu]\ndtype = float32\nmin_size = %llu\nmax_size = %llu\ncodec = "
+                    "%s\nalgorithm = %s\n",
+                    size, way, bytes, bytes, cshim_codec_name(chosen->codec),
+                    cshim_algorithm_name(chosen->algorithm));
+        }
+    if (first == end)
+        fprintf(file, "[rule all]\ncodec = none\n");
+    const bool lost = ferror(file) != 0;
+    if (fclose(file) == 0 && !lost)
+        return true;
+    tool_warn("cannot write all of %s", session->policy);
+    return false;
+}
+
+/* What the job says of itself in its report: the library reaches its ranks, and where they are. */
+static bool read_job(const struct session *session)
+{
+    struct ledger_file ledger;
+    bool unreadable = false;
+    char message[LEDGER_MESSAGE_MAX];
+    if (!ledger_open(session->report, &ledger, &unreadable, message)) {
+        tool_warn("%s", unreadable
+                            ? "the library did not reach the benchmark's ranks, or not all of "
+                              "them: does the command forward LD_PRELOAD?"
+                            : message);
+        return false;
+    }
+    session->measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
+    session->measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
+    ledger_close(&ledger);
+    if (session->measured->ranks > 1)
+        return true;
+    tool_warn("one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
+    return false;
+}
+
+static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
+                    enum cshim_algorithm algorithm)
+{
+    if (measured->way_count < TUNE_WAYS_MAX)
+        measured->ways[measured->way_count++] = (struct tune_way){codec, algorithm};
+}
+
+/* Every codec by every algorithm that these ranks can use it with. */
+static void list_ways(struct tune_measured *measured)
+{
+    for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
+        if (codec == CSHIM_CODEC_FP32) /* the identity for float32, as raw is */
+            continue;
+        if (codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16)
+            add_way(measured, codec, CSHIM_ALGORITHM_ALLREDUCE);
+        add_way(measured, codec, CSHIM_ALGORITHM_ALLGATHER);
+        add_way(measured, codec, CSHIM_ALGORITHM_TWO_SHOT);
+        if (measured->nodes > 1 && measured->ranks > measured->nodes)
+            add_way(measured, codec, CSHIM_ALGORITHM_HIERARCHICAL);
+    }
+}
+
+/* Leaves out the largest sizes if, with times in proportion, they leave no time for some rounds. */
+static void limit_sizes(struct session *session, double seconds_of_estimate, double seconds)
+{
+    struct tune_measured *measured = session->measured;
+    const double calls = CALLS_AT_LEAST * (1 + 0.7 * (double)measured->way_count);
+    size_t kept = 0;
+    double needed = 0;
+    for (; kept < measured->size_count; kept++) {
+        const double call =
+            seconds_of_estimate * (double)measured->sizes[kept].bytes / (double)ESTIMATE_BYTES;
+        needed += ROUNDS_WANTED * fmax(calls * call, SIZE_SECONDS * (double)measured->way_count);
+        if (needed > seconds && kept > 0)
+            break;
+    }
+    if (kept < measured->size_count)
+        tool_warn("sizes from %llu bytes are left out: there is no time for them (--time)",
+                  (unsigned long long)measured->sizes[kept].bytes);
+    measured->size_count = kept;
+}
+
+/* The first job: is the library there, where are the ranks, how long will sizes take? */
+static bool explore(struct session *session, double seconds)
+{
+    char sizes[32];
+    unsigned long long bytes, calls;
+    double median, least;
+    snprintf(sizes, sizeof sizes, "%llu", (unsigned long long)ESTIMATE_BYTES);
+    if (!write_policy(session, 0, 0)) {
+        session->end = TUNE_FAILED;
+        return false;
+    }
+    char *output = run(session, sizes, true, "looking at the job");
+    if (output == NULL)
+        return false;
+    session->end = TUNE_FAILED;
+    const char *line = strstr(output, sizes);
+    const bool is_measured =
+        line != NULL && sscanf(line, "%llu %llu %lf %lf", &bytes, &calls, &median, &least) == 4;
+    free(output);
+    if (!read_job(session))
+        return false;
+    if (!is_measured) {
+        tool_warn("the benchmark printed no times");
+        return false;
+    }
+    list_ways(session->measured);
+    limit_sizes(session, median, seconds);
+    return true;
+}
+
+/* The list of sizes [first, end): their own, or those that stand for each way. */
+static char *size_list(const struct session *session, size_t first, size_t end, bool ways)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    if (file == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    for (size_t size = first; size < end; size++) {
+        if (!ways)
+            fprintf(file, "%s%llu", size > first ? "," : "",
+                    (unsigned long long)session->measured->sizes[size].bytes);
+        for (size_t way = 0; ways && way < session->measured->way_count; way++)
+            fprintf(file, "%s%llu", size > first || way > 0 ? "," : "",
+                    (unsigned long long)size_of(session, size, way));
+    }
+    fclose(file);
+    return text;
+}
+
+static bool measure(struct session *session, size_t first, size_t end, bool ways, const char *what)
+{
+    if (ways && !write_policy(session, first, end)) {
+        session->end = TUNE_FAILED;
+        return false;
+    }
+    char *sizes = size_list(session, first, end, ways);
+    char *output = run(session, sizes, ways, what);
+    free(sizes);
+    if (output == NULL)
+        return false;
+    keep(session, output);
+    free(output);
+    return true;
+}
+
+/* Every size natively and in every way, once. */
+static bool measure_round(struct session *session, unsigned round)
+{
+    const size_t count = session->measured->size_count;
+    const size_t batch = RULES_MAX / session->measured->way_count;
+    char what[128];
+    snprintf(what, sizeof what, "round %u: natively", round);
+    if (!measure(session, 0, count, false, what))
+        return false;
+    for (size_t first = 0; first < count; first += batch) {
+        const size_t end = first + batch < count ? first + batch : count;
+        snprintf(what, sizeof what, "round %u: compressed, sizes %zu to %zu of %zu", round,
+                 first + 1, end, count);
+        if (!measure(session, first, end, true, what))
+            return false;
+    }
+    return true;
+}
+
+/* Figures out of the samples; a size that natively has none is none. */
+static bool conclude(struct session *session)
+{
+    struct tune_measured *measured = session->measured;
+    for (size_t size = 0; size < measured->size_count; size++) {
+        measured->sizes[size].native = best(&session->native[size]);
+        if (isnan(measured->sizes[size].native)) {
+            tool_warn("the benchmark printed no time for %llu bytes",
+                      (unsigned long long)measured->sizes[size].bytes);
+            return false;
+        }
+        for (size_t way = 0; way < measured->way_count; way++)
+            measured->sizes[size].ways[way] = best(&session->ways[size][way]);
+    }
+    return true;
+}
+
+enum tune_end tune_measure(char *const *launcher, double seconds, const char *folder,
+                           struct tune_measured *measured)
+{
+    struct session *session = tool_allocate(1, sizeof *session);
+    *session = (struct session){.measured = measured,
+                                .launcher = launcher,
+                                .benchmark = find_benchmark(),
+                                .library = launch_find_library(),
+                                .policy = tool_format("%s/policy.ini", folder),
+                                .report = tool_format("%s/report.json", folder),
+                                .deadline = tool_now() + seconds};
+    bool goes_on = explore(session, seconds);
+    double longest = 0;
+    for (unsigned round = 1; goes_on && round <= ROUNDS_MAX; round++) {
+        const double began = tool_now();
+        if (round > 1 && began + longest > session->deadline)
+            break;
+        goes_on = measure_round(session, round);
+        longest = fmax(longest, tool_now() - began);
+    }
+    enum tune_end end = session->end;
+    if (goes_on)
+        end = conclude(session) ? TUNE_DONE : TUNE_FAILED;
+    unlink(session->policy);
+    unlink(session->report);
+    free(session->policy);
+    free(session->report);
+    free(session->library);
+    free(session->benchmark);
+    free(session);
+    return end;
+}
