@@ -20,7 +20,7 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
-    if (rule->algorithm != CSHIM_ALGORITHM_ALLREDUCE || info == NULL || info->element_bits == 0 ||
+    if (rule->algorithm != CSHIM_ALGORITHM_CAST || info == NULL || info->element_bits == 0 ||
         info->element_bits > 8)
         return true;
     return cshim_parser_fail(
@@ -43,7 +43,7 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
         option = "error_feedback = on";
     if (option == NULL)
         return true;
-    if (rule->algorithm == CSHIM_ALGORITHM_ALLREDUCE)
+    if (rule->algorithm == CSHIM_ALGORITHM_CAST)
         return cshim_parser_fail(
             parser, rule->line, "rule '%s': algorithm 'allreduce' has no %s (use two_shot or auto)",
             rule->name, option);

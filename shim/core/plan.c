@@ -170,15 +170,15 @@ static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
     if (call->collective == CSHIM_REDUCE_SCATTER)
         return CSHIM_ALGORITHM_TWO_SHOT;
     if (call->collective == CSHIM_ALLGATHER)
-        return CSHIM_ALGORITHM_ALLGATHER;
-    if (named != CSHIM_ALGORITHM_AUTO && (named != CSHIM_ALGORITHM_ALLREDUCE || with_library) &&
+        return CSHIM_ALGORITHM_ONE_SHOT;
+    if (named != CSHIM_ALGORITHM_AUTO && (named != CSHIM_ALGORITHM_CAST || with_library) &&
         (named != CSHIM_ALGORITHM_HIERARCHICAL || levels))
         return named;
     if (plan->ranks == 2)
-        return CSHIM_ALGORITHM_ALLGATHER;
+        return CSHIM_ALGORITHM_ONE_SHOT;
     if (plan->ranks <= ALLGATHER_RANKS &&
         cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ALLGATHER_BYTES)
-        return CSHIM_ALGORITHM_ALLGATHER;
+        return CSHIM_ALGORITHM_ONE_SHOT;
     return levels ? CSHIM_ALGORITHM_HIERARCHICAL : CSHIM_ALGORITHM_TWO_SHOT;
 }
 
@@ -191,9 +191,9 @@ static void choose_peers(struct cshim_plan *plan, const struct cshim_call *call)
 
 static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t peers)
 {
-    if (algorithm == CSHIM_ALGORITHM_ALLGATHER) /* own segment, and everybody's */
+    if (algorithm == CSHIM_ALGORITHM_ONE_SHOT) /* own segment, and everybody's */
         return (struct layout){.chunks = 1, .pieces = peers + 1};
-    if (algorithm == CSHIM_ALGORITHM_ALLREDUCE) /* narrowed, reduced in place */
+    if (algorithm == CSHIM_ALGORITHM_CAST) /* narrowed, reduced in place */
         return (struct layout){.chunks = peers, .pieces = peers};
     /* Sent and received chunks, the own one reduced, the reduced ones of everybody; before that, in
      * hierarchical, the share of the node's sum. */
@@ -245,7 +245,7 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
 static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
 {
     uint64_t chunk, begin;
-    if (elements == 0 || plan->algorithm == CSHIM_ALGORITHM_ALLGATHER)
+    if (elements == 0 || plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT)
         return message_bytes(plan, elements);
     cshim_plan_chunk(elements, plan->peers, 0, &begin, &chunk);
     return elements / chunk * message_bytes(plan, chunk) + message_bytes(plan, elements % chunk);
@@ -309,7 +309,7 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
     /* Of the other ranks that a message goes to, those elsewhere. */
     const uint64_t apart = call->nodes > 1 ? call->ranks - call->ranks / call->nodes : 0;
     plan->bytes_native = multiply((whole ? 2 : 1) * ((uint64_t)plan->ranks - 1), call->bytes);
-    if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE) {
+    if (plan->algorithm == CSHIM_ALGORITHM_CAST) {
         count_cast_bytes(plan, call);
         return;
     }
@@ -318,7 +318,7 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
      * its owner, and goes back to them. Else it only comes, to the owner or the root. */
     uint64_t times = 1;
     if (whole)
-        times = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? plan->ranks : 2;
+        times = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? plan->ranks : 2;
     plan->bytes_wire = multiply(times * others, messages);
     plan->bytes_network = multiply(times * apart, messages);
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
@@ -334,9 +334,9 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 
 static unsigned count_quantizations(const struct cshim_plan *plan)
 {
-    if (plan->algorithm == CSHIM_ALGORITHM_ALLGATHER || plan->collective == CSHIM_REDUCE_SCATTER)
+    if (plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT || plan->collective == CSHIM_REDUCE_SCATTER)
         return 1;
-    return plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE ? plan->ranks : 2;
+    return plan->algorithm == CSHIM_ALGORITHM_CAST ? plan->ranks : 2;
 }
 
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,

@@ -98,8 +98,8 @@ int cshim_call_run(struct cshim_exchange *exchange)
     const double began = cshim_seconds();
     cshim_call_set_options(exchange);
     if (status == MPI_SUCCESS)
-        status = plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE ? cshim_cast_run(exchange)
-                                                              : cshim_exchange_run(exchange);
+        status = plan->algorithm == CSHIM_ALGORITHM_CAST ? cshim_cast_run(exchange)
+                                                         : cshim_exchange_run(exchange);
     if (status == MPI_SUCCESS)
         status = watch_error(exchange);
     const double seconds = cshim_seconds() - began;

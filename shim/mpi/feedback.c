@@ -48,7 +48,7 @@ void cshim_feedback_free(struct cshim_comm *comm)
 static uint64_t residual_bytes(const struct cshim_plan *plan)
 {
     const uint64_t share = plan->count / plan->shares * sizeof(float);
-    return plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? share : share + share / plan->peers;
+    return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? share : share + share / plan->peers;
 }
 
 /* Says once in a process that there is no more memory for residuals. */

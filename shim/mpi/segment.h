@@ -21,7 +21,7 @@ struct cshim_segment {
 
 static inline bool cshim_is_gathered(const struct cshim_exchange *exchange)
 {
-    return exchange->plan->algorithm == CSHIM_ALGORITHM_ALLGATHER;
+    return exchange->plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
 }
 
 static inline bool cshim_is_scattered(const struct cshim_exchange *exchange)

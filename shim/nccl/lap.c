@@ -10,8 +10,8 @@ bool cshim_lap_phase(const struct cshim_plan *plan, enum cshim_round_step step,
         CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_ENCODE, CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_DECODE,
         CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_DECODE, CSHIM_TRACE_EXCHANGE,
     };
-    const bool cast = plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE;
-    const bool gathered = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER;
+    const bool cast = plan->algorithm == CSHIM_ALGORITHM_CAST;
+    const bool gathered = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
     if (step >= CSHIM_ROUND_STEPS)
         return false;
     *phase = cast && step == CSHIM_ROUND_SUM ? CSHIM_TRACE_ENCODE : phases[step];

@@ -43,7 +43,7 @@ static struct cshim_segment start(const struct cshim_nccl_call *call, uint64_t f
 static uint8_t *place(struct cshim_segment *segment, uint8_t *memory)
 {
     const uint64_t area = segment->peers * segment->stride;
-    if (segment->algorithm == CSHIM_ALGORITHM_ALLGATHER) {
+    if (segment->algorithm == CSHIM_ALGORITHM_ONE_SHOT) {
         segment->gathered = memory;
         return memory + area;
     }
@@ -57,7 +57,7 @@ static uint8_t *cut(struct cshim_segment *segment, uint8_t *memory)
 {
     uint64_t begin;
     segment->chunk = segment->length;
-    if (segment->algorithm != CSHIM_ALGORITHM_ALLGATHER)
+    if (segment->algorithm != CSHIM_ALGORITHM_ONE_SHOT)
         cshim_plan_chunk(segment->length, segment->peers, 0, &begin, &segment->chunk);
     segment->input_stride = segment->chunk;
     segment->stride = stride_of(segment);
@@ -143,7 +143,7 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
         return share_out(call, first, length, memory, segments);
     segments[0] = start(call, first, length);
-    if (plan->algorithm != CSHIM_ALGORITHM_ALLREDUCE) {
+    if (plan->algorithm != CSHIM_ALGORITHM_CAST) {
         cut(&segments[0], memory);
         return 1;
     }

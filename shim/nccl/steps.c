@@ -45,12 +45,12 @@ static ncclResult_t launch(const struct cshim_segment *segment,
 
 static bool is_gathered(const struct cshim_segment *segment)
 {
-    return segment->algorithm == CSHIM_ALGORITHM_ALLGATHER;
+    return segment->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
 }
 
 static bool is_cast(const struct cshim_segment *segment)
 {
-    return segment->algorithm == CSHIM_ALGORITHM_ALLREDUCE;
+    return segment->algorithm == CSHIM_ALGORITHM_CAST;
 }
 
 /* What the sum is multiplied by at the end. */

@@ -29,7 +29,7 @@ static struct cshim_rule take_rule(struct fuzz_input *input)
     };
     /* The parser takes no other codecs with it. */
     const struct cshim_codec_info *info = cshim_codec_info(rule.codec);
-    if (rule.algorithm == CSHIM_ALGORITHM_ALLREDUCE && info != NULL && info->element_bits != 0 &&
+    if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && info->element_bits != 0 &&
         info->element_bits < 16)
         rule.algorithm = CSHIM_ALGORITHM_AUTO;
     return rule;
@@ -107,7 +107,7 @@ static bool has_blocks(const struct cshim_plan *plan)
 
 static uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
-    return plan->algorithm == CSHIM_ALGORITHM_ALLGATHER && !has_blocks(plan) ? 1 : plan->peers;
+    return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && !has_blocks(plan) ? 1 : plan->peers;
 }
 
 /* What a plan may do for each collective, as compshim-policy(5) has it. */
@@ -115,12 +115,12 @@ static void check_algorithm(const struct cshim_plan *plan, const struct cshim_ca
 {
     FUZZ_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
     if (call->collective != CSHIM_ALLREDUCE || call->nonblocking)
-        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ||
+        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ||
                    plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
     if (call->collective == CSHIM_REDUCE_SCATTER)
         FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT && plan->quantizations == 1);
     if (call->collective == CSHIM_ALLGATHER)
-        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_ALLGATHER && plan->quantizations == 1);
+        FUZZ_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && plan->quantizations == 1);
 }
 
 /* A segment has a chunk of each block. */
@@ -187,7 +187,7 @@ static uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t elements)
     uint64_t bytes = 0, begin, share, chunk;
     for (uint32_t s = 0; s < plan->shares; s++) {
         cshim_plan_chunk(elements, plan->shares, s, &begin, &share);
-        if (plan->algorithm == CSHIM_ALGORITHM_ALLGATHER) {
+        if (plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT) {
             bytes += message(plan, share);
             continue;
         }
@@ -240,11 +240,11 @@ static uint64_t sums_to_root(const struct cshim_plan *plan)
 
 static void check_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
 {
-    const bool gathered = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER;
+    const bool gathered = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
     FUZZ_CHECK(plan->bytes_network <= plan->bytes_wire);
     FUZZ_CHECK(plan->bytes_native >= call->bytes && plan->bytes_wire > 0);
     uint64_t bytes = count_messages(plan) * (plan->peers - 1);
-    if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE || bytes == 0)
+    if (plan->algorithm == CSHIM_ALGORITHM_CAST || bytes == 0)
         return;
     if (plan->collective == CSHIM_ALLREDUCE)
         bytes *= gathered ? plan->ranks : 2;

@@ -38,7 +38,7 @@ static inline enum cshim_algorithm lossy_algorithm(const char *name)
 static inline bool lossy_has(enum cshim_codec_id codec, enum cshim_algorithm algorithm)
 {
     return cshim_codec_info(codec) != NULL &&
-           (algorithm != CSHIM_ALGORITHM_ALLREDUCE || codec <= CSHIM_CODEC_BF16);
+           (algorithm != CSHIM_ALGORITHM_CAST || codec <= CSHIM_CODEC_BF16);
 }
 
 static inline void lossy_print_policy(enum cshim_algorithm algorithm)
@@ -130,7 +130,7 @@ static inline void lossy_add_rank(const struct cshim_codec_info *codec,
                                   enum cshim_algorithm algorithm, const float *data, int ranks,
                                   size_t count, struct lossy_reference *reference)
 {
-    const bool cast = algorithm == CSHIM_ALGORITHM_ALLREDUCE;
+    const bool cast = algorithm == CSHIM_ALGORITHM_CAST;
     struct cshim_codec_info hop = *codec;
     double *values = malloc(count * sizeof *values);
     for (size_t i = 0; i < count; i++) {

@@ -78,7 +78,7 @@ static void two_calls(void **state)
     (void)state;
     struct cshim_lap *lap = make(2);
     add_part(lap, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
-    add_part(lap, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ALLGATHER);
+    add_part(lap, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT);
     add_turn(lap, 0, 0, 300);
     add_turn(lap, 0, 1, 100);
     add_mark(lap, 0, CSHIM_ROUND_ENCODE, 4);
@@ -134,12 +134,12 @@ static void phases(void **state)
         enum cshim_algorithm algorithm;
         const char *phases; /* of each step: encode, exchange, decode or none */
     } calls[] = {
-        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ALLREDUCE, "-exexd-"},
-        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ALLGATHER, "-exd---"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_CAST, "-exexd-"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT, "-exd---"},
         {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT, "-exdxd-"},
         {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_HIERARCHICAL, "xexdxdx"},
         {CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT, "-exd---"},
-        {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ALLGATHER, "-ex--d-"},
+        {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ONE_SHOT, "-ex--d-"},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const struct cshim_plan plan = {.collective = calls[i].collective,

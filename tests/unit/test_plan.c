@@ -106,15 +106,15 @@ static void algorithms(void **state)
         enum cshim_algorithm algorithm;
         unsigned quantizations;
     } cases[] = {
-        {"auto", 2, 1 << 24, CSHIM_ALGORITHM_ALLGATHER, 1},
-        {"auto", 3, 2048, CSHIM_ALGORITHM_ALLGATHER, 1},
-        {"auto", 4, 4096, CSHIM_ALGORITHM_ALLGATHER, 1},
+        {"auto", 2, 1 << 24, CSHIM_ALGORITHM_ONE_SHOT, 1},
+        {"auto", 3, 2048, CSHIM_ALGORITHM_ONE_SHOT, 1},
+        {"auto", 4, 4096, CSHIM_ALGORITHM_ONE_SHOT, 1},
         {"auto", 4, 4097, CSHIM_ALGORITHM_TWO_SHOT, 2},
         {"auto", 5, 2048, CSHIM_ALGORITHM_TWO_SHOT, 2},
-        {"allreduce", 4, 1 << 20, CSHIM_ALGORITHM_ALLREDUCE, 4},
-        {"allgather", 8, 1 << 20, CSHIM_ALGORITHM_ALLGATHER, 1},
+        {"allreduce", 4, 1 << 20, CSHIM_ALGORITHM_CAST, 4},
+        {"allgather", 8, 1 << 20, CSHIM_ALGORITHM_ONE_SHOT, 1},
         {"two_shot", 2, 1, CSHIM_ALGORITHM_TWO_SHOT, 2},
-        {"hierarchical", 2, 1, CSHIM_ALGORITHM_ALLGATHER, 1}, /* no nodes to tell apart */
+        {"hierarchical", 2, 1, CSHIM_ALGORITHM_ONE_SHOT, 1}, /* no nodes to tell apart */
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[128];
@@ -192,7 +192,7 @@ static uint64_t count_scratch(const struct cshim_plan *plan)
     if (in_flight > CSHIM_SEGMENTS_IN_FLIGHT)
         in_flight = CSHIM_SEGMENTS_IN_FLIGHT;
     uint64_t chunk = plan->segment / ranks;
-    if (plan->algorithm == CSHIM_ALGORITHM_ALLGATHER)
+    if (plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT)
         return in_flight * (ranks + 1) *
                (32 + cshim_encoded_bytes(plan->codec, plan->dtype, plan->segment));
     uint64_t piece = 32 + cshim_encoded_bytes(plan->codec, plan->dtype, chunk);
@@ -201,7 +201,7 @@ static uint64_t count_scratch(const struct cshim_plan *plan)
 
 static void check_plan(const struct cshim_plan *plan)
 {
-    uint64_t whole = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? 1 : plan->ranks;
+    uint64_t whole = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : plan->ranks;
     uint64_t bytes = plan->count * cshim_dtype_bytes(plan->dtype);
     assert_int_equal(plan->reason, CSHIM_REASON_COMPRESS);
     assert_true(plan->segment > 0 && plan->segment % (whole * CSHIM_GRAIN) == 0);
@@ -217,7 +217,7 @@ static void check_plan(const struct cshim_plan *plan)
     assert_true(plan->scratch_bytes % plan->slot_bytes == 0);
     assert_true(plan->bytes_native == 2 * (plan->ranks - (uint64_t)1) * bytes);
     assert_true(plan->expected_error >= 0);
-    if (plan->algorithm == CSHIM_ALGORITHM_ALLREDUCE) {
+    if (plan->algorithm == CSHIM_ALGORITHM_CAST) {
         unsigned element = cshim_codec_info(plan->codec)->element_bits / 8;
         element = element != 0 ? element : (unsigned)cshim_dtype_bytes(plan->dtype);
         assert_true(plan->bytes_wire == 2 * (plan->ranks - (uint64_t)1) * plan->count * element);
@@ -295,8 +295,8 @@ static void auto_sees_nodes(void **state)
         {4, 2, 1, CSHIM_ALGORITHM_HIERARCHICAL, 1 << 20},
         {4, 1, 4, CSHIM_ALGORITHM_TWO_SHOT, 1 << 20},
         {4, 4, 1, CSHIM_ALGORITHM_TWO_SHOT, 1 << 20},
-        {2, 1, 2, CSHIM_ALGORITHM_ALLGATHER, 1 << 20},
-        {4, 2, 2, CSHIM_ALGORITHM_ALLGATHER, 1 << 10},
+        {2, 1, 2, CSHIM_ALGORITHM_ONE_SHOT, 1 << 20},
+        {4, 2, 2, CSHIM_ALGORITHM_ONE_SHOT, 1 << 10},
         {16, 4, 4, CSHIM_ALGORITHM_HIERARCHICAL, 1 << 10},
     };
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_AUTO);
@@ -352,7 +352,7 @@ static void plans_hold_their_properties(void **state)
             for (unsigned algorithm = 0; algorithm < CSHIM_ALGORITHM_COUNT; algorithm++)
                 for (size_t r = 0; r < COUNT(ranks); r++)
                     if (cshim_codec_carries(codec, dtype) &&
-                        (algorithm != CSHIM_ALGORITHM_ALLREDUCE ||
+                        (algorithm != CSHIM_ALGORITHM_CAST ||
                          cshim_codec_info(codec)->element_bits == 0 ||
                          cshim_codec_info(codec)->element_bits > 8))
                         check_counts(codec, algorithm, dtype, ranks[r]);
@@ -377,7 +377,7 @@ static void large_calls_have_large_pieces(void **state)
 static void bytes_grow_with_the_count(void **state)
 {
     (void)state;
-    static const enum cshim_algorithm algorithms[] = {CSHIM_ALGORITHM_ALLGATHER,
+    static const enum cshim_algorithm algorithms[] = {CSHIM_ALGORITHM_ONE_SHOT,
                                                       CSHIM_ALGORITHM_TWO_SHOT};
     for (size_t a = 0; a < COUNT(algorithms); a++)
         for (uint32_t ranks = 2; ranks <= 8; ranks++) {
@@ -395,7 +395,7 @@ static void bytes_grow_with_the_count(void **state)
 static void figures_stop_at_the_largest(void **state)
 {
     (void)state;
-    struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_ALLGATHER);
+    struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_ONE_SHOT);
     struct cshim_plan plan = plan_mpi(policy, CSHIM_FLOAT64, 1024, (uint64_t)1 << 50);
     assert_true(plan.bytes_wire == UINT64_MAX);
     assert_true(plan.bytes_native == 2 * (uint64_t)1023 << 53);

@@ -21,7 +21,7 @@ static struct tune_measured make(uint32_t nodes)
     const struct tune_way ways[WAYS] = {
         [RAW] = {CSHIM_CODEC_RAW, CSHIM_ALGORITHM_TWO_SHOT},
         [FP16] = {CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT},
-        [FP16_GATHER] = {CSHIM_CODEC_FP16, CSHIM_ALGORITHM_ALLGATHER},
+        [FP16_GATHER] = {CSHIM_CODEC_FP16, CSHIM_ALGORITHM_ONE_SHOT},
         [INT8] = {CSHIM_CODEC_INT8, CSHIM_ALGORITHM_TWO_SHOT},
         [FP8] = {CSHIM_CODEC_FP8_E4M3, CSHIM_ALGORITHM_TWO_SHOT},
     };
@@ -151,7 +151,7 @@ static void ends_where_it_stops_paying(void **state)
     assert_int_equal(codec_at(policy, 2 << 20), CSHIM_CODEC_NONE);
     assert_int_equal(plan(policy, 4 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
     assert_int_equal(plan(policy, (8 << 20) - 4, 4, 4).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
-    assert_int_equal(plan(policy, 8 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_ALLGATHER);
+    assert_int_equal(plan(policy, 8 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_ONE_SHOT);
     /* Not what `auto` would take, so only for as many ranks as were measured. */
     assert_int_equal(plan(policy, 8 << 20, 8, 8).reason, CSHIM_REASON_NO_RULE);
     cshim_policy_free(policy);

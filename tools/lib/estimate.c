@@ -57,7 +57,7 @@ static double by_link(const struct estimate_basis *basis, const struct cshim_pla
 {
     if (nodes < 2)
         return NAN;
-    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ALLGATHER ? 1 : 2;
+    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
     return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (basis->link * LINK_SHARE);
 }
 

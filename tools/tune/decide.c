@@ -19,9 +19,9 @@
 double tune_error(const struct tune_way *way, uint32_t ranks)
 {
     unsigned quantizations = 2;
-    if (way->algorithm == CSHIM_ALGORITHM_ALLGATHER)
+    if (way->algorithm == CSHIM_ALGORITHM_ONE_SHOT)
         quantizations = 1;
-    else if (way->algorithm == CSHIM_ALGORITHM_ALLREDUCE)
+    else if (way->algorithm == CSHIM_ALGORITHM_CAST)
         quantizations = ranks;
     return cshim_codec_info(way->codec)->typical * sqrt(quantizations);
 }

@@ -47,7 +47,7 @@ static struct tune_way read_way(const char *path, const json_t *value)
     for (enum cshim_codec_id i = CSHIM_CODEC_RAW; codec != NULL && i < CSHIM_CODEC_COUNT; i++)
         if (strcmp(codec, cshim_codec_name(i)) == 0)
             way.codec = i;
-    for (enum cshim_algorithm i = CSHIM_ALGORITHM_ALLREDUCE;
+    for (enum cshim_algorithm i = CSHIM_ALGORITHM_CAST;
          algorithm != NULL && i < CSHIM_ALGORITHM_COUNT; i++)
         if (strcmp(algorithm, cshim_algorithm_name(i)) == 0)
             way.algorithm = i;

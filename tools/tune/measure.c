@@ -222,8 +222,8 @@ static void list_ways(struct tune_measured *measured)
         if (codec == CSHIM_CODEC_FP32) /* the identity for float32, as raw is */
             continue;
         if (codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16)
-            add_way(measured, codec, CSHIM_ALGORITHM_ALLREDUCE);
-        add_way(measured, codec, CSHIM_ALGORITHM_ALLGATHER);
+            add_way(measured, codec, CSHIM_ALGORITHM_CAST);
+        add_way(measured, codec, CSHIM_ALGORITHM_ONE_SHOT);
         add_way(measured, codec, CSHIM_ALGORITHM_TWO_SHOT);
         if (measured->nodes > 1 && measured->ranks > measured->nodes)
             add_way(measured, codec, CSHIM_ALGORITHM_HIERARCHICAL);
