@@ -10,7 +10,7 @@
 #define STEP_MASK 15
 
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
-                                      uint64_t segment, enum cshim_step step, uint64_t elements,
+                                      uint64_t segment, enum cshim_message step, uint64_t elements,
                                       float error)
 {
     return (struct cshim_header){

@@ -8,10 +8,10 @@
 
 #define CSHIM_HEADER_MAGIC 0x31535343u /* "CSS1" in little-endian bytes */
 
-enum cshim_step {
-    CSHIM_STEP_PARTS = 0,   /* elements of one rank */
-    CSHIM_STEP_REDUCED = 1, /* the sum of a chunk */
-    CSHIM_STEP_COUNT
+enum cshim_message {
+    CSHIM_MESSAGE_PARTS = 0, /* elements of one rank */
+    CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk */
+    CSHIM_MESSAGES
 };
 
 struct cshim_header {
@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire form
 
 /* The header of one message of a call. */
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
-                                      uint64_t segment, enum cshim_step step, uint64_t elements,
+                                      uint64_t segment, enum cshim_message step, uint64_t elements,
                                       float error);
 
 /* Compares a message of at least CSHIM_HEADER_BYTES, at any alignment, with the header that the

@@ -12,15 +12,8 @@
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
 /* Up to these, one step with more bytes is faster than two steps with fewer: docs/measurements.md.
  */
-#define ALLGATHER_RANKS 4u
-#define ALLGATHER_BYTES ((uint64_t)8 << 10)
-
-/* How an algorithm cuts a segment and what it keeps in memory for it. */
-struct layout {
-    uint64_t chunks; /* a share of a segment is cut into so many */
-    uint64_t pieces; /* encoded chunks, with headers, in scratch per segment in flight */
-    uint64_t staged; /* chunks of the caller's type in scratch per segment in flight */
-};
+#define ONE_SHOT_RANKS 4u
+#define ONE_SHOT_BYTES ((uint64_t)8 << 10)
 
 struct limits {
     uint64_t piece; /* bytes of a message */
@@ -152,100 +145,93 @@ static bool has_levels(const struct cshim_call *call)
     return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0;
 }
 
-/* Whether one side of the call is a block for each rank, which is cut by itself. */
-static bool has_blocks(enum cshim_collective collective)
+/* Whether a call can be made by an algorithm. The library's own collectives need a caller that
+ * waits, and a node's need nodes that hold several ranks. */
+static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
-    return collective == CSHIM_REDUCE_SCATTER || collective == CSHIM_ALLGATHER;
+    const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
+    if (schedule == NULL || (call->nonblocking && cshim_schedule_needs_library(schedule)))
+        return false;
+    return !cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE) || has_levels(call);
 }
 
-/* `auto`, as compshim-policy(5) gives it. A reduce_scatter has but one way. Its own all-reduce, and
- * what hierarchical does inside a node, the library can only do for a whole all-reduce, and only
- * while the caller waits. */
+/* `auto`, as compshim-policy(5) gives it: also for a rule's algorithm that cannot make the call. */
 static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                              const struct cshim_call *call)
 {
-    const enum cshim_algorithm named = plan->rule->algorithm;
-    const bool with_library = call->collective == CSHIM_ALLREDUCE && !call->nonblocking;
-    const bool levels = with_library && has_levels(call);
-    if (call->collective == CSHIM_REDUCE_SCATTER)
-        return CSHIM_ALGORITHM_TWO_SHOT;
-    if (call->collective == CSHIM_ALLGATHER)
+    const bool is_small = plan->ranks == 2 || (plan->ranks <= ONE_SHOT_RANKS &&
+                                               cshim_encoded_bytes(plan->codec, plan->dtype,
+                                                                   plan->count) <= ONE_SHOT_BYTES);
+    if (can(call, plan->rule->algorithm))
+        return plan->rule->algorithm;
+    if (is_small && can(call, CSHIM_ALGORITHM_ONE_SHOT))
         return CSHIM_ALGORITHM_ONE_SHOT;
-    if (named != CSHIM_ALGORITHM_AUTO && (named != CSHIM_ALGORITHM_CAST || with_library) &&
-        (named != CSHIM_ALGORITHM_HIERARCHICAL || levels))
-        return named;
-    if (plan->ranks == 2)
-        return CSHIM_ALGORITHM_ONE_SHOT;
-    if (plan->ranks <= ALLGATHER_RANKS &&
-        cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ALLGATHER_BYTES)
-        return CSHIM_ALGORITHM_ONE_SHOT;
-    return levels ? CSHIM_ALGORITHM_HIERARCHICAL : CSHIM_ALGORITHM_TWO_SHOT;
+    if (can(call, CSHIM_ALGORITHM_HIERARCHICAL))
+        return CSHIM_ALGORITHM_HIERARCHICAL;
+    return can(call, CSHIM_ALGORITHM_TWO_SHOT) ? CSHIM_ALGORITHM_TWO_SHOT
+                                               : CSHIM_ALGORITHM_ONE_SHOT;
 }
 
 static void choose_peers(struct cshim_plan *plan, const struct cshim_call *call)
 {
-    const bool levels = plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL;
+    const bool levels = cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE);
     plan->peers = levels ? call->nodes : call->ranks;
     plan->shares = levels ? call->ranks_per_node : 1;
 }
 
-static struct layout algorithm_layout(enum cshim_algorithm algorithm, uint64_t peers)
+/* Encoded chunks, with headers, in scratch for each segment in flight. */
+static uint64_t pieces_of(const struct cshim_plan *plan)
 {
-    if (algorithm == CSHIM_ALGORITHM_ONE_SHOT) /* own segment, and everybody's */
-        return (struct layout){.chunks = 1, .pieces = peers + 1};
-    if (algorithm == CSHIM_ALGORITHM_CAST) /* narrowed, reduced in place */
-        return (struct layout){.chunks = peers, .pieces = peers};
-    /* Sent and received chunks, the own one reduced, the reduced ones of everybody; before that, in
-     * hierarchical, the share of the node's sum. */
-    return (struct layout){.chunks = peers,
-                           .pieces = 3 * peers + 1,
-                           .staged = algorithm == CSHIM_ALGORITHM_HIERARCHICAL ? peers : 0};
+    return (uint64_t)plan->schedule->pieces_per_peer * plan->peers + plan->schedule->pieces_more;
+}
+
+/* Chunks of the caller's type in scratch for each segment in flight: the sums of a node. */
+static uint64_t staged_of(const struct cshim_plan *plan)
+{
+    return plan->schedule->staged ? plan->peers : 0;
 }
 
 /* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
- * grain at least (that of thousands of ranks is too much: the call is passed on). Encoding k grains
- * never takes more than k times the bytes of one. */
-static uint64_t largest_chunk(const struct cshim_plan *plan, const struct layout *layout,
-                              const struct limits *limits)
+ * grain at least. (One grain for each of thousands of ranks is too much: the call is passed on.)
+ * Encoding k grains never takes more than k times the bytes of one. */
+static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits *limits)
 {
     const uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
     const uint64_t slot = limits->scratch / limits->in_flight;
-    const uint64_t headers = layout->pieces * CSHIM_HEADER_BYTES;
+    const uint64_t headers = pieces_of(plan) * CSHIM_HEADER_BYTES;
     if (slot < headers || limits->piece < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
     const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / grain_bytes;
     const uint64_t by_scratch =
-        (slot - headers) / (layout->pieces * grain_bytes +
-                            layout->staged * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) / (pieces_of(plan) * grain_bytes +
+                            staged_of(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
 
 /* Cuts the call into the fewest segments that the limits allow, and those evenly: a short last
- * segment would leave the link idle. */
+ * segment would leave the link idle. Blocks are cut as if all were as large as the largest. */
 static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
 {
-    const struct layout layout = algorithm_layout(plan->algorithm, plan->peers);
-    /* Blocks are cut as if all were as large as the largest. */
-    const bool scattered = has_blocks(plan->collective);
-    const uint64_t chunks = (scattered ? plan->peers : layout.chunks) * plan->shares;
-    const uint64_t count = scattered ? multiply(plan->block, plan->peers) : plan->count;
-    uint64_t fewest = divide_up(count, chunks * largest_chunk(plan, &layout, limits));
+    const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
+    const uint64_t chunks =
+        (plan->schedule->division == CSHIM_WHOLE ? 1 : (uint64_t)plan->peers) * plan->shares;
+    const uint64_t count = blocks ? multiply(plan->block, plan->peers) : plan->count;
+    uint64_t fewest = divide_up(count, chunks * largest_chunk(plan, limits));
     uint64_t chunk = grains_up(divide_up(divide_up(count, fewest), chunks));
     plan->segment = chunks * chunk;
-    plan->segments = divide_up(scattered ? plan->block : count, scattered ? chunk : plan->segment);
+    plan->segments = divide_up(blocks ? plan->block : count, blocks ? chunk : plan->segment);
     plan->piece_bytes = message_bytes(plan, chunk);
-    plan->stage_bytes = layout.staged * chunk * cshim_dtype_bytes(plan->dtype);
-    plan->slot_bytes = layout.pieces * plan->piece_bytes + plan->stage_bytes;
+    plan->stage_bytes = staged_of(plan) * chunk * cshim_dtype_bytes(plan->dtype);
+    plan->slot_bytes = pieces_of(plan) * plan->piece_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
 }
 
-/* Bytes of one share of `elements` in messages that each go to one peer: the whole (allgather), or
- * every non-empty chunk once (two_shot). */
+/* Bytes of the messages that carry every element of one share once. */
 static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
 {
     uint64_t chunk, begin;
-    if (elements == 0 || plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT)
+    if (elements == 0 || plan->schedule->division == CSHIM_WHOLE)
         return message_bytes(plan, elements);
     cshim_plan_chunk(elements, plan->peers, 0, &begin, &chunk);
     return elements / chunk * message_bytes(plan, chunk) + message_bytes(plan, elements % chunk);
@@ -262,12 +248,12 @@ static uint64_t segment_messages(const struct cshim_plan *plan, uint64_t element
                share_messages(plan, elements % share));
 }
 
-/* The same of a whole call: all segments but the last are alike. A reduce_scatter has its results
- * in the place of segments. */
+/* The same of a whole call: all segments but the last are alike. Blocks are in the place of
+ * segments. */
 static uint64_t call_messages(const struct cshim_plan *plan)
 {
     const uint64_t chunk = plan->segment / plan->peers;
-    if (has_blocks(plan->collective)) {
+    if (plan->schedule->division == CSHIM_BLOCKS) {
         const uint64_t last = plan->count % plan->block;
         const uint64_t whole = add(multiply(plan->block / chunk, message_bytes(plan, chunk)),
                                    message_bytes(plan, plan->block % chunk));
@@ -304,39 +290,33 @@ static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *c
  * Inside the nodes the library reduces and gathers: as the fewest bytes that takes. */
 static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
+    const struct cshim_schedule *schedule = plan->schedule;
     const bool whole = call->collective == CSHIM_ALLREDUCE;
     const uint64_t others = plan->peers - 1;
     /* Of the other ranks that a message goes to, those elsewhere. */
     const uint64_t apart = call->nodes > 1 ? call->ranks - call->ranks / call->nodes : 0;
     plan->bytes_native = multiply((whole ? 2 : 1) * ((uint64_t)plan->ranks - 1), call->bytes);
-    if (plan->algorithm == CSHIM_ALGORITHM_CAST) {
+    if (schedule->parts_to == CSHIM_TO_LIBRARY) {
         count_cast_bytes(plan, call);
         return;
     }
     const uint64_t messages = call_messages(plan);
-    /* Gathered: every rank sends its own to all others. Two shots: a chunk comes from all others to
-     * its owner, and goes back to them. Else it only comes, to the owner or the root. */
-    uint64_t times = 1;
-    if (whole)
-        times = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? plan->ranks : 2;
+    /* A part reaches one receiver from all others, or all others from its one owner; where every
+     * receiver adds the whole, all others from all. Sums for all go the way of the parts back. */
+    const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
+    const uint64_t times =
+        (everywhere ? plan->ranks : 1) + (schedule->sums_to == CSHIM_TO_ALL ? 1 : 0);
     plan->bytes_wire = multiply(times * others, messages);
     plan->bytes_network = multiply(times * apart, messages);
-    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
+    if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
         plan->bytes_network = plan->bytes_wire;
         plan->bytes_wire =
             add(plan->bytes_wire, multiply(2 * ((uint64_t)plan->ranks - plan->peers), call->bytes));
-    } else if (call->collective == CSHIM_REDUCE && plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT) {
+    } else if (schedule->sums_to == CSHIM_TO_ROOT) {
         const uint64_t sums = messages - root_messages(plan);
         plan->bytes_wire = add(plan->bytes_wire, sums);
         plan->bytes_network = add(plan->bytes_network, multiply(sums / plan->ranks, apart));
     }
-}
-
-static unsigned count_quantizations(const struct cshim_plan *plan)
-{
-    if (plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT || plan->collective == CSHIM_REDUCE_SCATTER)
-        return 1;
-    return plan->algorithm == CSHIM_ALGORITHM_CAST ? plan->ranks : 2;
 }
 
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
@@ -364,16 +344,18 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.ranks = call->ranks;
     plan.root = call->root;
     plan.count = count;
-    if (has_blocks(call->collective))
-        plan.block = call->block != 0 ? call->block : divide_up(count, call->ranks);
     plan.algorithm = choose_algorithm(&plan, call);
+    plan.schedule = cshim_schedule_of(plan.collective, plan.algorithm);
+    if (plan.schedule->division == CSHIM_BLOCKS)
+        plan.block = call->block != 0 ? call->block : divide_up(count, call->ranks);
     choose_peers(&plan, call);
     const struct limits limits = library_limits(call->library);
     cut_segments(&plan, &limits);
     if (plan.scratch_bytes > limits.scratch)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = plan.rule};
     count_bytes(&plan, call);
-    plan.quantizations = count_quantizations(&plan);
+    plan.quantizations =
+        plan.schedule->quantizations != 0 ? plan.schedule->quantizations : plan.ranks;
     plan.expected_error = cshim_codec_info(plan.codec)->typical * sqrt(plan.quantizations);
     return plan;
 }

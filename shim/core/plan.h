@@ -9,6 +9,7 @@
 
 #include "codecs/codec.h"
 #include "policy/policy.h"
+#include "shim/core/schedule.h"
 
 /* Why a call is not compressed. The names are those of reports and of `compshim explain`. */
 enum cshim_reason {
@@ -51,7 +52,8 @@ struct cshim_plan {
     enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule; /* the rule that decided, or NULL */
     enum cshim_codec_id codec;
-    enum cshim_algorithm algorithm; /* never AUTO in a plan that compresses */
+    enum cshim_algorithm algorithm;        /* never AUTO in a plan that compresses */
+    const struct cshim_schedule *schedule; /* of the collective by the algorithm */
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     uint32_t ranks;

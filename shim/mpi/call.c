@@ -4,10 +4,10 @@
 #include "shim/mpi/internal.h"
 
 /* Keys of random numbers, different for each call, rank and step. */
-static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_step step)
+static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message step)
 {
     return cshim_mix(cshim_job.policy->seed * CSHIM_GOLDEN + ((uint64_t)exchange->sequence << 32) +
-                     (uint64_t)cshim_job.rank * CSHIM_STEP_COUNT + (uint64_t)step);
+                     (uint64_t)cshim_job.rank * CSHIM_MESSAGES + (uint64_t)step);
 }
 
 void cshim_call_set_options(struct cshim_exchange *exchange)
@@ -15,8 +15,8 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
     const struct cshim_rule *rule = exchange->plan->rule;
     exchange->has_options = rule->error_feedback || rule->stochastic;
     exchange->residual = rule->error_feedback ? cshim_feedback_find(exchange) : NULL;
-    for (unsigned step = 0; step < CSHIM_STEP_COUNT; step++)
-        exchange->keys[step] = random_key(exchange, (enum cshim_step)step);
+    for (unsigned step = 0; step < CSHIM_MESSAGES; step++)
+        exchange->keys[step] = random_key(exchange, (enum cshim_message)step);
     exchange->error =
         rule->max_rel_error > 0 ? cshim_watch_measure(exchange->plan, exchange->input) : 0;
 }

@@ -80,7 +80,7 @@ struct cshim_residual {
 };
 
 /* The kinds of message a segment of an exchange has; each has one request per peer. */
-enum cshim_message {
+enum cshim_transfer {
     CSHIM_RECEIVE_PARTS,
     CSHIM_RECEIVE_REDUCED,
     CSHIM_SEND_PARTS,
@@ -145,7 +145,7 @@ struct cshim_exchange {
     int ranks;
     bool has_options;                /* of the encoding: these two */
     struct cshim_residual *residual; /* or NULL */
-    uint64_t keys[CSHIM_STEP_COUNT]; /* of random numbers */
+    uint64_t keys[CSHIM_MESSAGES]; /* of random numbers */
     float error;                     /* the largest of an encoding that this rank knows of */
     double began;                    /* nonblocking, while there is a trace */
     struct cshim_row figures;        /* seconds of the phases */

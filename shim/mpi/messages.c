@@ -3,7 +3,7 @@
 #include "shim/mpi/segment.h"
 
 void cshim_message_write_header(const struct cshim_exchange *exchange,
-                                const struct cshim_segment *segment, enum cshim_step step,
+                                const struct cshim_segment *segment, enum cshim_message step,
                                 uint64_t elements, uint8_t *message)
 {
     const struct cshim_header header = cshim_header_make(
@@ -13,7 +13,7 @@ void cshim_message_write_header(const struct cshim_exchange *exchange,
 
 /* Ranks that disagree about a call are an erroneous program: the job ends, both views shown. */
 void cshim_message_check_header(struct cshim_exchange *exchange,
-                                const struct cshim_segment *segment, enum cshim_step step,
+                                const struct cshim_segment *segment, enum cshim_message step,
                                 uint64_t elements, const uint8_t *message, int from)
 {
     static const char *const names[CSHIM_COLLECTIVE_COUNT] = {
@@ -41,21 +41,21 @@ static int message_bytes(const struct cshim_exchange *exchange, uint64_t element
 }
 
 static MPI_Request *request(const struct cshim_exchange *exchange,
-                            const struct cshim_segment *segment, enum cshim_message kind, int peer)
+                            const struct cshim_segment *segment, enum cshim_transfer kind, int peer)
 {
     return &segment->requests[(uint32_t)kind * exchange->plan->peers + (uint32_t)peer];
 }
 
-static int tag_of(enum cshim_message kind)
+static int tag_of(enum cshim_transfer kind)
 {
-    return kind == CSHIM_RECEIVE_PARTS || kind == CSHIM_SEND_PARTS ? CSHIM_STEP_PARTS
-                                                                   : CSHIM_STEP_REDUCED;
+    return kind == CSHIM_RECEIVE_PARTS || kind == CSHIM_SEND_PARTS ? CSHIM_MESSAGE_PARTS
+                                                                   : CSHIM_MESSAGE_SUMS;
 }
 
 /* A message that is longer than its place, from a rank that makes another call, ends the receive
  * with an error; its header may have come all the same. No older one must be taken for it. */
 int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                          enum cshim_message kind, int from, uint64_t elements)
+                          enum cshim_transfer kind, int from, uint64_t elements)
 {
     uint8_t *message = cshim_segment_piece(exchange, segment, kind, from);
     memset(message, 0, CSHIM_HEADER_BYTES);
@@ -64,7 +64,7 @@ int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_se
 }
 
 int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                       enum cshim_message kind, const uint8_t *message, int to, uint64_t elements)
+                       enum cshim_transfer kind, const uint8_t *message, int to, uint64_t elements)
 {
     const int bytes = message_bytes(exchange, elements);
     const struct cshim_layout *layout = &exchange->comm->layout;
@@ -77,11 +77,11 @@ int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segme
 
 /* Compares what came to a receive that failed with what was to come. */
 static void check_failed(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                         enum cshim_message kind, int from)
+                         enum cshim_transfer kind, int from)
 {
     const int owner = kind == CSHIM_RECEIVE_PARTS ? exchange->rank : from;
     if (kind == CSHIM_RECEIVE_PARTS || kind == CSHIM_RECEIVE_REDUCED)
-        cshim_message_check_header(exchange, segment, (enum cshim_step)tag_of(kind),
+        cshim_message_check_header(exchange, segment, (enum cshim_message)tag_of(kind),
                                    cshim_segment_owned(exchange, segment, owner).length,
                                    cshim_segment_piece(exchange, segment, kind, from), from);
 }
@@ -97,7 +97,7 @@ static int class_of(int error)
 /* The error of the first request that has one, of `count` that have ended; indices say which, NULL:
  * all in order. */
 static int first_error(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                       enum cshim_message kind, int count, const int *indices)
+                       enum cshim_transfer kind, int count, const int *indices)
 {
     for (int i = 0; i < count; i++) {
         const int error = exchange->comm->statuses[i].MPI_ERROR;
@@ -111,7 +111,7 @@ static int first_error(struct cshim_exchange *exchange, const struct cshim_segme
 }
 
 int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                           enum cshim_message kind, bool *done)
+                           enum cshim_transfer kind, bool *done)
 {
     struct cshim_comm *comm = exchange->comm;
     MPI_Request *requests = request(exchange, segment, kind, 0);

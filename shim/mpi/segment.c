@@ -83,7 +83,7 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
 /* Scratch of a segment: parts received from each peer (own: what it would have sent itself), then
  * reduced chunks of each peer, then parts to send to each. An allgather sends its own part. */
 uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
-                             const struct cshim_segment *segment, enum cshim_message kind, int peer)
+                             const struct cshim_segment *segment, enum cshim_transfer kind, int peer)
 {
     const uint64_t peers = exchange->plan->peers;
     uint64_t index = (uint64_t)peer;

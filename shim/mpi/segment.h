@@ -47,26 +47,26 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
  * CSHIM_RECEIVE_PARTS is what it would have sent itself, and its CSHIM_RECEIVE_REDUCED what it
  * sends. */
 uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
-                             const struct cshim_segment *segment, enum cshim_message kind,
+                             const struct cshim_segment *segment, enum cshim_transfer kind,
                              int peer);
 
 /* messages.c: writes the header of a message with so many elements. */
 void cshim_message_write_header(const struct cshim_exchange *exchange,
-                                const struct cshim_segment *segment, enum cshim_step step,
+                                const struct cshim_segment *segment, enum cshim_message step,
                                 uint64_t elements, uint8_t *message);
 /* Takes the sender's error over. Ends the job if the message is of another call. */
 void cshim_message_check_header(struct cshim_exchange *exchange,
-                                const struct cshim_segment *segment, enum cshim_step step,
+                                const struct cshim_segment *segment, enum cshim_message step,
                                 uint64_t elements, const uint8_t *message, int from);
 /* Start a message of so many elements; a message that is sent is counted. Return an MPI error. */
 int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                          enum cshim_message kind, int from, uint64_t elements);
+                          enum cshim_transfer kind, int from, uint64_t elements);
 int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                       enum cshim_message kind, const uint8_t *message, int to, uint64_t elements);
+                       enum cshim_transfer kind, const uint8_t *message, int to, uint64_t elements);
 /* Whether all messages of a kind have ended; waits for that unless the exchange is nonblocking.
  * Returns an MPI error: that of the first message which has one. */
 int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                           enum cshim_message kind, bool *done);
+                           enum cshim_transfer kind, bool *done);
 
 /* stages.c: receives are posted, parts encoded and sent; the parts have come, and are added up and
  * the sum sent on; the sums have come, and are decoded. The last two say whether the stage is done:

@@ -7,7 +7,7 @@
 /* The options of an encoding that begins at an element of the share, or NULL. */
 static const struct cshim_encoding *options(const struct cshim_exchange *exchange,
                                             const struct cshim_segment *segment,
-                                            enum cshim_step step, uint64_t element,
+                                            enum cshim_message step, uint64_t element,
                                             struct cshim_encoding *encoding)
 {
     const struct cshim_residual *residual = exchange->residual;
@@ -20,7 +20,7 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
     };
     if (residual != NULL)
         encoding->residual =
-            (step == CSHIM_STEP_PARTS ? residual->sent : residual->reduced) + encoding->first;
+            (step == CSHIM_MESSAGE_PARTS ? residual->sent : residual->reduced) + encoding->first;
     return encoding;
 }
 
@@ -30,10 +30,10 @@ static void encode_part(struct cshim_exchange *exchange, const struct cshim_segm
 {
     const struct cshim_range part = cshim_segment_owned(exchange, segment, owner);
     struct cshim_encoding encoding;
-    cshim_message_write_header(exchange, segment, CSHIM_STEP_PARTS, part.length, message);
+    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part.length, message);
     cshim_encode_with(exchange->plan->codec, exchange->plan->dtype,
                       cshim_segment_source(exchange, segment, part.begin), part.length,
-                      options(exchange, segment, CSHIM_STEP_PARTS, part.begin, &encoding),
+                      options(exchange, segment, CSHIM_MESSAGE_PARTS, part.begin, &encoding),
                       message + CSHIM_HEADER_BYTES);
 }
 
@@ -103,7 +103,7 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct cshim_seg
     for (int from = 0; from < exchange->ranks; from++) {
         const uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_RECEIVE_PARTS, from);
         if (from != rank)
-            cshim_message_check_header(exchange, segment, CSHIM_STEP_PARTS, own->length, message,
+            cshim_message_check_header(exchange, segment, CSHIM_MESSAGE_PARTS, own->length, message,
                                        from);
         parts[from] = message + CSHIM_HEADER_BYTES;
     }
@@ -112,10 +112,10 @@ static void reduce_parts(struct cshim_exchange *exchange, const struct cshim_seg
                      cshim_segment_target(exchange, segment, own->begin), NULL);
         return;
     }
-    cshim_message_write_header(exchange, segment, CSHIM_STEP_REDUCED, own->length, reduced);
+    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_SUMS, own->length, reduced);
     cshim_reduce_with(plan->codec, plan->dtype, parts, plan->peers, own->length, NULL,
                       reduced + CSHIM_HEADER_BYTES,
-                      options(exchange, segment, CSHIM_STEP_REDUCED, own->begin, &encoding));
+                      options(exchange, segment, CSHIM_MESSAGE_SUMS, own->begin, &encoding));
 }
 
 /* Sends the encoded sum to those who take it. */
@@ -163,7 +163,7 @@ static void decode_chunks(struct cshim_exchange *exchange, const struct cshim_se
         if (theirs.length == 0)
             continue;
         if (from != exchange->rank)
-            cshim_message_check_header(exchange, segment, CSHIM_STEP_REDUCED, theirs.length,
+            cshim_message_check_header(exchange, segment, CSHIM_MESSAGE_SUMS, theirs.length,
                                        message, from);
         cshim_decode(plan->codec, plan->dtype, message + CSHIM_HEADER_BYTES, theirs.length,
                      cshim_segment_target(exchange, segment, theirs.begin));

@@ -24,7 +24,7 @@ static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piec
 }
 
 static void set_header(uint32_t words[CSHIM_KERNEL_HEADER_WORDS],
-                       const struct cshim_segment *segment, enum cshim_step step)
+                       const struct cshim_segment *segment, enum cshim_message step)
 {
     const struct cshim_header header = cshim_header_make(
         &segment->call->plan, segment->call->sequence, segment->index, step, 0, 0);
@@ -61,15 +61,15 @@ static double last_factor(const struct cshim_segment *segment)
 
 /* Random numbers differ from rank to rank, call to call and step to step. */
 static struct cshim_kernel_options options_of(const struct cshim_segment *segment,
-                                              enum cshim_step step)
+                                              enum cshim_message step)
 {
     const struct cshim_nccl_call *call = segment->call;
     const struct cshim_residual *residual = call->residual;
-    const bool parts = step == CSHIM_STEP_PARTS;
+    const bool parts = step == CSHIM_MESSAGE_PARTS;
     const uint64_t first = parts ? segment->first : segment->first + segment->rank * segment->chunk;
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
                            ((uint64_t)call->sequence << 32) +
-                           (uint64_t)call->comm->rank * CSHIM_STEP_COUNT + step;
+                           (uint64_t)call->comm->rank * CSHIM_MESSAGES + step;
     CUdeviceptr kept = 0;
     if (residual != NULL)
         kept = parts ? residual->sent + segment->first * sizeof(float)
@@ -127,9 +127,9 @@ ncclResult_t cshim_step_encode(const struct cshim_segment *segment)
         .own_piece = segment->rank,
         .factor = call->factor,
         .factor_at = call->factor_at,
-        .options = options_of(segment, CSHIM_STEP_PARTS),
+        .options = options_of(segment, CSHIM_MESSAGE_PARTS),
     };
-    set_header(parameters.header, segment, CSHIM_STEP_PARTS);
+    set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
     return launch(segment, has_options(segment) ? CSHIM_KERNEL_ENCODE_OPTIONS : CSHIM_KERNEL_ENCODE,
                   segment->length, &parameters);
 }
@@ -218,7 +218,7 @@ static ncclResult_t reduce(const struct cshim_segment *segment, uint64_t element
         .reencoded = reencoded,
         .factor = last_factor(segment),
         .fault = (uint32_t *)(uintptr_t)call->comm->workspace->fault_device,
-        .options = options_of(segment, CSHIM_STEP_REDUCED),
+        .options = options_of(segment, CSHIM_MESSAGE_SUMS),
     };
     enum cshim_kernel_operation operation =
         plain ? CSHIM_KERNEL_REDUCE : CSHIM_KERNEL_REDUCE_OPTIONS;
@@ -226,8 +226,8 @@ static ncclResult_t reduce(const struct cshim_segment *segment, uint64_t element
         operation = CSHIM_KERNEL_REDUCE_DOUBLE;
     if (elements == 0)
         return ncclSuccess;
-    set_header(parameters.header, segment, CSHIM_STEP_PARTS);
-    set_header(parameters.reencoded_header, segment, CSHIM_STEP_REDUCED);
+    set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
+    set_header(parameters.reencoded_header, segment, CSHIM_MESSAGE_SUMS);
     return launch(segment, operation, elements, &parameters);
 }
 
@@ -291,7 +291,7 @@ ncclResult_t cshim_step_decode(const struct cshim_segment *segment)
         .output_stride = blocks ? call->count : segment->chunk,
         .fault = (uint32_t *)(uintptr_t)call->comm->workspace->fault_device,
     };
-    set_header(parameters.header, segment, blocks ? CSHIM_STEP_PARTS : CSHIM_STEP_REDUCED);
+    set_header(parameters.header, segment, blocks ? CSHIM_MESSAGE_PARTS : CSHIM_MESSAGE_SUMS);
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
 }
 

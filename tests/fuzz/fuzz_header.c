@@ -16,7 +16,7 @@ static struct cshim_header take_expected(struct fuzz_input *input)
     };
     uint32_t sequence = (uint32_t)fuzz_take(input, 4);
     uint32_t segment = (uint32_t)fuzz_take(input, 4);
-    enum cshim_step step = (enum cshim_step)(fuzz_take(input, 1) % CSHIM_STEP_COUNT);
+    enum cshim_message step = (enum cshim_message)(fuzz_take(input, 1) % CSHIM_MESSAGES);
     uint32_t elements = (uint32_t)fuzz_take(input, 4);
     struct cshim_header header = cshim_header_make(&plan, sequence, segment, step, elements, 0.0f);
     FUZZ_CHECK(header.magic == CSHIM_HEADER_MAGIC && header.sequence == sequence);

@@ -57,7 +57,7 @@ static void headers(void **state)
                                     .dtype = CSHIM_FLOAT64,
                                     .algorithm = CSHIM_ALGORITHM_TWO_SHOT,
                                     .count = 123456};
-    const struct cshim_header want = cshim_header_make(&plan, 7, 3, CSHIM_STEP_REDUCED, 512, 0.25f);
+    const struct cshim_header want = cshim_header_make(&plan, 7, 3, CSHIM_MESSAGE_SUMS, 512, 0.25f);
     unsigned char message[CSHIM_HEADER_BYTES + 1];
     char text[CSHIM_MISMATCH_MAX];
     float error = -1;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/schedule.h"
+
+#include <stddef.h>
+
+#define BIT(step) (1u << CSHIM_STEP_##step)
+
+/* Every rank sends its parts to the owners, which add them up. */
+#define ADD_UP (BIT(ENCODE) | BIT(EXCHANGE) | BIT(SUM))
+/* The sums travel on, encoded once more. */
+#define AND_SEND_ON (BIT(COLLECT) | BIT(DECODE))
+#define INSIDE (BIT(REDUCE_INSIDE) | BIT(GATHER_INSIDE))
+
+/* A row without steps stands for a collective that the algorithm cannot do. */
+static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] =
+    {
+        [CSHIM_ALLREDUCE] =
+            {
+                [CSHIM_ALGORITHM_CAST] = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(NARROW) | AND_SEND_ON,
+                                          CSHIM_CHUNKS, CSHIM_TO_LIBRARY, CSHIM_TO_ALL, 1, 0, false,
+                                          0},
+                [CSHIM_ALGORITHM_ONE_SHOT] = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1,
+                                              1, false, 1},
+                [CSHIM_ALGORITHM_TWO_SHOT] = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
+                                              CSHIM_TO_ALL, 3, 1, false, 2},
+                [CSHIM_ALGORITHM_HIERARCHICAL] = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS,
+                                                  CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 1, true, 2},
+            },
+        [CSHIM_REDUCE] =
+            {
+                [CSHIM_ALGORITHM_ONE_SHOT] = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ROOT, CSHIM_TO_NOBODY,
+                                              1, 1, false, 1},
+                [CSHIM_ALGORITHM_TWO_SHOT] = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS,
+                                              CSHIM_TO_OWNER, CSHIM_TO_ROOT, 3, 1, false, 2},
+            },
+        [CSHIM_REDUCE_SCATTER] =
+            {
+                [CSHIM_ALGORITHM_TWO_SHOT] = {ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY,
+                                              3, 1, false, 1},
+            },
+        [CSHIM_ALLGATHER] =
+            {
+                [CSHIM_ALGORITHM_ONE_SHOT] = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE),
+                                              CSHIM_BLOCKS, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1,
+                                              false, 1},
+            },
+};
+
+const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
+                                               enum cshim_algorithm algorithm)
+{
+    if ((unsigned)collective >= CSHIM_COLLECTIVE_COUNT ||
+        (unsigned)algorithm >= CSHIM_ALGORITHM_COUNT)
+        return NULL;
+    const struct cshim_schedule *schedule = &table[collective][algorithm];
+    return schedule->steps != 0 ? schedule : NULL;
+}
+
+bool cshim_schedule_needs_library(const struct cshim_schedule *schedule)
+{
+    return schedule->parts_to == CSHIM_TO_LIBRARY || (schedule->steps & INSIDE) != 0;
+}
+
+bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root)
+{
+    return schedule->sums_to == CSHIM_TO_ALL ||
+           (schedule->sums_to == CSHIM_TO_ROOT && peer == root);
+}
+
+enum cshim_phase cshim_step_phase(enum cshim_step step)
+{
+    static const enum cshim_phase phases[CSHIM_STEPS] = {
+        [CSHIM_STEP_REDUCE_INSIDE] = CSHIM_PHASE_EXCHANGE,
+        [CSHIM_STEP_ENCODE] = CSHIM_PHASE_ENCODE,
+        [CSHIM_STEP_EXCHANGE] = CSHIM_PHASE_EXCHANGE,
+        [CSHIM_STEP_NARROW] = CSHIM_PHASE_ENCODE,
+        [CSHIM_STEP_SUM] = CSHIM_PHASE_DECODE,
+        [CSHIM_STEP_COLLECT] = CSHIM_PHASE_EXCHANGE,
+        [CSHIM_STEP_DECODE] = CSHIM_PHASE_DECODE,
+        [CSHIM_STEP_GATHER_INSIDE] = CSHIM_PHASE_EXCHANGE,
+    };
+    return phases[step];
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schedule: which collective does which step by which algorithm, who adds up which elements,
+ * who receives them, and what is kept in memory meanwhile.
+ *
+ * One table (schedule.c) answers these questions for the planner, for every engine, for the counts
+ * of bytes and for the phases of traces. Pure: no MPI, no CUDA, no globals that change.
+ *
+ * A collective moves two kinds of message. A *part* is what one rank contributes: encoded elements
+ * of its own buffer. A *sum* is what an owner has added up, encoded once more.
+ */
+#ifndef CSHIM_SCHEDULE_H
+#define CSHIM_SCHEDULE_H
+
+#include "policy/policy.h"
+
+/* The steps of a segment, in their order. A schedule has some of them. */
+enum cshim_step {
+    CSHIM_STEP_REDUCE_INSIDE, /* the library adds inside the node; each local rank gets a share */
+    CSHIM_STEP_ENCODE,        /* parts are encoded; in cast, the largest magnitude is found */
+    CSHIM_STEP_EXCHANGE,      /* parts go to their receivers; in cast, the magnitude is agreed */
+    CSHIM_STEP_NARROW,        /* cast only: elements are narrowed by the agreed scale */
+    CSHIM_STEP_SUM,           /* the owner decodes and adds the parts */
+    CSHIM_STEP_COLLECT,       /* sums go to their receivers; in cast, the library's all-reduce */
+    CSHIM_STEP_DECODE,        /* sums, or parts that nobody adds up, are decoded */
+    CSHIM_STEP_GATHER_INSIDE, /* the library gathers the shares inside the node */
+    CSHIM_STEPS
+};
+
+/* How the elements of a segment are divided among the peers. */
+enum cshim_division {
+    CSHIM_WHOLE,  /* not at all: each receiver of the result adds everything itself */
+    CSHIM_CHUNKS, /* evenly: each peer owns one chunk of each segment */
+    CSHIM_BLOCKS  /* by the call: each peer has its block of the buffer, a chunk in each segment */
+};
+
+/* Who gets a message besides its sender. */
+enum cshim_receiver {
+    CSHIM_TO_NOBODY,
+    CSHIM_TO_ALL,    /* every other peer */
+    CSHIM_TO_ROOT,   /* the root of a reduce */
+    CSHIM_TO_OWNER,  /* the peer that adds these elements up */
+    CSHIM_TO_LIBRARY /* an all-reduce of the library's own */
+};
+
+/* One row: a collective by an algorithm. */
+struct cshim_schedule {
+    uint8_t steps; /* bit 1 << step for each step of enum cshim_step */
+    enum cshim_division division;
+    enum cshim_receiver parts_to;
+    enum cshim_receiver sums_to;
+    /* Kept for each segment in flight: encoded chunks, as many for each peer and some more; and
+     * whether one chunk per peer in the caller's type. */
+    uint8_t pieces_per_peer;
+    uint8_t pieces_more;
+    bool staged;
+    /* Roundings on the way of a value; 0: one at every rank. */
+    uint8_t quantizations;
+};
+
+/* The schedule of a collective by an algorithm; NULL where there is no such thing. Static. */
+const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
+                                               enum cshim_algorithm algorithm);
+
+/* Whether a schedule has a step. */
+static inline bool cshim_schedule_has(const struct cshim_schedule *schedule, enum cshim_step step)
+{
+    return (schedule->steps >> step & 1) != 0;
+}
+
+/* Whether a step is one of the library's own collectives, which the caller has to wait for. */
+bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
+
+/* Whether a peer gets the sums of elements that another peer has added up. `root` is the call's. */
+bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
+
+/* What the time of a step is spent on, as reports and traces name it. */
+enum cshim_phase {
+    CSHIM_PHASE_ENCODE,
+    CSHIM_PHASE_EXCHANGE,
+    CSHIM_PHASE_DECODE, /* and adding up */
+    CSHIM_PHASES
+};
+enum cshim_phase cshim_step_phase(enum cshim_step step);
+
+#endif
