@@ -46,9 +46,10 @@ pure_sources := $(wildcard codecs/*.c policy/*.c) \
 report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c report.c report_json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
-mpi_engine_sources := shim/core/log.c $(addprefix shim/report/,live.c report_file.c trace_file.c) \
+host_sources := $(wildcard shim/host/*.c)
+engine_sources := shim/core/log.c $(addprefix shim/report/,live.c report_file.c trace_file.c) \
 	$(report_sources) $(pure_sources)
-nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(mpi_engine_sources)
+nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has layers and a learner of its own.
@@ -179,7 +180,7 @@ $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_st
 	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
 		-o $@ $(filter %.o %.S,$^)
 
-$(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(mpi_engine_sources)) shim/mpi/exports.map
+$(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
 	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
@@ -187,7 +188,7 @@ $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(mpi_engine_sources
 # sees to it that the MPI in the process is found.
 $(BUILD)/libcompshim-mpich.so: $(call objects_for,mpich,$(mpi_sources))
 $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
-$(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(mpi_engine_sources)) \
+$(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
 		shim/mpi/exports.map
 	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm

@@ -67,6 +67,11 @@ bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t pe
            (schedule->sums_to == CSHIM_TO_ROOT && peer == root);
 }
 
+bool cshim_schedule_is_shared(const struct cshim_schedule *schedule)
+{
+    return schedule->parts_to == CSHIM_TO_ALL || schedule->sums_to == CSHIM_TO_ALL;
+}
+
 enum cshim_phase cshim_step_phase(enum cshim_step step)
 {
     static const enum cshim_phase phases[CSHIM_STEPS] = {

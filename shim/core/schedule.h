@@ -73,6 +73,9 @@ bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 /* Whether a peer gets the sums of elements that another peer has added up. `root` is the call's. */
 bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
 
+/* Whether all ranks end with the same result, and have seen a message of every peer. */
+bool cshim_schedule_is_shared(const struct cshim_schedule *schedule);
+
 /* What the time of a step is spent on, as reports and traces name it. */
 enum cshim_phase {
     CSHIM_PHASE_ENCODE,

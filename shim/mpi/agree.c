@@ -8,11 +8,17 @@
  * another rank before it has said hello: ranks without the shim get no message. Receives that stay
  * unanswered are left posted, so that a late message never meets a receive of the program's.
  */
+#include "shim/mpi/agree.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/mpi/announce.h"
+#include "shim/mpi/job.h"
 #include "shim/report/report.h"
 #include "version.h"
 
@@ -228,7 +234,7 @@ static bool agree_as_other(void)
     PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
     if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
-        cshim_job.real->MPI_Request_free(&request);
+        cshim_mpi.real->MPI_Request_free(&request);
     if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: rank 0 does not answer rank %d; start all ranks with the "
@@ -251,11 +257,11 @@ static void find_nodes(void)
     int *lowest_of = calloc((size_t)cshim_job.ranks, sizeof *lowest_of);
     if (lowest_of == NULL)
         end_job("no memory for the nodes of the ranks");
-    PMPI_Comm_split_type(cshim_job.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
+    PMPI_Comm_split_type(cshim_mpi.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
                          &node);
-    cshim_job.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
+    cshim_mpi.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
     PMPI_Comm_free(&node);
-    cshim_job.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_job.world);
+    cshim_mpi.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_mpi.world);
     if (!cshim_layout_make(&cshim_job.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
                            cshim_job.rank))
         end_job("no memory for the nodes of the ranks");
@@ -279,15 +285,15 @@ static void take_policy(const char *text, size_t length, const char *source)
 static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX])
 {
     unsigned long long bytes = *length;
-    cshim_job.real->MPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_job.world);
-    cshim_job.real->MPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_job.world);
+    cshim_mpi.real->MPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_mpi.world);
+    cshim_mpi.real->MPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_mpi.world);
     if (cshim_job.rank != 0) {
         *length = bytes;
         *text = calloc(1, *length + 1);
         if (*text == NULL)
             end_job("no memory for the policy");
     }
-    cshim_job.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_job.world);
+    cshim_mpi.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_mpi.world);
 }
 
 /* Some launchers number no jobs, and some only on rank 0's host. */
@@ -296,7 +302,7 @@ static void share_job(void)
     char job[CSHIM_JOB_MAX] = "";
     if (cshim_job.rank == 0)
         cshim_report_make_job(job);
-    cshim_job.real->MPI_Bcast(job, sizeof job, MPI_CHAR, 0, cshim_job.world);
+    cshim_mpi.real->MPI_Bcast(job, sizeof job, MPI_CHAR, 0, cshim_mpi.world);
     cshim_report_set_job(job);
 }
 
@@ -314,8 +320,8 @@ bool cshim_agree(void)
     }
     const bool agreed = cshim_job.rank == 0 ? agree_as_root() : agree_as_other();
     if (agreed) {
-        PMPI_Comm_group(MPI_COMM_WORLD, &cshim_job.group);
-        PMPI_Comm_create(MPI_COMM_WORLD, cshim_job.group, &cshim_job.world);
+        PMPI_Comm_group(MPI_COMM_WORLD, &cshim_mpi.group);
+        PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
         find_nodes();
         share_job();
         share_policy(&text, &length, source);
@@ -330,7 +336,7 @@ bool cshim_agree(void)
 
 void cshim_agree_finalize(void)
 {
-    PMPI_Group_free(&cshim_job.group);
+    PMPI_Group_free(&cshim_mpi.group);
     cshim_layout_free(&cshim_job.layout);
     free(hello_requests); /* all done: the job had agreed */
     free(hellos);

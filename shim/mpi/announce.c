@@ -4,11 +4,15 @@
  * and is never spoken to. Names stay until the launcher ends the job: a rank that looks late must
  * still find who has been there.
  */
+#include "shim/mpi/announce.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/mpi/job.h"
 
 #define NAME_MAX_BYTES 256
 

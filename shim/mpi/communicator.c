@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a communicator, cached on it as an attribute. */
-#include <stdlib.h>
-#include <sys/mman.h>
+#include "shim/mpi/communicator.h"
 
-#include "shim/mpi/internal.h"
+#include <stdlib.h>
+
+#include "shim/core/log.h"
+#include "shim/host/segment.h"
+#include "shim/mpi/transport.h"
 
 /* States in a list, so that finalize can free what the program did not. */
 struct entry {
@@ -15,18 +17,10 @@ static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void free_memory(struct cshim_comm *state)
 {
-    if (state->scratch != NULL)
-        munmap(state->scratch, CSHIM_SCRATCH_LIMIT);
-    cshim_feedback_free(state);
-    cshim_layout_free(&state->layout);
-    free(state->share_lengths);
-    free(state->share_begins);
+    cshim_communicator_free(&state->host);
     free(state->requests);
     free(state->statuses);
     free(state->indices);
-    free(state->block_begins);
-    free((void *)state->parts);
-    free(state->calls_by_rule);
     free((struct entry *)state);
 }
 
@@ -36,8 +30,7 @@ static void free_communicator(MPI_Comm *comm)
         PMPI_Comm_free(comm);
 }
 
-/* Returns false if it had been freed already, by teardown. */
-static bool unlink_entry(struct cshim_comm *state)
+bool cshim_comm_unlink(struct cshim_comm *state)
 {
     bool found = false;
     pthread_mutex_lock(&entries_lock);
@@ -76,24 +69,17 @@ void cshim_comm_release(struct cshim_comm *state)
     free_memory(state);
 }
 
-/* The library calls this when the program frees the communicator. */
-static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+void cshim_comm_leave(struct cshim_comm *state)
 {
-    struct cshim_comm *state = value;
-    (void)comm, (void)keyval, (void)extra;
-    if (!unlink_entry(state))
-        return MPI_SUCCESS;
-    cshim_nonblocking_drain(state);
     if (state->wanted)
-        __atomic_sub_fetch(&cshim_job.wanted, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
     state->program = MPI_COMM_SELF;
     cshim_comm_release(state);
-    return MPI_SUCCESS;
 }
 
-int cshim_comm_setup(void)
+int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete)
 {
-    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &cshim_job.keyval, NULL);
+    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &cshim_mpi.keyval, NULL);
 }
 
 void cshim_comm_teardown(void)
@@ -104,7 +90,7 @@ void cshim_comm_teardown(void)
             free_memory(&entry->comm);
     }
     entries = NULL;
-    PMPI_Comm_free_keyval(&cshim_job.keyval);
+    PMPI_Comm_free_keyval(&cshim_mpi.keyval);
 }
 
 /* Fills the ids of the ranks' nodes: those that the agreement found. Sets outside if a process is
@@ -117,7 +103,7 @@ static int find_ids(MPI_Comm comm, int ranks, int *own_ranks, int *ids, bool *ou
     int status = PMPI_Comm_group(comm, &group);
     if (status != MPI_SUCCESS)
         return status;
-    status = PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_job.group, ids);
+    status = PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_mpi.group, ids);
     PMPI_Group_free(&group);
     *outside = false;
     for (int i = 0; i < ranks && status == MPI_SUCCESS && !*outside; i++) {
@@ -133,19 +119,20 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
 {
     bool outside, enough = true;
     state->references = 1;
+    state->host.transport = &cshim_mpi_transport;
     state->program = comm;
-    PMPI_Comm_rank(comm, &state->rank);
-    PMPI_Comm_size(comm, &state->ranks);
+    PMPI_Comm_rank(comm, &state->host.rank);
+    PMPI_Comm_size(comm, &state->host.ranks);
     state->comm = state->node = state->across = MPI_COMM_NULL;
-    int *ids = calloc(2 * (size_t)state->ranks, sizeof *ids);
+    int *ids = calloc(2 * (size_t)state->host.ranks, sizeof *ids);
     if (ids == NULL)
         return MPI_ERR_NO_MEM;
-    const int status = find_ids(comm, state->ranks, ids + state->ranks, ids, &outside);
+    const int status = find_ids(comm, state->host.ranks, ids + state->host.ranks, ids, &outside);
     if (status == MPI_SUCCESS && outside)
         state->reason = CSHIM_REASON_NOT_AGREED;
     else if (status == MPI_SUCCESS)
-        enough = cshim_layout_make(&state->layout, ids, state->ranks, (int)cshim_job.layout.nodes,
-                                   state->rank);
+        enough = cshim_layout_make(&state->host.layout, ids, state->host.ranks,
+                                   (int)cshim_job.layout.nodes, state->host.rank);
     free(ids);
     return enough ? status : MPI_ERR_NO_MEM;
 }
@@ -153,7 +140,7 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
 {
     int found = 0;
-    int status = PMPI_Comm_get_attr(comm, cshim_job.keyval, state, &found);
+    int status = PMPI_Comm_get_attr(comm, cshim_mpi.keyval, state, &found);
     if (status != MPI_SUCCESS || found)
         return status;
     struct entry *entry = calloc(1, sizeof *entry);
@@ -165,7 +152,7 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
         return status;
     }
     if (status == MPI_SUCCESS)
-        status = PMPI_Comm_set_attr(comm, cshim_job.keyval, &entry->comm);
+        status = PMPI_Comm_set_attr(comm, cshim_mpi.keyval, &entry->comm);
     if (status != MPI_SUCCESS) {
         free_memory(&entry->comm);
         return status;
@@ -178,26 +165,15 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     return MPI_SUCCESS;
 }
 
-/* Memory this rank needs. Scratch is address space only: pages are taken as they are used, and
- * stay. */
+/* Memory that this rank needs. */
 static bool take_memory(struct cshim_comm *state)
 {
-    state->calls_by_rule = calloc(cshim_job.policy->rule_count, sizeof *state->calls_by_rule);
-    state->requests =
-        calloc((size_t)CSHIM_MESSAGE_KINDS * CSHIM_SEGMENTS_IN_FLIGHT * (size_t)state->ranks,
-               sizeof(MPI_Request));
-    state->statuses = calloc((size_t)state->ranks, sizeof *state->statuses);
-    state->indices = calloc((size_t)state->ranks, sizeof *state->indices);
-    state->block_begins = calloc((size_t)state->ranks + 1, sizeof *state->block_begins);
-    state->parts = calloc((size_t)state->ranks, sizeof *state->parts);
-    state->share_lengths = calloc((size_t)state->layout.local_ranks, sizeof(int));
-    state->share_begins = calloc((size_t)state->layout.local_ranks, sizeof(int));
-    void *scratch = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    state->scratch = scratch == MAP_FAILED ? NULL : scratch;
-    return state->calls_by_rule != NULL && state->requests != NULL && state->statuses != NULL &&
-           state->indices != NULL && state->block_begins != NULL && state->parts != NULL &&
-           state->share_lengths != NULL && state->share_begins != NULL && state->scratch != NULL;
+    const size_t ranks = (size_t)state->host.ranks;
+    const bool has_host = cshim_communicator_reserve(&state->host);
+    state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
+    state->statuses = calloc(ranks, sizeof *state->statuses);
+    state->indices = calloc(ranks, sizeof *state->indices);
+    return has_host && state->requests != NULL && state->statuses != NULL && state->indices != NULL;
 }
 
 /* The same ranks. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy callbacks of the
@@ -218,9 +194,9 @@ static int make_private(struct cshim_comm *state, MPI_Comm comm)
 /* The communicators of hierarchical, which inherit how errors are handled. */
 static int make_levels(struct cshim_comm *state)
 {
-    const struct cshim_layout *layout = &state->layout;
+    const struct cshim_layout *layout = &state->host.layout;
     const bool owns = layout->local_rank < (int)layout->ranks_per_node;
-    const int status = PMPI_Comm_split(state->comm, layout->node, state->rank, &state->node);
+    const int status = PMPI_Comm_split(state->comm, layout->node, state->host.rank, &state->node);
     if (status != MPI_SUCCESS)
         return status;
     return PMPI_Comm_split(state->comm, owns ? layout->local_rank : MPI_UNDEFINED, layout->node,
@@ -235,16 +211,16 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     if (status != MPI_SUCCESS)
         return status;
     int enough = take_memory(state), everywhere = 0;
-    status = cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
+    status = cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
     /* Memory that one rank lacks turns compression off for this communicator on all. */
     if (status == MPI_SUCCESS && !everywhere) {
         state->reason = CSHIM_REASON_NO_MEMORY;
-        if (state->rank == 0)
+        if (state->host.rank == 0)
             cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a communicator's scratch: its "
                                       "calls are passed on");
         return MPI_SUCCESS;
     }
-    if (status == MPI_SUCCESS && cshim_layout_has_levels(&state->layout, state->ranks))
+    if (status == MPI_SUCCESS && cshim_layout_has_levels(&state->host.layout, state->host.ranks))
         status = make_levels(state);
     state->prepared = status == MPI_SUCCESS;
     return status;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call is: the facts that rules and plans look at. */
-#include "shim/mpi/internal.h"
+#include "shim/mpi/describe.h"
 
 /* There is one handle per name of a type, and Fortran's names differ from C's. */
 static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
@@ -12,18 +11,6 @@ static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
     if (datatype == cshim_mpi_half()) /* the null type does not come this far */
         return CSHIM_FLOAT16;
     return CSHIM_DTYPE_OTHER;
-}
-
-MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
-{
-    switch (dtype) {
-    case CSHIM_FLOAT64:
-        return MPI_DOUBLE;
-    case CSHIM_FLOAT16:
-        return cshim_mpi_half();
-    default: /* no call with another type is compressed */
-        return MPI_FLOAT;
-    }
 }
 
 /* A datatype that is not compressed: one of MPI's own, or built from them. */
@@ -54,7 +41,7 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
             return CSHIM_REASON_NOT_AGREED;
         if (state->reason != CSHIM_REASON_COMPRESS)
             return state->reason;
-        layout = &state->layout;
+        layout = &state->host.layout;
     }
     call->ranks = (uint32_t)ranks;
     call->nodes = layout->nodes;
@@ -136,7 +123,7 @@ void cshim_describe_setup(void)
 {
     for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
         for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-            cshim_job.compress_from[collective][dtype] =
+            cshim_mpi.compress_from[collective][dtype] =
                 find_smallest((enum cshim_collective)collective, (enum cshim_dtype)dtype);
 }
 
@@ -161,7 +148,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_EMPTY;
     call->bytes = *count * cshim_dtype_bytes(call->dtype);
     if (arguments->comm == MPI_COMM_WORLD
-            ? call->bytes < cshim_job.compress_from[call->collective][call->dtype]
+            ? call->bytes < cshim_mpi.compress_from[call->collective][call->dtype]
             : cshim_plan_too_small(cshim_job.policy, call->collective, call->dtype, call->bytes))
         return CSHIM_REASON_TOO_SMALL;
     if (arguments->collective != CSHIM_REDUCE_SCATTER)
@@ -185,4 +172,39 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     PMPI_Type_size(arguments->datatype, &element);
     call->bytes = count_elements(arguments, call) * (uint64_t)element;
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
+}
+
+/* Whether this rank is the one that a reduce goes to. */
+static bool is_root(const struct cshim_arguments *arguments)
+{
+    int rank = cshim_job.rank;
+    if (arguments->comm != MPI_COMM_WORLD)
+        PMPI_Comm_rank(arguments->comm, &rank);
+    return rank == arguments->root;
+}
+
+bool cshim_describe_refused(const struct cshim_arguments *arguments)
+{
+    const void *send = arguments->sendbuf, *receive = arguments->recvbuf;
+    if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
+        arguments->op == MPI_OP_NULL || (int64_t)arguments->count < 0)
+        return true;
+    if (arguments->collective == CSHIM_REDUCE && !is_root(arguments))
+        return arguments->count > 0 && (send == NULL || send == MPI_IN_PLACE);
+    if (receive == MPI_IN_PLACE)
+        return true;
+    if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
+        return send == NULL || send == receive;
+    return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
+}
+
+void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
+{
+    int rank = cshim_job.rank;
+    if (reason == CSHIM_REASON_SINGLE_RANK)
+        rank = 0;
+    else if (comm != MPI_COMM_WORLD)
+        PMPI_Comm_rank(comm, &rank);
+    if (rank == 0)
+        cshim_ledger_pass(&cshim_job.ledger, reason);
 }

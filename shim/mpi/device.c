@@ -5,10 +5,10 @@
  * the other ranks cannot know: where some rank of the job may have such buffers, the ranks tell
  * each other before each compressed call, and none is compressed unless all are in host memory.
  */
+#include "shim/mpi/device.h"
+
 #include <dlfcn.h>
 #include <unistd.h>
-
-#include "shim/mpi/internal.h"
 
 /* Of the driver's API, whose numbers are fixed. */
 #define CUDA_MEMORY_TYPE_ATTRIBUTE 2
@@ -43,8 +43,8 @@ int cshim_device_setup(void)
 {
     int own = find_cuda() != NULL || access("/dev/nvidiactl", F_OK) == 0, any = 0;
     const int status =
-        cshim_job.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_job.world);
-    cshim_job.devices = any != 0;
+        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_mpi.world);
+    cshim_mpi.devices = any != 0;
     return status;
 }
 
@@ -53,13 +53,13 @@ int cshim_device_check(const struct cshim_arguments *arguments, const struct csh
 {
     int own = 0, all = 0;
     *any = false;
-    if (!cshim_job.devices)
+    if (!cshim_mpi.devices)
         return MPI_SUCCESS;
     get_attribute *function = find_cuda();
     if (function != NULL)
         own = is_on_device(function, arguments->sendbuf) ||
               is_on_device(function, arguments->recvbuf);
-    const int status = cshim_job.real->MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MAX, comm->comm);
+    const int status = cshim_mpi.real->MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MAX, comm->comm);
     *any = all != 0;
     return status;
 }

@@ -1,23 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the front calls: start and end of the job, and the functions that this engine has. */
+#include <mpi.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/mpi/agree.h"
+#include "shim/mpi/collectives.h"
+#include "shim/mpi/device.h"
+#include "shim/mpi/nonblocking.h"
+#include "shim/mpi/observe.h"
+#include "shim/mpi/requests.h"
 #include "shim/mpi/summary.h"
+#include "shim/mpi/trace.h"
+#include "shim/mpi/transport.h"
 
-struct cshim_job cshim_job;
+/* The library calls this when the program frees a communicator. */
+static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    struct cshim_comm *state = value;
+    (void)comm, (void)keyval, (void)extra;
+    if (!cshim_comm_unlink(state))
+        return MPI_SUCCESS;
+    cshim_nonblocking_drain(state);
+    cshim_comm_leave(state);
+    return MPI_SUCCESS;
+}
 
 static int start(const struct cshim_mpi_real *real)
 {
     cshim_log_set_level(CSHIM_LOG_WARN);
-    cshim_job.real = real;
+    cshim_mpi.real = real;
     cshim_job.started = cshim_seconds();
     PMPI_Comm_rank(MPI_COMM_WORLD, &cshim_job.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &cshim_job.ranks);
     if (!cshim_agree())
         return 0;
-    if (cshim_comm_setup() != MPI_SUCCESS || cshim_cast_setup() != MPI_SUCCESS) {
+    if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS) {
         cshim_log(CSHIM_LOG_ERROR, "the library refuses a keyval or an operation");
         PMPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks count on this one */
     }
@@ -27,7 +46,7 @@ static int start(const struct cshim_mpi_real *real)
                                                cshim_job.ranks, (int)cshim_job.layout.nodes));
     cshim_observe_setup();
     cshim_trace_setup();
-    cshim_job.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
+    cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
     if (cshim_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup()) {
         cshim_log(CSHIM_LOG_ERROR, "the library refuses a communicator");
         PMPI_Abort(MPI_COMM_WORLD, 1);
@@ -49,7 +68,7 @@ static void finalize(void)
     cshim_job.observed = NULL;
     cshim_agree_finalize();
     cshim_comm_teardown();
-    cshim_cast_teardown();
+    cshim_mpi_transport_teardown();
     cshim_ledger_free(&cshim_job.ledger);
     cshim_policy_free(cshim_job.policy);
     cshim_job.policy = NULL;

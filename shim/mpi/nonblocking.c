@@ -10,10 +10,16 @@
  * Exchanges of one communicator run one after the other, in the order of their calls, which is the
  * same on all ranks: they share its scratch, and their messages cannot meet the wrong ones.
  */
+#include "shim/mpi/nonblocking.h"
+
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/host/event.h"
+#include "shim/mpi/progress.h"
 
 #define FINALIZE_SECONDS 10.0
 
@@ -45,9 +51,14 @@ static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
 static bool registered;               /* the library calls us */
 static bool closed;                   /* and is to stop it; atomic */
 
+static struct cshim_comm *comm_of(const struct pending *pending)
+{
+    return (struct cshim_comm *)pending->exchange.communicator;
+}
+
 static void begin(struct pending *pending)
 {
-    pending->exchange.comm->active = pending;
+    comm_of(pending)->active = pending;
     cshim_call_set_options(&pending->exchange);
     cshim_exchange_begin(&pending->exchange);
 }
@@ -76,7 +87,7 @@ static void ring(const struct pending *pending, int status)
     PMPI_Isend(&text, status == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, pending->tag, bell, &sent);
     cshim_progress_test(&sent, &done, MPI_STATUS_IGNORE);
     if (!done)
-        cshim_job.real->MPI_Request_free(&sent);
+        cshim_mpi.real->MPI_Request_free(&sent);
 }
 
 /* To what a failed call has begun the library may still write: it is never freed. Once the
@@ -84,11 +95,11 @@ static void ring(const struct pending *pending, int status)
 static void finish(struct pending *pending, int status)
 {
     struct cshim_exchange *exchange = &pending->exchange;
-    struct cshim_comm *comm = exchange->comm;
+    struct cshim_comm *comm = comm_of(pending);
     const struct cshim_row *figures = &exchange->figures;
     if (status == MPI_SUCCESS)
         cshim_sample_compare(&pending->sample, exchange);
-    cshim_trace_call(exchange, exchange->began, cshim_seconds() - exchange->began);
+    cshim_event_call(exchange, exchange->began, cshim_seconds() - exchange->began);
     cshim_call_count(exchange,
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
     ring(pending, status);
@@ -107,7 +118,7 @@ static int walk(struct failure *failure)
     failure->status = MPI_SUCCESS;
     for (struct pending **link = &first; *link != NULL && status == MPI_SUCCESS;) {
         struct pending *pending = *link;
-        struct cshim_comm *comm = pending->exchange.comm;
+        struct cshim_comm *comm = comm_of(pending);
         if (comm->active == NULL)
             begin(pending);
         if (comm->active != pending || !carry_on(pending, &status)) {
@@ -204,7 +215,7 @@ static void append(struct pending *pending)
     struct pending **link = &first;
     while (*link != NULL)
         link = &(*link)->next;
-    __atomic_add_fetch(&pending->exchange.comm->pending, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&comm_of(pending)->pending, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&under_way, 1, __ATOMIC_RELAXED);
     __atomic_store_n(link, pending, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
@@ -217,13 +228,13 @@ static int begin_sample(struct pending *pending, uint32_t call)
     struct cshim_sample *sample = &pending->sample;
     pending->sampling = MPI_REQUEST_NULL;
     cshim_sample_begin(sample, exchange, call);
-    if (!sample->taken || cshim_job.real->MPI_Ireduce == NULL) {
+    if (!sample->taken || cshim_mpi.real->MPI_Ireduce == NULL) {
         sample->taken = false;
         return MPI_SUCCESS;
     }
-    const int status = cshim_job.real->MPI_Ireduce(
+    const int status = cshim_mpi.real->MPI_Ireduce(
         sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM, sample->taker,
-        exchange->comm->comm, &pending->sampling);
+        comm_of(pending)->comm, &pending->sampling);
     if (status == MPI_SUCCESS)
         return status;
     sample->taken = false;
@@ -242,11 +253,11 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     }
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
-    pending->exchange.sequence = ++comm->sequence;
+    pending->exchange.sequence = ++comm->host.sequence;
     pending->tag = tag;
     pending->request = request;
     const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
-    const int status = begin_sample(pending, ++comm->calls_by_rule[rule]);
+    const int status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
     append(pending);
     progress();
     return status;
@@ -261,7 +272,7 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     for (const struct pending *pending = first; pending != NULL && !found;
          pending = pending->next) {
         found = pending->request == request;
-        *comm = pending->exchange.comm->program;
+        *comm = comm_of(pending)->program;
     }
     pthread_mutex_unlock(&lock);
     return found;
@@ -299,10 +310,10 @@ bool cshim_nonblocking_setup(void)
     if (!may_compress(cshim_job.policy) || cshim_job.ranks == 1 || cshim_job.observed != NULL)
         return true;
     able = able && make_bell();
-    if (cshim_job.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_job.world) !=
+    if (cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=
         MPI_SUCCESS)
         return false;
-    cshim_job.nonblocking = all != 0;
+    cshim_mpi.nonblocking = all != 0;
     /* A nonblocking call cannot wait until all have made what it needs. */
     return !all || (cshim_comm_find(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
                     cshim_comm_prepare(MPI_COMM_WORLD, world) == MPI_SUCCESS);

@@ -2,10 +2,15 @@
 /* COMPSHIM=observe: nothing is compressed, every call is written down. At the end the shim's own
  * exchange is timed on the job's ranks, so that compshim explain --report knows what it would take.
  */
+#include "shim/mpi/observe.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/host/event.h"
 
 /* Calls from this size on begin together, so that waiting for a late rank is told apart from the
  * call itself. For smaller ones a barrier would cost as much as they do. */
@@ -30,7 +35,7 @@ static bool is_wanted(void)
 void cshim_observe_setup(void)
 {
     int observe = cshim_job.rank == 0 && is_wanted();
-    cshim_job.real->MPI_Bcast(&observe, 1, MPI_INT, 0, cshim_job.world);
+    cshim_mpi.real->MPI_Bcast(&observe, 1, MPI_INT, 0, cshim_mpi.world);
     if (!observe)
         return;
     cshim_job.observed = malloc(sizeof *cshim_job.observed);
@@ -70,8 +75,7 @@ void cshim_observe_end(struct cshim_observation *observation)
     if (observation->comm == MPI_COMM_NULL)
         return;
     observation->kind.seconds = cshim_seconds() - observation->began;
-    if (cshim_job.trace != NULL)
-        cshim_trace_pass(&observation->kind, observation->reason, observation->began);
+    cshim_event_passed(&observation->kind, observation->reason, observation->began);
     PMPI_Comm_rank(observation->comm, &rank);
     if (cshim_job.observed != NULL && rank == 0)
         cshim_observed_add(cshim_job.observed, &observation->kind);
@@ -95,20 +99,20 @@ static int by_value(const void *a, const void *b)
 static double time_exchange(const struct probing *probing, const struct cshim_plan *plan)
 {
     struct cshim_exchange exchange = {
-        .comm = probing->comm,
+        .communicator = &probing->comm->host,
         .plan = plan,
         .input = (const uint8_t *)probing->input,
         .output = (uint8_t *)probing->output,
         .element_bytes = sizeof(float),
-        .sequence = ++probing->comm->sequence,
+        .sequence = ++probing->comm->host.sequence,
     };
     double slowest = -1;
-    PMPI_Barrier(cshim_job.world);
+    PMPI_Barrier(cshim_mpi.world);
     const double began = cshim_seconds();
     const int status = cshim_exchange_run(&exchange);
     const double own = cshim_seconds() - began;
     if (status != MPI_SUCCESS ||
-        cshim_job.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, cshim_job.world) !=
+        cshim_mpi.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, cshim_mpi.world) !=
             MPI_SUCCESS)
         return -1;
     return slowest;
@@ -153,7 +157,7 @@ static bool probe_size(const struct probing *probing, const struct cshim_policy 
 static bool is_time_left(const struct probing *probing)
 {
     int more = cshim_seconds() - probing->began < PROBE_SECONDS;
-    return cshim_job.real->MPI_Bcast(&more, 1, MPI_INT, 0, cshim_job.world) == MPI_SUCCESS && more;
+    return cshim_mpi.real->MPI_Bcast(&more, 1, MPI_INT, 0, cshim_mpi.world) == MPI_SUCCESS && more;
 }
 
 static bool probe_codec(const struct probing *probing, enum cshim_codec_id codec)
@@ -186,14 +190,14 @@ static bool prepare(struct probing *probing)
     probing->input = malloc(PROBE_LARGE);
     probing->output = malloc(PROBE_LARGE);
     int enough = probing->input != NULL && probing->output != NULL &&
-                 cshim_comm_find(cshim_job.world, &probing->comm) == MPI_SUCCESS;
+                 cshim_comm_find(cshim_mpi.world, &probing->comm) == MPI_SUCCESS;
     int everywhere = 0;
     if (probing->input != NULL)
         fill(probing->input, PROBE_LARGE / sizeof(float));
-    if (cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_job.world) !=
+    if (cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=
             MPI_SUCCESS ||
         !everywhere || probing->comm == NULL ||
-        cshim_comm_prepare(cshim_job.world, probing->comm) != MPI_SUCCESS)
+        cshim_comm_prepare(cshim_mpi.world, probing->comm) != MPI_SUCCESS)
         return false;
     return probing->comm->reason == CSHIM_REASON_COMPRESS;
 }

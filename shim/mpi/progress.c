@@ -5,9 +5,9 @@
  * What MPICH calls may not make progress itself, as tests of requests do. So requests are looked at
  * there, and those that are complete are waited for, which takes their outcome and does no more.
  */
-#include <dlfcn.h>
+#include "shim/mpi/progress.h"
 
-#include "shim/mpi/internal.h"
+#include <dlfcn.h>
 
 /* They are in the MPI library, or in one that it needs. */
 static void *open_library(void)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that make requests and take them: MPI_Iallreduce and MPI_Allreduce_init, each with
  * its _c, MPI_Start, MPI_Startall, MPI_Request_free, MPI_Cancel. */
+#include "shim/mpi/requests.h"
+
 #include <stdlib.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/log.h"
+#include "shim/mpi/nonblocking.h"
 
 /* A persistent all-reduce that is compressed whenever it is started. */
 struct persistent {
@@ -36,7 +39,7 @@ static struct persistent *find(MPI_Request request)
 static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
                                        struct cshim_comm **state)
 {
-    if (!cshim_job.nonblocking || cshim_job.devices || rule->max_rel_error > 0)
+    if (!cshim_mpi.nonblocking || cshim_mpi.devices || rule->max_rel_error > 0)
         return CSHIM_REASON_NONBLOCKING;
     if (cshim_comm_find(comm, state) != MPI_SUCCESS)
         return CSHIM_REASON_NOT_AGREED;
@@ -45,7 +48,7 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
     if ((*state)->prepared)
         return CSHIM_REASON_COMPRESS;
     if (!(*state)->wanted)
-        __atomic_add_fetch(&cshim_job.wanted, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
     (*state)->wanted = true;
     return CSHIM_REASON_NONBLOCKING;
 }
@@ -58,14 +61,14 @@ static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
     const struct cshim_rule *rule;
     struct cshim_call call;
     uint64_t count;
-    if (cshim_is_refused(arguments))
+    if (cshim_describe_refused(arguments))
         return false;
     enum cshim_reason reason = cshim_describe_call(arguments, &call, &count);
     if (reason == CSHIM_REASON_COMPRESS)
         reason = cshim_plan_reason(cshim_job.policy, &call, count, &rule);
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed != NULL)
         reason = CSHIM_REASON_DISABLED;
-    if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_job.nonblocking &&
+    if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_mpi.nonblocking &&
         (cshim_comm_find(arguments->comm, state) != MPI_SUCCESS ||
          cshim_comm_prepare(arguments->comm, *state) != MPI_SUCCESS))
         reason = CSHIM_REASON_NOT_AGREED;
@@ -125,7 +128,7 @@ int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
     int status;
     if (start_call(&arguments, request, &status))
         return status;
-    return cshim_job.real->MPI_Iallreduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
+    return cshim_mpi.real->MPI_Iallreduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
 }
 
 int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
@@ -135,7 +138,7 @@ int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     int status;
     if (start_call(&arguments, request, &status))
         return status;
-    return cshim_job.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
+    return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
 }
 
 /* Makes a persistent request. Returns false if the call is to be passed on. */
@@ -175,7 +178,7 @@ int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;
-    return cshim_job.real->MPI_Allreduce_init(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info, request);
+    return cshim_mpi.real->MPI_Allreduce_init(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info, request);
 }
 
 int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
@@ -186,14 +189,14 @@ int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info i
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;
-    return cshim_job.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info,
+    return cshim_mpi.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info,
                                                 request);
 }
 
 int cshim_start(MPI_Request *request)
 {
     const struct persistent *found = request != NULL ? find(*request) : NULL;
-    const int status = cshim_job.real->MPI_Start(request);
+    const int status = cshim_mpi.real->MPI_Start(request);
     if (found == NULL || status != MPI_SUCCESS)
         return status;
     return report(found->comm, cshim_nonblocking_start(&found->arguments, &found->plan, found->comm,
@@ -204,7 +207,7 @@ int cshim_startall(int count, MPI_Request requests[])
 {
     int status = MPI_SUCCESS;
     if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL || requests == NULL || count < 1)
-        return cshim_job.real->MPI_Startall(count, requests);
+        return cshim_mpi.real->MPI_Startall(count, requests);
     for (int i = 0; i < count && status == MPI_SUCCESS; i++)
         status = cshim_start(&requests[i]);
     return status;
@@ -223,7 +226,7 @@ int cshim_request_free(MPI_Request *request)
         cshim_comm_release(found->comm);
         free(found);
     }
-    return cshim_job.real->MPI_Request_free(request);
+    return cshim_mpi.real->MPI_Request_free(request);
 }
 
 /* A collective call cannot be cancelled. */
@@ -231,7 +234,7 @@ int cshim_cancel(MPI_Request *request)
 {
     MPI_Comm comm;
     if (request == NULL || !cshim_nonblocking_has(*request, &comm))
-        return cshim_job.real->MPI_Cancel(request);
+        return cshim_mpi.real->MPI_Cancel(request);
     PMPI_Comm_call_errhandler(comm, MPI_ERR_REQUEST);
     return MPI_ERR_REQUEST;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
 enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
@@ -23,16 +23,16 @@ static void send_rows(const struct cshim_ledger *ledger)
     for (; sent.index < ledger->row_count; sent.index++) {
         sent.row = ledger->rows[sent.index];
         if (sent.row.bytes_native > 0)
-            PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
+            PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_mpi.world);
     }
-    PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_job.world);
+    PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_mpi.world);
 }
 
 static void add_rows(struct cshim_ledger *ledger, int rank)
 {
     struct numbered_row got;
     for (;;) {
-        PMPI_Recv(&got, sizeof got, MPI_BYTE, rank, TAG_ROWS, cshim_job.world, MPI_STATUS_IGNORE);
+        PMPI_Recv(&got, sizeof got, MPI_BYTE, rank, TAG_ROWS, cshim_mpi.world, MPI_STATUS_IGNORE);
         if (got.index >= ledger->row_count)
             return;
         cshim_ledger_merge_row(ledger, got.index, &got.row);
@@ -42,10 +42,10 @@ static void add_rows(struct cshim_ledger *ledger, int rank)
 static void send_ledger(const struct cshim_ledger *ledger)
 {
     send_rows(ledger);
-    PMPI_Send(ledger->passed, sizeof ledger->own_passed, MPI_BYTE, 0, TAG_PASSED, cshim_job.world);
-    PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_job.world);
-    PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_job.world);
-    PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED, cshim_job.world);
+    PMPI_Send(ledger->passed, sizeof ledger->own_passed, MPI_BYTE, 0, TAG_PASSED, cshim_mpi.world);
+    PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_mpi.world);
+    PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_mpi.world);
+    PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED, cshim_mpi.world);
 }
 
 static void add_ledger(struct cshim_ledger *ledger, int rank)
@@ -53,7 +53,7 @@ static void add_ledger(struct cshim_ledger *ledger, int rank)
     uint64_t passed[CSHIM_REASON_COUNT], moves;
     struct cshim_move move[CSHIM_MOVES_MAX];
     struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
-    const MPI_Comm world = cshim_job.world;
+    const MPI_Comm world = cshim_mpi.world;
     add_rows(ledger, rank);
     PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, world, MPI_STATUS_IGNORE);
     PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, world, MPI_STATUS_IGNORE);
@@ -74,7 +74,7 @@ static void send_observed(struct cshim_observed *observed)
     do {
         length = count - first < KINDS_IN_PIECE ? count - first : KINDS_IN_PIECE;
         PMPI_Send(observed->kinds + first, (int)(length * sizeof *observed->kinds), MPI_BYTE, 0,
-                  TAG_KINDS, cshim_job.world);
+                  TAG_KINDS, cshim_mpi.world);
         first += length;
     } while (length == KINDS_IN_PIECE);
 }
@@ -85,7 +85,7 @@ static void add_observed(struct cshim_observed *observed, int rank)
     MPI_Status status;
     int bytes = 0;
     do {
-        PMPI_Recv(kinds, sizeof kinds, MPI_BYTE, rank, TAG_KINDS, cshim_job.world, &status);
+        PMPI_Recv(kinds, sizeof kinds, MPI_BYTE, rank, TAG_KINDS, cshim_mpi.world, &status);
         PMPI_Get_count(&status, MPI_BYTE, &bytes);
         for (size_t i = 0; i < (size_t)bytes / sizeof *kinds; i++)
             cshim_observed_add(observed, &kinds[i]);

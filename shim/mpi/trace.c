@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* COMPSHIM_TRACE: each rank keeps its events; at the end they are brought to rank 0's clock and
  * written, by rank 0 to one file or by each rank to its own. */
-#include "shim/report/trace.h"
+#include "shim/mpi/trace.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
 #define PINGS 16
@@ -14,9 +17,8 @@
 
 enum tag { TAG_PING = 101, TAG_PONG, TAG_COUNT, TAG_EVENTS };
 
-/* Phases shorter than this say nothing; a nonblocking call that asks whether it is done has many.
- */
-#define SHORTEST 2e-6
+static struct cshim_trace_clock clock_difference;
+static char trace_path[CSHIM_PATH_MAX];
 
 /* Rank 0's clock as this rank sees it: the middle of the fastest of some round trips. */
 static double measure_offset(void)
@@ -24,8 +26,8 @@ static double measure_offset(void)
     double best = 1e9, offset = 0, theirs = 0;
     for (unsigned i = 0; i < PINGS; i++) {
         const double sent = cshim_seconds();
-        PMPI_Send(&sent, 1, MPI_DOUBLE, 0, TAG_PING, cshim_job.world);
-        PMPI_Recv(&theirs, 1, MPI_DOUBLE, 0, TAG_PONG, cshim_job.world, MPI_STATUS_IGNORE);
+        PMPI_Send(&sent, 1, MPI_DOUBLE, 0, TAG_PING, cshim_mpi.world);
+        PMPI_Recv(&theirs, 1, MPI_DOUBLE, 0, TAG_PONG, cshim_mpi.world, MPI_STATUS_IGNORE);
         const double took = cshim_seconds() - sent;
         if (took >= best)
             continue;
@@ -39,28 +41,27 @@ static void answer_pings(int rank)
 {
     double ping;
     for (unsigned i = 0; i < PINGS; i++) {
-        PMPI_Recv(&ping, 1, MPI_DOUBLE, rank, TAG_PING, cshim_job.world, MPI_STATUS_IGNORE);
+        PMPI_Recv(&ping, 1, MPI_DOUBLE, rank, TAG_PING, cshim_mpi.world, MPI_STATUS_IGNORE);
         ping = cshim_seconds();
-        PMPI_Send(&ping, 1, MPI_DOUBLE, rank, TAG_PONG, cshim_job.world);
+        PMPI_Send(&ping, 1, MPI_DOUBLE, rank, TAG_PONG, cshim_mpi.world);
     }
 }
 
 /* One rank after the other, so that none waits for rank 0 while it is measured. */
 static void compare_clocks(unsigned time)
 {
-    struct cshim_trace_clock *clock = &cshim_job.clock;
     if (cshim_job.rank != 0)
-        clock->offset[time] = measure_offset();
+        clock_difference.offset[time] = measure_offset();
     for (int rank = 1; rank < cshim_job.ranks && cshim_job.rank == 0; rank++)
         answer_pings(rank);
-    clock->at[time] = cshim_seconds();
+    clock_difference.at[time] = cshim_seconds();
 }
 
 /* Whether the name and the file's, with the largest rank in it, have room. */
 static bool fits(const char *wanted)
 {
     char path[CSHIM_PATH_MAX];
-    if (strlen(wanted) < sizeof cshim_job.trace_path &&
+    if (strlen(wanted) < sizeof trace_path &&
         cshim_report_path(wanted, cshim_job.ranks - 1, cshim_report_job(), path, sizeof path))
         return true;
     cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
@@ -72,14 +73,13 @@ void cshim_trace_setup(void)
     const char *wanted = cshim_trace_wanted();
     int enough = 0, everywhere = 0;
     if (cshim_job.rank == 0 && wanted != NULL && fits(wanted))
-        snprintf(cshim_job.trace_path, sizeof cshim_job.trace_path, "%s", wanted);
-    cshim_job.real->MPI_Bcast(cshim_job.trace_path, sizeof cshim_job.trace_path, MPI_CHAR, 0,
-                              cshim_job.world);
-    if (cshim_job.trace_path[0] == '\0')
+        snprintf(trace_path, sizeof trace_path, "%s", wanted);
+    cshim_mpi.real->MPI_Bcast(trace_path, sizeof trace_path, MPI_CHAR, 0, cshim_mpi.world);
+    if (trace_path[0] == '\0')
         return;
     cshim_job.trace = cshim_trace_make();
     enough = cshim_job.trace != NULL;
-    cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_job.world);
+    cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
     if (everywhere) {
         compare_clocks(0);
         return;
@@ -88,52 +88,6 @@ void cshim_trace_setup(void)
         cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
     free(cshim_job.trace);
     cshim_job.trace = NULL;
-}
-
-double cshim_phase_end(struct cshim_exchange *exchange, enum cshim_trace_kind phase, double began)
-{
-    const double now = cshim_seconds(), seconds = now - began;
-    struct cshim_row *figures = &exchange->figures;
-    *(phase == CSHIM_TRACE_ENCODE     ? &figures->seconds_encode
-      : phase == CSHIM_TRACE_EXCHANGE ? &figures->seconds_exchange
-                                      : &figures->seconds_decode) += seconds;
-    if (__builtin_expect(cshim_job.trace != NULL, 0) && seconds >= SHORTEST)
-        cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){.begin = began,
-                                                                    .seconds = seconds,
-                                                                    .call = exchange->sequence,
-                                                                    .kind = (uint8_t)phase});
-    return now;
-}
-
-void cshim_trace_call(const struct cshim_exchange *exchange, double began, double seconds)
-{
-    const struct cshim_plan *plan = exchange->plan;
-    if (cshim_job.trace == NULL)
-        return;
-    cshim_trace_add(cshim_job.trace,
-                    (struct cshim_trace_event){
-                        .begin = began,
-                        .seconds = seconds,
-                        .bytes = plan->count * exchange->element_bytes,
-                        .call = exchange->sequence,
-                        .rule = (uint16_t)(plan->rule - cshim_job.policy->rules),
-                        .kind = exchange->nonblocking ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
-                        .collective = (uint8_t)plan->collective,
-                        .codec = (uint8_t)plan->codec,
-                        .algorithm = (uint8_t)plan->algorithm,
-                    });
-}
-
-void cshim_trace_pass(const struct cshim_kind *kind, enum cshim_reason reason, double began)
-{
-    cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){
-                                         .begin = began,
-                                         .seconds = kind->seconds,
-                                         .bytes = kind->bytes,
-                                         .kind = CSHIM_TRACE_PASSED,
-                                         .collective = kind->collective,
-                                         .reason = (uint8_t)reason,
-                                     });
 }
 
 /* A rank's part as it travels: how many events are kept, and were not; where it ran. */
@@ -156,8 +110,8 @@ static void align_events(double started)
 {
     for (size_t i = 0; i < cshim_trace_kept(cshim_job.trace); i++) {
         struct cshim_trace_event *event = &cshim_job.trace->events[i];
-        const double end = cshim_trace_align(&cshim_job.clock, event->begin + event->seconds);
-        event->begin = cshim_trace_align(&cshim_job.clock, event->begin) - started;
+        const double end = cshim_trace_align(&clock_difference, event->begin + event->seconds);
+        event->begin = cshim_trace_align(&clock_difference, event->begin) - started;
         event->seconds = end - started - event->begin;
     }
 }
@@ -173,11 +127,11 @@ static void write_own(struct cshim_trace_file *file)
 static void send_own(void)
 {
     const struct part part = describe_part();
-    PMPI_Send(&part, sizeof part, MPI_BYTE, 0, TAG_COUNT, cshim_job.world);
+    PMPI_Send(&part, sizeof part, MPI_BYTE, 0, TAG_COUNT, cshim_mpi.world);
     for (uint64_t first = 0; first < part.kept; first += PIECE) {
         const uint64_t count = part.kept - first < PIECE ? part.kept - first : PIECE;
         PMPI_Send(&cshim_job.trace->events[first], (int)(count * sizeof(struct cshim_trace_event)),
-                  MPI_BYTE, 0, TAG_EVENTS, cshim_job.world);
+                  MPI_BYTE, 0, TAG_EVENTS, cshim_mpi.world);
     }
 }
 
@@ -186,14 +140,14 @@ static void send_own(void)
 static void receive_part(struct cshim_trace_file *file, int rank)
 {
     struct part part;
-    PMPI_Recv(&part, sizeof part, MPI_BYTE, rank, TAG_COUNT, cshim_job.world, MPI_STATUS_IGNORE);
+    PMPI_Recv(&part, sizeof part, MPI_BYTE, rank, TAG_COUNT, cshim_mpi.world, MPI_STATUS_IGNORE);
     if (file->stream != NULL)
         cshim_trace_rank(file, rank, part.host);
     file->dropped += part.dropped;
     for (uint64_t first = 0; first < part.kept; first += PIECE) {
         const uint64_t count = part.kept - first < PIECE ? part.kept - first : PIECE;
         PMPI_Recv(cshim_job.trace->events, (int)(count * sizeof(struct cshim_trace_event)),
-                  MPI_BYTE, rank, TAG_EVENTS, cshim_job.world, MPI_STATUS_IGNORE);
+                  MPI_BYTE, rank, TAG_EVENTS, cshim_mpi.world, MPI_STATUS_IGNORE);
         if (file->stream != NULL)
             cshim_trace_events(file, rank, cshim_job.trace->events, count);
     }
@@ -215,14 +169,13 @@ void cshim_trace_finish(void)
     double started = cshim_job.started;
     if (cshim_job.trace == NULL)
         return;
-    const bool is_own = strstr(cshim_job.trace_path, "{rank}") != NULL;
+    const bool is_own = strstr(trace_path, "{rank}") != NULL;
     compare_clocks(1);
-    cshim_job.real->MPI_Bcast(&started, 1, MPI_DOUBLE, 0, cshim_job.world);
+    cshim_mpi.real->MPI_Bcast(&started, 1, MPI_DOUBLE, 0, cshim_mpi.world);
     align_events(started);
     if (!is_own && cshim_job.rank != 0)
         send_own();
-    else if (cshim_report_path(cshim_job.trace_path, cshim_job.rank, cshim_report_job(), path,
-                               sizeof path))
+    else if (cshim_report_path(trace_path, cshim_job.rank, cshim_report_job(), path, sizeof path))
         write_files(path, is_own);
     free(cshim_job.trace);
     cshim_job.trace = NULL;

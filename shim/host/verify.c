@@ -2,24 +2,27 @@
 /* verify and check_ranks: every so often a compressed call is also made natively and compared, and
  * the ranks' results are compared with each other. Which calls follows from their number, which is
  * the same on all ranks. */
+#include "shim/host/verify.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/log.h"
 
-#define NATIVE_PART (1 << 28) /* elements */
+#define NATIVE_PART ((uint64_t)1 << 28) /* elements: libraries count in 31 bits */
 
 /* The library's own sum, in parts whose counts are ints. */
 static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
 {
     const struct cshim_plan *plan = exchange->plan;
-    int status = MPI_SUCCESS;
-    for (uint64_t done = 0; done < plan->count && status == MPI_SUCCESS; done += NATIVE_PART) {
+    int status = 0;
+    for (uint64_t done = 0; done < plan->count && status == 0; done += NATIVE_PART) {
         const uint64_t left = plan->count - done;
         const uint64_t begin = done * exchange->element_bytes;
-        status = cshim_job.real->MPI_Allreduce(
-            exchange->input + begin, sum + begin, left < NATIVE_PART ? (int)left : NATIVE_PART,
-            cshim_mpi_datatype(plan->dtype), MPI_SUM, exchange->comm->comm);
+        status =
+            exchange->communicator->transport->sum(exchange, exchange->input + begin, sum + begin,
+                                                   left < NATIVE_PART ? left : NATIVE_PART);
     }
     return status;
 }
@@ -28,21 +31,22 @@ int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, voi
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->verify;
-    MPI_Comm comm = exchange->comm->comm;
     *native = NULL;
-    if (every == 0 || call % every != 0)
-        return MPI_SUCCESS;
+    if (every == 0 || call % every != 0 || !cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM))
+        return 0;
     void *sum = malloc(plan->count * exchange->element_bytes);
-    int enough = sum != NULL, everywhere = 0;
-    int status = cshim_job.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, comm);
-    if (status == MPI_SUCCESS && everywhere)
+    const uint64_t lacks = sum == NULL;
+    uint64_t somewhere = 0;
+    int status = exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &lacks,
+                                                            &somewhere, 1);
+    if (status == 0 && !somewhere)
         status = sum_natively(exchange, sum);
-    if (status == MPI_SUCCESS && everywhere) {
+    if (status == 0 && !somewhere) {
         *native = sum;
         return status;
     }
     free(sum);
-    if (status == MPI_SUCCESS && exchange->comm->rank == 0)
+    if (status == 0 && exchange->communicator->rank == 0)
         cshim_log(CSHIM_LOG_WARN, "rule '%s': a rank has no memory to verify %llu bytes",
                   plan->rule->name, (unsigned long long)plan->count * exchange->element_bytes);
     return status;
@@ -65,8 +69,8 @@ void cshim_verify_end(struct cshim_exchange *exchange, void *native)
         return;
     /* Of results that are the same on all ranks, rank 0's is compared. */
     const bool compares =
-        exchange->comm->rank == 0 || exchange->plan->collective != CSHIM_ALLREDUCE;
-    figures->verified = exchange->comm->rank == 0;
+        exchange->communicator->rank == 0 || !cshim_schedule_is_shared(exchange->plan->schedule);
+    figures->verified = exchange->communicator->rank == 0;
     if (compares) {
         for (uint64_t i = 0; i < exchange->result.length; i++) {
             const double want = load(exchange, native, exchange->result.begin + i);
@@ -96,18 +100,18 @@ static uint64_t digest(const uint8_t *bytes, uint64_t length)
     return hash;
 }
 
-int cshim_check_ranks(struct cshim_exchange *exchange, uint32_t call)
+int cshim_verify_ranks(struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->check_ranks;
     uint64_t own[2], most[2];
-    if (every == 0 || call % every != 0 || plan->collective != CSHIM_ALLREDUCE)
-        return MPI_SUCCESS;
+    if (every == 0 || call % every != 0 || !cshim_schedule_is_shared(plan->schedule))
+        return 0;
     own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
     own[1] = ~own[0]; /* its largest tells the smallest digest */
     const int status =
-        cshim_job.real->MPI_Allreduce(own, most, 2, MPI_UINT64_T, MPI_MAX, exchange->comm->comm);
-    if (status != MPI_SUCCESS || exchange->comm->rank != 0)
+        exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, own, most, 2);
+    if (status != 0 || exchange->communicator->rank != 0)
         return status;
     exchange->figures.checked = 1;
     if (most[0] == ~most[1])

@@ -1,53 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The way of a call: describe it, plan it, run the plan, count it; or pass it on. */
-#include "shim/mpi/internal.h"
+#include "shim/mpi/collectives.h"
+
+#include "shim/mpi/device.h"
+#include "shim/mpi/nonblocking.h"
+#include "shim/mpi/observe.h"
 
 /* What every call pays for, also one that is passed on: made for each collective apart. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define APART __attribute__((noinline))
-
-void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
-{
-    int rank = cshim_job.rank;
-    if (reason == CSHIM_REASON_SINGLE_RANK)
-        rank = 0;
-    else if (comm != MPI_COMM_WORLD)
-        PMPI_Comm_rank(comm, &rank);
-    if (rank == 0)
-        cshim_ledger_pass(&cshim_job.ledger, reason);
-}
-
-/* The elements of the whole whose sums come to this rank. Of a reduce_scatter, where each rank's
- * lie as well. */
-static struct cshim_range find_result(const struct cshim_arguments *arguments,
-                                      const struct cshim_plan *plan, struct cshim_comm *state)
-{
-    uint64_t *begins = state->block_begins;
-    if (arguments->collective == CSHIM_REDUCE)
-        return (struct cshim_range){0, arguments->root == state->rank ? plan->count : 0};
-    if (arguments->collective == CSHIM_ALLREDUCE)
-        return (struct cshim_range){0, plan->count};
-    for (int i = 0; i < state->ranks; i++)
-        begins[i + 1] =
-            begins[i] + (arguments->recvcounts != NULL ? (uint64_t)cshim_recvcount(arguments, i)
-                                                       : arguments->count);
-    return (struct cshim_range){begins[state->rank], begins[state->rank + 1] - begins[state->rank]};
-}
-
-struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
-                                        const struct cshim_plan *plan, struct cshim_comm *state)
-{
-    return (struct cshim_exchange){
-        .comm = state,
-        .plan = plan,
-        .input = arguments->sendbuf == MPI_IN_PLACE ? arguments->recvbuf : arguments->sendbuf,
-        .output = arguments->recvbuf,
-        .result = find_result(arguments, plan, state),
-        .element_bytes = cshim_dtype_bytes(plan->dtype),
-        .nonblocking = arguments->nonblocking,
-        .began = cshim_job.trace != NULL ? cshim_seconds() : 0,
-    };
-}
 
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
@@ -64,8 +25,9 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
         cshim_nonblocking_drain(state);
     if (*status == MPI_SUCCESS) {
         plan.reason = state->reason;
-        call->instead = cshim_watch_codec(&state->watch, (size_t)(rule - cshim_job.policy->rules),
-                                          rule->codec, call->dtype, count);
+        call->instead =
+            cshim_watch_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
+                              rule->codec, call->dtype, count);
     }
     if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
         *status = cshim_device_check(arguments, state, &on_device);
@@ -86,35 +48,6 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     return true;
 }
 
-/* Whether this rank is the one that a reduce goes to. */
-static bool is_root(const struct cshim_arguments *arguments)
-{
-    int rank = cshim_job.rank;
-    if (arguments->comm != MPI_COMM_WORLD)
-        PMPI_Comm_rank(arguments->comm, &rank);
-    return rank == arguments->root;
-}
-
-static ALWAYS_INLINE bool is_refused(const struct cshim_arguments *arguments)
-{
-    const void *send = arguments->sendbuf, *receive = arguments->recvbuf;
-    if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
-        arguments->op == MPI_OP_NULL || (int64_t)arguments->count < 0)
-        return true;
-    if (arguments->collective == CSHIM_REDUCE && !is_root(arguments))
-        return arguments->count > 0 && (send == NULL || send == MPI_IN_PLACE);
-    if (receive == MPI_IN_PLACE)
-        return true;
-    if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
-        return send == NULL || send == receive;
-    return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
-}
-
-bool cshim_is_refused(const struct cshim_arguments *arguments)
-{
-    return is_refused(arguments);
-}
-
 /* Prepares a communicator that a nonblocking call would have liked to be: what has been called on
  * it is the same on all ranks. If that fails, so will the next that asks. */
 static APART void prepare_wanted(MPI_Comm comm)
@@ -125,7 +58,7 @@ static APART void prepare_wanted(MPI_Comm comm)
     if (inter || cshim_comm_find(comm, &state) != MPI_SUCCESS || !state->wanted)
         return;
     state->wanted = false;
-    __atomic_sub_fetch(&cshim_job.wanted, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
     (void)cshim_comm_prepare(comm, state);
 }
 
@@ -148,16 +81,16 @@ static ALWAYS_INLINE bool reissue(const struct cshim_arguments *arguments,
     struct cshim_call call;
     uint64_t count;
     observation->comm = MPI_COMM_NULL;
-    if (is_refused(arguments))
+    if (cshim_describe_refused(arguments))
         return false;
-    if (__builtin_expect(__atomic_load_n(&cshim_job.wanted, __ATOMIC_RELAXED) > 0, 0))
+    if (__builtin_expect(__atomic_load_n(&cshim_mpi.wanted, __ATOMIC_RELAXED) > 0, 0))
         prepare_wanted(arguments->comm);
     enum cshim_reason reason = cshim_describe_call(arguments, &call, &count);
     if (reason == CSHIM_REASON_COMPRESS)
         reason = cshim_plan_reason(cshim_job.policy, &call, count, &rule);
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
         return compress(arguments, &call, count, rule, status);
-    if (__builtin_expect(cshim_job.is_watched, 0))
+    if (__builtin_expect(cshim_mpi.is_watched, 0))
         observe(arguments, reason, observation);
     else
         cshim_count_pass(reason, arguments->comm);
@@ -167,7 +100,7 @@ static ALWAYS_INLINE bool reissue(const struct cshim_arguments *arguments,
 /* The library's own function for a call, with counts as the program gave them. */
 static ALWAYS_INLINE int pass_on(const struct cshim_arguments *arguments)
 {
-    const struct cshim_mpi_real *real = cshim_job.real;
+    const struct cshim_mpi_real *real = cshim_mpi.real;
     const void *sendbuf = arguments->sendbuf;
     void *recvbuf = arguments->recvbuf;
     const cshim_count count = (cshim_count)arguments->count;
@@ -293,14 +226,14 @@ int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
 {
     if (recvcounts == NULL) /* what that is the library will say */
-        return cshim_job.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm);
+        return cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm);
     return reduce_scatter(CSHIM_SCATTERED_A, comm, false);
 }
 
 int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
 {
     if (recvcounts == NULL)
-        return cshim_job.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
+        return cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
     return reduce_scatter(CSHIM_SCATTERED_A, comm, true);
 }
 

@@ -1,54 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan's `allreduce`: narrow, the library's own all-reduce, widen. float32 is added by the
- * library; MPI 3 has no 16-bit floats, so these are added by an operation of ours, in float32 and
- * rounded at every hop.
- *
- * fp16 carries one power-of-two scale per segment, agreed by a maximum over the ranks, such that no
- * partial sum can overflow.
+/* float32 is added by the library. 16-bit floats are added in float32 and rounded at every rank.
+ * fp16 carries one power-of-two scale per segment, which the ranks agree on by a maximum, such that
+ * no partial sum can overflow.
  */
+#include "shim/host/cast.h"
+
 #include <fenv.h>
 
 #include "codecs/scalar.h"
-#include "shim/mpi/internal.h"
+#include "shim/core/clock.h"
+#include "shim/host/event.h"
 
 #define TILE 1024
-
-static MPI_Op half_sum = MPI_OP_NULL, bfloat16_sum = MPI_OP_NULL;
-
-static void add_narrow(enum cshim_dtype dtype, void *in, void *inout, int count)
-{
-    uint16_t tile[TILE];
-    for (int done = 0; done < count; done += TILE) {
-        const size_t length = count - done < TILE ? (size_t)(count - done) : TILE;
-        const void *parts[2] = {(uint16_t *)in + done, (uint16_t *)inout + done};
-        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);
-        memcpy((uint16_t *)inout + done, tile, length * sizeof *tile);
-    }
-}
-
-static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype)
-{
-    (void)datatype;
-    add_narrow(CSHIM_FLOAT16, in, inout, *count);
-}
-
-static void add_bfloat16(void *in, void *inout, int *count, MPI_Datatype *datatype)
-{
-    (void)datatype;
-    add_narrow(CSHIM_BFLOAT16, in, inout, *count);
-}
-
-int cshim_cast_setup(void)
-{
-    const int status = PMPI_Op_create(add_half, 1, &half_sum);
-    return status == MPI_SUCCESS ? PMPI_Op_create(add_bfloat16, 1, &bfloat16_sum) : status;
-}
-
-void cshim_cast_teardown(void)
-{
-    PMPI_Op_free(&half_sum);
-    PMPI_Op_free(&bfloat16_sum);
-}
 
 /* Elements [first, first + length) of a segment as float32: what codec fp32's payload is. */
 static void widen_tile(const struct cshim_exchange *exchange, const uint8_t *data, uint64_t first,
@@ -68,7 +31,7 @@ static size_t tile_length(uint64_t count, uint64_t first)
 static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input, uint64_t count,
                           int *exponent)
 {
-    uint32_t local = 0, largest = 0;
+    uint64_t local = 0, largest = 0;
     float tile[TILE];
     for (uint64_t first = 0; first < count; first += TILE) {
         const size_t length = tile_length(count, first);
@@ -78,20 +41,20 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
             local = magnitude > local ? magnitude : local;
         }
     }
-    const int status = cshim_job.real->MPI_Allreduce(&local, &largest, 1, MPI_UINT32_T, MPI_MAX,
-                                                     exchange->comm->comm);
+    const int status =
+        exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &local, &largest, 1);
     int headroom = 1; /* 2^headroom >= ranks, and one for the rounding at each hop */
     while (headroom < 31 && (1u << (headroom - 1)) < exchange->plan->ranks)
         headroom++;
-    *exponent = cshim_scale_exponent(largest, CSHIM_FP16_BUMP, CSHIM_FP16_MAX_EXPONENT - headroom,
-                                     CSHIM_FP16_MIN_SCALE);
+    *exponent = cshim_scale_exponent((uint32_t)largest, CSHIM_FP16_BUMP,
+                                     CSHIM_FP16_MAX_EXPONENT - headroom, CSHIM_FP16_MIN_SCALE);
     return status;
 }
 
 static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *output,
                      uint64_t count)
 {
-    uint16_t *codes = (uint16_t *)exchange->comm->scratch;
+    uint16_t *codes = (uint16_t *)exchange->communicator->scratch;
     float tile[TILE];
     int exponent = 0;
     int status = agree_exponent(exchange, input, count, &exponent);
@@ -101,10 +64,10 @@ static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint
         for (size_t i = 0; i < length; i++)
             codes[first + i] = cshim_fp16_encode(tile[i], exponent);
     }
-    if (status == MPI_SUCCESS)
-        status = cshim_job.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count, MPI_UINT16_T,
-                                               half_sum, exchange->comm->comm);
-    for (uint64_t first = 0; first < count && status == MPI_SUCCESS; first += TILE) {
+    if (status == 0)
+        status =
+            exchange->communicator->transport->sum_narrowed(exchange, codes, count, CSHIM_FLOAT16);
+    for (uint64_t first = 0; first < count && status == 0; first += TILE) {
         const size_t length = tile_length(count, first);
         for (size_t i = 0; i < length; i++)
             tile[i] = cshim_fp16_decode(codes[first + i], exponent);
@@ -119,13 +82,12 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
                       uint64_t count)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const bool wide = plan->codec == CSHIM_CODEC_FP32;
-    cshim_encode(plan->codec, plan->dtype, input, count, exchange->comm->scratch);
-    const int status = cshim_job.real->MPI_Allreduce(
-        MPI_IN_PLACE, exchange->comm->scratch, (int)count, wide ? MPI_FLOAT : MPI_UINT16_T,
-        wide ? MPI_SUM : bfloat16_sum, exchange->comm->comm);
-    if (status == MPI_SUCCESS)
-        cshim_decode(plan->codec, plan->dtype, exchange->comm->scratch, count, output);
+    uint8_t *codes = exchange->communicator->scratch;
+    cshim_encode(plan->codec, plan->dtype, input, count, codes);
+    const int status = exchange->communicator->transport->sum_narrowed(
+        exchange, codes, count, plan->codec == CSHIM_CODEC_FP32 ? CSHIM_FLOAT32 : CSHIM_BFLOAT16);
+    if (status == 0)
+        cshim_decode(plan->codec, plan->dtype, codes, count, output);
     return status;
 }
 
@@ -133,19 +95,17 @@ int cshim_cast_run(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     const double began = cshim_seconds();
-    int status = MPI_SUCCESS;
+    int status = 0;
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* what the scalar conversions expect */
-    for (uint64_t first = 0; first < plan->count && status == MPI_SUCCESS; first += plan->segment) {
+    for (uint64_t first = 0; first < plan->count && status == 0; first += plan->segment) {
         const uint64_t left = plan->count - first;
         const uint64_t count = left < plan->segment ? left : plan->segment;
         const uint8_t *input = exchange->input + first * exchange->element_bytes;
         uint8_t *output = exchange->output + first * exchange->element_bytes;
         if (plan->codec == CSHIM_CODEC_RAW)
-            status = cshim_job.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output,
-                                                   (int)count, cshim_mpi_datatype(plan->dtype),
-                                                   MPI_SUM, exchange->comm->comm);
+            status = exchange->communicator->transport->sum(exchange, input, output, count);
         else if (plan->codec == CSHIM_CODEC_FP16)
             status = cast_half(exchange, input, output, count);
         else
@@ -153,6 +113,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
     }
     fesetenv(&callers);
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
-    cshim_phase_end(exchange, CSHIM_TRACE_EXCHANGE, began);
+    cshim_event_step(exchange, CSHIM_STEP_COLLECT, began);
     return status;
 }

@@ -4,10 +4,12 @@
  * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
  * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
  */
+#include "shim/host/feedback.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "shim/mpi/internal.h"
+#include "shim/core/log.h"
 
 static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 
@@ -34,21 +36,22 @@ static void free_residual(struct cshim_residual *residual)
     free(residual);
 }
 
-void cshim_feedback_free(struct cshim_comm *comm)
+void cshim_feedback_free(struct cshim_communicator *communicator)
 {
-    for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
+    for (struct cshim_residual *residual = communicator->residuals, *next; residual != NULL;
          residual = next) {
         next = residual->next;
         free_residual(residual);
     }
-    comm->residuals = NULL;
+    communicator->residuals = NULL;
 }
 
 /* What the pages of a residual come to: a share's elements, and the chunk of it that is owned. */
 static uint64_t residual_bytes(const struct cshim_plan *plan)
 {
     const uint64_t share = plan->count / plan->shares * sizeof(float);
-    return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? share : share + share / plan->peers;
+    return cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT) ? share + share / plan->peers
+                                                                  : share;
 }
 
 /* Says once in a process that there is no more memory for residuals. */
@@ -79,7 +82,7 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     *residual = (struct cshim_residual){
         .buffer = exchange->input, .count = plan->count, .dtype = plan->dtype, .bytes = bytes};
     residual->sent = map_floats(plan->count);
-    /* Also in an allgather: with another codec the same buffer may go by two_shot. */
+    /* Also for one_shot: with another codec the same buffer may go by two_shot. */
     residual->reduced = map_floats(plan->count);
     if (residual->sent != NULL && residual->reduced != NULL)
         return residual;
@@ -89,9 +92,9 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange)
 {
-    struct cshim_comm *comm = exchange->comm;
+    struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    struct cshim_residual **link = &comm->residuals;
+    struct cshim_residual **link = &communicator->residuals;
     while (*link != NULL && (*link)->buffer != exchange->input)
         link = &(*link)->next;
     struct cshim_residual *residual = *link;
@@ -106,7 +109,7 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange
         warn(exchange);
         return NULL;
     }
-    residual->next = comm->residuals;
-    comm->residuals = residual;
+    residual->next = communicator->residuals;
+    communicator->residuals = residual;
     return residual;
 }

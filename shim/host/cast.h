@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The algorithm `cast`: elements are narrowed, the library's own all-reduce adds them, and the sums
+ * are widened. */
+#ifndef CSHIM_HOST_CAST_H
+#define CSHIM_HOST_CAST_H
+
+#include "shim/host/exchange.h"
+
+/* Carries out a plan whose parts go to the library. Returns an error of the transport. */
+int cshim_cast_run(struct cshim_exchange *exchange);
+
+#endif

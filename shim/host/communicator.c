@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/host/communicator.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "shim/host/feedback.h"
+
+bool cshim_communicator_reserve(struct cshim_communicator *communicator)
+{
+    const size_t ranks = (size_t)communicator->ranks;
+    const size_t local_ranks = (size_t)communicator->layout.local_ranks;
+    communicator->calls_by_rule =
+        calloc(cshim_job.policy->rule_count, sizeof *communicator->calls_by_rule);
+    communicator->block_begins = calloc(ranks + 1, sizeof *communicator->block_begins);
+    communicator->parts = calloc(ranks, sizeof *communicator->parts);
+    communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
+    communicator->share_begins = calloc(local_ranks, sizeof *communicator->share_begins);
+    void *scratch = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    communicator->scratch = scratch == MAP_FAILED ? NULL : scratch;
+    return communicator->calls_by_rule != NULL && communicator->block_begins != NULL &&
+           communicator->parts != NULL && communicator->share_lengths != NULL &&
+           communicator->share_begins != NULL && communicator->scratch != NULL;
+}
+
+void cshim_communicator_free(struct cshim_communicator *communicator)
+{
+    if (communicator->scratch != NULL)
+        munmap(communicator->scratch, CSHIM_SCRATCH_LIMIT);
+    cshim_feedback_free(communicator);
+    cshim_layout_free(&communicator->layout);
+    free(communicator->share_begins);
+    free(communicator->share_lengths);
+    free((void *)communicator->parts);
+    free(communicator->block_begins);
+    free(communicator->calls_by_rule);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the runner keeps for the compressed calls of one communicator.
+ *
+ * An engine embeds this in what it knows of a communicator of its library. Calls on a communicator
+ * come one at a time, so that nothing here has a lock. */
+#ifndef CSHIM_HOST_COMMUNICATOR_H
+#define CSHIM_HOST_COMMUNICATOR_H
+
+#include "shim/core/tolerance.h"
+#include "shim/host/job.h"
+#include "shim/host/transport.h"
+
+/* What rounding took from the elements of a buffer; zeros at first. */
+struct cshim_residual {
+    const void *buffer;
+    uint64_t count;
+    enum cshim_dtype dtype;
+    uint64_t bytes; /* of memory, against the policy's limit */
+    float *sent;    /* by place in the buffer: from what this rank encoded ... */
+    float *reduced; /* ... and from the sums it encoded as their owner */
+    struct cshim_residual *next;
+};
+
+struct cshim_communicator {
+    const struct cshim_transport *transport;
+    int rank;
+    int ranks;
+    struct cshim_layout layout;
+
+    uint32_t sequence;       /* compressed calls so far */
+    uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
+    struct cshim_watch watch;
+    struct cshim_residual *residuals;
+    uint8_t *scratch; /* CSHIM_SCRATCH_LIMIT bytes of address space */
+    uint64_t
+        *block_begins;  /* ranks + 1 elements: where each rank's block begins and the last ends */
+    const void **parts; /* of a chunk, from each rank */
+    int *share_lengths; /* of each local rank's share of a segment, in elements, ... */
+    int *share_begins;  /* ... and where it begins */
+};
+
+/* Takes the memory that compressed calls need, for a communicator with rank, ranks and layout.
+ * Scratch is address space only: pages are taken as they are used, and stay. Returns false without
+ * memory; free it in either case. */
+bool cshim_communicator_reserve(struct cshim_communicator *communicator);
+/* Frees the memory, the residuals and the layout. */
+void cshim_communicator_free(struct cshim_communicator *communicator);
+
+#endif

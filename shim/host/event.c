@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/host/event.h"
+
+#include "shim/core/clock.h"
+
+/* Shorter parts of a step are counted, but not traced: a nonblocking call that asks whether it is
+ * done has many. */
+#define SHORTEST_SECONDS 2e-6
+
+double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, double began)
+{
+    static const enum cshim_trace_kind kinds[CSHIM_PHASES] = {
+        [CSHIM_PHASE_ENCODE] = CSHIM_TRACE_ENCODE,
+        [CSHIM_PHASE_EXCHANGE] = CSHIM_TRACE_EXCHANGE,
+        [CSHIM_PHASE_DECODE] = CSHIM_TRACE_DECODE,
+    };
+    const double now = cshim_seconds(), seconds = now - began;
+    const enum cshim_phase phase = cshim_step_phase(step);
+    struct cshim_row *figures = &exchange->figures;
+    *(phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode
+      : phase == CSHIM_PHASE_EXCHANGE ? &figures->seconds_exchange
+                                      : &figures->seconds_decode) += seconds;
+    if (__builtin_expect(cshim_job.trace != NULL, 0) && seconds >= SHORTEST_SECONDS)
+        cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){.begin = began,
+                                                                    .seconds = seconds,
+                                                                    .call = exchange->sequence,
+                                                                    .kind = (uint8_t)kinds[phase]});
+    return now;
+}
+
+void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    if (cshim_job.trace == NULL)
+        return;
+    cshim_trace_add(cshim_job.trace,
+                    (struct cshim_trace_event){
+                        .begin = began,
+                        .seconds = seconds,
+                        .bytes = plan->count * exchange->element_bytes,
+                        .call = exchange->sequence,
+                        .rule = (uint16_t)(plan->rule - cshim_job.policy->rules),
+                        .kind = exchange->nonblocking ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
+                        .collective = (uint8_t)plan->collective,
+                        .codec = (uint8_t)plan->codec,
+                        .algorithm = (uint8_t)plan->algorithm,
+                    });
+}
+
+void cshim_event_passed(const struct cshim_kind *kind, enum cshim_reason reason, double began)
+{
+    if (cshim_job.trace == NULL)
+        return;
+    cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){
+                                         .begin = began,
+                                         .seconds = kind->seconds,
+                                         .bytes = kind->bytes,
+                                         .kind = CSHIM_TRACE_PASSED,
+                                         .collective = kind->collective,
+                                         .reason = (uint8_t)reason,
+                                     });
+}

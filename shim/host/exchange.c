@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/host/exchange.h"
+
+#include "shim/host/cast.h"
+#include "shim/host/steps.h"
+
+/* A segment begins; it is summed so many segments later, and finishes after that. */
+#define SUM_LAG 1u
+#define FINISH_LAG (CSHIM_SEGMENTS_IN_FLIGHT - 1)
+
+static bool has_peers(const struct cshim_exchange *exchange)
+{
+    return exchange->rank >= 0;
+}
+
+/* All ranks of a node come to its collectives in the same order. A rank without a share does
+ * nothing between them. */
+static int enter(struct cshim_exchange *exchange, uint64_t index)
+{
+    const struct cshim_segment segment = cshim_segment_at(exchange, index);
+    int status = 0;
+    if (segment.stage != NULL)
+        status = cshim_steps_reduce_inside(exchange, &segment);
+    if (status == 0 && has_peers(exchange))
+        status = cshim_steps_begin(exchange, &segment);
+    return status;
+}
+
+static int sum(struct cshim_exchange *exchange, uint64_t index, bool *done)
+{
+    const struct cshim_segment segment = cshim_segment_at(exchange, index);
+    return has_peers(exchange) ? cshim_steps_sum(exchange, &segment, done) : 0;
+}
+
+static int leave(struct cshim_exchange *exchange, uint64_t index, bool *done)
+{
+    const struct cshim_segment segment = cshim_segment_at(exchange, index);
+    int status = 0;
+    if (has_peers(exchange))
+        status = cshim_steps_finish(exchange, &segment, done);
+    if (status == 0 && *done && segment.stage != NULL)
+        status = cshim_steps_gather_inside(exchange, &segment);
+    return status;
+}
+
+/* The peers are all ranks; in hierarchical, one rank of each node. */
+void cshim_exchange_begin(struct cshim_exchange *exchange)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_layout *layout = &communicator->layout;
+    exchange->ranks = (int)exchange->plan->peers;
+    exchange->rank = communicator->rank;
+    if (exchange->plan->schedule->staged)
+        exchange->rank = (uint32_t)layout->local_rank < exchange->plan->shares ? layout->node : -1;
+    exchange->turn = 0;
+    exchange->stage = CSHIM_STAGE_ENTER;
+}
+
+/* One stage of a turn: a segment begins, an earlier one is summed, a still earlier one finishes. */
+static int take_stage(struct cshim_exchange *exchange, bool *done)
+{
+    const uint64_t turn = exchange->turn, segments = exchange->plan->segments;
+    *done = true;
+    switch (exchange->stage) {
+    case CSHIM_STAGE_ENTER:
+        return turn < segments ? enter(exchange, turn) : 0;
+    case CSHIM_STAGE_SUM:
+        return turn >= SUM_LAG && turn - SUM_LAG < segments ? sum(exchange, turn - SUM_LAG, done)
+                                                            : 0;
+    case CSHIM_STAGE_LEAVE:
+        return turn >= FINISH_LAG ? leave(exchange, turn - FINISH_LAG, done) : 0;
+    case CSHIM_STAGE_COUNT:
+        break;
+    }
+    return 0;
+}
+
+int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
+{
+    const uint64_t turns = exchange->plan->segments + FINISH_LAG;
+    int status = 0;
+    *done = true;
+    while (exchange->turn < turns) {
+        status = take_stage(exchange, done);
+        if (status != 0 || !*done)
+            return status;
+        if (++exchange->stage == CSHIM_STAGE_COUNT) {
+            exchange->stage = CSHIM_STAGE_ENTER;
+            exchange->turn++;
+        }
+    }
+    return status;
+}
+
+int cshim_exchange_run(struct cshim_exchange *exchange)
+{
+    bool done;
+    if (exchange->plan->schedule->parts_to == CSHIM_TO_LIBRARY)
+        return cshim_cast_run(exchange);
+    cshim_exchange_begin(exchange);
+    return cshim_exchange_advance(exchange, &done);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One compressed call on host memory: its schedule is carried out segment by segment, of which
+ * several are in flight, so that encoding, wire, adding and decoding overlap. */
+#ifndef CSHIM_EXCHANGE_H
+#define CSHIM_EXCHANGE_H
+
+#include "shim/host/communicator.h"
+
+/* Elements of a call. */
+struct cshim_range {
+    uint64_t begin;
+    uint64_t length;
+};
+
+/* What a turn of an exchange does, one after the other. */
+enum cshim_stage { CSHIM_STAGE_ENTER, CSHIM_STAGE_SUM, CSHIM_STAGE_LEAVE, CSHIM_STAGE_COUNT };
+
+/* One compressed call under way. An engine fills the first group; the rest is the runner's. */
+struct cshim_exchange {
+    struct cshim_communicator *communicator;
+    const struct cshim_plan *plan;
+    const uint8_t *input;      /* the caller's elements, from element input_begin of the call on */
+    uint64_t input_begin;      /* of an allgather the own block's; else 0 */
+    uint8_t *output;           /* the results, from element result.begin of the call on */
+    struct cshim_range result; /* the elements of the call that come to this rank */
+    size_t element_bytes;
+    bool nonblocking; /* advance returns where it would have to wait */
+    double began;     /* nonblocking, while there is a trace */
+
+    uint32_t sequence;               /* of the communicator's compressed calls, from 1 */
+    int rank;                        /* among the peers; -1: this rank only helps its node */
+    int ranks;                       /* of the peers */
+    bool has_options;                /* of the encoding: these two */
+    struct cshim_residual *residual; /* or NULL */
+    uint64_t keys[CSHIM_MESSAGES];   /* of random numbers, by kind of message */
+    float error;                     /* the largest of an encoding that this rank knows of */
+    struct cshim_row figures;        /* bytes sent, and seconds of the phases */
+    uint64_t turn;                   /* where advance goes on */
+    enum cshim_stage stage;
+};
+
+/* Carries out the plan's schedule. Returns an error of the transport. */
+int cshim_exchange_run(struct cshim_exchange *exchange);
+/* The same in steps: begin sends nothing; advance goes on as far as it can, and says whether all is
+ * done. */
+void cshim_exchange_begin(struct cshim_exchange *exchange);
+int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scratch of a segment, in pieces of plan->piece_bytes, with n peers:
+ *
+ *   one_shot, allgather    | parts of peers 0 .. n-1 |
+ *   two_shot, hierarchical | parts received from 0 .. n-1 | sums of 0 .. n-1 | parts sent to 0 ..
+ * n-1 |
+ *
+ * In hierarchical the share's elements, in the caller's type, are at the end of the slot.
+ */
+#include "shim/host/segment.h"
+
+struct cshim_range cshim_segment_share(const struct cshim_exchange *exchange,
+                                       const struct cshim_range *segment, int local_rank)
+{
+    struct cshim_range share = {segment->begin + segment->length, 0};
+    const uint32_t shares = exchange->plan->shares;
+    if ((uint32_t)local_rank >= shares)
+        return share;
+    cshim_plan_chunk(segment->length, shares, (uint32_t)local_rank, &share.begin, &share.length);
+    share.begin += segment->begin;
+    return share;
+}
+
+struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uint64_t index)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const unsigned slot = (unsigned)(index % CSHIM_SEGMENTS_IN_FLIGHT);
+    const uint64_t begin = index * plan->segment;
+    struct cshim_segment segment = {
+        .index = index,
+        .whole = {begin, plan->count - begin < plan->segment ? plan->count - begin : plan->segment},
+        .scratch = exchange->communicator->scratch + slot * plan->slot_bytes,
+        .first_request = slot * CSHIM_TRANSFERS * plan->peers,
+    };
+    if (plan->schedule->division == CSHIM_BLOCKS)
+        segment.whole = (struct cshim_range){0, plan->count};
+    segment.share = segment.whole;
+    if (plan->schedule->staged) {
+        segment.share = cshim_segment_share(exchange, &segment.whole,
+                                            exchange->communicator->layout.local_rank);
+        segment.stage = segment.scratch + plan->slot_bytes - plan->stage_bytes;
+    }
+    return segment;
+}
+
+/* The chunk of a peer's block that a segment has. */
+static struct cshim_range block_chunk(const struct cshim_exchange *exchange,
+                                      const struct cshim_segment *segment, int peer)
+{
+    const uint64_t *begins = exchange->communicator->block_begins;
+    const uint64_t length = begins[peer + 1] - begins[peer];
+    const uint64_t chunk = exchange->plan->segment / exchange->plan->peers;
+    const uint64_t done = segment->index * chunk;
+    if (done >= length)
+        return (struct cshim_range){begins[peer], 0};
+    return (struct cshim_range){begins[peer] + done, length - done < chunk ? length - done : chunk};
+}
+
+struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
+                                       const struct cshim_segment *segment, int peer)
+{
+    struct cshim_range range = {0, segment->share.length};
+    switch (exchange->plan->schedule->division) {
+    case CSHIM_BLOCKS:
+        return block_chunk(exchange, segment, peer);
+    case CSHIM_CHUNKS:
+        cshim_plan_chunk(segment->share.length, exchange->plan->peers, (uint32_t)peer, &range.begin,
+                         &range.length);
+        return range;
+    case CSHIM_WHOLE:
+        break;
+    }
+    return range;
+}
+
+struct cshim_range cshim_segment_part(const struct cshim_exchange *exchange,
+                                      const struct cshim_segment *segment, int from, int to)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    if (plan->schedule->parts_to == CSHIM_TO_ROOT && (uint32_t)to != plan->root)
+        return (struct cshim_range){0, 0};
+    return cshim_segment_owned(exchange, segment,
+                               plan->schedule->parts_to == CSHIM_TO_OWNER ? to : from);
+}
+
+const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
+                                    const struct cshim_segment *segment, uint64_t element)
+{
+    if (segment->stage != NULL)
+        return segment->stage + element * exchange->element_bytes;
+    return exchange->input +
+           (segment->share.begin + element - exchange->input_begin) * exchange->element_bytes;
+}
+
+/* In place, only elements that have been encoded lie before the place of a result. */
+uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
+                              const struct cshim_segment *segment, uint64_t element)
+{
+    if (segment->stage != NULL)
+        return segment->stage + element * exchange->element_bytes;
+    return exchange->output +
+           (segment->share.begin + element - exchange->result.begin) * exchange->element_bytes;
+}
+
+uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
+                             const struct cshim_segment *segment, enum cshim_transfer transfer,
+                             int peer)
+{
+    const uint64_t peers = exchange->plan->peers;
+    const bool is_for_owner = exchange->plan->schedule->parts_to == CSHIM_TO_OWNER;
+    uint64_t index = (uint64_t)peer;
+    if (transfer == CSHIM_RECEIVE_SUMS || transfer == CSHIM_SEND_SUMS)
+        index += peers;
+    else if (transfer == CSHIM_SEND_PARTS && is_for_owner && peer != exchange->rank)
+        index += 2 * peers;
+    else if (transfer == CSHIM_SEND_PARTS)
+        index = (uint64_t)exchange->rank;
+    return segment->scratch + index * exchange->plan->piece_bytes;
+}

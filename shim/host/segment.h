@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a segment lies: which elements it has, who of the peers adds up and receives which of them,
+ * and where its messages are in the scratch. Nothing is sent here. */
+#ifndef CSHIM_HOST_SEGMENT_H
+#define CSHIM_HOST_SEGMENT_H
+
+#include "shim/host/exchange.h"
+
+/* The messages that a segment has with each peer. */
+enum cshim_transfer {
+    CSHIM_RECEIVE_PARTS,
+    CSHIM_RECEIVE_SUMS,
+    CSHIM_SEND_PARTS,
+    CSHIM_SEND_SUMS,
+    CSHIM_TRANSFERS
+};
+
+/* The requests of all segments in flight between so many peers (transport.h). */
+#define CSHIM_REQUESTS(peers) (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_TRANSFERS * (unsigned)(peers))
+
+/* A segment in flight. Owns nothing; it is made anew for each stage. */
+struct cshim_segment {
+    uint64_t index;
+    struct cshim_range whole; /* of the call's elements */
+    struct cshim_range share; /* what the peers exchange: in hierarchical this rank's share of it */
+    uint8_t *scratch;         /* pieces of plan->piece_bytes each */
+    uint8_t *stage;           /* hierarchical: the elements of the share; else NULL */
+    unsigned first_request;   /* of CSHIM_TRANSFERS * peers */
+};
+
+/* The segment of an index. It shares its place in the scratch with the segments
+ * CSHIM_SEGMENTS_IN_FLIGHT before and after it. */
+struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uint64_t index);
+
+/* The elements of a share that a peer adds up, maybe none; of an allgather, those of the peer's own
+ * block. By blocks the elements are counted from the call's first, else from the share's. */
+struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
+                                       const struct cshim_segment *segment, int peer);
+/* The elements of the part that one peer sends to another, maybe none. */
+struct cshim_range cshim_segment_part(const struct cshim_exchange *exchange,
+                                      const struct cshim_segment *segment, int from, int to);
+
+/* Where an element of the share is read from, and where its result is written to. */
+const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
+                                    const struct cshim_segment *segment, uint64_t element);
+uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
+                              const struct cshim_segment *segment, uint64_t element);
+
+/* Where the message of a transfer with a peer lies, of up to plan->piece_bytes. The place that this
+ * rank itself has among the received parts holds what it would have sent to itself. */
+uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
+                             const struct cshim_segment *segment, enum cshim_transfer transfer,
+                             int peer);
+
+/* A local rank's share of a segment: a part of the segment in hierarchical; none for ranks beyond
+ * the plan's shares. */
+struct cshim_range cshim_segment_share(const struct cshim_exchange *exchange,
+                                       const struct cshim_range *segment, int local_rank);
+
+#endif

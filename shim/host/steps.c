@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/host/steps.h"
+
+#include "shim/core/clock.h"
+#include "shim/host/event.h"
+
+static bool has(const struct cshim_exchange *exchange, enum cshim_step step)
+{
+    return cshim_schedule_has(exchange->plan->schedule, step);
+}
+
+static bool gets_sums(const struct cshim_exchange *exchange, int peer)
+{
+    return cshim_schedule_gets_sums(exchange->plan->schedule, (uint32_t)peer, exchange->plan->root);
+}
+
+/* The options of an encoding that begins at an element of the share, or NULL. */
+static const struct cshim_encoding *options(const struct cshim_exchange *exchange,
+                                            const struct cshim_segment *segment,
+                                            enum cshim_message kind, uint64_t element,
+                                            struct cshim_encoding *encoding)
+{
+    const struct cshim_residual *residual = exchange->residual;
+    if (!exchange->has_options)
+        return NULL;
+    *encoding = (struct cshim_encoding){
+        .stochastic = exchange->plan->rule->stochastic,
+        .key = exchange->keys[kind],
+        .first = segment->share.begin + element,
+    };
+    if (residual != NULL)
+        encoding->residual =
+            (kind == CSHIM_MESSAGE_PARTS ? residual->sent : residual->reduced) + encoding->first;
+    return encoding;
+}
+
+/* Encodes a part of this rank's elements, header first. */
+static void encode_part(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                        const struct cshim_range *part, uint8_t *message)
+{
+    struct cshim_encoding encoding;
+    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part->length, message);
+    cshim_encode_with(exchange->plan->codec, exchange->plan->dtype,
+                      cshim_segment_source(exchange, segment, part->begin), part->length,
+                      options(exchange, segment, CSHIM_MESSAGE_PARTS, part->begin, &encoding),
+                      message + CSHIM_HEADER_BYTES);
+}
+
+/* Encodes the part that this rank keeps, where a peer's would be; where all receivers get the same
+ * part, it is also what is sent. */
+static void encode_own_part(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const struct cshim_range part = cshim_segment_owned(exchange, segment, exchange->rank);
+    encode_part(exchange, segment, &part,
+                cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, exchange->rank));
+}
+
+static int post_receives(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const int rank = exchange->rank, ranks = exchange->ranks;
+    const bool takes_sums = has(exchange, CSHIM_STEP_COLLECT) && gets_sums(exchange, rank);
+    int status = 0;
+    for (int step = 1; step < ranks && status == 0; step++) {
+        const int from = (rank + ranks - step) % ranks;
+        const struct cshim_range part = cshim_segment_part(exchange, segment, from, rank);
+        const struct cshim_range sum = cshim_segment_owned(exchange, segment, from);
+        if (part.length > 0)
+            status =
+                cshim_message_receive(exchange, segment, CSHIM_RECEIVE_PARTS, from, part.length);
+        if (status == 0 && takes_sums && sum.length > 0)
+            status = cshim_message_receive(exchange, segment, CSHIM_RECEIVE_SUMS, from, sum.length);
+    }
+    return status;
+}
+
+/* Each rank begins with the peer behind it, so that not all send to the same one. */
+int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const int rank = exchange->rank, ranks = exchange->ranks;
+    const bool is_for_owner = exchange->plan->schedule->parts_to == CSHIM_TO_OWNER;
+    double mark = cshim_seconds();
+    exchange->communicator->transport->forget(exchange, segment->first_request,
+                                              CSHIM_TRANSFERS * exchange->plan->peers);
+    int status = post_receives(exchange, segment);
+    if (!is_for_owner)
+        encode_own_part(exchange, segment);
+    for (int step = 1; step < ranks && status == 0; step++) {
+        const int to = (rank + step) % ranks;
+        uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, to);
+        const struct cshim_range part = cshim_segment_part(exchange, segment, rank, to);
+        if (part.length == 0)
+            continue;
+        if (is_for_owner)
+            encode_part(exchange, segment, &part, message);
+        mark = cshim_event_step(exchange, CSHIM_STEP_ENCODE, mark);
+        status = cshim_message_send(exchange, segment, CSHIM_SEND_PARTS, message, to, part.length);
+        mark = cshim_event_step(exchange, CSHIM_STEP_EXCHANGE, mark);
+    }
+    if (is_for_owner)
+        encode_own_part(exchange, segment);
+    cshim_event_step(exchange, CSHIM_STEP_ENCODE, mark);
+    return status;
+}
+
+/* Adds the parts of a range: into the output where the sum goes to nobody else, else into an
+ * encoded sum. */
+static void add_parts(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                      const struct cshim_range *range)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const int rank = exchange->rank;
+    const void **parts = exchange->communicator->parts;
+    struct cshim_encoding encoding;
+    uint8_t *sum = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, rank);
+    for (int from = 0; from < exchange->ranks; from++) {
+        const uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_RECEIVE_PARTS, from);
+        if (from != rank)
+            cshim_message_check_header(exchange, segment, CSHIM_MESSAGE_PARTS, range->length,
+                                       message, from);
+        parts[from] = message + CSHIM_HEADER_BYTES;
+    }
+    if (!has(exchange, CSHIM_STEP_COLLECT)) {
+        cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, range->length,
+                     cshim_segment_target(exchange, segment, range->begin), NULL);
+        return;
+    }
+    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_SUMS, range->length, sum);
+    cshim_reduce_with(plan->codec, plan->dtype, parts, plan->peers, range->length, NULL,
+                      sum + CSHIM_HEADER_BYTES,
+                      options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding));
+}
+
+/* Sends the encoded sum to the peers that receive it. */
+static int send_sums(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                     uint64_t elements)
+{
+    const int rank = exchange->rank, ranks = exchange->ranks;
+    const uint8_t *sum = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, rank);
+    int status = 0;
+    for (int step = 1; step < ranks && status == 0; step++) {
+        const int to = (rank + step) % ranks;
+        if (gets_sums(exchange, to))
+            status = cshim_message_send(exchange, segment, CSHIM_SEND_SUMS, sum, to, elements);
+    }
+    return status;
+}
+
+int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                    bool *done)
+{
+    const int rank = exchange->rank;
+    const struct cshim_range added = cshim_segment_part(exchange, segment, rank, rank);
+    double mark = cshim_seconds();
+    int status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_PARTS, done);
+    mark = cshim_event_step(exchange, CSHIM_STEP_EXCHANGE, mark);
+    if (status != 0 || !*done || added.length == 0 || !has(exchange, CSHIM_STEP_SUM))
+        return status;
+    add_parts(exchange, segment, &added);
+    mark = cshim_event_step(exchange, CSHIM_STEP_SUM, mark);
+    if (has(exchange, CSHIM_STEP_COLLECT))
+        status = send_sums(exchange, segment, added.length);
+    cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
+    return status;
+}
+
+/* Decodes what every peer has of the segment, this rank included: sums, or parts where nobody adds
+ * them up. */
+static void decode(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const bool sums = has(exchange, CSHIM_STEP_SUM);
+    for (int from = 0; from < exchange->ranks; from++) {
+        const uint8_t *message = cshim_segment_piece(
+            exchange, segment, sums ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS, from);
+        const struct cshim_range theirs = cshim_segment_owned(exchange, segment, from);
+        if (theirs.length == 0)
+            continue;
+        if (from != exchange->rank)
+            cshim_message_check_header(exchange, segment,
+                                       sums ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS,
+                                       theirs.length, message, from);
+        cshim_decode(plan->codec, plan->dtype, message + CSHIM_HEADER_BYTES, theirs.length,
+                     cshim_segment_target(exchange, segment, theirs.begin));
+    }
+}
+
+/* Whether all that was sent is gone. */
+static int complete_sends(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                          bool *done)
+{
+    const int status = cshim_message_complete(exchange, segment, CSHIM_SEND_PARTS, done);
+    if (status != 0 || !*done)
+        return status;
+    return cshim_message_complete(exchange, segment, CSHIM_SEND_SUMS, done);
+}
+
+/* A caller that waits decodes while the last messages are sent. A nonblocking exchange comes here
+ * several times, and must decode once. */
+int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                       bool *done)
+{
+    const bool decodes = has(exchange, CSHIM_STEP_DECODE) &&
+                         (!has(exchange, CSHIM_STEP_SUM) || gets_sums(exchange, exchange->rank));
+    double mark = cshim_seconds();
+    int status = 0;
+    *done = true;
+    if (exchange->nonblocking)
+        status = complete_sends(exchange, segment, done);
+    if (status == 0 && *done)
+        status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_SUMS, done);
+    mark = cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
+    if (status != 0 || !*done)
+        return status;
+    if (decodes)
+        decode(exchange, segment);
+    mark = cshim_event_step(exchange, CSHIM_STEP_DECODE, mark);
+    if (!exchange->nonblocking)
+        status = complete_sends(exchange, segment, done);
+    cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
+    return status;
+}
+
+/* Finds the shares of all local ranks, and counts what a reduce-scatter or an all-gather inside the
+ * node sends at least, once for the node. */
+static void find_shares(struct cshim_exchange *exchange, const struct cshim_range *segment)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_layout *layout = &communicator->layout;
+    for (int i = 0; i < layout->local_ranks; i++) {
+        const struct cshim_range share = cshim_segment_share(exchange, segment, i);
+        communicator->share_begins[i] = (int)(share.begin - segment->begin);
+        communicator->share_lengths[i] = (int)share.length;
+    }
+    if (layout->local_rank == 0)
+        exchange->figures.bytes_wire +=
+            (uint64_t)(layout->local_ranks - 1) * segment->length * exchange->element_bytes;
+}
+
+int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const double began = cshim_seconds();
+    find_shares(exchange, &segment->whole);
+    const int status = communicator->transport->reduce_inside(
+        exchange, exchange->input + segment->whole.begin * exchange->element_bytes, segment->stage,
+        communicator->share_lengths);
+    cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE, began);
+    return status;
+}
+
+int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const double began = cshim_seconds();
+    find_shares(exchange, &segment->whole);
+    const int status = communicator->transport->gather_inside(
+        exchange, segment->stage, exchange->output + segment->whole.begin * exchange->element_bytes,
+        communicator->share_lengths, communicator->share_begins);
+    cshim_event_step(exchange, CSHIM_STEP_GATHER_INSIDE, began);
+    return status;
+}

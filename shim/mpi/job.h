@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job, as the MPI engine sees it besides shim/host/job.h. Every file of the engine may use it.
+ *
+ * Functions that the front exports (MPI_Allreduce) are called through `real` only: their names
+ * would come back to the front.
+ *
+ * The program may call from several threads (MPI_THREAD_MULTIPLE); the engine has none of its own.
+ * A blocking call needs no lock for its communicator, since MPI forbids two collective calls on one
+ * at once. The locks of the engine are
+ *   nonblocking.c   for the calls under way; the thread that carries them on holds it;
+ *   requests.c      for the list of persistent requests;
+ *   communicator.c  for the list of communicators;
+ *   ledger.h        for the rows.
+ * Under the first, the ledger's may be taken and MPI may be called on private communicators, which
+ * return errors. Under the others neither is allowed. No function of the program runs under a lock:
+ * error handlers are called when it is free, and may call what MPI lets them. */
+#ifndef CSHIM_MPI_JOB_H
+#define CSHIM_MPI_JOB_H
+
+#include <mpi.h>
+
+#include "shim/host/job.h"
+#include "shim/mpi/engine.h"
+
+/* Written at the start and the end of the job by one thread, but for `wanted`. */
+struct cshim_mpi_job {
+    const struct cshim_mpi_real *real;
+    MPI_Comm world;  /* private; all ranks have agreed on it */
+    MPI_Group group; /* of world */
+    int keyval;      /* of a communicator's state */
+    /* Bytes below which a call on the world is too small. */
+    uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
+    bool is_watched;  /* calls are written down or traced */
+    bool nonblocking; /* the library lets us carry on exchanges that nobody waits for */
+    bool devices;     /* some rank may have buffers on a GPU */
+    uint32_t wanted;  /* communicators that a blocking call is to prepare; atomic */
+};
+extern struct cshim_mpi_job cshim_mpi;
+
+/* The 16-bit float of this MPI; many builds have none (MPI_DATATYPE_NULL). */
+static inline MPI_Datatype cshim_mpi_half(void)
+{
+#ifdef MPI_REAL2
+    return MPI_REAL2;
+#else
+    return MPI_DATATYPE_NULL;
+#endif
+}
+
+/* The datatype of a compressed call's elements. */
+MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
+
+#endif

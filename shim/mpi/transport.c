@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/mpi/transport.h"
+
+#include <string.h>
+
+#include "shim/host/exchange.h"
+#include "shim/mpi/progress.h"
+
+static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
+{
+    return (struct cshim_comm *)exchange->communicator;
+}
+
+/* The ranks that exchange encoded messages. */
+static MPI_Comm peers_of(const struct cshim_exchange *exchange)
+{
+    const struct cshim_comm *comm = comm_of(exchange);
+    return exchange->plan->schedule->staged ? comm->across : comm->comm;
+}
+
+static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++)
+        comm_of(exchange)->requests[i] = MPI_REQUEST_NULL;
+}
+
+static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
+                   size_t bytes, int from, enum cshim_message kind)
+{
+    return PMPI_Irecv(message, (int)bytes, MPI_BYTE, from, (int)kind, peers_of(exchange),
+                      &comm_of(exchange)->requests[request]);
+}
+
+static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
+                size_t bytes, int to, enum cshim_message kind)
+{
+    return PMPI_Isend(message, (int)bytes, MPI_BYTE, to, (int)kind, peers_of(exchange),
+                      &comm_of(exchange)->requests[request]);
+}
+
+/* MPICH's error codes say more than their class. */
+static int class_of(int error)
+{
+    int class = error;
+    PMPI_Error_class(error, &class);
+    return class;
+}
+
+/* The error of the first of `count` requests that has one. indices says which requests they are;
+ * NULL: the first ones. */
+static int first_error(const MPI_Status *statuses, int count, const int *indices, int *too_long)
+{
+    for (int i = 0; i < count; i++) {
+        const int error = statuses[i].MPI_ERROR;
+        if (error == MPI_SUCCESS || class_of(error) == MPI_ERR_PENDING)
+            continue;
+        if (class_of(error) == MPI_ERR_TRUNCATE)
+            *too_long = indices != NULL ? indices[i] : i;
+        return error;
+    }
+    return MPI_ERR_IN_STATUS;
+}
+
+static int complete(const struct cshim_exchange *exchange, unsigned first, unsigned count,
+                    bool *done, int *too_long)
+{
+    const struct cshim_comm *comm = comm_of(exchange);
+    MPI_Request *requests = &comm->requests[first];
+    int status, ended = (int)count;
+    const int *indices = NULL;
+    *done = true;
+    if (!exchange->nonblocking) {
+        status = PMPI_Waitall((int)count, requests, comm->statuses);
+    } else {
+        indices = comm->indices;
+        do
+            status = cshim_progress_testsome((int)count, requests, &ended, comm->indices,
+                                             comm->statuses);
+        while (status == MPI_SUCCESS && ended > 0);
+        *done = status == MPI_SUCCESS && ended == MPI_UNDEFINED;
+    }
+    return class_of(status) == MPI_ERR_IN_STATUS
+               ? first_error(comm->statuses, ended, indices, too_long)
+               : status;
+}
+
+static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
+                         const int *lengths)
+{
+    return cshim_mpi.real->MPI_Reduce_scatter(input, share, lengths,
+                                              cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
+                                              comm_of(exchange)->node);
+}
+
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
+                         const int *lengths, const int *begins)
+{
+    const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
+    return cshim_mpi.real->MPI_Allgatherv(share, lengths[exchange->communicator->layout.local_rank],
+                                          datatype, output, lengths, begins, datatype,
+                                          comm_of(exchange)->node);
+}
+
+static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
+               uint64_t count)
+{
+    return cshim_mpi.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output, (int)count,
+                                         cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
+                                         comm_of(exchange)->comm);
+}
+
+/* MPI 3 has no 16-bit floats: operations of ours add them, a tile at a time. */
+#define TILE 1024
+static MPI_Op half_sum = MPI_OP_NULL, bfloat16_sum = MPI_OP_NULL;
+
+static void add_narrow(enum cshim_dtype dtype, void *in, void *inout, int count)
+{
+    uint16_t tile[TILE];
+    for (int done = 0; done < count; done += TILE) {
+        const size_t length = count - done < TILE ? (size_t)(count - done) : TILE;
+        const void *parts[2] = {(uint16_t *)in + done, (uint16_t *)inout + done};
+        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);
+        memcpy((uint16_t *)inout + done, tile, length * sizeof *tile);
+    }
+}
+
+static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype)
+{
+    (void)datatype;
+    add_narrow(CSHIM_FLOAT16, in, inout, *count);
+}
+
+static void add_bfloat16(void *in, void *inout, int *count, MPI_Datatype *datatype)
+{
+    (void)datatype;
+    add_narrow(CSHIM_BFLOAT16, in, inout, *count);
+}
+
+int cshim_mpi_transport_setup(void)
+{
+    const int status = PMPI_Op_create(add_half, 1, &half_sum);
+    return status == MPI_SUCCESS ? PMPI_Op_create(add_bfloat16, 1, &bfloat16_sum) : status;
+}
+
+void cshim_mpi_transport_teardown(void)
+{
+    PMPI_Op_free(&half_sum);
+    PMPI_Op_free(&bfloat16_sum);
+}
+
+static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint64_t count,
+                        enum cshim_dtype dtype)
+{
+    MPI_Op op = MPI_SUM;
+    if (dtype != CSHIM_FLOAT32)
+        op = dtype == CSHIM_FLOAT16 ? half_sum : bfloat16_sum;
+    return cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count,
+                                         dtype == CSHIM_FLOAT32 ? MPI_FLOAT : MPI_UINT16_T, op,
+                                         comm_of(exchange)->comm);
+}
+
+static int maximum(const struct cshim_exchange *exchange, enum cshim_scope scope,
+                   const uint64_t *own, uint64_t *largest, int count)
+{
+    const struct cshim_comm *comm = comm_of(exchange);
+    return cshim_mpi.real->MPI_Allreduce(own, largest, count, MPI_UINT64_T, MPI_MAX,
+                                         scope == CSHIM_SCOPE_NODE ? comm->node : comm->comm);
+}
+
+static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
+                  int count, int root)
+{
+    return cshim_mpi.real->MPI_Reduce(values, sums, count, MPI_DOUBLE, MPI_SUM, root,
+                                      comm_of(exchange)->comm);
+}
+
+static void end_job(const struct cshim_exchange *exchange)
+{
+    PMPI_Abort(comm_of(exchange)->comm, 1);
+}
+
+const struct cshim_transport cshim_mpi_transport = {
+    .call_names =
+        {
+            [CSHIM_ALLREDUCE] = "MPI_Allreduce",
+            [CSHIM_REDUCE_SCATTER] = "MPI_Reduce_scatter",
+            [CSHIM_REDUCE] = "MPI_Reduce",
+        },
+    .forget = forget,
+    .receive = receive,
+    .send = send,
+    .complete = complete,
+    .reduce_inside = reduce_inside,
+    .gather_inside = gather_inside,
+    .sum = sum,
+    .sum_narrowed = sum_narrowed,
+    .maximum = maximum,
+    .sum_at = sum_at,
+    .abort = end_job,
+};

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Golden wire bytes: what every codec sends by every algorithm of every collective, with every option
+# of the encoding, and the results. A change of golden/wire.txt is a change of the wire format or of
+# the results (docs/wire-format.md): ranks of two versions no longer understand each other.
+. "$(dirname "$0")/../lib.sh"
+only_open_mpi "what goes over the wire" || { pass "left to Open MPI"; finish; }
+codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
+
+# sends TITLE CODEC ALGORITHM [KEY=VALUE]
+sends() {
+    printf '[compshim]\nreport = off\n[rule all]\nop = sum\ncodec = %s\nalgorithm = %s\n%s\n' \
+        "$2" "$3" "${4-}" >"$scratch/policy.ini"
+    echo "$1"
+    mpi 4 LD_PRELOAD="$preload:$build/tests/standin_nodes.so:$build/tests/standin_wire.so" \
+        STANDIN_NODES=0,1,0,1 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_wire"
+}
+all() {
+    local codec algorithm
+    for codec in $codecs; do
+        for algorithm in one_shot two_shot hierarchical; do
+            sends "$codec $algorithm" "$codec" $algorithm
+        done
+    done
+    for codec in int8 int4; do
+        sends "$codec stochastic" $codec two_shot "rounding = stochastic"
+        sends "$codec feedback" $codec hierarchical "error_feedback = on"
+    done
+    for codec in fp16 bf16; do
+        sends "$codec cast" $codec cast
+    done
+}
+output=$(all 2>&1)
+golden "bytes on the wire and results are those of golden/wire.txt" "$top/tests/mpi/golden/wire.txt"
+finish

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes calls of every collective and of several sizes, and prints a digest of what each put on the
+ * wire (tests/standin/wire.c), and of its results, over all ranks. */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t standin_wire_digest(void) __attribute__((weak)); /* preloaded */
+
+#define MOST 20000
+static int rank, ranks;
+static float input[MOST * 8], output[MOST * 8];
+
+/* Normal-like values, zeros, tiny and huge ones, and one that is not finite. */
+static void fill(int count, unsigned seed)
+{
+    unsigned state = seed * 2654435761u + (unsigned)rank;
+    for (int i = 0; i < count; i++) {
+        float value = 0;
+        for (int j = 0; j < 4; j++) {
+            state = state * 1664525u + 1013904223u;
+            value += (float)(int)state * 0x1p-31f;
+        }
+        input[i] = i % 97 == 5 ? 0 : i % 1013 == 7 ? value * 1e-30f : value;
+    }
+    if (count > 5000)
+        input[4321] = (float)1e39;
+    memset(output, 0, sizeof output);
+}
+
+static uint64_t digest_of(const void *data, size_t length)
+{
+    const unsigned char *bytes = data;
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return digest;
+}
+
+static void report(const char *name, int count, size_t bytes)
+{
+    /* Weighted, so that what is equal on several ranks does not cancel out. */
+    const uint64_t weight = 2 * (uint64_t)rank + 1;
+    const uint64_t own[2] = {weight * standin_wire_digest(), weight * digest_of(output, bytes)};
+    uint64_t all[2];
+    MPI_Reduce(own, all, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%s %d %016llx %016llx\n", name, count, (unsigned long long)all[0],
+               (unsigned long long)all[1]);
+}
+
+static void call_all(int count)
+{
+    const size_t bytes = (size_t)count * sizeof(float);
+    int lengths[8];
+    for (int i = 0; i < ranks; i++)
+        lengths[i] = count / ranks + (i == 1 ? count % ranks : 0);
+    fill(count, 1);
+    MPI_Allreduce(input, output, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    report("allreduce", count, bytes);
+    fill(count, 2);
+    MPI_Reduce(input, output, count, MPI_FLOAT, MPI_SUM, 1, MPI_COMM_WORLD);
+    report("reduce", count, bytes);
+    fill(count, 3);
+    MPI_Reduce_scatter(input, output, lengths, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    report("reduce_scatter", count, (size_t)lengths[rank] * sizeof(float));
+}
+
+int main(int argc, char **argv)
+{
+    static const int counts[] = {1, 300, 3000, MOST};
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    standin_wire_digest();
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int repeat = 0; repeat < 2; repeat++) /* error feedback has something to add */
+            call_all(counts[i]);
+    MPI_Finalize();
+    return 0;
+}
