@@ -4,7 +4,8 @@
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
-    if (!parser->dtype_seen || rule->codec == CSHIM_CODEC_NONE)
+    if (!cshim_has_key(parser, offsetof(struct cshim_rule, dtypes)) ||
+        rule->codec == CSHIM_CODEC_NONE)
         return true;
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
         if ((rule->dtypes >> dtype & 1) != 0 &&
@@ -168,7 +169,7 @@ bool cshim_check_rule(struct cshim_parser *parser)
 {
     const struct cshim_policy *policy = parser->policy;
     const struct cshim_rule *rule = &policy->rules[policy->rule_count - 1];
-    if (!parser->codec_seen)
+    if (!cshim_has_key(parser, offsetof(struct cshim_rule, codec)))
         return cshim_parser_fail(parser, rule->line,
                                  "rule '%s' has no codec (add 'codec = ...', or 'codec = none')",
                                  rule->name);
