@@ -155,6 +155,12 @@ static bool find_word(struct cshim_parser *parser, enum words words, const char 
 {
     const char *names[CSHIM_KEY_WORDS_MAX];
     const size_t count = list_words(words, names);
+    enum cshim_algorithm algorithm;
+    if (words == ALGORITHMS &&
+        (parser->algorithm = cshim_algorithm_find(value, &algorithm)) != NULL) {
+        *place = algorithm;
+        return true;
+    }
     for (*place = 0; *place < count; ++*place)
         if (strcmp(names[*place], value) == 0)
             return true;

@@ -15,8 +15,9 @@ struct cshim_parser {
     unsigned line; /* the last one read, from 1 */
     struct cshim_policy *policy;
     enum cshim_section section;
-    bool general_seen;  /* [compshim] */
-    uint32_t keys_seen; /* in this section, a bit for each of its keys */
+    bool general_seen;     /* [compshim] */
+    uint32_t keys_seen;    /* in this section, a bit for each of its keys */
+    const char *algorithm; /* the newest rule's, by the name that it uses; static */
     bool failed;
     char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
 };
