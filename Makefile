@@ -43,11 +43,11 @@ endif
 
 pure_sources := $(wildcard codecs/*.c policy/*.c) \
 	$(filter-out shim/core/log.c,$(wildcard shim/core/*.c))
-report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c report.c report_json.c)
+report_sources := $(addprefix shim/report/,row.c ledger.c observed.c trace.c table.c json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
-engine_sources := shim/core/log.c $(addprefix shim/report/,live.c report_file.c trace_file.c) \
+engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c trace_file.c) \
 	$(report_sources) $(pure_sources)
 nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
@@ -193,7 +193,7 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
 
-$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
+$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources) shim/report/row.c)
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))

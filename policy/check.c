@@ -4,7 +4,8 @@
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
-    if (!parser->dtype_seen || rule->codec == CSHIM_CODEC_NONE)
+    if (!cshim_has_key(parser, offsetof(struct cshim_rule, dtypes)) ||
+        rule->codec == CSHIM_CODEC_NONE)
         return true;
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
         if ((rule->dtypes >> dtype & 1) != 0 &&
@@ -23,11 +24,10 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
     if (rule->algorithm != CSHIM_ALGORITHM_CAST || info == NULL || info->element_bits == 0 ||
         info->element_bits > 8)
         return true;
-    return cshim_parser_fail(
-        parser, rule->line,
-        "rule '%s': algorithm 'allreduce' needs codec raw, fp32, fp16 or bf16, "
-        "not '%s' (use two_shot or auto)",
-        rule->name, cshim_codec_name(rule->codec));
+    return cshim_parser_fail(parser, rule->line,
+                             "rule '%s': algorithm '%s' needs codec raw, fp32, fp16 or bf16, "
+                             "not '%s' (use two_shot or auto)",
+                             rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
 /* The library's own all-reduce has no place for a residual, for random bits or for the error that
@@ -44,9 +44,9 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     if (option == NULL)
         return true;
     if (rule->algorithm == CSHIM_ALGORITHM_CAST)
-        return cshim_parser_fail(
-            parser, rule->line, "rule '%s': algorithm 'allreduce' has no %s (use two_shot or auto)",
-            rule->name, option);
+        return cshim_parser_fail(parser, rule->line,
+                                 "rule '%s': algorithm '%s' has no %s (use two_shot or auto)",
+                                 rule->name, parser->algorithm, option);
     if (rule->codec == CSHIM_CODEC_NONE)
         return cshim_parser_fail(parser, rule->line,
                                  "rule '%s': codec 'none' rounds nothing, %s has no effect",
@@ -168,7 +168,7 @@ bool cshim_check_rule(struct cshim_parser *parser)
 {
     const struct cshim_policy *policy = parser->policy;
     const struct cshim_rule *rule = &policy->rules[policy->rule_count - 1];
-    if (!parser->codec_seen)
+    if (!cshim_has_key(parser, offsetof(struct cshim_rule, codec)))
         return cshim_parser_fail(parser, rule->line,
                                  "rule '%s' has no codec (add 'codec = ...', or 'codec = none')",
                                  rule->name);

@@ -31,9 +31,28 @@ const char *cshim_op_name(enum cshim_op op)
 
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm)
 {
-    static const char *const names[CSHIM_ALGORITHM_COUNT] = {"auto", "allreduce", "allgather",
-                                                             "two_shot", "hierarchical"};
+    static const char *const names[CSHIM_ALGORITHM_COUNT] = {"auto", "cast", "one_shot", "two_shot",
+                                                             "hierarchical"};
     return (unsigned)algorithm < CSHIM_ALGORITHM_COUNT ? names[algorithm] : "?";
+}
+
+const char *cshim_algorithm_find(const char *word, enum cshim_algorithm *algorithm)
+{
+    static const struct {
+        const char *name;
+        enum cshim_algorithm algorithm;
+    } older[] = {{"allreduce", CSHIM_ALGORITHM_CAST}, {"allgather", CSHIM_ALGORITHM_ONE_SHOT}};
+    for (unsigned i = 0; i < CSHIM_ALGORITHM_COUNT; i++) {
+        *algorithm = (enum cshim_algorithm)i;
+        if (strcmp(cshim_algorithm_name(*algorithm), word) == 0)
+            return cshim_algorithm_name(*algorithm);
+    }
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+        *algorithm = older[i].algorithm;
+        if (strcmp(older[i].name, word) == 0)
+            return older[i].name;
+    }
+    return NULL;
 }
 
 static bool same_letter(char a, char b)

@@ -7,47 +7,12 @@
 
 #include <ctype.h>
 #include <ini.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* More would be a mistake, and keeps the check for unreachable rules short. */
 #define RULE_LIMIT 256u
-/* A source that is shown longer would leave no room for what is wrong with it. */
-#define SOURCE_SHOWN 255
-
-bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
-{
-    if (parser->failed)
-        return false;
-    parser->failed = true;
-    size_t length = strlen(parser->source);
-    const char *shown =
-        length > SOURCE_SHOWN ? parser->source + length - SOURCE_SHOWN : parser->source;
-    int used = snprintf(parser->message, CSHIM_MESSAGE_MAX, "%s:%u: ", shown, line);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(parser->message + used, CSHIM_MESSAGE_MAX - (size_t)used, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
-                          const char *const *names, size_t count)
-{
-    const char *nearest = cshim_nearest_name(word, names, count);
-    if (nearest != NULL)
-        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
-                                 word, nearest);
-    char known[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 names[i]);
-    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
-                             known);
-}
 
 /* Closes the section that is open, at the next header or the end of the text. */
 static bool end_section(struct cshim_parser *parser)
@@ -104,8 +69,6 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
     };
     memcpy(rule->name, name, strlen(name) + 1);
     parser->section = CSHIM_SECTION_RULE;
-    parser->codec_seen = false;
-    parser->dtype_seen = false;
     return true;
 }
 
@@ -214,10 +177,8 @@ static int handle_key(void *user, const char *section, const char *key, const ch
                           key);
     else if (*value == '\0')
         cshim_parser_fail(parser, parser->line, "key '%s' has no value", key);
-    else if (parser->section == CSHIM_SECTION_GENERAL)
-        cshim_set_general_key(parser, key, value);
     else
-        cshim_set_rule_key(parser, key, value);
+        cshim_set_key(parser, key, value);
     return 1;
 }
 

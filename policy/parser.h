@@ -15,10 +15,9 @@ struct cshim_parser {
     unsigned line; /* the last one read, from 1 */
     struct cshim_policy *policy;
     enum cshim_section section;
-    bool general_seen;  /* [compshim] */
-    uint32_t keys_seen; /* in this section, a bit for each of its keys */
-    bool codec_seen;    /* in this rule */
-    bool dtype_seen;
+    bool general_seen;     /* [compshim] */
+    uint32_t keys_seen;    /* in this section, a bit for each of its keys */
+    const char *algorithm; /* the newest rule's, by the name that it uses; static */
     bool failed;
     char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
 };
@@ -33,9 +32,11 @@ bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *f
 bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
                           const char *const *names, size_t count);
 
-/* Sets a key of [compshim], or of the newest rule. Returns false if it failed. */
-bool cshim_set_general_key(struct cshim_parser *parser, const char *key, const char *value);
-bool cshim_set_rule_key(struct cshim_parser *parser, const char *key, const char *value);
+/* Sets a key of the section that is open. Returns false if it failed. */
+bool cshim_set_key(struct cshim_parser *parser, const char *key, const char *value);
+
+/* Whether the newest rule has the key that fills this field of struct cshim_rule (its offset). */
+bool cshim_has_key(const struct cshim_parser *parser, size_t field);
 
 /* Checks the newest rule, when its last key is read: by itself, and against all before it. Returns
  * false if it failed. */

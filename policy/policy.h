@@ -32,8 +32,8 @@ enum cshim_op {
 
 enum cshim_algorithm {
     CSHIM_ALGORITHM_AUTO = 0,
-    CSHIM_ALGORITHM_CAST = 1,
-    CSHIM_ALGORITHM_ONE_SHOT = 2,
+    CSHIM_ALGORITHM_CAST = 1,     /* was called allreduce */
+    CSHIM_ALGORITHM_ONE_SHOT = 2, /* was called allgather */
     CSHIM_ALGORITHM_TWO_SHOT = 3,
     CSHIM_ALGORITHM_HIERARCHICAL = 4,
     CSHIM_ALGORITHM_COUNT
@@ -145,6 +145,10 @@ const char *cshim_library_name(enum cshim_library library);
 const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
+
+/* Finds the algorithm of a name, or of the name that it had before: "allreduce" (cast), "allgather"
+ * (one_shot). Returns that name, a static string, or NULL if there is no such algorithm. */
+const char *cshim_algorithm_find(const char *word, enum cshim_algorithm *algorithm);
 
 /* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough
  * to be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name

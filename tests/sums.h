@@ -4,7 +4,7 @@
  * docs/wire-format.md publishes, and the comparison, element by element.
  *
  * The program sets sums_codec (NULL: the library's own sum), sums_steps (quantizations on a value's
- * way: 1 or 2; 0: one per hop, for `allreduce`; 3: 2, and inside nodes the library's own sums in
+ * way: 1 or 2; 0: one per hop, for `cast`; 3: 2, and inside nodes the library's own sums in
  * the buffer's type) and sums_dtype. With "raw" the sum must be exactly that of rank order. */
 #ifndef SUMS_H
 #define SUMS_H

@@ -10,36 +10,9 @@
 #include <pthread.h>
 
 #include "shim/mpi/functions.h"
-#include "shim/report/live.h"
 #include "shim/core/plan.h"
-
-/* Sums over the calls of one kind. Rows travel between ranks as bytes: all members are 8 bytes
- * wide. Figures of a call as a whole (calls, bytes_in, seconds, samples) are counted at rank 0 of
- * its communicator; bytes_wire and bytes_native on every rank, for its own part. */
-struct cshim_row {
-    uint64_t calls;
-    uint64_t bytes_in;      /* the caller's buffer */
-    uint64_t bytes_wire;    /* handed to the library for sending */
-    uint64_t bytes_network; /* of these, to other nodes */
-    uint64_t bytes_native;  /* what a ring would have sent */
-    double seconds;
-    double seconds_encode;
-    double seconds_exchange;
-    double seconds_decode; /* decoding and reducing */
-    double error_squares;  /* sampled: sum of (result - sum in float64)^2 ... */
-    double sum_squares;    /* ... and of that sum's square */
-    uint64_t samples;      /* elements sampled */
-    /* verify: calls also made natively, and of result - native result: sum, sum of squares and
-     * largest magnitude; of the native result: sums of magnitudes and of squares. */
-    uint64_t verified;
-    double verify_errors;
-    double verify_error_squares;
-    double verify_largest;
-    double verify_magnitudes;
-    double verify_squares;
-    uint64_t checked;   /* check_ranks: calls whose results were compared across ranks ... */
-    uint64_t differing; /* ... and were not the same */
-};
+#include "shim/report/live.h"
+#include "shim/report/row.h"
 
 /* A kind of tensor that moved to a more precise codec, at rank 0 of its communicator. */
 struct cshim_move {
@@ -125,18 +98,6 @@ struct cshim_row_key {
     enum cshim_codec_id codec;
 };
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index);
-
-/* The sampled relative L2 error of a row; negative if nothing was sampled. */
-double cshim_row_error(const struct cshim_row *row);
-
-/* What verify found of a row's calls: the relative L2 error, the largest magnitude of an error, and
- * the sum of the errors over that of the native result's magnitudes. */
-struct cshim_verdict {
-    double rel_l2;
-    double largest;
-    double bias;
-};
-struct cshim_verdict cshim_row_verdict(const struct cshim_row *row);
 
 /* Calls that were passed through, for all reasons. */
 uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger);

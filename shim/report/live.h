@@ -8,6 +8,7 @@
 #define CSHIM_LIVE_H
 
 #include "shim/core/plan.h"
+#include "shim/report/row.h"
 
 #define CSHIM_LIVE_FOLDER "/dev/shm"
 #define CSHIM_LIVE_PREFIX "compshim-" /* then the user's number, the process's and the library */
@@ -19,12 +20,7 @@ struct cshim_live_rule {
     char name[CSHIM_RULE_NAME_MAX];
     uint64_t codec; /* these two of the last call */
     uint64_t algorithm;
-    uint64_t calls;
-    uint64_t bytes_native;
-    uint64_t bytes_wire;
-    double seconds;
-    double error_squares;
-    double sum_squares;
+    struct cshim_row row;
 };
 
 /* Written by one process, read by others while it writes: members are 8 bytes wide, so each is

@@ -37,7 +37,7 @@ bool cshim_report_path(const char *pattern, int rank, const char *jobid, char *p
 
 #define CSHIM_JOB_MAX 256
 
-/* report_file.c: what stands for {jobid}. make names a job: by its launcher's number, else by the
+/* file.c: what stands for {jobid}. make names a job: by its launcher's number, else by the
  * time and by chance. That is for one process of a job, which tells the others; each then sets it,
  * before any other thread may ask. Where none was set job is the launcher's number, or "0". */
 void cshim_report_make_job(char job[CSHIM_JOB_MAX]);

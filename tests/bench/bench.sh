@@ -62,7 +62,7 @@ policy_of() {
         echo policy/default.ini
         return
         ;;
-    *-allreduce) codec=${1%-allreduce} algorithm=allreduce ;;
+    *-allreduce) codec=${1%-allreduce} algorithm=cast ;;
     esac
     printf '[compshim]\nreport = off\n[rule all]\ncodec = %s\nalgorithm = %s\n' \
         "$codec" "$algorithm" >"$scratch/$1.ini"

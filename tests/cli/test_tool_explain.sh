@@ -42,7 +42,7 @@ for key in "bytes_native", "bytes_wire", "scratch_bytes", "segments", "segment_e
     assert str(plan[key]) in text, (key, plan[key])
 PY
 explain "two ranks" --size 25MiB --ranks 2
-contains "two ranks gather" "allgather"
+contains "two ranks gather" "one_shot"
 explain "two nodes of two ranks" --size 25MiB --ranks 4 --nodes 2 --json
 check "share the work, and send half as much between them" python3 - "$output" <<'PY'
 import json, sys

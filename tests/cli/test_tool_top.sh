@@ -27,7 +27,7 @@ output=$("$tool" top --once)
 contains "with its program and ranks" "allreduce_bench (mpi): 2 of 2 ranks here"
 contains "with its policy" "policy policy.ini"
 check "the rule has calls, a rate, bytes and a ratio" grep -qE \
-    "^live-$$ +int8 +allgather +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x +[0-9.]+e-03$" <<<"$output"
+    "^live-$$ +int8 +one_shot +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x +[0-9.]+e-03$" <<<"$output"
 check "what is passed on is counted" grep -qE '^passed on: [1-9][0-9]* calls, [0-9.]+ per second$' <<<"$output"
 timeout --preserve-status -s INT 3 "$tool" top >plain.txt
 check "an interrupt ends it well" test "$?" = 0

@@ -67,8 +67,8 @@ import json
 saved = json.load(open("saved.json"))
 ways = {(way["codec"], way["algorithm"]) for way in saved["ways"]}
 codecs = "raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4".split()
-want = {(codec, algorithm) for codec in codecs for algorithm in ("allgather", "two_shot")}
-want |= {("fp16", "allreduce"), ("bf16", "allreduce")}
+want = {(codec, algorithm) for codec in codecs for algorithm in ("one_shot", "two_shot")}
+want |= {("fp16", "cast"), ("bf16", "cast")}
 assert ways == want, ways ^ want
 assert [size["bytes"] for size in saved["sizes"]] == [65536, 1 << 20], saved
 assert (saved["ranks"], saved["nodes"]) == (2, 1), saved

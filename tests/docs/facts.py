@@ -131,7 +131,8 @@ def main():
         "words": lambda: words(arguments[0], arguments[1:]),
         "items": lambda: items(arguments[0], arguments[1:]),
         "variables": lambda: matches(r'(?:getenv\(|#define \w+ )"(COMPSHIM\w*)"', arguments),
-        "fields": lambda: matches(r'\\"(\w+)\\": ?', arguments),
+        # By a format's escaped quotes, or as a row of the table of figures.
+        "fields": lambda: matches(r'(?:\\"(?=\w+\\": ?)|\{"(?=\w+", (?:true|false)))(\w+)', arguments),
     }[what]()
     found = sorted(set(facts))
     if not found:

@@ -7,7 +7,7 @@
  *   mpi_allreduce CODEC STEPS [float32|float64]
  *
  * CODEC is what the policy in force uses ("none": the library's own sum), STEPS the quantizations
- * on a value's way (1 or 2; 0: one per hop, for `allreduce`). With "raw" the sum must be exactly
+ * on a value's way (1 or 2; 0: one per hop, for `cast`). With "raw" the sum must be exactly
  * that of rank order. An ordinary MPI program: it knows the codecs' bounds, and nothing of the
  * preload.
  */

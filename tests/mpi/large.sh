@@ -4,9 +4,9 @@
 # elements on 2. Needs 10 GiB of memory: `make test-large`, not a part of `make test`. Also prints the
 # memory that the shim adds. MPI=mpich BUILD=build/mpich bash tests/mpi/large.sh does it on MPICH.
 . "$(dirname "$0")/../lib.sh"
-for algorithm in two_shot allgather allreduce; do
+for algorithm in two_shot one_shot cast; do
     codec=fp8_e4m3
-    [ $algorithm != allreduce ] || codec=bf16
+    [ $algorithm != cast ] || codec=bf16
     policy "$scratch/policy.ini" $codec $algorithm
     LIMIT=500 expect "2.25 GiB by $algorithm" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" \
         COMPSHIM_REPORT=summary /usr/bin/env python3 -c '

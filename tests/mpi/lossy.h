@@ -148,7 +148,7 @@ static inline void lossy_add_rank(const struct cshim_codec_info *codec,
 /* data holds `ranks` buffers of `count` floats, one behind the other. The caller frees both arrays.
  *
  * Every rank's value is quantized once, and the sum once more in two_shot and hierarchical; in
- * `allreduce` partial sums are rounded at every hop. hierarchical may quantize a node's sum instead
+ * `cast` partial sums are rounded at every hop. hierarchical may quantize a node's sum instead
  * of its ranks' values: the bound is linear, so that is within the same. */
 static inline struct lossy_reference lossy_reference(const struct cshim_codec_info *codec,
                                                      enum cshim_algorithm algorithm,

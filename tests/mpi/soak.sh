@@ -8,8 +8,8 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 {
     printf '[compshim]\nreport = summary\n'
     from=0
-    for rule in "64 none auto" "1024 raw two_shot" "4096 fp8_e4m3 allgather" "8192 int8 two_shot" \
-        "12288 int4 two_shot" "16384 bf16 allreduce" "65536 fp16 auto" "262144 fp8_e5m2 two_shot" \
+    for rule in "64 none auto" "1024 raw two_shot" "4096 fp8_e4m3 one_shot" "8192 int8 two_shot" \
+        "12288 int4 two_shot" "16384 bf16 cast" "65536 fp16 auto" "262144 fp8_e5m2 two_shot" \
         "524288 fp8_e4m3 hierarchical" "2000000 int8 auto"; do
         read -r to codec algorithm <<<"$rule"
         printf '[rule to_%s]\nmin_size = %s\nmax_size = %s\nop = sum\ndtype = float32\n' "$to" "$from" "$to"

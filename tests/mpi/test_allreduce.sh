@@ -20,23 +20,23 @@ counts="1 2 3 4 5 7"
 for ranks in $counts; do
     for codec in raw fp16 fp8_e4m3; do
         matches "$ranks" "$codec" two_shot 2
-        matches "$ranks" "$codec" allgather 1
+        matches "$ranks" "$codec" one_shot 1
     done
 done
 for codec in bf16 fp8_e5m2 int8 int4; do
     matches 4 "$codec" two_shot 2
-    matches 3 "$codec" allgather 1
+    matches 3 "$codec" one_shot 1
 done
 for codec in fp16 bf16; do
-    matches 4 "$codec" allreduce 0
-    matches 5 "$codec" allreduce 0
+    matches 4 "$codec" cast 0
+    matches 5 "$codec" cast 0
 done
-matches 3 raw allreduce 0
+matches 3 raw cast 0
 for codec in raw fp32 fp16; do
     matches 4 "$codec" two_shot 2 float64
-    matches 3 "$codec" allgather 1 float64
+    matches 3 "$codec" one_shot 1 float64
 done
-matches 4 fp32 allreduce 0 float64
+matches 4 fp32 cast 0 float64
 
 # levels NODES RANKS CODEC [DTYPE]: hierarchical, with ranks on nodes as listed
 levels() {

@@ -37,8 +37,8 @@ for ranks in 2 4 7; do
     within_bound two_shot $ranks shimmed $ranks
 done
 check "the error is the same for 2, 4 and 7 ranks" equal_errors
-within_bound allgather 5 shimmed 5
-within_bound allreduce 5 shimmed 5
+within_bound one_shot 5 shimmed 5
+within_bound cast 5 shimmed 5
 within_bound hierarchical 5 shimmed 5
 if can_make_nodes; then
     within_bound hierarchical 2+3 on_nodes here:2,there:3

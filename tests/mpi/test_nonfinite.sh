@@ -25,7 +25,7 @@ sys.exit(bool(missing) or not rules)
 P
 }
 
-for algorithm in two_shot allgather allreduce hierarchical; do
+for algorithm in two_shot one_shot cast hierarchical; do
     for ranks in 2 4 5; do
         expect "$algorithm, $ranks ranks" 0 with_policy shimmed "$ranks"
         check "all codecs were used" all_compressed

@@ -33,7 +33,7 @@ report "the report has what was measured" \
 report "rounding to nearest has no bias to speak of" 'abs(row["verified"]["bias"]) < 1e-3'
 report "and says that the ranks agree" 'row["ranks_checked"] == {"calls": 4, "different": 0}'
 
-for layout in "4 two_shot 0,0,0,0" "2 allgather 0,0" "4 hierarchical 0,0,1,1"; do
+for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1"; do
     read -r ranks algorithm nodes <<<"$layout"
     rule int4 "$algorithm" 'max_rel_error = 0.01' 'check_ranks = 1'
     expect "int4 by $algorithm with an error of 0.01 allowed" 0 \
@@ -50,7 +50,7 @@ rule int8 two_shot 'max_rel_error = 0.5'
 repeat "an error that is allowed" 3 3
 report "moves nothing" 'r["moved"] == [] and row["calls"] == 3'
 
-for algorithm in two_shot allgather; do
+for algorithm in two_shot one_shot; do
     rule int4 "$algorithm"
     repeat "int4 by $algorithm, 64 times the same" 3 64
     plain=$distance
@@ -70,9 +70,9 @@ repeat "with another seed" 3 64
 check "gives other bits" test "$digest" != "$first"
 
 rule int4 auto 'error_feedback = on' 'max_rel_error = 0.01'
-expect "a residual that goes from allgather to two_shot with its codec" 0 \
+expect "a residual that goes from one_shot to two_shot with its codec" 0 \
     shimmed 3 "$build/tests/mpi_repeat" 12 10000
-contains "was in both" "int4      allgather"
+contains "was in both" "int4      one_shot"
 contains "as it should" "int8      two_shot"
 
 rule fp8_e4m3 hierarchical 'error_feedback = on'

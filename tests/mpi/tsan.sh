@@ -25,9 +25,9 @@ calls_at_once() {
     contains "it was compressed" "$algorithm"
 }
 calls_at_once fp8_e4m3 two_shot shimmed 3
-calls_at_once fp8_e5m2 allgather shimmed 3
-calls_at_once fp16 allreduce shimmed 3
-calls_at_once bf16 allreduce shimmed 3
+calls_at_once fp8_e5m2 one_shot shimmed 3
+calls_at_once fp16 cast shimmed 3
+calls_at_once bf16 cast shimmed 3
 if can_make_nodes; then
     calls_at_once fp16 hierarchical on_nodes here:2,there:1
 else

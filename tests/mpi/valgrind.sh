@@ -54,7 +54,7 @@ clean "reduce" 3 "$build/tests/mpi_family" fp8_e4m3 2 reduce
 clean "reduce_scatter" 3 "$build/tests/mpi_family" fp8_e4m3 1 scatter
 policy "$scratch/policy.ini" fp16 two_shot
 clean "wrong arguments" 2 "$build/tests/mpi_handlers"
-for algorithm in two_shot allgather allreduce hierarchical; do
+for algorithm in two_shot one_shot cast hierarchical; do
     "$build/tests/mpi_nonfinite" $algorithm --policy >"$scratch/policy.ini"
     clean "$algorithm, every codec" 3 "$build/tests/mpi_nonfinite" $algorithm
 done

@@ -42,7 +42,7 @@ rule none auto
 expect "NCCL's own sum, 2 ranks" 0 ranks 2 "$build/tests/nccl_allreduce" none 1
 for ranks in 2 4; do
     for setting in "raw two_shot 2" "fp16 two_shot 2" "fp8_e4m3 two_shot 2" "int8 two_shot 2" \
-        "raw allgather 1" "fp8_e4m3 allgather 1" "fp16 allreduce 0"; do
+        "raw one_shot 1" "fp8_e4m3 one_shot 1" "fp16 cast 0"; do
         read -r codec algorithm steps <<<"$setting"
         rule "$codec" "$algorithm"
         expect "$codec by $algorithm, $ranks ranks" 0 preloaded "$ranks" "$build/tests/nccl_allreduce" \

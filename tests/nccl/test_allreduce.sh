@@ -18,19 +18,19 @@ expect "NCCL's own sum, 3 ranks" 0 job 3 "$program" none 1
 
 for codec in raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4; do
     matches 3 $codec two_shot 2
-    matches 2 $codec allgather 1
+    matches 2 $codec one_shot 1
 done
 for ranks in 2 4 8; do
     matches $ranks fp8_e4m3 two_shot 2
 done
 for ranks in 3 4; do
-    matches $ranks int8 allgather 1
+    matches $ranks int8 one_shot 1
 done
 for codec in raw fp16 bf16; do
-    matches 4 $codec allreduce 0
+    matches 4 $codec cast 0
 done
-matches 8 fp16 allreduce 0
-reports "8 ranks by allreduce were compressed" '[row["algorithm"] for row in rows] == ["allreduce"]'
+matches 8 fp16 cast 0
+reports "8 ranks by cast were compressed" '[row["algorithm"] for row in rows] == ["cast"]'
 
 levels() { # NODES RANKS CODEC
     NODES=$1 matches "$2" "$3" hierarchical 3
@@ -43,13 +43,13 @@ NODES=0,0,0,1 matches 4 fp8_e4m3 hierarchical 2 # falls back: nodes differ in si
 
 for op in avg scaled; do
     matches 3 fp8_e4m3 two_shot 2 float32 $op
-    matches 4 fp16 allreduce 0 float32 $op
+    matches 4 fp16 cast 0 float32 $op
 done
-matches 2 int8 allgather 1 float32 scaled
+matches 2 int8 one_shot 1 float32 scaled
 matches 4 fp8_e4m3 two_shot 2 float16
 matches 3 int8 two_shot 2 bfloat16 avg
 matches 3 fp16 two_shot 2 float64
-matches 3 fp32 allgather 1 float64
+matches 3 fp32 one_shot 1 float64
 for codec in raw fp8_e4m3; do
     matches 4 $codec two_shot 1 float32 sum scatter
 done

@@ -20,7 +20,7 @@ same() {
 mean "int4 alone is coarse" 1 3 0.05 "codec = int4"
 mean "int4 with feedback, two_shot" 0 3 0.015 "codec = int4" "error_feedback = on"
 same "all ranks hold the same"
-mean "int4 with feedback, allgather" 0 2 0.015 "codec = int4" "error_feedback = on"
+mean "int4 with feedback, one_shot" 0 2 0.015 "codec = int4" "error_feedback = on"
 NODES=0,0,1,1 mean "fp8 with feedback, hierarchical" 0 4 0.005 "codec = fp8_e4m3" "error_feedback = on" "algorithm = hierarchical"
 reports "was hierarchical" 'rows[0]["algorithm"] == "hierarchical"'
 mean "fp8 rounded at random" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"

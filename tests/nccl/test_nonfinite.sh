@@ -14,8 +14,8 @@ tries() {
 }
 for ranks in 2 5; do
     tries $ranks two_shot
-    tries $ranks allgather
-    tries $ranks allreduce
+    tries $ranks one_shot
+    tries $ranks cast
 done
 NODES=0,0,1,1 tries 4 hierarchical
 finish

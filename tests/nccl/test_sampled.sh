@@ -30,10 +30,10 @@ P
 for ranks in 2 4; do
     rule fp8_e4m3 two_shot
     right "fp8_e4m3 by two_shot" $ranks sum float32 sum 16
-    rule int8 allgather
-    right "int8 by allgather" $ranks sum float32 sum 16
-    rule fp16 allreduce
-    right "fp16 by allreduce" $ranks sum float32 sum 16
+    rule int8 one_shot
+    right "int8 by one_shot" $ranks sum float32 sum 16
+    rule fp16 cast
+    right "fp16 by cast" $ranks sum float32 sum 16
 done
 rule fp8_e4m3 hierarchical
 NODES=0,0,1,1 right "fp8_e4m3, hierarchical" 4 sum float32 sum 16

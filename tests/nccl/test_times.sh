@@ -67,7 +67,7 @@ phases() {
     expect "$1: runs" 0 preloaded "$2" "${late[@]}" "${@:3}"
     reports "$1: encode, exchange and decode are in it" "rows and $has_phases and $in_time"
 }
-for algorithm in two_shot allgather; do
+for algorithm in two_shot one_shot; do
     rule raw $algorithm
     phases "$algorithm" 3 "$build/tests/nccl_life" again
 done
@@ -77,8 +77,8 @@ phases "two communicators on one stream" 3 "$build/tests/nccl_groups" communicat
 phases "two streams in one group" 3 "$build/tests/nccl_groups" streams_group
 phases "several rounds" 2 "$build/tests/nccl_groups" segments
 phases "several devices of one thread" 1 "$build/tests/nccl_groups" devices_group
-rule fp16 allreduce
-phases "allreduce" 3 "$build/tests/nccl_allreduce" fp16 0
+rule fp16 cast
+phases "cast" 3 "$build/tests/nccl_allreduce" fp16 0
 rule raw hierarchical
 NODES=0,0,1,1 phases "hierarchical" 4 "$build/tests/nccl_life" again
 

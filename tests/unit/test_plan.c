@@ -111,8 +111,8 @@ static void algorithms(void **state)
         {"auto", 4, 4096, CSHIM_ALGORITHM_ONE_SHOT, 1},
         {"auto", 4, 4097, CSHIM_ALGORITHM_TWO_SHOT, 2},
         {"auto", 5, 2048, CSHIM_ALGORITHM_TWO_SHOT, 2},
-        {"allreduce", 4, 1 << 20, CSHIM_ALGORITHM_CAST, 4},
-        {"allgather", 8, 1 << 20, CSHIM_ALGORITHM_ONE_SHOT, 1},
+        {"cast", 4, 1 << 20, CSHIM_ALGORITHM_CAST, 4},
+        {"one_shot", 8, 1 << 20, CSHIM_ALGORITHM_ONE_SHOT, 1},
         {"two_shot", 2, 1, CSHIM_ALGORITHM_TWO_SHOT, 2},
         {"hierarchical", 2, 1, CSHIM_ALGORITHM_ONE_SHOT, 1}, /* no nodes to tell apart */
     };

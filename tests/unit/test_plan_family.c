@@ -83,7 +83,7 @@ static void bytes_are_those_of_the_messages(void **state)
     static const uint64_t counts[] = {1, 255, 256, 257, 4096, 100003, 2000000, 33554432};
     static const char *const texts[] = {"[rule a]\ncodec = fp8_e4m3\n",
                                         "[rule a]\ncodec = int4\nalgorithm = two_shot\n",
-                                        "[rule a]\ncodec = raw\nalgorithm = allgather\n"};
+                                        "[rule a]\ncodec = raw\nalgorithm = one_shot\n"};
     (void)state;
     for (size_t t = 0; t < 3; t++) {
         struct cshim_policy *policy = parse(texts[t]);
@@ -143,9 +143,9 @@ static void ways(void **state)
     assert_int_equal(way("auto", CSHIM_ALLREDUCE, false, 8, 1000000), CSHIM_ALGORITHM_HIERARCHICAL);
     assert_int_equal(way("auto", CSHIM_ALLREDUCE, true, 8, 1000000), two_shot);
     assert_int_equal(way("hierarchical", CSHIM_ALLREDUCE, true, 8, 1000000), two_shot);
-    assert_int_equal(way("allreduce", CSHIM_ALLREDUCE, true, 8, 1000000), two_shot);
-    assert_int_equal(way("allgather", CSHIM_ALLREDUCE, true, 8, 1000000), gathered);
-    assert_int_equal(way("allreduce", CSHIM_ALLREDUCE, false, 8, 1000000), CSHIM_ALGORITHM_CAST);
+    assert_int_equal(way("cast", CSHIM_ALLREDUCE, true, 8, 1000000), two_shot);
+    assert_int_equal(way("one_shot", CSHIM_ALLREDUCE, true, 8, 1000000), gathered);
+    assert_int_equal(way("cast", CSHIM_ALLREDUCE, false, 8, 1000000), CSHIM_ALGORITHM_CAST);
     assert_int_equal(way("auto", CSHIM_REDUCE, false, 8, 1000000), two_shot);
     assert_int_equal(way("auto", CSHIM_REDUCE, false, 2, 1000000), gathered);
     assert_int_equal(way("auto", CSHIM_REDUCE, false, 4, 1000), gathered);

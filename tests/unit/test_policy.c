@@ -285,6 +285,9 @@ static void rule_errors(void **state)
     assert_refused("[rule a]\nalgorithm = allreduce\ncodec = fp8_e5m2\n",
                    "policy.ini:1: rule 'a': algorithm 'allreduce' needs codec raw, fp32, fp16 or "
                    "bf16, not 'fp8_e5m2' (use two_shot or auto)");
+    assert_refused("[rule a]\nalgorithm = cast\ncodec = int8\n",
+                   "policy.ini:1: rule 'a': algorithm 'cast' needs codec raw, fp32, fp16 or bf16, "
+                   "not 'int8' (use two_shot or auto)");
     assert_refused("[rule a]\nnodes = 5-\nranks = 2-4\ncodec = raw\n",
                    "policy.ini:1: rule 'a' can never match: it asks for more nodes than ranks");
     assert_refused("[rule a]\ncodec = none\nverify = 2\nerror_feedback = on\n",
@@ -343,13 +346,13 @@ static void collectives_apart(void **state)
     cshim_policy_free(policy);
 }
 
-static void allreduce_takes_wide_codecs(void **state)
+static void cast_takes_wide_codecs(void **state)
 {
     (void)state;
     static const char *const codecs[] = {"none", "raw", "fp32", "fp16", "bf16"};
     for (size_t i = 0; i < COUNT(codecs); i++) {
         char text[128];
-        snprintf(text, sizeof text, "[rule a]\nalgorithm = allreduce\ncodec = %s\n", codecs[i]);
+        snprintf(text, sizeof text, "[rule a]\nalgorithm = cast\ncodec = %s\n", codecs[i]);
         cshim_policy_free(parse_good(text));
     }
 }
@@ -464,10 +467,36 @@ static void names_of_values(void **state)
     assert_string_equal(cshim_algorithm_name(CSHIM_ALGORITHM_COUNT), "?");
 }
 
+static void algorithms_have_older_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        enum cshim_algorithm algorithm;
+    } cases[] = {
+        {"auto", CSHIM_ALGORITHM_AUTO},          {"cast", CSHIM_ALGORITHM_CAST},
+        {"allreduce", CSHIM_ALGORITHM_CAST},     {"one_shot", CSHIM_ALGORITHM_ONE_SHOT},
+        {"allgather", CSHIM_ALGORITHM_ONE_SHOT}, {"two_shot", CSHIM_ALGORITHM_TWO_SHOT},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        enum cshim_algorithm algorithm;
+        char text[128];
+        assert_string_equal(cshim_algorithm_find(cases[i].word, &algorithm), cases[i].word);
+        assert_int_equal(algorithm, cases[i].algorithm);
+        snprintf(text, sizeof text, "[rule a]\nalgorithm = %s\ncodec = raw\n", cases[i].word);
+        struct cshim_policy *policy = parse_good(text);
+        assert_int_equal(policy->rules[0].algorithm, cases[i].algorithm);
+        cshim_policy_free(policy);
+    }
+    assert_refused("[rule a]\nalgorithm = castt\n",
+                   "policy.ini:2: unknown algorithm 'castt' (did you mean 'cast'?)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(algorithms_have_older_names),
         cmocka_unit_test(what_is_left_out_matches_everything),
         cmocka_unit_test(first_match_decides),
         cmocka_unit_test(each_fact_is_compared),
@@ -477,7 +506,7 @@ int main(void)
         cmocka_unit_test(general_errors),
         cmocka_unit_test(rule_errors),
         cmocka_unit_test(collectives_apart),
-        cmocka_unit_test(allreduce_takes_wide_codecs),
+        cmocka_unit_test(cast_takes_wide_codecs),
         cmocka_unit_test(bytes_that_are_no_text),
         cmocka_unit_test(long_sources_leave_room_for_the_error),
         cmocka_unit_test(sizes),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/policy.h"
 #include "tools/lib/tool.h"
 
 /* What the readers below index without looking; everything else may be missing. */
@@ -26,6 +27,20 @@ static void keep_printable(char *text)
     for (; *text != '\0'; text++)
         if (iscntrl((unsigned char)*text))
             *text = '?';
+}
+
+/* Reports of older versions call two of the algorithms by other names. */
+static void rename_algorithms(const json_t *rows)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        const char *word = json_string_value(json_object_get(row, "algorithm"));
+        enum cshim_algorithm algorithm;
+        if (word != NULL && cshim_algorithm_find(word, &algorithm) != NULL)
+            json_object_set_new(row, "algorithm", json_string(cshim_algorithm_name(algorithm)));
+    }
 }
 
 bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
@@ -54,6 +69,7 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
         json_decref(root);
         return false;
     }
+    rename_algorithms(json_object_get(root, "rows"));
     *ledger = (struct ledger_file){path, root};
     return true;
 }

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,10 +134,9 @@ static uint64_t count_passed(const struct cshim_live *process)
 }
 
 /* Sums over the processes of a job; `rule` SIZE_MAX: what was passed on. */
-static struct cshim_live_rule add_up(const struct look *look, const struct cshim_live *job,
-                                     size_t rule)
+static struct cshim_row add_up(const struct look *look, const struct cshim_live *job, size_t rule)
 {
-    struct cshim_live_rule sum = {0};
+    struct cshim_row sum = {0};
     for (size_t i = 0; i < look->count; i++) {
         const struct cshim_live *process = &look->processes[i];
         if (!is_same_job(process, job))
@@ -147,13 +145,7 @@ static struct cshim_live_rule add_up(const struct look *look, const struct cshim
             sum.calls += rule == SIZE_MAX ? count_passed(process) : 0;
             continue;
         }
-        const struct cshim_live_rule *one = &process->rules[rule];
-        sum.calls += one->calls;
-        sum.bytes_native += one->bytes_native;
-        sum.bytes_wire += one->bytes_wire;
-        sum.seconds += one->seconds;
-        sum.error_squares += one->error_squares;
-        sum.sum_squares += one->sum_squares;
+        cshim_row_add(&sum, &process->rules[rule].row);
     }
     return sum;
 }
@@ -173,7 +165,7 @@ static void add_rule(struct tool_table *table, const struct look *before, const 
                      const struct cshim_live *job, size_t rule)
 {
     const struct cshim_live_rule *own = &job->rules[rule];
-    const struct cshim_live_rule sum = add_up(after, job, rule);
+    const struct cshim_row sum = add_up(after, job, rule);
     char *cells[] = {
         tool_copy(own->name),
         tool_copy(cshim_codec_name((enum cshim_codec_id)own->codec)),
@@ -185,7 +177,7 @@ static void add_rule(struct tool_table *table, const struct look *before, const 
         tool_bytes((double)sum.bytes_wire),
         sum.bytes_wire > 0 ? tool_format("%.2fx", (double)sum.bytes_native / (double)sum.bytes_wire)
                            : NULL,
-        sum.sum_squares > 0 ? tool_format("%.1e", sqrt(sum.error_squares / sum.sum_squares)) : NULL,
+        sum.sum_squares > 0 ? tool_format("%.1e", cshim_row_error(&sum)) : NULL,
     };
     tool_table_add(table, cells);
 }

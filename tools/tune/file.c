@@ -47,11 +47,9 @@ static struct tune_way read_way(const char *path, const json_t *value)
     for (enum cshim_codec_id i = CSHIM_CODEC_RAW; codec != NULL && i < CSHIM_CODEC_COUNT; i++)
         if (strcmp(codec, cshim_codec_name(i)) == 0)
             way.codec = i;
-    for (enum cshim_algorithm i = CSHIM_ALGORITHM_CAST;
-         algorithm != NULL && i < CSHIM_ALGORITHM_COUNT; i++)
-        if (strcmp(algorithm, cshim_algorithm_name(i)) == 0)
-            way.algorithm = i;
-    if (way.codec == CSHIM_CODEC_NONE || way.algorithm == CSHIM_ALGORITHM_AUTO)
+    if (way.codec == CSHIM_CODEC_NONE || algorithm == NULL ||
+        cshim_algorithm_find(algorithm, &way.algorithm) == NULL ||
+        way.algorithm == CSHIM_ALGORITHM_AUTO)
         refuse(path, "a way without a codec or an algorithm that is known");
     return way;
 }

@@ -287,7 +287,7 @@ static void reduce(struct site *site, const struct cshim_kernel_reduce *p)
     free(parts);
 }
 
-/* The algorithm allreduce
+/* The algorithm cast
  * ------------------------------------------------------------------------*/
 /* The buffer as float32, multiplied in the type of sums before it is narrowed to that. */
 static float *floats_of(struct site *site, const void *pointer, enum cshim_dtype dtype,

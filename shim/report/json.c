@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The report as JSON. compshim-report(5) describes its fields. */
 #include <math.h>
 
 #include "shim/report/report.h"
@@ -55,13 +56,21 @@ static void json_number(FILE *stream, double value)
         fprintf(stream, "null");
 }
 
-static void json_bytes(FILE *stream, const struct cshim_row *row)
+/* The figures of a row that have a name of their own, or only those that the totals have, too. */
+static void json_figures(FILE *stream, const struct cshim_row *row, bool in_totals)
 {
-    fprintf(stream,
-            "\"bytes_in\": %llu, \"bytes_wire\": %llu, \"bytes_network\": %llu, "
-            "\"bytes_native\": %llu, ",
-            (unsigned long long)row->bytes_in, (unsigned long long)row->bytes_wire,
-            (unsigned long long)row->bytes_network, (unsigned long long)row->bytes_native);
+    const char *separator = "";
+    for (const struct cshim_row_field *field = cshim_row_fields; field->name != NULL; field++) {
+        const void *figure = (const char *)row + field->offset;
+        if (in_totals && !field->in_totals)
+            continue;
+        fprintf(stream, "%s\"%s\": ", separator, field->name);
+        if (field->kind == CSHIM_FIELD_COUNT)
+            fprintf(stream, "%llu", (unsigned long long)*(const uint64_t *)figure);
+        else
+            fprintf(stream, "%.6f", *(const double *)figure);
+        separator = ", ";
+    }
 }
 
 static void json_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
@@ -73,12 +82,8 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
     fprintf(stream, ", \"codec\": \"%s\", \"algorithm\": \"%s\", \"dtype\": \"%s\", ",
             cshim_codec_name(key->codec), cshim_algorithm_name(key->algorithm),
             cshim_dtype_name(key->dtype));
-    fprintf(stream, "\"calls\": %llu, ", (unsigned long long)row->calls);
-    json_bytes(stream, row);
-    fprintf(stream,
-            "\"seconds\": %.6f, \"seconds_encode\": %.6f, \"seconds_exchange\": %.6f, "
-            "\"seconds_decode\": %.6f, \"rel_error\": ",
-            row->seconds, row->seconds_encode, row->seconds_exchange, row->seconds_decode);
+    json_figures(stream, row, false);
+    fprintf(stream, ", \"rel_error\": ");
     json_number(stream, error >= 0 ? error : NAN);
     if (row->verified > 0) {
         const struct cshim_verdict verdict = cshim_row_verdict(row);
@@ -199,8 +204,8 @@ void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
     json_facts(stream, facts);
     fprintf(stream, "  \"totals\": {\"calls\": %llu, \"compressed_calls\": %llu, ", calls,
             (unsigned long long)total.calls);
-    json_bytes(stream, &total);
-    fprintf(stream, "\"seconds\": %.6f},\n  \"rows\": [", total.seconds);
+    json_figures(stream, &total, true);
+    fprintf(stream, "},\n  \"rows\": [");
     for (size_t i = 0; i < ledger->row_count; i++) {
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);
         if (ledger->rows[i].calls == 0)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a policy is refused: the one line that says where it is wrong, and how. */
+#include "policy/parser.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A source that is shown longer would leave no room for what is wrong with it. */
+#define SOURCE_SHOWN 255
+
+bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
+{
+    if (parser->failed)
+        return false;
+    parser->failed = true;
+    size_t length = strlen(parser->source);
+    const char *shown =
+        length > SOURCE_SHOWN ? parser->source + length - SOURCE_SHOWN : parser->source;
+    int used = snprintf(parser->message, CSHIM_MESSAGE_MAX, "%s:%u: ", shown, line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(parser->message + used, CSHIM_MESSAGE_MAX - (size_t)used, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
+                          const char *const *names, size_t count)
+{
+    const char *nearest = cshim_nearest_name(word, names, count);
+    if (nearest != NULL)
+        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
+                                 word, nearest);
+    char known[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
+                             known);
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The reports of real jobs, as the table that ends a run and as JSON: each line of the table; each
+# field's name, type, order and form. Seconds, errors and versions are masked. Counts and bytes are
+# not: they are the same in every run.
+. "$(dirname "$0")/../lib.sh"
+golden=$top/tests/mpi/golden tests=$build/tests
+cd "$scratch" || exit 3
+export COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=report.json
+
+# Of the measurements of an observed job the first is kept: how many there are depends on their time.
+mask() {
+    awk '/"exchange": \[/ { print; getline; sub(/,$/, ""); print; skip = 1; next }
+        /^ *\]/ { skip = 0 }
+        !skip' |
+        sed -E -e 's/-?[0-9]+\.([0-9]{9}|[0-9]{6})(e[-+][0-9]+)?/#.\1\2/g' \
+            -e ':digits; s/(#\.#*)[0-9]/\1#/; t digits; s/(#e)[-+][0-9]+/\1##/g' \
+            -e 's/-?[0-9]\.[0-9]e[-+][0-9]+/#.#e##/g; s/ *[0-9]+\.[0-9]{3}\b/ #.###/g' \
+            -e 's/("compshim": )".*"/\1"#"/; s/("library": )".*"/\1"#"/' \
+            -e 's/^compshim [^:]*: [^,]*,/compshim #: #,/'
+}
+# reported NAME FILE RANKS [VARIABLE=VALUE...] PROGRAM...: compares what a job reports
+reported() {
+    local name=$1 file=$2
+    shift 2
+    expect "$name" 0 shimmed "$@"
+    output=$({ grep '^compshim' <<<"$output" && cat report.json; } | mask)
+    golden "is reported" "$golden/$file"
+}
+
+cat >policy.ini <<'P'
+[rule checked]
+dtype = float32
+min_size = 100KiB
+codec = int4
+algorithm = two_shot
+max_rel_error = 0.01
+verify = 2
+check_ranks = 3
+P
+reported "a job with verify, check_ranks and max_rel_error" report_checked.txt 2 "$tests/mpi_repeat" 12
+reported "an observed job" report_observed.txt 2 COMPSHIM=observe "$tests/mpi_calls"
+
+printf '[rule all]\ndtype = float32\nmin_size = 64KiB\ncodec = bf16\n' >policy.ini
+reported "a job on two nodes" report_nodes.txt 4 STANDIN_NODES=0,0,1,1 \
+    LD_PRELOAD="$tests/standin_nodes.so:$preload" "$tests/mpi_repeat" 3
+reported "a job with other collectives" report_others.txt 2 "$tests/mpi_others" 100000
+finish
