@@ -73,6 +73,16 @@ bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 /* Whether a peer gets the sums of elements that another peer has added up. `root` is the call's. */
 bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
 
+/* Bits of an fp16 that cast leaves free: the sum of all ranks fits, with one bit more for the
+ * rounding at each hop of the library's all-reduce. */
+static inline uint32_t cshim_cast_headroom(uint32_t ranks)
+{
+    uint32_t bits = 1;
+    while (bits < 31 && 1u << (bits - 1) < ranks)
+        bits++;
+    return bits;
+}
+
 /* What the time of a step is spent on, as reports and traces name it. */
 enum cshim_phase {
     CSHIM_PHASE_ENCODE,
