@@ -42,7 +42,7 @@ library_ldflags += -Wl,--no-undefined
 endif
 
 pure_sources := $(wildcard codecs/*.c policy/*.c) \
-	$(addprefix shim/core/,plan.c schedule.c header.c layout.c tolerance.c sample.c)
+	$(filter-out shim/core/log.c,$(wildcard shim/core/*.c))
 report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c report.c report_json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)

@@ -20,7 +20,7 @@ $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
 	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
 $(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
-		$(call objects,$(wildcard shim/nccl/rendezvous*.c))
+		$(call objects,$(wildcard shim/nccl/rendezvous*.c) shim/core/clock.c)
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka
 
@@ -238,7 +238,7 @@ fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,un
 	-fno-sanitize-recover=all -fno-omit-frame-pointer $(CPPFLAGS)
 # Nothing in the planner is meant to wrap round. The codecs compare no words that would have to be
 # guessed; watching their loops' comparisons takes most of the time.
-$(BUILD)/obj/fuzz/shim/plan.o: fuzz_flags += -fsanitize=unsigned-integer-overflow
+$(BUILD)/obj/fuzz/shim/core/plan.o: fuzz_flags += -fsanitize=unsigned-integer-overflow
 $(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := -fno-sanitize-coverage=trace-cmp
 
 $(BUILD)/obj/fuzz/%.o: %.c $(generated)

@@ -2,19 +2,11 @@
 /* What the front calls: start and end of the job, and the functions that this engine has. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "shim/mpi/internal.h"
 #include "shim/mpi/summary.h"
 
 struct cshim_job cshim_job;
-
-double cshim_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static int start(const struct cshim_mpi_real *real)
 {

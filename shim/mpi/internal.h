@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "shim/mpi/engine.h"
+#include "shim/core/clock.h"
 #include "shim/core/header.h"
 #include "shim/core/layout.h"
 #include "shim/report/ledger.h"
@@ -175,9 +176,6 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
     return arguments->large ? ((const cshim_count *)arguments->recvcounts)[rank]
                             : ((const int *)arguments->recvcounts)[rank];
 }
-
-/* Seconds of a monotonic clock. */
-double cshim_seconds(void);
 
 /* announce.c: this rank has the shim. Returns false if the launcher keeps no names; then nothing is
  * known of any rank. */

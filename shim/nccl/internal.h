@@ -9,6 +9,7 @@
 
 #include "kernels/loader.h"
 #include "shim/nccl/engine.h"
+#include "shim/core/clock.h"
 #include "shim/core/header.h"
 #include "shim/report/ledger.h"
 #include "shim/core/log.h"
@@ -165,7 +166,6 @@ int cshim_nccl_job_rank(void);
 bool cshim_nccl_choose_name(const char *wanted, int rank, char name[CSHIM_PATH_MAX]);
 /* A communicator of the job has so many ranks and nodes. */
 void cshim_nccl_job_grow(struct cshim_nccl_job *job, bool has_rank_0, int ranks, uint32_t nodes);
-double cshim_seconds(void);
 
 /* communicator.c: what is known of comm, with a reference for the caller; NULL if nothing is. */
 struct cshim_nccl_comm *cshim_nccl_comm_find(ncclComm_t comm);

@@ -2,7 +2,6 @@
 /* Policies, what was counted under each, and the reports. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim/nccl/internal.h"
@@ -11,13 +10,6 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs */
 static struct cshim_nccl_job *jobs;                      /* never freed: a report may be due */
 static struct cshim_live *live;                          /* what the first job publishes, or NULL */
-
-double cshim_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static bool wants_to_observe(void)
 {

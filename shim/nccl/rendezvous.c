@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
 /* Hello: nobody waits longer for a connection and its answer. Ready: the server answers sooner,
@@ -39,13 +40,6 @@ struct cshim_member {
 static void explain(char *why, const char *what)
 {
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s: %s", what, strerror(errno));
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 /* The place for an address at the end of the id: nothing else may be there. */
@@ -123,7 +117,7 @@ static bool wait_for(int connection, short events, double deadline)
 {
     struct pollfd polled = {.fd = connection, .events = events};
     for (;;) {
-        const double left = deadline - now();
+        const double left = deadline - cshim_seconds();
         const int ready = left > 0 ? poll(&polled, 1, (int)(left * 1000) + 1) : 0;
         if (ready > 0)
             return true;
@@ -210,7 +204,7 @@ static bool receive(struct cshim_member *member, void *data, size_t bytes, doubl
 
 static void pause_until(double deadline)
 {
-    const double left = deadline - now();
+    const double left = deadline - cshim_seconds();
     const double seconds = left < PAUSE_SECONDS ? left : PAUSE_SECONDS;
     const struct timespec pause = {.tv_nsec = (long)(1e9 * seconds)};
     if (left > 0)
@@ -220,7 +214,7 @@ static void pause_until(double deadline)
 /* Tries again where a connection breaks: the server may have had no room for it. */
 static bool say_hello(struct cshim_member *member)
 {
-    const double deadline = now() + HELLO_SECONDS;
+    const double deadline = cshim_seconds() + HELLO_SECONDS;
     struct cshim_reply reply;
     for (;;) {
         if (send_until(member, CSHIM_REQUEST_HELLO, deadline) &&
@@ -229,7 +223,7 @@ static bool say_hello(struct cshim_member *member)
         const int saved = errno;
         pause_until(deadline);
         errno = saved;
-        if (saved == ECONNREFUSED || now() >= deadline)
+        if (saved == ECONNREFUSED || cshim_seconds() >= deadline)
             return false;
     }
     hang_up(member);
@@ -270,15 +264,15 @@ void cshim_rendezvous_ready(struct cshim_member *member, const char *unable)
 {
     if (unable != NULL)
         snprintf(member->request.why, sizeof member->request.why, "%s", unable);
-    send_until(member, CSHIM_REQUEST_READY, now() + ATTEMPT_SECONDS);
+    send_until(member, CSHIM_REQUEST_READY, cshim_seconds() + ATTEMPT_SECONDS);
 }
 
 /* The answer to "ready", on whatever connection it comes. */
 static bool hear_decision(struct cshim_member *member, struct cshim_reply *reply, char **text)
 {
-    const double deadline = now() + READY_SECONDS;
+    const double deadline = cshim_seconds() + READY_SECONDS;
     for (;;) {
-        const double attempt = now() + ATTEMPT_SECONDS;
+        const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
         const double limit = attempt < deadline ? attempt : deadline;
         *text = NULL;
         if ((member->socket >= 0 || send_until(member, CSHIM_REQUEST_READY, limit)) &&
@@ -294,7 +288,7 @@ static bool hear_decision(struct cshim_member *member, struct cshim_reply *reply
         pause_until(deadline);
         errno = saved;
         /* Refused: the process is gone, and comes no more. */
-        if (saved == ECONNREFUSED || now() >= deadline)
+        if (saved == ECONNREFUSED || cshim_seconds() >= deadline)
             return false;
     }
 }
@@ -332,7 +326,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
 void cshim_rendezvous_come(struct cshim_member *member)
 {
     member->request.why[0] = '\0';
-    member->asked = send_until(member, CSHIM_REQUEST_WAIT, now() + COME_SECONDS);
+    member->asked = send_until(member, CSHIM_REQUEST_WAIT, cshim_seconds() + COME_SECONDS);
 }
 
 enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
@@ -343,7 +337,7 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     why[0] = '\0';
     if (!member->asked)
         cshim_rendezvous_come(member);
-    if (!member->asked || !receive(member, &reply, sizeof reply, now() + patience)) {
+    if (!member->asked || !receive(member, &reply, sizeof reply, cshim_seconds() + patience)) {
         member->asked = false;
         return CSHIM_NO_ANSWER;
     }
@@ -357,7 +351,7 @@ void cshim_rendezvous_done(struct cshim_member *member, const char *failure)
 {
     if (failure != NULL)
         snprintf(member->request.why, sizeof member->request.why, "%s", failure);
-    send_until(member, CSHIM_REQUEST_DONE, now() + COME_SECONDS);
+    send_until(member, CSHIM_REQUEST_DONE, cshim_seconds() + COME_SECONDS);
     hang_up(member);
 }
 

@@ -8,9 +8,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
 /* Somebody who has not said what they want within this is not a rank; nor do so many wait to say
@@ -56,17 +56,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of these,
 static struct server *servers;                           /* never freed: one for each address */
 static struct kept_offer *offers;
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void enter(struct connection *connection, enum state state)
 {
     connection->state = state;
-    connection->since = now();
+    connection->since = cshim_seconds();
     connection->done = 0;
 }
 
@@ -76,7 +69,7 @@ static void handle(struct connection *connection)
     const struct cshim_request *request = &connection->request;
     struct cshim_session *session = cshim_session_find(request->nonce);
     if (request->magic != CSHIM_REQUEST_MAGIC || request->kind >= CSHIM_REQUEST_KINDS ||
-        session == NULL || !cshim_session_hear(session, request, now())) {
+        session == NULL || !cshim_session_hear(session, request, cshim_seconds())) {
         connection->state = CLOSED;
         return;
     }
@@ -103,7 +96,7 @@ static void hang_up(struct connection *connection)
     struct cshim_session *session =
         connection->known ? cshim_session_find(connection->request.nonce) : NULL;
     if (session != NULL)
-        cshim_session_break(session, connection->request.hello.rank, now());
+        cshim_session_break(session, connection->request.hello.rank, cshim_seconds());
     connection->state = CLOSED;
 }
 
@@ -206,7 +199,7 @@ static void take(struct server *server)
     if (accepted < 0) {
         const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         if (full && !drop_stranger(server))
-            server->paused = now() + PAUSE_SECONDS;
+            server->paused = cshim_seconds() + PAUSE_SECONDS;
         return;
     }
     if (strangers(server) >= STRANGERS_MAX)
@@ -233,9 +226,9 @@ static double settle_held(struct connection *connection)
         return 0;
     }
     const bool ready = request->kind == CSHIM_REQUEST_READY;
-    const bool due =
-        ready ? cshim_session_decide(session, now(), &connection->reply)
-              : cshim_session_absent(session, connection->since, now(), &connection->reply);
+    const bool due = ready ? cshim_session_decide(session, cshim_seconds(), &connection->reply)
+                           : cshim_session_absent(session, connection->since, cshim_seconds(),
+                                                  &connection->reply);
     if (!due)
         return ready ? cshim_session_deadline(session)
                      : connection->since + cshim_session_patience(session);
@@ -255,7 +248,7 @@ static double settle(struct connection *connection)
         due = connection->since + ANSWER_SECONDS;
     else if (connection->state == READING && (!connection->known || connection->done > 0))
         due = connection->since + REQUEST_SECONDS;
-    if (due > 0 && now() >= due)
+    if (due > 0 && cshim_seconds() >= due)
         hang_up(connection);
     return due;
 }
@@ -294,7 +287,7 @@ static int prepare_poll(struct server *server, struct pollfd *polled)
     }
     if (due <= 0)
         return -1;
-    const double left = due - now();
+    const double left = due - cshim_seconds();
     return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
@@ -319,7 +312,7 @@ static void *serve(void *data)
         }
         if (ready > 0 && server->polled[0].revents != 0)
             take(server);
-        if (server->paused > 0 && now() >= server->paused)
+        if (server->paused > 0 && cshim_seconds() >= server->paused)
             server->paused = 0;
         pthread_mutex_unlock(&lock);
     }

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/report/report.h"
 #include "version.h"
@@ -56,12 +56,10 @@ static struct cshim_live *map_file(const char *path, int *file)
 
 static void fill(struct cshim_live *live, const struct cshim_policy *policy, const char *library)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     memcpy(live->magic, CSHIM_LIVE_MAGIC, sizeof live->magic);
     live->size = sizeof *live;
     live->pid = getpid();
-    live->started = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    live->started = cshim_seconds();
     snprintf(live->version, sizeof live->version, "%s", CSHIM_VERSION);
     snprintf(live->library, sizeof live->library, "%s", library);
     snprintf(live->program, sizeof live->program, "%s", program_invocation_short_name);

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "codecs/codec.h"
+#include "shim/core/clock.h"
 
 enum { PARTS = 4, MAX_REPEATS = 101 };
 enum work { ENCODE, FEEDBACK, STOCHASTIC, DECODE, REDUCE, WORK_COUNT };
@@ -36,13 +36,6 @@ struct bench {
 
 static const char *const work_names[WORK_COUNT] = {"encode", "feedback", "stochastic", "decode",
                                                    "reduce"};
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* Memory whose pages are there before the clock runs. */
 static void *touched_memory(size_t bytes)
@@ -74,7 +67,7 @@ static double measure(struct bench *bench, enum cshim_codec_id id, enum work wor
 {
     const struct cshim_encoding encoding = {.residual = work == FEEDBACK ? bench->residual : NULL,
                                             .stochastic = work == STOCHASTIC};
-    double begin = now();
+    double begin = cshim_seconds();
     if (work == ENCODE) {
         cshim_encode(id, CSHIM_FLOAT32, bench->input, bench->count, bench->parts[0]);
     } else if (work == FEEDBACK || work == STOCHASTIC) {
@@ -87,7 +80,7 @@ static double measure(struct bench *bench, enum cshim_codec_id id, enum work wor
                                     bench->parts[3]};
         cshim_reduce(id, CSHIM_FLOAT32, parts, PARTS, bench->count, bench->output, NULL);
     }
-    return now() - begin;
+    return cshim_seconds() - begin;
 }
 
 static void run(struct bench *bench, int repeats)
@@ -103,9 +96,9 @@ static void run(struct bench *bench, int repeats)
                 bench->seconds[id][work][repeat] = measure(bench, codec, (enum work)work);
             }
         }
-        double begin = now();
+        double begin = cshim_seconds();
         memcpy(bench->output, bench->input, bench->count * sizeof *bench->input);
-        bench->memcpy_seconds[repeat] = now() - begin;
+        bench->memcpy_seconds[repeat] = cshim_seconds() - begin;
         if (isatty(STDERR_FILENO)) {
             fprintf(stderr, "\rrepetition %d of %d", repeat + 1, repeats);
         }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "tools/compare/compare.h"
 #include "tools/lib/tool.h"
 
@@ -124,7 +125,7 @@ static double stop_group(pid_t process, double deadline)
 {
     bool first = deadline == 0;
     kill(-process, first ? SIGTERM : SIGKILL);
-    return tool_now() + GRACE_SECONDS;
+    return cshim_seconds() + GRACE_SECONDS;
 }
 
 /* Waits for the child's end, collecting its output. */
@@ -132,11 +133,11 @@ static int attend(pid_t process, int output, const struct compare_progress *prog
                   struct collected *collected)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
-    double begin = tool_now();
+    double begin = cshim_seconds();
     double deadline = 0;
     int status = 0;
     for (;;) {
-        if (stop_signal != 0 && tool_now() >= deadline)
+        if (stop_signal != 0 && cshim_seconds() >= deadline)
             deadline = stop_group(process, deadline);
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
         if (pipe_end.fd >= 0 && !collect(output, collected))
@@ -144,7 +145,7 @@ static int attend(pid_t process, int output, const struct compare_progress *prog
         pid_t ended = waitpid(process, &status, WNOHANG);
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
-        show_progress(progress, tool_now() - begin);
+        show_progress(progress, cshim_seconds() - begin);
     }
     collect(output, collected);
     return status;
@@ -156,10 +157,10 @@ bool compare_child_run(struct compare_child *child)
     int output = -1;
     if (!isatty(STDERR_FILENO))
         fprintf(stderr, "%s\n", child->progress->text);
-    double begin = tool_now();
+    double begin = cshim_seconds();
     pid_t process = start(child, &output);
     child->status = attend(process, output, child->progress, &collected);
-    child->wall = tool_now() - begin;
+    child->wall = cshim_seconds() - begin;
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (stop_signal != 0)

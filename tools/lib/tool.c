@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 __attribute__((format(printf, 1, 0))) static void print_message(const char *format,
                                                                 va_list arguments)
@@ -42,13 +41,6 @@ void tool_misuse(const struct tool_command *command, const char *format, ...)
     fprintf(stderr, "\n'compshim %s --help' tells more.\n", command->name);
     va_end(arguments);
     exit(TOOL_USAGE);
-}
-
-double tool_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 void *tool_allocate(size_t count, size_t size)

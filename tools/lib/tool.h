@@ -79,9 +79,6 @@ void tool_fail(enum tool_status status, const char *format, ...)
 void tool_misuse(const struct tool_command *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
-/* Seconds of a monotonic clock. */
-double tool_now(void);
-
 /* Zeroed memory that the caller frees. */
 void *tool_allocate(size_t count, size_t size);
 /* strdup and asprintf: the caller frees the result. */

@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "shim/core/presence.h"
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
@@ -169,7 +170,7 @@ static bool take_reports(struct watch *watch)
     ssize_t bytes;
     while ((bytes = read(watch->reports, &signal, 1)) == 1)
         if (signal < NSIG)
-            watch->for_group[signal] = tool_now();
+            watch->for_group[signal] = cshim_seconds();
     return bytes != 0;
 }
 
@@ -177,14 +178,14 @@ static bool take_reports(struct watch *watch)
 static bool was_for_group(struct watch *watch, int signal)
 {
     struct pollfd reports = {.fd = watch->reports, .events = POLLIN};
-    const double noticed = tool_now(), deadline = noticed + WITNESS_SECONDS;
+    const double noticed = cshim_seconds(), deadline = noticed + WITNESS_SECONDS;
     for (bool asked = false, present = true;;) {
         present = take_reports(watch);
         if (watch->for_group[signal] > noticed - WITNESS_SECONDS)
             return true;
         if (!present || (asked && watch->for_group[QUESTION] > deadline))
             return false;
-        const double left = deadline - tool_now();
+        const double left = deadline - cshim_seconds();
         if (left <= 0 && !asked) {
             kill(watch->witness, QUESTION);
             kill(watch->witness, SIGCONT); /* it may have been stopped with the group */

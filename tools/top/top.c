@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "shim/report/live.h"
 #include "tools/lib/tool.h"
 #include "version.h"
@@ -109,7 +110,7 @@ static void look_around(struct look *look)
     DIR *folder = opendir(CSHIM_LIVE_FOLDER);
     if (folder == NULL)
         tool_fail(TOOL_SYSTEM, "cannot read %s: %s", CSHIM_LIVE_FOLDER, strerror(errno));
-    look->time = tool_now();
+    look->time = cshim_seconds();
     look->count = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)
         if (strncmp(entry->d_name, CSHIM_LIVE_PREFIX, strlen(CSHIM_LIVE_PREFIX)) == 0 &&

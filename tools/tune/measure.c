@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/ledger_file.h"
@@ -96,7 +97,7 @@ static char *run(struct session *session, char *sizes, bool shimmed, const char 
     char **command = make_command(session, sizes, seconds);
     char *preload = launch_preload(shimmed ? session->library : NULL, getenv("LD_PRELOAD"));
     char *text = tool_copy(what);
-    const struct compare_progress progress = {text, session->deadline - tool_now()};
+    const struct compare_progress progress = {text, session->deadline - cshim_seconds()};
     struct compare_child child = {.command = command,
                                   .preload = *preload != '\0' ? preload : NULL,
                                   .policy = shimmed ? session->policy : NULL,
@@ -362,15 +363,15 @@ enum tune_end tune_measure(char *const *launcher, double seconds, const char *fo
                                 .library = launch_find_library(),
                                 .policy = tool_format("%s/policy.ini", folder),
                                 .report = tool_format("%s/report.json", folder),
-                                .deadline = tool_now() + seconds};
+                                .deadline = cshim_seconds() + seconds};
     bool goes_on = explore(session, seconds);
     double longest = 0;
     for (unsigned round = 1; goes_on && round <= ROUNDS_MAX; round++) {
-        const double began = tool_now();
+        const double began = cshim_seconds();
         if (round > 1 && began + longest > session->deadline)
             break;
         goes_on = measure_round(session, round);
-        longest = fmax(longest, tool_now() - began);
+        longest = fmax(longest, cshim_seconds() - began);
     }
     enum tune_end end = session->end;
     if (goes_on)
