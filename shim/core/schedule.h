@@ -76,6 +76,16 @@ bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t pe
 /* Whether all ranks end with the same result, and have seen a message of every peer. */
 bool cshim_schedule_is_shared(const struct cshim_schedule *schedule);
 
+/* Bits of an fp16 that cast leaves free: the sum of all ranks fits, with one bit more for the
+ * rounding at each hop of the library's all-reduce. */
+static inline uint32_t cshim_cast_headroom(uint32_t ranks)
+{
+    uint32_t bits = 1;
+    while (bits < 31 && 1u << (bits - 1) < ranks)
+        bits++;
+    return bits;
+}
+
 /* What the time of a step is spent on, as reports and traces name it. */
 enum cshim_phase {
     CSHIM_PHASE_ENCODE,

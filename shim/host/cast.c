@@ -43,11 +43,10 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
     }
     const int status =
         exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &local, &largest, 1);
-    int headroom = 1; /* 2^headroom >= ranks, and one for the rounding at each hop */
-    while (headroom < 31 && (1u << (headroom - 1)) < exchange->plan->ranks)
-        headroom++;
     *exponent = cshim_scale_exponent((uint32_t)largest, CSHIM_FP16_BUMP,
-                                     CSHIM_FP16_MAX_EXPONENT - headroom, CSHIM_FP16_MIN_SCALE);
+                                     CSHIM_FP16_MAX_EXPONENT -
+                                         (int)cshim_cast_headroom(exchange->plan->ranks),
+                                     CSHIM_FP16_MIN_SCALE);
     return status;
 }
 

@@ -43,7 +43,8 @@ struct cshim_call cshim_nccl_facts(const struct cshim_nccl_call *call)
     const struct cshim_nccl_comm *comm = call->comm;
     const enum cshim_dtype dtype = dtype_of(call->datatype);
     /* NCCL's operation with a factor belongs to the communicator, not to that of a node. */
-    const bool levels = call->collective == CSHIM_ALLREDUCE && call->op < ncclNumOps;
+    const bool levels = call->op < ncclNumOps &&
+                        cshim_schedule_of(call->collective, CSHIM_ALGORITHM_HIERARCHICAL) != NULL;
     return (struct cshim_call){
         .library = CSHIM_NCCL,
         .collective = call->collective,

@@ -3,34 +3,6 @@
 
 #include <stdlib.h>
 
-bool cshim_lap_phase(const struct cshim_plan *plan, enum cshim_round_step step,
-                     enum cshim_trace_kind *phase)
-{
-    static const enum cshim_trace_kind phases[CSHIM_ROUND_STEPS] = {
-        CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_ENCODE, CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_DECODE,
-        CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_DECODE, CSHIM_TRACE_EXCHANGE,
-    };
-    const bool cast = plan->algorithm == CSHIM_ALGORITHM_CAST;
-    const bool gathered = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
-    if (step >= CSHIM_ROUND_STEPS)
-        return false;
-    *phase = cast && step == CSHIM_ROUND_SUM ? CSHIM_TRACE_ENCODE : phases[step];
-    switch (step) {
-    case CSHIM_ROUND_REDUCE_INSIDE:
-    case CSHIM_ROUND_GATHER_INSIDE:
-        return plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL;
-    case CSHIM_ROUND_SUM:
-        return plan->collective != CSHIM_ALLGATHER;
-    case CSHIM_ROUND_COLLECT:
-        return !gathered && plan->collective != CSHIM_REDUCE_SCATTER;
-    case CSHIM_ROUND_DECODE:
-        return plan->collective == CSHIM_ALLGATHER ||
-               (!gathered && plan->collective != CSHIM_REDUCE_SCATTER);
-    default:
-        return true;
-    }
-}
-
 struct cshim_lap *cshim_lap_make(size_t marks, size_t turns, size_t parts)
 {
     struct cshim_lap *lap = calloc(1, sizeof *lap + parts * sizeof *lap->parts +
@@ -48,7 +20,7 @@ struct interval {
     const struct cshim_lap *lap;
     double begin;
     double seconds;
-    enum cshim_round_step step;
+    enum cshim_step step;
     size_t first;
     size_t end;
     bool shared_by_all; /* none of them had the step */
@@ -59,7 +31,10 @@ static bool has_share(const struct interval *interval, const struct cshim_lap_tu
                       struct cshim_lap_slice *slice)
 {
     slice->part = &interval->lap->parts[turn->part];
-    slice->has_phase = cshim_lap_phase(&slice->part->plan, interval->step, &slice->phase);
+    slice->has_phase = interval->step < CSHIM_STEPS &&
+                       cshim_schedule_has(slice->part->plan.schedule, interval->step);
+    if (slice->has_phase)
+        slice->phase = cshim_step_phase(interval->step);
     return slice->has_phase || interval->shared_by_all;
 }
 
@@ -123,8 +98,8 @@ static void add_slice(void *context, const struct cshim_lap_slice *slice)
     part->end = slice->begin + slice->seconds;
     figures->seconds += slice->seconds;
     if (slice->has_phase)
-        *(slice->phase == CSHIM_TRACE_ENCODE     ? &figures->seconds_encode
-          : slice->phase == CSHIM_TRACE_EXCHANGE ? &figures->seconds_exchange
+        *(slice->phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode
+          : slice->phase == CSHIM_PHASE_EXCHANGE ? &figures->seconds_exchange
                                                  : &figures->seconds_decode) += slice->seconds;
 }
 

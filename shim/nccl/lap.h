@@ -10,22 +10,6 @@
 #include "shim/report/ledger.h"
 #include "shim/report/trace.h"
 
-/* The steps of a round, in their order (round.h). */
-enum cshim_round_step {
-    CSHIM_ROUND_REDUCE_INSIDE,
-    CSHIM_ROUND_ENCODE,
-    CSHIM_ROUND_EXCHANGE,
-    CSHIM_ROUND_SUM,
-    CSHIM_ROUND_COLLECT,
-    CSHIM_ROUND_DECODE,
-    CSHIM_ROUND_GATHER_INSIDE,
-    CSHIM_ROUND_STEPS /* how many there are; of a mark: none of them */
-};
-
-/* What a planned call's time in a step is for. Returns false if the call has no such step. */
-bool cshim_lap_phase(const struct cshim_plan *plan, enum cshim_round_step step,
-                     enum cshim_trace_kind *phase);
-
 struct CUevent_st;
 struct CUstream_st;
 struct cshim_nccl_comm;
@@ -33,10 +17,10 @@ struct cshim_nccl_job;
 
 /* The end of an interval. */
 struct cshim_lap_mark {
-    struct CUevent_st *event;   /* recorded at this place of the stream */
-    double time;                /* seconds since the lap's first mark, once they are known */
-    uint32_t round;             /* of the lap, from 0 */
-    enum cshim_round_step step; /* what the interval was for; CSHIM_ROUND_STEPS: for waiting */
+    struct CUevent_st *event; /* recorded at this place of the stream */
+    double time;              /* seconds since the lap's first mark, once they are known */
+    uint32_t round;           /* of the lap, from 0 */
+    enum cshim_step step;     /* what the interval was for; CSHIM_STEPS: for waiting */
 };
 
 /* A call's segment in a round. */
@@ -85,7 +69,7 @@ struct cshim_lap *cshim_lap_make(size_t marks, size_t turns, size_t parts);
 struct cshim_lap_slice {
     const struct cshim_lap_part *part;
     bool has_phase; /* else the call waited, or what it did is not known */
-    enum cshim_trace_kind phase;
+    enum cshim_phase phase;
     double begin; /* seconds since the lap began */
     double seconds;
 };

@@ -153,7 +153,7 @@ static ncclResult_t release(const struct round *round)
     return ncclSuccess;
 }
 
-static ncclResult_t launch_all(const struct round *round, cshim_segment_step *step)
+static ncclResult_t launch_all(const struct round *round, enum cshim_step step)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < round->count && status == ncclSuccess; i++) {
@@ -161,21 +161,29 @@ static ncclResult_t launch_all(const struct round *round, cshim_segment_step *st
         status = cshim_nccl_check(comm, push(comm), "entering the communicator's context");
         if (status != ncclSuccess)
             break;
-        status = step(&round->segments[i]);
+        status = cshim_step_enqueue(&round->segments[i], step);
         pop(comm);
     }
     return status;
 }
 
-static ncclResult_t send_all(const struct round *round, cshim_segment_step *step)
+static ncclResult_t send_all(const struct round *round, enum cshim_step step)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     if (status != ncclSuccess)
         return status;
     for (size_t i = 0; i < round->count && status == ncclSuccess; i++)
-        status = step(&round->segments[i]);
+        status = cshim_step_enqueue(&round->segments[i], step);
     const ncclResult_t ended = cshim_nccl.real->GroupEnd();
     return status == ncclSuccess ? ended : status;
+}
+
+static bool has_step(const struct round *round, enum cshim_step step)
+{
+    bool has = false;
+    for (size_t i = 0; i < round->count; i++)
+        has = has || cshim_schedule_has(round->segments[i].schedule, step);
+    return has;
 }
 
 /* Another thread may abort a communicator at any time: then its handle is not used any more. */
@@ -189,25 +197,16 @@ static bool is_aborted(const struct round *round)
 
 static ncclResult_t run(const struct round *round)
 {
-    static const struct {
-        cshim_segment_step *step;
-        ncclResult_t (*enqueue)(const struct round *round, cshim_segment_step *step);
-    } steps[] = {
-        [CSHIM_ROUND_REDUCE_INSIDE] = {cshim_step_reduce_inside, send_all},
-        [CSHIM_ROUND_ENCODE] = {cshim_step_encode, launch_all},
-        [CSHIM_ROUND_EXCHANGE] = {cshim_step_exchange, send_all},
-        [CSHIM_ROUND_SUM] = {cshim_step_sum, launch_all},
-        [CSHIM_ROUND_COLLECT] = {cshim_step_collect, send_all},
-        [CSHIM_ROUND_DECODE] = {cshim_step_decode, launch_all},
-        [CSHIM_ROUND_GATHER_INSIDE] = {cshim_step_gather_inside, send_all},
-    };
     ncclResult_t status = acquire(round);
     cshim_timing_round(round->segments, round->count);
-    for (unsigned i = 0; i < CSHIM_ROUND_STEPS && status == ncclSuccess; i++) {
+    for (enum cshim_step step = 0; step < CSHIM_STEPS && status == ncclSuccess; step++) {
+        if (!has_step(round, step))
+            continue;
         if (is_aborted(round))
             return ncclSystemError;
-        status = steps[i].enqueue(round, steps[i].step);
-        cshim_timing_step(round->segments, round->count, (enum cshim_round_step)i);
+        status = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE ? send_all(round, step)
+                                                                : launch_all(round, step);
+        cshim_timing_step(round->segments, round->count, step);
     }
     return status == ncclSuccess ? release(round) : status;
 }

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a segment's elements and messages lie. */
-#include "shim/nccl/round.h"
+#include "shim/nccl/segment.h"
 
 static uint64_t minimum(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-static uint64_t stride_of(const struct cshim_segment *segment)
-{
-    const struct cshim_plan *plan = &segment->call->plan;
-    return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, segment->chunk);
 }
 
 /* The longest chunk that a rank owns of a segment. */
@@ -19,15 +12,16 @@ static uint64_t chunk_of(const struct cshim_plan *plan)
     return plan->segment / (plan->peers * plan->shares);
 }
 
-/* Elements [first, first + length) of the call. */
-static struct cshim_segment start(const struct cshim_nccl_call *call, uint64_t first,
+/* Element `first` of the caller's buffers is the first one of the segment. */
+static struct cshim_segment start(const struct cshim_nccl_call *call,
+                                  const struct cshim_schedule *schedule, uint64_t first,
                                   uint64_t length)
 {
     const uint64_t element = cshim_dtype_bytes(call->plan.dtype);
     return (struct cshim_segment){
         .call = call,
+        .schedule = schedule,
         .index = call->segments_done,
-        .algorithm = call->plan.algorithm,
         .comm = call->comm->comm,
         .rank = (uint32_t)call->comm->rank,
         .peers = (uint32_t)call->comm->ranks,
@@ -36,93 +30,106 @@ static struct cshim_segment start(const struct cshim_nccl_call *call, uint64_t f
         .first = first,
         .first_sum = call->segments_done * chunk_of(&call->plan),
         .length = length,
+        .result = length,
+        .pieces = 1,
+        .chunk = length,
     };
 }
 
-/* Places the messages: for the peers, from them, and the sums. Returns what is behind. */
+/* Places the segment's messages as the comment in segment.h draws them. Returns what lies behind
+ * them. */
 static uint8_t *place(struct cshim_segment *segment, uint8_t *memory)
 {
+    const struct cshim_plan *plan = &segment->call->plan;
+    segment->stride =
+        CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, segment->chunk);
     const uint64_t area = segment->peers * segment->stride;
-    if (segment->algorithm == CSHIM_ALGORITHM_ONE_SHOT) {
-        segment->gathered = memory;
+    switch (segment->schedule->parts_to) {
+    case CSHIM_TO_LIBRARY:
+        segment->largest = (uint32_t *)memory;
+        segment->sent = memory + CSHIM_WIRE_ALIGN;
+        return memory + plan->slot_bytes;
+    case CSHIM_TO_OWNER:
+        segment->sent = memory;
+        segment->received = memory + area;
+        segment->sums = memory + 2 * area;
+        return memory + 3 * area;
+    default:
+        segment->received = memory;
+        segment->sent = memory + segment->rank * segment->stride;
         return memory + area;
     }
-    segment->sent = memory;
-    segment->received = memory + area;
-    segment->gathered = memory + 2 * area;
-    return memory + 3 * area;
 }
 
-static uint8_t *cut(struct cshim_segment *segment, uint8_t *memory)
+/* Divides the segment's elements evenly among the peers, if its schedule wants that. */
+static uint8_t *divide(struct cshim_segment *segment, uint8_t *memory)
 {
     uint64_t begin;
-    segment->chunk = segment->length;
-    if (segment->algorithm != CSHIM_ALGORITHM_ONE_SHOT)
+    if (segment->schedule->division == CSHIM_CHUNKS) {
+        segment->pieces = segment->peers;
         cshim_plan_chunk(segment->length, segment->peers, 0, &begin, &segment->chunk);
-    segment->input_stride = segment->chunk;
-    segment->stride = stride_of(segment);
+    }
+    segment->input_stride = segment->output_stride = segment->chunk;
     return place(segment, memory);
 }
 
-/* A part of each rank's result, which lie apart. */
-static void scatter(const struct cshim_nccl_call *call, uint8_t *memory,
-                    struct cshim_segment *segment)
+/* The same chunk of every peer's block, where the call has blocks. They lie apart in the buffer
+ * that holds all blocks: in the input where an owner adds them up, else in the result. */
+static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *call,
+                                                 uint8_t *memory)
 {
-    const uint64_t chunk = chunk_of(&call->plan);
+    const struct cshim_plan *plan = &call->plan;
+    const uint64_t chunk = chunk_of(plan);
     const uint64_t first = call->segments_done * chunk;
     const uint64_t length = minimum(chunk, call->count - first);
-    *segment = start(call, first, length * call->plan.peers);
-    segment->first = first * call->plan.peers;
-    segment->chunk = length;
-    segment->input_stride = call->count;
-    segment->stride = stride_of(segment);
-    place(segment, memory);
+    struct cshim_segment segment = start(call, plan->schedule, first, length);
+    if (plan->schedule->parts_to == CSHIM_TO_OWNER)
+        segment.pieces = plan->peers;
+    segment.first = first * segment.pieces;
+    segment.length = length * segment.pieces;
+    segment.result = length * plan->peers;
+    segment.input_stride = segment.output_stride = call->count;
+    place(&segment, memory);
+    return segment;
 }
 
-/* A part of this rank's block, and room for that of each rank. */
-static void gather(const struct cshim_nccl_call *call, uint8_t *memory,
-                   struct cshim_segment *segment)
-{
-    const uint64_t chunk = chunk_of(&call->plan);
-    const uint64_t first = call->segments_done * chunk;
-    *segment = start(call, first, minimum(chunk, call->count - first));
-    cut(segment, memory);
-}
-
-/* The sums of a node's share: on its way through the nodes, in place. */
-static uint8_t *share(const struct cshim_nccl_call *call, uint64_t first, uint64_t each,
-                      uint8_t *memory, struct cshim_segment *segment)
+/* This rank's share of the node's sum, which the library puts into `memory`. There it is added to
+ * the same share of the other nodes, in place. */
+static uint8_t *make_share(const struct cshim_nccl_call *call, uint64_t first, uint64_t share,
+                           uint8_t *memory, struct cshim_segment *segment)
 {
     const struct cshim_nccl_comm *comm = call->comm;
-    *segment = start(call, first, each);
+    *segment = start(call, call->plan.schedule, first, share);
     segment->node_input = segment->input;
     segment->node_output = segment->output;
     segment->input = memory;
     segment->output = memory;
-    segment->first = first + comm->local_rank * each;
+    segment->first = first + comm->local_rank * share;
+    segment->result = share * comm->ranks_per_node;
     segment->comm = comm->across;
     segment->rank = comm->node;
     segment->peers = comm->nodes;
     /* Whole grains are whole multiples of CSHIM_WIRE_ALIGN. */
-    return cut(segment, memory + each * cshim_dtype_bytes(call->plan.dtype));
+    return divide(segment, memory + share * cshim_dtype_bytes(call->plan.dtype));
 }
 
-/* A share of whole grains for each rank of the node, all of one length, as NCCL's own collectives
- * need them. What is left over, less than a grain for each, goes from all ranks to all. */
-static size_t share_out(const struct cshim_nccl_call *call, uint64_t first, uint64_t length,
-                        uint8_t *memory, struct cshim_segment segments[2])
+/* Each rank of a node gets a share of whole grains. All shares are of one length, as the library's
+ * own collectives need it. Less than a grain for each rank is left over: it takes the way of a
+ * two-shot among all ranks. */
+static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, uint64_t length,
+                          uint8_t *memory, struct cshim_segment segments[2])
 {
     const uint64_t row = (uint64_t)call->comm->ranks_per_node * CSHIM_GRAIN;
     const uint64_t left = length % row;
     size_t made = 0;
     if (length >= row)
-        memory = share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
+        memory = make_share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
     if (left == 0)
         return made;
-    segments[made] = start(call, first + length - left, left);
-    segments[made].algorithm = CSHIM_ALGORITHM_TWO_SHOT;
+    segments[made] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_TWO_SHOT),
+                           first + length - left, left);
     segments[made].first_sum = call->plan.segments * chunk_of(&call->plan);
-    cut(&segments[made], memory);
+    divide(&segments[made], memory);
     return made + 1;
 }
 
@@ -130,45 +137,37 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2])
 {
     const struct cshim_plan *plan = &call->plan;
-    if (call->collective == CSHIM_REDUCE_SCATTER) {
-        scatter(call, memory, segments);
-        return 1;
-    }
-    if (call->collective == CSHIM_ALLGATHER) {
-        gather(call, memory, segments);
+    if (plan->schedule->division == CSHIM_BLOCKS) {
+        segments[0] = make_chunk_of_blocks(call, memory);
         return 1;
     }
     const uint64_t first = call->segments_done * plan->segment;
     const uint64_t length = minimum(plan->segment, plan->count - first);
-    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
-        return share_out(call, first, length, memory, segments);
-    segments[0] = start(call, first, length);
-    if (plan->algorithm != CSHIM_ALGORITHM_CAST) {
-        cut(&segments[0], memory);
-        return 1;
-    }
-    segments[0].largest = (uint32_t *)memory;
-    segments[0].sent = memory + CSHIM_WIRE_ALIGN;
+    if (cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE))
+        return make_shares(call, first, length, memory, segments);
+    segments[0] = start(call, plan->schedule, first, length);
+    divide(&segments[0], memory);
     return 1;
+}
+
+uint64_t cshim_segment_elements(const struct cshim_segment *segment, uint32_t piece)
+{
+    const uint64_t begin = piece * segment->chunk;
+    const uint64_t left = begin < segment->length ? segment->length - begin : 0;
+    return minimum(left, segment->chunk);
 }
 
 uint64_t cshim_segment_bytes(const struct cshim_segment *segment)
 {
-    const struct cshim_nccl_call *call = segment->call;
-    uint64_t elements = segment->length;
-    if (segment->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
-        elements *= call->comm->ranks_per_node;
-    if (call->collective == CSHIM_ALLGATHER)
-        elements *= segment->peers;
-    return elements * cshim_dtype_bytes(call->plan.dtype);
+    return segment->result * cshim_dtype_bytes(segment->call->plan.dtype);
 }
 
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call)
 {
     const struct cshim_plan *plan = &call->plan;
-    uint64_t left = 0;
-    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
-        left = 3 * (uint64_t)plan->ranks *
-               (CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN));
-    return plan->slot_bytes + left;
+    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE))
+        return plan->slot_bytes;
+    const uint64_t piece =
+        CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
+    return plan->slot_bytes + plan->schedule->pieces_per_peer * plan->ranks * piece;
 }

@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/steps.h"
+
 #include "codecs/scalar.h"
-#include "shim/nccl/round.h"
-
-static const struct cshim_nccl_comm *comm_of(const struct cshim_segment *segment)
-{
-    return segment->call->comm;
-}
-
-uint64_t cshim_segment_elements(const struct cshim_segment *segment, uint32_t piece)
-{
-    const uint64_t begin = piece * segment->chunk;
-    const uint64_t left = begin < segment->length ? segment->length - begin : 0;
-    return left < segment->chunk ? left : segment->chunk;
-}
 
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {
@@ -24,17 +13,17 @@ static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piec
 }
 
 static void set_header(uint32_t words[CSHIM_KERNEL_HEADER_WORDS],
-                       const struct cshim_segment *segment, enum cshim_message step)
+                       const struct cshim_segment *segment, enum cshim_message message)
 {
     const struct cshim_header header = cshim_header_make(
-        &segment->call->plan, segment->call->sequence, segment->index, step, 0, 0);
+        &segment->call->plan, segment->call->sequence, segment->index, message, 0, 0);
     memcpy(words, &header, sizeof header);
 }
 
 static ncclResult_t launch(const struct cshim_segment *segment,
                            enum cshim_kernel_operation operation, uint64_t count, void *parameters)
 {
-    const struct cshim_nccl_comm *comm = comm_of(segment);
+    const struct cshim_nccl_comm *comm = segment->call->comm;
     const enum cshim_codec_id codec =
         operation == CSHIM_KERNEL_LARGEST ? CSHIM_CODEC_NONE : segment->call->plan.codec;
     const CUresult result =
@@ -43,33 +32,29 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     return cshim_nccl_check(comm, result, "launching a kernel");
 }
 
-static bool is_gathered(const struct cshim_segment *segment)
+/* The kernels write here which message was not the expected one. */
+static uint32_t *fault_of(const struct cshim_segment *segment)
 {
-    return segment->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
+    return (uint32_t *)(uintptr_t)segment->call->comm->workspace->fault_device;
 }
 
-static bool is_cast(const struct cshim_segment *segment)
-{
-    return segment->algorithm == CSHIM_ALGORITHM_CAST;
-}
-
-/* What the sum is multiplied by at the end. */
+/* The sum is multiplied by this at the end. */
 static double last_factor(const struct cshim_segment *segment)
 {
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Random numbers differ from rank to rank, call to call and step to step. */
+/* Random numbers differ from rank to rank, from call to call, and between parts and sums. */
 static struct cshim_kernel_options options_of(const struct cshim_segment *segment,
-                                              enum cshim_message step)
+                                              enum cshim_message message)
 {
     const struct cshim_nccl_call *call = segment->call;
     const struct cshim_residual *residual = call->residual;
-    const bool parts = step == CSHIM_MESSAGE_PARTS;
+    const bool parts = message == CSHIM_MESSAGE_PARTS;
     const uint64_t first = parts ? segment->first : segment->first + segment->rank * segment->chunk;
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
                            ((uint64_t)call->sequence << 32) +
-                           (uint64_t)call->comm->rank * CSHIM_MESSAGES + step;
+                           (uint64_t)call->comm->rank * CSHIM_MESSAGES + message;
     CUdeviceptr kept = 0;
     if (residual != NULL)
         kept = parts ? residual->sent + segment->first * sizeof(float)
@@ -87,43 +72,22 @@ static bool has_options(const struct cshim_segment *segment)
     return segment->call->plan.rule->stochastic || segment->call->residual != NULL;
 }
 
-/* The largest magnitude of what is to be narrowed, for the algorithm allreduce as fp16. */
-static ncclResult_t measure(const struct cshim_segment *segment)
-{
-    const struct cshim_nccl_comm *comm = comm_of(segment);
-    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
-        return ncclSuccess;
-    struct cshim_kernel_largest parameters = {
-        .input = segment->input,
-        .count = segment->length,
-        .dtype = segment->call->plan.dtype,
-        .factor = segment->call->factor,
-        .factor_at = segment->call->factor_at,
-        .largest = segment->largest,
-    };
-    const CUresult result = comm->cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
-                                                      1, segment->call->stream);
-    if (result != CUDA_SUCCESS)
-        return cshim_nccl_check(comm, result, "clearing a word");
-    return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
-}
-
-ncclResult_t cshim_step_encode(const struct cshim_segment *segment)
+/* Messages between the ranks
+ * -----------------------------------------------------------------------------------*/
+/* Where the input is cut, this rank's own piece goes to its place among the received ones. */
+static ncclResult_t encode(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const bool gathered = is_gathered(segment);
-    if (is_cast(segment))
-        return measure(segment);
     struct cshim_kernel_encode parameters = {
         .input = segment->input,
         .input_stride = segment->input_stride,
         .count = segment->length,
         .chunk = segment->chunk,
-        .pieces = gathered ? 1 : segment->peers,
+        .pieces = segment->pieces,
         .dtype = call->plan.dtype,
-        .encoded = gathered ? segment->gathered + segment->rank * segment->stride : segment->sent,
+        .encoded = segment->sent,
         .stride = segment->stride,
-        .own = gathered ? NULL : segment->received + segment->rank * segment->stride,
+        .own = segment->pieces > 1 ? segment->received + segment->rank * segment->stride : NULL,
         .own_piece = segment->rank,
         .factor = call->factor,
         .factor_at = call->factor_at,
@@ -134,12 +98,20 @@ ncclResult_t cshim_step_encode(const struct cshim_segment *segment)
                   segment->length, &parameters);
 }
 
+/* The piece of the input that a peer needs: its own, or the only one. */
+static uint32_t piece_for(const struct cshim_segment *segment, uint32_t peer)
+{
+    return segment->pieces > 1 ? peer : 0;
+}
+
 static ncclResult_t swap_with(const struct cshim_segment *segment, uint32_t peer,
-                              const uint8_t *sent, uint64_t sent_bytes, uint8_t *received,
-                              uint64_t received_bytes)
+                              const uint8_t *sent, uint32_t sent_piece, uint8_t *received,
+                              uint32_t received_piece)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;
     const cudaStream_t stream = segment->call->stream;
+    const uint64_t sent_bytes = message_bytes(segment, sent_piece);
+    const uint64_t received_bytes = message_bytes(segment, received_piece);
     ncclResult_t status = ncclSuccess;
     if (sent_bytes > 0)
         status = real->Send(sent, sent_bytes, ncclUint8, (int)peer, segment->comm, stream);
@@ -148,82 +120,42 @@ static ncclResult_t swap_with(const struct cshim_segment *segment, uint32_t peer
     return status;
 }
 
-ncclResult_t cshim_step_exchange(const struct cshim_segment *segment)
+static ncclResult_t exchange_parts(const struct cshim_segment *segment)
 {
-    const struct cshim_nccl_call *call = segment->call;
-    const uint32_t rank = segment->rank;
     ncclResult_t status = ncclSuccess;
-    if (is_cast(segment)) {
-        if (call->plan.codec != CSHIM_CODEC_FP16)
-            return ncclSuccess;
-        return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32,
-                                          ncclMax, segment->comm, call->stream);
-    }
     for (uint32_t step = 1; step < segment->peers && status == ncclSuccess; step++) {
-        const uint32_t peer = (rank + step) % segment->peers;
-        if (is_gathered(segment))
-            status =
-                swap_with(segment, peer, segment->gathered + rank * segment->stride,
-                          message_bytes(segment, 0), segment->gathered + peer * segment->stride,
-                          message_bytes(segment, 0));
-        else
-            status = swap_with(
-                segment, peer, segment->sent + peer * segment->stride, message_bytes(segment, peer),
-                segment->received + peer * segment->stride, message_bytes(segment, rank));
+        const uint32_t peer = (segment->rank + step) % segment->peers;
+        const uint32_t piece = piece_for(segment, peer);
+        status = swap_with(segment, peer, segment->sent + piece * segment->stride, piece,
+                           segment->received + peer * segment->stride,
+                           piece_for(segment, segment->rank));
     }
     return status;
 }
 
-/* 2^headroom times what is below the top code leaves room for the sum of all ranks, and for the
- * rounding at each hop. */
-static uint32_t headroom(uint32_t ranks)
-{
-    uint32_t bits = 1;
-    while (bits < 31 && 1u << (bits - 1) < ranks)
-        bits++;
-    return bits;
-}
-
-static ncclResult_t cast(const struct cshim_segment *segment, bool narrow)
+/* Decodes and adds the parts. The sum is encoded for the other ranks, or it is the result. */
+static ncclResult_t sum(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    if (call->plan.codec == CSHIM_CODEC_RAW)
-        return ncclSuccess;
-    struct cshim_kernel_cast parameters = {
-        .input = narrow ? segment->input : segment->sent,
-        .output = narrow ? segment->sent : segment->output,
-        .count = segment->length,
-        .dtype = call->plan.dtype,
-        .headroom = headroom(segment->peers),
-        .factor = narrow ? call->factor : last_factor(segment),
-        .factor_at = narrow ? call->factor_at : NULL,
-        .largest = segment->largest,
-    };
-    return launch(segment, narrow ? CSHIM_KERNEL_NARROW : CSHIM_KERNEL_WIDEN, segment->length,
-                  &parameters);
-}
-
-static ncclResult_t reduce(const struct cshim_segment *segment, uint64_t elements,
-                           const uint8_t *parts, uint8_t *output, uint8_t *reencoded)
-{
-    const struct cshim_nccl_call *call = segment->call;
-    const bool plain = reencoded == NULL || !has_options(segment);
+    const bool travels = cshim_schedule_has(segment->schedule, CSHIM_STEP_COLLECT);
+    const uint64_t elements = cshim_segment_elements(segment, piece_for(segment, segment->rank));
+    enum cshim_kernel_operation operation = CSHIM_KERNEL_REDUCE;
     struct cshim_kernel_reduce parameters = {
-        .parts = parts,
+        .parts = segment->received,
         .stride = segment->stride,
         .count = elements,
         .ranks = segment->peers,
         .dtype = call->plan.dtype,
-        .output = output,
-        .reencoded = reencoded,
+        .output = travels ? NULL : segment->output,
+        .reencoded = travels ? segment->sums + segment->rank * segment->stride : NULL,
         .factor = last_factor(segment),
-        .fault = (uint32_t *)(uintptr_t)call->comm->workspace->fault_device,
+        .fault = fault_of(segment),
         .options = options_of(segment, CSHIM_MESSAGE_SUMS),
     };
-    enum cshim_kernel_operation operation =
-        plain ? CSHIM_KERNEL_REDUCE : CSHIM_KERNEL_REDUCE_OPTIONS;
     if (call->plan.dtype == CSHIM_FLOAT64)
         operation = CSHIM_KERNEL_REDUCE_DOUBLE;
+    else if (travels && has_options(segment))
+        operation = CSHIM_KERNEL_REDUCE_OPTIONS;
     if (elements == 0)
         return ncclSuccess;
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
@@ -231,86 +163,151 @@ static ncclResult_t reduce(const struct cshim_segment *segment, uint64_t element
     return launch(segment, operation, elements, &parameters);
 }
 
-ncclResult_t cshim_step_sum(const struct cshim_segment *segment)
+static ncclResult_t exchange_sums(const struct cshim_segment *segment)
 {
-    const uint64_t own = cshim_segment_elements(segment, segment->rank);
-    if (is_cast(segment))
-        return cast(segment, true);
-    if (segment->call->collective == CSHIM_ALLGATHER)
-        return ncclSuccess;
-    if (is_gathered(segment))
-        return reduce(segment, segment->length, segment->gathered, segment->output, NULL);
-    if (segment->call->collective == CSHIM_REDUCE_SCATTER)
-        return reduce(segment, own, segment->received, segment->output, NULL);
-    return reduce(segment, own, segment->received, NULL,
-                  segment->gathered + segment->rank * segment->stride);
-}
-
-ncclResult_t cshim_step_collect(const struct cshim_segment *segment)
-{
-    const struct cshim_nccl_call *call = segment->call;
-    const uint32_t rank = segment->rank;
     ncclResult_t status = ncclSuccess;
-    if (is_cast(segment) && call->plan.codec == CSHIM_CODEC_RAW)
-        return cshim_nccl.real->AllReduce(segment->input, segment->output, segment->length,
-                                          call->datatype, call->op, segment->comm, call->stream);
-    if (is_cast(segment)) {
-        const ncclDataType_t narrow = call->plan.codec == CSHIM_CODEC_FP16   ? ncclFloat16
-                                      : call->plan.codec == CSHIM_CODEC_BF16 ? ncclBfloat16
-                                                                             : ncclFloat32;
-        return cshim_nccl.real->AllReduce(segment->sent, segment->sent, segment->length, narrow,
-                                          ncclSum, segment->comm, call->stream);
-    }
-    if (is_gathered(segment) || call->collective == CSHIM_REDUCE_SCATTER)
-        return ncclSuccess;
     for (uint32_t step = 1; step < segment->peers && status == ncclSuccess; step++) {
-        const uint32_t peer = (rank + step) % segment->peers;
-        status = swap_with(segment, peer, segment->gathered + rank * segment->stride,
-                           message_bytes(segment, rank), segment->gathered + peer * segment->stride,
-                           message_bytes(segment, peer));
+        const uint32_t peer = (segment->rank + step) % segment->peers;
+        status = swap_with(segment, peer, segment->sums + segment->rank * segment->stride,
+                           segment->rank, segment->sums + peer * segment->stride, peer);
     }
     return status;
 }
 
-ncclResult_t cshim_step_decode(const struct cshim_segment *segment)
+/* Decodes the sums of all owners. Where nobody adds, the parts of all ranks are the result. */
+static ncclResult_t decode(const struct cshim_segment *segment)
 {
-    const struct cshim_nccl_call *call = segment->call;
-    if (is_cast(segment))
-        return cast(segment, false);
-    const bool blocks = call->collective == CSHIM_ALLGATHER;
-    if ((is_gathered(segment) && !blocks) || call->collective == CSHIM_REDUCE_SCATTER)
-        return ncclSuccess;
+    const bool summed = cshim_schedule_has(segment->schedule, CSHIM_STEP_SUM);
     struct cshim_kernel_decode parameters = {
-        .encoded = segment->gathered,
+        .encoded = summed ? segment->sums : segment->received,
         .stride = segment->stride,
-        .count = blocks ? segment->length * segment->peers : segment->length,
+        .count = summed ? segment->length : segment->result,
         .chunk = segment->chunk,
         .pieces = segment->peers,
-        .dtype = call->plan.dtype,
+        .dtype = segment->call->plan.dtype,
         .output = segment->output,
-        .output_stride = blocks ? call->count : segment->chunk,
-        .fault = (uint32_t *)(uintptr_t)call->comm->workspace->fault_device,
+        .output_stride = segment->output_stride,
+        .fault = fault_of(segment),
     };
-    set_header(parameters.header, segment, blocks ? CSHIM_MESSAGE_PARTS : CSHIM_MESSAGE_SUMS);
+    set_header(parameters.header, segment, summed ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
 }
 
-/* Inside a node NCCL itself adds, in the caller's type, and gathers. */
-ncclResult_t cshim_step_reduce_inside(const struct cshim_segment *segment)
+/* An all-reduce of the library's own, of narrowed elements
+ * -----------------------------------------------------*/
+/* Only fp16 has too small a range for gradients: its elements are scaled by the largest magnitude.
+ */
+static bool is_scaled(const struct cshim_segment *segment)
+{
+    return segment->call->plan.codec == CSHIM_CODEC_FP16;
+}
+
+static ncclResult_t find_largest(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_comm *comm = segment->call->comm;
+    struct cshim_kernel_largest parameters = {
+        .input = segment->input,
+        .count = segment->length,
+        .dtype = segment->call->plan.dtype,
+        .factor = segment->call->factor,
+        .factor_at = segment->call->factor_at,
+        .largest = segment->largest,
+    };
+    if (!is_scaled(segment))
+        return ncclSuccess;
+    const CUresult result = comm->cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
+                                                      1, segment->call->stream);
+    if (result != CUDA_SUCCESS)
+        return cshim_nccl_check(comm, result, "clearing a word");
+    return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
+}
+
+static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
+{
+    if (!is_scaled(segment))
+        return ncclSuccess;
+    return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
+                                      segment->comm, segment->call->stream);
+}
+
+static ncclResult_t convert(const struct cshim_segment *segment, bool narrows)
 {
     const struct cshim_nccl_call *call = segment->call;
-    if (segment->algorithm != CSHIM_ALGORITHM_HIERARCHICAL || segment->length == 0)
+    struct cshim_kernel_cast parameters = {
+        .input = narrows ? segment->input : segment->sent,
+        .output = narrows ? segment->sent : segment->output,
+        .count = segment->length,
+        .dtype = call->plan.dtype,
+        .headroom = cshim_cast_headroom(segment->peers),
+        .factor = narrows ? call->factor : last_factor(segment),
+        .factor_at = narrows ? call->factor_at : NULL,
+        .largest = segment->largest,
+    };
+    if (call->plan.codec == CSHIM_CODEC_RAW)
         return ncclSuccess;
+    return launch(segment, narrows ? CSHIM_KERNEL_NARROW : CSHIM_KERNEL_WIDEN, segment->length,
+                  &parameters);
+}
+
+static ncclResult_t narrow(const struct cshim_segment *segment)
+{
+    return convert(segment, true);
+}
+
+static ncclResult_t widen(const struct cshim_segment *segment)
+{
+    return convert(segment, false);
+}
+
+static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_call *call = segment->call;
+    const enum cshim_codec_id codec = call->plan.codec;
+    const ncclDataType_t narrowed = codec == CSHIM_CODEC_FP16   ? ncclFloat16
+                                    : codec == CSHIM_CODEC_BF16 ? ncclBfloat16
+                                                                : ncclFloat32;
+    if (codec == CSHIM_CODEC_RAW)
+        return cshim_nccl.real->AllReduce(segment->input, segment->output, segment->length,
+                                          call->datatype, call->op, segment->comm, call->stream);
+    return cshim_nccl.real->AllReduce(segment->sent, segment->sent, segment->length, narrowed,
+                                      ncclSum, segment->comm, call->stream);
+}
+
+/* Collectives of the library's own inside a node, in the caller's type
+ * -----------------------------------------*/
+static ncclResult_t reduce_inside(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_call *call = segment->call;
     return cshim_nccl.real->ReduceScatter(segment->node_input, (void *)segment->input,
                                           segment->length, call->datatype, ncclSum,
                                           call->comm->inside, call->stream);
 }
 
-ncclResult_t cshim_step_gather_inside(const struct cshim_segment *segment)
+static ncclResult_t gather_inside(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    if (segment->algorithm != CSHIM_ALGORITHM_HIERARCHICAL || segment->length == 0)
-        return ncclSuccess;
     return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
                                       call->datatype, call->comm->inside, call->stream);
+}
+
+ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step)
+{
+    typedef ncclResult_t enqueue(const struct cshim_segment *segment);
+    static const struct {
+        enqueue *by_messages;
+        enqueue *by_library;
+    } steps[CSHIM_STEPS] = {
+        [CSHIM_STEP_REDUCE_INSIDE] = {reduce_inside, NULL},
+        [CSHIM_STEP_ENCODE] = {encode, find_largest},
+        [CSHIM_STEP_EXCHANGE] = {exchange_parts, agree_on_largest},
+        [CSHIM_STEP_NARROW] = {NULL, narrow},
+        [CSHIM_STEP_SUM] = {sum, NULL},
+        [CSHIM_STEP_COLLECT] = {exchange_sums, reduce_narrowed},
+        [CSHIM_STEP_DECODE] = {decode, widen},
+        [CSHIM_STEP_GATHER_INSIDE] = {gather_inside, NULL},
+    };
+    if (!cshim_schedule_has(segment->schedule, step))
+        return ncclSuccess;
+    return (segment->schedule->parts_to == CSHIM_TO_LIBRARY ? steps[step].by_library
+                                                            : steps[step].by_messages)(segment);
 }

@@ -8,7 +8,7 @@
 /* Events of a communicator. While all are under way, what comes is not divided or not timed. */
 #define EVENTS 1024
 /* A round has a mark for each step, and one for waiting. */
-#define MARKS_OF_ROUND (CSHIM_ROUND_STEPS + 1)
+#define MARKS_OF_ROUND (CSHIM_STEPS + 1)
 /* After so many seconds a later event is what times are counted from: CUDA tells them as floats. */
 #define BASE_SECONDS 1.0
 #define TIES 4
@@ -134,7 +134,7 @@ void cshim_timing_begin(struct cshim_nccl_call *calls, size_t count)
 }
 
 /* Records an event as the lap's next mark. */
-static void record(struct cshim_lap *lap, CUevent event, uint32_t round, enum cshim_round_step step)
+static void record(struct cshim_lap *lap, CUevent event, uint32_t round, enum cshim_step step)
 {
     const struct cshim_nccl_comm *comm = lap->comm;
     lap->marks[lap->mark_count++] =
@@ -148,7 +148,7 @@ static void record(struct cshim_lap *lap, CUevent event, uint32_t round, enum cs
     pop(comm);
 }
 
-static void mark(struct cshim_lap *lap, enum cshim_round_step step)
+static void mark(struct cshim_lap *lap, enum cshim_step step)
 {
     if (lap->is_short)
         return;
@@ -176,12 +176,12 @@ static void begin_round(struct cshim_lap *lap)
 {
     lap->rounds++;
     if (lap->rounds > 1) {
-        mark(lap, CSHIM_ROUND_STEPS);
+        mark(lap, CSHIM_STEPS);
         return;
     }
     lap->enqueued = cshim_seconds();
     lap->mark_count = 0;
-    record(lap, lap->marks[0].event, 0, CSHIM_ROUND_STEPS);
+    record(lap, lap->marks[0].event, 0, CSHIM_STEPS);
 }
 
 void cshim_timing_round(const struct cshim_segment *segments, size_t count)
@@ -202,17 +202,15 @@ void cshim_timing_round(const struct cshim_segment *segments, size_t count)
     }
 }
 
-void cshim_timing_step(const struct cshim_segment *segments, size_t count,
-                       enum cshim_round_step step)
+void cshim_timing_step(const struct cshim_segment *segments, size_t count, enum cshim_step step)
 {
-    enum cshim_trace_kind phase;
     for (size_t i = 0; i < count; i++) {
         bool wanted = false;
         if (!is_first(segments, i))
             continue;
         for (size_t j = i; j < count && !wanted; j++)
             wanted = segments[j].call->lap == segments[i].call->lap &&
-                     cshim_lap_phase(&segments[j].call->plan, step, &phase);
+                     cshim_schedule_has(segments[j].call->plan.schedule, step);
         if (wanted)
             mark(segments[i].call->lap, step);
     }
@@ -223,7 +221,7 @@ static void end_lap(struct cshim_lap *lap, bool is_kept)
 {
     struct cshim_timing *timing = lap->comm->timing;
     if (is_kept && lap->is_short) {
-        record(lap, lap->reserve, lap->marks[lap->mark_count - 1].round, CSHIM_ROUND_STEPS);
+        record(lap, lap->reserve, lap->marks[lap->mark_count - 1].round, CSHIM_STEPS);
         lap->reserve = NULL;
     }
     pthread_mutex_lock(&timing->lock);

@@ -92,6 +92,8 @@ struct place {
 
 static void add_phase(void *context, const struct cshim_lap_slice *slice)
 {
+    static const enum cshim_trace_kind kinds[CSHIM_PHASES] = {
+        CSHIM_TRACE_ENCODE, CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_DECODE};
     const struct place *place = context;
     if (!slice->has_phase || slice->part->job->trace == NULL)
         return;
@@ -99,7 +101,7 @@ static void add_phase(void *context, const struct cshim_lap_slice *slice)
                     (struct cshim_trace_event){.begin = place->begin + slice->begin,
                                                .seconds = slice->seconds,
                                                .call = slice->part->sequence,
-                                               .kind = (uint8_t)slice->phase,
+                                               .kind = (uint8_t)kinds[slice->phase],
                                                .thread = place->lane});
 }
 

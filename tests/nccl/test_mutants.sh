@@ -47,7 +47,7 @@ expect "scratch shared without ordering: found before it does harm" 3 streams 1
 contains "scratch shared without ordering: as a race" "is not ordered with"
 
 mutant "added from the own rank on" shim/nccl/steps.c '
-    s/segment->received \+ peer \* segment->stride/segment->received + (peer + segment->peers - rank) % segment->peers * segment->stride/
+    s/segment->received \+ peer \* segment->stride/segment->received + (peer + segment->peers - segment->rank) % segment->peers * segment->stride/
     s/segment->received \+ segment->rank \* segment->stride/segment->received/'
 expect "added from the own rank on: found" 1 order
 contains "added from the own rank on: as what it is" "not the sum in rank order"

@@ -172,6 +172,8 @@ struct standin_user_op *standin_user_op(ncclComm_t comm, ncclRedOp_t op);
 /* nccl_log.c ------------------------------------------------------------------------------------*/
 /* Writes a line for a call that is launched. */
 void standin_log(const struct standin_task *task, bool captured);
+/* In the file that STANDIN_DATA names: a digest of what a task of this rank sends, when it runs. */
+void standin_log_data(const struct standin_task *task, const void *data, size_t bytes);
 /* Bytes that the call makes this rank send. */
 size_t standin_bytes_sent(const struct standin_task *task);
 

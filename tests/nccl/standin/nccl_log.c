@@ -9,24 +9,31 @@
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-static int log_file = -1;
+static int log_file = -1, data_file = -1;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void open_log(void)
+static int open_file(const char *variable)
 {
-    const char *pattern = getenv("STANDIN_LOG");
+    const char *pattern = getenv(variable);
     char path[4096];
     if (pattern == NULL || *pattern == 0)
-        return;
+        return -1;
     const char *place = strstr(pattern, "{rank}");
     if (place == NULL)
         snprintf(path, sizeof path, "%s", pattern);
     else
         snprintf(path, sizeof path, "%.*s%ld%s", (int)(place - pattern), pattern,
                  standin_the_driver()->process_rank(), place + 6);
-    log_file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (log_file < 0)
+    const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0)
         perror(path);
+    return file;
+}
+
+static void open_logs(void)
+{
+    log_file = open_file("STANDIN_LOG");
+    data_file = open_file("STANDIN_DATA");
 }
 
 size_t standin_bytes_sent(const struct standin_task *task)
@@ -64,7 +71,7 @@ void standin_log(const struct standin_task *task, bool captured)
     char line[512];
     const size_t sent = standin_bytes_sent(task);
     comm->bytes_sent += sent;
-    pthread_once(&once, open_log);
+    pthread_once(&once, open_logs);
     if (log_file < 0)
         return;
     const int length = snprintf(
@@ -79,4 +86,20 @@ void standin_log(const struct standin_task *task, bool captured)
         (unsigned long long)comm->bytes_sent);
     if (write(log_file, line, (size_t)length) != length)
         perror("STANDIN_LOG");
+}
+
+void standin_log_data(const struct standin_task *task, const void *data, size_t bytes)
+{
+    char line[128];
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    pthread_once(&once, open_logs);
+    if (data_file < 0)
+        return;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
+    const int length = snprintf(line, sizeof line, "%s %s %zu, of %d, to %d: %016llx\n", task->name,
+                                standin_dtype_name(task->dtype), task->count, task->comm->ranks,
+                                task->root, (unsigned long long)hash);
+    if (write(data_file, line, (size_t)length) != length)
+        perror("STANDIN_DATA");
 }

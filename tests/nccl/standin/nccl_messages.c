@@ -42,6 +42,8 @@ static void add(ncclComm_t comm, struct list *list, const struct standin_task *t
                                               .dtype = (uint32_t)task->dtype};
     message->bytes = standin_seen(&context, place, bytes, !is_send);
     list->refused = list->refused || message->bytes == NULL;
+    if (is_send && message->bytes != NULL)
+        standin_log_data(task, message->bytes, bytes);
 }
 
 static void add_task(ncclComm_t comm, struct list *list, const struct standin_task *task)

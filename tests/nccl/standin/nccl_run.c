@@ -114,6 +114,7 @@ static uint8_t *own_input(const struct standin_context *context, size_t bytes)
         return NULL;
     uint8_t *copy = standin_room(bytes);
     memcpy(copy, input, bytes);
+    standin_log_data(task, copy, bytes);
     if (task->scalar.used)
         standin_multiply(task->dtype, copy, scalar, bytes / context->element);
     return copy;
@@ -246,6 +247,7 @@ static CUresult all_gather(const struct standin_context *context, bool *go_on)
     if (input == NULL || output == NULL)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     memmove(output + begin[comm->rank], input, context->bytes);
+    standin_log_data(context->task, input, context->bytes);
     return gather_parts(context, output, begin, go_on);
 }
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A segment: the elements of a call that are encoded, exchanged and decoded at once, and where they
+ * and their messages lie.
+ *
+ * The workspace holds the messages of a segment like this. A piece is one message: a header and
+ * encoded elements. Areas have a piece for each peer, `stride` bytes apart.
+ *
+ *     parts go to their owners       | sent: to peer 0, 1, ..   | received: from 0, 1, .. | sums |
+ *     parts go to all, or the root   | received: from peer 0, 1, ..; `sent` is this rank's own |
+ *     parts go to the library        | largest | sent: narrowed elements, without a header |
+ *
+ * Where the library adds inside nodes, the node's sum of this rank's share lies in front. */
+#ifndef CSHIM_NCCL_SEGMENT_H
+#define CSHIM_NCCL_SEGMENT_H
+
+#include "shim/nccl/internal.h"
+
+/* All addresses are the device's. */
+struct cshim_segment {
+    const struct cshim_nccl_call *call;
+    const struct cshim_schedule *schedule; /* the plan's; another one for what shares leave over */
+    uint64_t index;                        /* in the call */
+    ncclComm_t comm;                       /* of the messages */
+    uint32_t rank;                         /* of this process on `comm` */
+    uint32_t peers;                        /* ranks of `comm` */
+    const uint8_t *input;
+    uint8_t *output;
+    uint64_t first;         /* number of the first element: for residuals and random numbers */
+    uint64_t first_sum;     /* the place of this rank's sums among all sums that it encodes */
+    uint64_t length;        /* elements of the input, of all pieces */
+    uint64_t result;        /* elements of the result */
+    uint32_t pieces;        /* that the input is cut into: one, or one for each peer */
+    uint64_t chunk;         /* elements of a piece; the last ones may be shorter */
+    uint64_t stride;        /* bytes from message to message */
+    uint64_t input_stride;  /* elements from piece to piece in the caller's input ... */
+    uint64_t output_stride; /* ... and in its output */
+    /* Where the library adds inside nodes: the caller's buffers, of which input and output are this
+     * rank's share in the workspace. */
+    const uint8_t *node_input;
+    uint8_t *node_output;
+    uint8_t *sent;
+    uint8_t *received;
+    uint8_t *sums;
+    uint32_t *largest; /* the largest magnitude, as the bits of a float32 */
+};
+
+/* Makes the next segment of a planned call, with its messages in the memory given. It takes
+ * cshim_segment_memory bytes at most. Returns how many segments were made: one, or two where shares
+ * inside nodes leave some elements over. */
+size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
+                          struct cshim_segment segments[2]);
+uint64_t cshim_segment_memory(const struct cshim_nccl_call *call);
+
+/* Elements of a piece of the input; 0 for a piece that is empty. */
+uint64_t cshim_segment_elements(const struct cshim_segment *segment, uint32_t piece);
+
+/* Bytes of the caller's buffer that the segment is of. */
+uint64_t cshim_segment_bytes(const struct cshim_segment *segment);
+
+#endif

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What goes over the wire, byte for byte, on 4 ranks of 2 nodes: by codec, algorithm and collective a
+# digest of all messages, and of what NCCL's own collectives are given. tests/nccl/wire.txt has them.
+. "$(dirname "$0")/lib.sh"
+
+# wire CODEC ALGORITHM [LINE]: a digest for each case of tests/nccl/wire.c, whose largest goes by
+# ALGORITHM; each rule has LINE too
+wire() {
+    local rules='allgather|collective = allgather|allgather
+scatter|collective = reduce_scatter|two_shot
+small|max_size = 40000|allgather
+medium|max_size = 100000|two_shot
+large|max_size = 300000|hierarchical
+largest|min_size = 300000|'$2
+    while IFS='|' read -r name which algorithm; do
+        printf '[rule %s]\n%s\nalgorithm = %s\ncodec = %s\n%s\n' \
+            "$name" "$which" "$algorithm" "$1" "${3-}"
+    done <<<"$rules" >"$scratch/policy.ini"
+    rm -f "$scratch"/*.data
+    NODES=0,0,1,1 preloaded 4 STANDIN_DATA="$scratch/{rank}.data" "$build/tests/nccl_wire" >"$scratch/log" 2>&1 ||
+        cat "$scratch/log"
+    python3 - "$scratch" "$1${3+, $3}" "$2" <<'P'
+import glob, hashlib, sys
+cases = ["", "one_shot", "two_shot", "hierarchical", "largest, " + sys.argv[3], "reduce_scatter",
+         "allgather", "average", "two in a group"]
+sent = [[] for case in cases]
+for name in sorted(glob.glob(sys.argv[1] + "/*.data")):
+    case = 0
+    for line in open(name):
+        if " int8 " in line:
+            case = int(line.split()[2].strip(","))
+        elif case > 0:
+            sent[case].append(line)
+for case in range(1, len(cases)):
+    digest = hashlib.sha256("".join(sent[case]).encode()).hexdigest()
+    print(f"{sys.argv[2]}: {cases[case]}: {len(sent[case])} sent: {digest[:32]}")
+P
+}
+
+output=$(
+    for codec in raw fp16 bf16; do wire $codec allreduce; done
+    for codec in fp8_e4m3 fp8_e5m2 int8 int4; do wire $codec two_shot; done
+    wire int8 two_shot 'rounding = stochastic'
+    wire int4 two_shot 'error_feedback = on'
+)
+golden "what is sent" "$top/tests/nccl/wire.txt"
+finish
