@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of the wire, written down: a change of any of them is a change of the wire format. Each
+ * codec has a short vector with its very bytes, and digests of what becomes of long arrays with all
+ * special values. A new codec needs a line in each table; the failing test prints it. */
+#include "test_codec_data.h"
+
+enum { MANY = 5000, ROOM = MANY * 8 + 1024, PARTS = 3, MODES = 4 };
+
+static const size_t counts[] = {1, 7, 31, 33, 64, 255, 257, 1000, MANY};
+
+/* FNV-1a. */
+static uint64_t digest(uint64_t hash, const void *data, size_t length)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+/* Elements of every kind: any bits, and the patterns of the other tests. */
+static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
+{
+    static float values[MANY];
+    const size_t bytes = cshim_dtype_bytes(dtype);
+    uint64_t random = seed;
+    fill(PATTERN_MIXED, seed, values, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        uint64_t bits = bits_of(values[i]);
+        if (dtype == CSHIM_FLOAT64) {
+            double wide = isfinite(values[i]) ? (double)values[i] * (i % 9 == 0 ? 1e20 : 1.1) : 0;
+            memcpy(&bits, &wide, sizeof bits);
+        } else if (dtype == CSHIM_FLOAT16) {
+            bits = i % 512 < 64 ? next_random(&random) : 0x3000 + next_random(&random) % 0x1000;
+        } else if (dtype == CSHIM_BFLOAT16) {
+            bits >>= 16;
+        }
+        if (dtype == CSHIM_FLOAT64 && i % 640 < 64) {
+            bits = next_random(&random);
+        }
+        memcpy(input + i * bytes, &bits, bytes);
+    }
+}
+
+/* Everything that the codec makes of all counts. mode: bit 0 stochastic, bit 1 error feedback. */
+static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsigned mode)
+{
+    static uint8_t input[ROOM], parts[PARTS][ROOM], output[ROOM], reencoded[ROOM];
+    static float residual[MANY];
+    const void *const pointers[PARTS] = {parts[0], parts[1], parts[2]};
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        const size_t count = counts[c], bytes = cshim_encoded_bytes(id, dtype, count);
+        const struct cshim_encoding encoding = {.residual = mode & 2 ? residual : NULL,
+                                                .stochastic = (mode & 1) != 0,
+                                                .key = 1000 + count,
+                                                .first = 3 * CSHIM_GRAIN};
+        for (size_t i = 0; i < MANY; i++) {
+            residual[i] = (float)(i % 11) * 0x1p-12f;
+        }
+        for (unsigned part = 0; part < PARTS; part++) {
+            make_input(dtype, part + 1, input);
+            cshim_encode_with(id, dtype, input, count, &encoding, parts[part]);
+            hash = digest(hash, parts[part], bytes);
+            cshim_decode(id, dtype, parts[part], count, output);
+            hash = digest(hash, output, count * cshim_dtype_bytes(dtype));
+        }
+        cshim_reduce_with(id, dtype, pointers, PARTS, count, output, reencoded, &encoding);
+        hash = digest(hash, output, count * cshim_dtype_bytes(dtype));
+        hash = digest(hash, reencoded, bytes);
+        hash = digest(hash, residual, sizeof residual);
+    }
+    return hash;
+}
+
+static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
+    [CSHIM_CODEC_RAW][CSHIM_FLOAT32] = {0x372c3951493ca642u, 0x372c3951493ca642u,
+                                        0x372c3951493ca642u, 0x372c3951493ca642u},
+    [CSHIM_CODEC_RAW][CSHIM_FLOAT64] = {0xe0f52fb6c1523fe2u, 0xe0f52fb6c1523fe2u,
+                                        0xe0f52fb6c1523fe2u, 0xe0f52fb6c1523fe2u},
+    [CSHIM_CODEC_RAW][CSHIM_FLOAT16] = {0x815a47ccf4b2489eu, 0x815a47ccf4b2489eu,
+                                        0x815a47ccf4b2489eu, 0x815a47ccf4b2489eu},
+    [CSHIM_CODEC_RAW][CSHIM_BFLOAT16] = {0x0e5e0bea08697872u, 0x0e5e0bea08697872u,
+                                         0x0e5e0bea08697872u, 0x0e5e0bea08697872u},
+    [CSHIM_CODEC_FP32][CSHIM_FLOAT32] = {0x372c3951493ca642u, 0x372c3951493ca642u,
+                                         0xe5c0f2b2ba7ec7e7u, 0xe5c0f2b2ba7ec7e7u},
+    [CSHIM_CODEC_FP32][CSHIM_FLOAT64] = {0x76b9241f0f8f0641u, 0x76b9241f0f8f0641u,
+                                         0xd5f3c4d933c4c32eu, 0xd5f3c4d933c4c32eu},
+    [CSHIM_CODEC_FP16][CSHIM_FLOAT32] = {0xd80748f52b62ea33u, 0x5f089606692ee559u,
+                                         0x3acdc77d2b22e948u, 0xa6f85090de446d6cu},
+    [CSHIM_CODEC_FP16][CSHIM_FLOAT64] = {0xf39e37370618c412u, 0x7d528479eb94806du,
+                                         0xd5f2ced24d4e516cu, 0x587fc7d316e5dca1u},
+    [CSHIM_CODEC_FP16][CSHIM_FLOAT16] = {0xad1561d70d86b4e5u, 0xbceaab785fe9de80u,
+                                         0xff2045330aacef91u, 0x3089b932be03f65fu},
+    [CSHIM_CODEC_BF16][CSHIM_FLOAT32] = {0xe7819148ab7d2cdfu, 0xc946878934521577u,
+                                         0xeb691123c8b8f1d6u, 0x0b6a9e85aaf212cau},
+    [CSHIM_CODEC_BF16][CSHIM_FLOAT64] = {0x9ba8bbeda3ccd7cau, 0x5a56c6efbd759dc7u,
+                                         0x86da68fc60c64d23u, 0xf9217cd060500925u},
+    [CSHIM_CODEC_BF16][CSHIM_BFLOAT16] = {0x71e00b6d4944e24au, 0x821c93fe698c938fu,
+                                          0x83e9bf8b029ac697u, 0xbc99e6e6d646fdb6u},
+    [CSHIM_CODEC_FP8_E4M3][CSHIM_FLOAT32] = {0xfb770ebcab49c8b8u, 0xcea0170b6924aa96u,
+                                             0xb97bd2e34585d7a8u, 0xb3c2db43ead2ea5bu},
+    [CSHIM_CODEC_FP8_E4M3][CSHIM_FLOAT64] = {0x4d89471340dc0a31u, 0x63b620c272e2d334u,
+                                             0x69d356f4347dcc0du, 0x3b0e86cd2239ccf0u},
+    [CSHIM_CODEC_FP8_E4M3][CSHIM_FLOAT16] = {0xecb89019abce57b0u, 0x355c5d1f2fe7761cu,
+                                             0x4811a85a0bed4c8cu, 0xbfb7acdf2b3cdd12u},
+    [CSHIM_CODEC_FP8_E4M3][CSHIM_BFLOAT16] = {0x25f6cf592d9c4746u, 0xf87e94a5d1aa4daau,
+                                              0x2c83671f3c3fe278u, 0x5cffc63f295d7630u},
+    [CSHIM_CODEC_FP8_E5M2][CSHIM_FLOAT32] = {0x5f7b178d1675fe52u, 0xcc946fc1f84517fcu,
+                                             0x0c2bebfc54396403u, 0xdb53559e8337245du},
+    [CSHIM_CODEC_FP8_E5M2][CSHIM_FLOAT64] = {0x65e189d77fa9dd49u, 0xac8b188cb1c20ebeu,
+                                             0x00233e4bf9e0f684u, 0xc540aa1497f9d9ebu},
+    [CSHIM_CODEC_FP8_E5M2][CSHIM_FLOAT16] = {0x330676e42be88e89u, 0xd1fa3ea6323ce721u,
+                                             0x597b8167c1cf0996u, 0x2bb838e7e4a8ad26u},
+    [CSHIM_CODEC_FP8_E5M2][CSHIM_BFLOAT16] = {0x148fc4d2c773f153u, 0x14457e84d3cdcba7u,
+                                              0x71bccca4cb0c8c5du, 0x6be35da96dd706d2u},
+    [CSHIM_CODEC_INT8][CSHIM_FLOAT32] = {0x945ac80429737214u, 0x30dd351b5ccd1589u,
+                                         0x894b29ae2e4d761bu, 0x40a6bd9fb37a04a3u},
+    [CSHIM_CODEC_INT8][CSHIM_FLOAT64] = {0xf42cef74ecee8bc9u, 0x91c34ecaf7a5be16u,
+                                         0x606d327c828ea901u, 0x47963eb178f540c4u},
+    [CSHIM_CODEC_INT8][CSHIM_FLOAT16] = {0xa71c755be2f9f014u, 0x11a8d69592e4c57au,
+                                         0xb2d0c09ca6e9f369u, 0x02d1c5e96943b270u},
+    [CSHIM_CODEC_INT8][CSHIM_BFLOAT16] = {0xeffbfb0d0bf0bd30u, 0x006f8a46725cbee7u,
+                                          0x99a47fd74a673d4du, 0x53df36940d4c7971u},
+    [CSHIM_CODEC_INT4][CSHIM_FLOAT32] = {0x6d1fb99b84b15ecdu, 0xba068ebc272d77a7u,
+                                         0xb0f0659642bcccd8u, 0xf9d3da28efef676eu},
+    [CSHIM_CODEC_INT4][CSHIM_FLOAT64] = {0x749f02ae23cdbe70u, 0x47143ebb248733d5u,
+                                         0xf267aa481a34fc65u, 0xa63a3c76bcca3689u},
+    [CSHIM_CODEC_INT4][CSHIM_FLOAT16] = {0x4da0be62c4b056b0u, 0xc0635e06f6100cc3u,
+                                         0x8e5c6912408b06f4u, 0xdb31e21370d374a2u},
+    [CSHIM_CODEC_INT4][CSHIM_BFLOAT16] = {0x6ffa7158c4594955u, 0xaf71f4845d763031u,
+                                          0x91dfc5209836c872u, 0xf474f7a536224636u},
+};
+
+static void digests_stay(void **state)
+{
+    (void)state;
+    unsigned wrong = 0;
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++) {
+            if (!cshim_codec_carries((enum cshim_codec_id)id, (enum cshim_dtype)dtype)) {
+                continue;
+            }
+            uint64_t digests[MODES];
+            for (unsigned mode = 0; mode < MODES; mode++) {
+                digests[mode] = digest_of((enum cshim_codec_id)id, (enum cshim_dtype)dtype, mode);
+            }
+            bool found = memcmp(golden[id][dtype], digests, sizeof digests) == 0;
+            wrong += !found;
+            if (!found) {
+                print_message("%s, %s at level %s: {0x%016llxu, 0x%016llxu, 0x%016llxu, "
+                              "0x%016llxu},\n",
+                              cshim_codec_name((enum cshim_codec_id)id),
+                              cshim_dtype_name((enum cshim_dtype)dtype),
+                              cshim_simd_name(cshim_simd_level()), (unsigned long long)digests[0],
+                              (unsigned long long)digests[1], (unsigned long long)digests[2],
+                              (unsigned long long)digests[3]);
+            }
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void digests_stay_without_avx512(void **state)
+{
+    cshim_simd_limit(CSHIM_SIMD_AVX2);
+    digests_stay(state);
+    cshim_simd_limit(CSHIM_SIMD_AVX512);
+}
+
+static void digests_stay_without_simd(void **state)
+{
+    cshim_simd_limit(CSHIM_SIMD_SCALAR);
+    digests_stay(state);
+    cshim_simd_limit(CSHIM_SIMD_AVX512);
+}
+
+static const float short_vector[] = {1.0f,  -0.5f,     3.25f,    -7.0f, 0.0f,
+                                     -0.0f, INFINITY,  -2.625f,  1e-3f, 0x1.fffffep-1f,
+                                     NAN,   -INFINITY, 0.109375f};
+enum { SHORT = sizeof short_vector / sizeof short_vector[0] };
+
+/* The message of the short vector: payload, padding, scales, padding. */
+static const char *const messages[CSHIM_CODEC_COUNT] = {
+    [CSHIM_CODEC_RAW] = "0000803f000000bf000050400000e0c000000000000000800000807f000028c06f12833aff"
+                        "ff7f3f0000c07f000080ff0000e03d000000000000000000000000",
+    [CSHIM_CODEC_FP32] = "0000803f000000bf000050400000e0c000000000000000800000807f000028c06f12833af"
+                         "fff7f3f0000c07f000080ff0000e03d000000000000000000000000",
+    [CSHIM_CODEC_FP16] = "007000ec807600fb00000080007c40f519480070007e00fc0063000000000000700000000"
+                         "00000000000000000000000",
+    [CSHIM_CODEC_BF16] = "803f00bf5040e0c000000080807f28c0833a803fc07f80ffe03d000000000000",
+    [CSHIM_CODEC_FP8_E4M3] = "68e075fe00807ff218687f7f4e00000081000000000000000000000000000000",
+    [CSHIM_CODEC_FP8_E5M2] = "70ec76fb00807cf548707efc6300000078000000000000000000000000000000",
+    [CSHIM_CODEC_INT8] = "12f73b81000080d0001280800200000062480000000000000000000000000000",
+    [CSHIM_CODEC_INT4] = "019300d8108800000000000000000000804a0000000000000000000000000000",
+};
+
+static void short_messages_stay(void **state)
+{
+    (void)state;
+    unsigned wrong = 0;
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        uint8_t encoded[128];
+        char text[2 * sizeof encoded + 1] = "";
+        const size_t bytes = cshim_encoded_bytes((enum cshim_codec_id)id, CSHIM_FLOAT32, SHORT);
+        cshim_encode((enum cshim_codec_id)id, CSHIM_FLOAT32, short_vector, SHORT, encoded);
+        for (size_t i = 0; i < bytes; i++) {
+            snprintf(text + 2 * i, 3, "%02x", encoded[i]);
+        }
+        bool found = messages[id] != NULL && strcmp(messages[id], text) == 0;
+        wrong += !found;
+        if (!found) {
+            print_message("%s: \"%s\",\n", cshim_codec_name((enum cshim_codec_id)id), text);
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digests_stay),
+        cmocka_unit_test(digests_stay_without_avx512),
+        cmocka_unit_test(digests_stay_without_simd),
+        cmocka_unit_test(short_messages_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
