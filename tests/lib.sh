@@ -5,11 +5,18 @@
 #   expect NAME STATUS CMD...  passes if CMD exits with STATUS; leaves its output in $output
 #   contains NAME TEXT         passes if $output contains TEXT
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
+#   skip REASON                counts a part of the test that cannot be tried here
 #   finish                     prints the counts; exits 1 if anything failed
 #
-#   mpi, shimmed, policy       see below
+#   limited CMD...             runs CMD; after $LIMIT seconds it is ended, with status 124
+#   eventually CMD...          repeats CMD until it succeeds, for up to $LIMIT seconds
+#   state_of PID               prints a process's state: R, S, T, Z; nothing if there is no such process
+#   has_ended PID              whether there is no such process, or only what its parent must collect
+#   children_of PID            prints the processes whose parent it is
+#
+#   mpi, shimmed, policy       see below, as differing
 #   to_hosts HOSTS AGENT       see below
-#   only_open_mpi WHAT         whether the MPI is Open MPI; says that WHAT is not tried if not
+#   only_open_mpi WHAT         whether the MPI is Open MPI; if not, WHAT is skipped
 #   carries_on PROGRAM         whether nonblocking calls are compressed with the program's MPI
 #   told_by_mpich              whether $output has MPICH's words for a mismatch instead of the shim's
 #
@@ -17,17 +24,18 @@
 # command that starts ranks. MPI=mpich: the programs in $build are MPICH's or a relative's (make
 # test-mpich), or those of another MPI whose launcher is Hydra. MPI_HOME: not Debian's, but the MPI in
 # this folder runs them (make test-mpis).
+#
+# LIMIT is the longest that a command may take before it counts as hanging. It measures nothing: it is
+# far above what any command needs on a slow machine with other work.
 set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD:-$top/build}
 case $build in /*) ;; *) build=$top/$build ;; esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-export OPENBLAS_NUM_THREADS=1
-export PRTE_MCA_hwloc_default_binding_policy=none
+# shellcheck source=examples/ranks.sh
+. "$top/examples/ranks.sh"
+export OPENBLAS_NUM_THREADS=1 LIMIT=${LIMIT:-600}
 # MPICH and Intel MPI otherwise never yield; nor should the latter look for a network.
 export MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 I_MPI_THREAD_YIELD=3 I_MPI_FABRICS=shm
 case ${MPI:=openmpi} in
@@ -40,7 +48,7 @@ if [ -n "${MPI_HOME-}" ]; then
     export LD_LIBRARY_PATH=$MPI_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 unset LD_PRELOAD "${!COMPSHIM@}"
-passed=0 failed=0 output=
+passed=0 failed=0 skipped=0 output=
 
 pass() {
     passed=$((passed + 1))
@@ -50,6 +58,10 @@ fail() {
     failed=$((failed + 1))
     echo "not ok - $1"
     [ -z "${2-}" ] || printf '%s\n' "$2" | sed 's/^/    /'
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "skipped - $1"
 }
 check() {
     local name=$1 text
@@ -70,11 +82,30 @@ golden() {
     [ "${UPDATE:-0}" = 1 ] && printf '%s\n' "$output" >"$2"
     if text=$(diff -u "$2" <(printf '%s\n' "$output")); then pass "$1"; else fail "$1" "$text"; fi
 }
+# A command that is not installed fails the test, wherever bash meets it (tools/install-packages.sh).
+command_not_found_handle() {
+    echo "$1: command not found" | tee -a "$scratch/not_found" >&2
+    return 127
+}
 finish() {
-    echo "$(basename "$0"): $passed passed, $failed failed"
-    [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+    [ ! -e "$scratch/not_found" ] || fail "every command of this test is installed" "$(sort -u "$scratch/not_found")"
+    echo "$(basename "$0"): $passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]
     exit
 }
+
+limited() { timeout --kill-after=10 "$LIMIT" "$@"; }
+eventually() {
+    local end=$((SECONDS + LIMIT))
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.05
+    done
+}
+state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null; }
+# A process 1 that collects nothing leaves every orphan a zombie: that one has ended, too.
+has_ended() { case $(state_of "$1") in '' | [XZ]) ;; *) return 1 ;; esac }
+children_of() { grep -lsx "PPid:[[:space:]]*$1" /proc/[0-9]*/status | cut -d / -f 3; }
 
 # What is preloaded: with sanitizers their runtime has to come first.
 preload=$build/libcompshim.so
@@ -87,12 +118,45 @@ fi
 mpi() {
     local ranks=$1
     shift
-    timeout --kill-after=5 "${LIMIT:-120}" "${launch[@]}" -n "$ranks" env "$@"
+    limited "${launch[@]}" -n "$ranks" env "$@"
 }
 shimmed() {
     local ranks=$1
     shift
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
+}
+
+# differing N CMD... : N CMD...    one job whose ranks run different commands (VARIABLE=VALUE... first)
+# Debian 13's mpirun crashes if it is to start several programs: there one script is started, in which
+# each rank chooses its command.
+differing() {
+    local command=() options=() ranks=0 choice word
+    choice=$(mktemp "$scratch/choice.XXXXXX")
+    echo 'rank=${OMPI_COMM_WORLD_RANK-$PMI_RANK}' >"$choice"
+    for word in "$@" :; do
+        if [ "$word" != : ]; then
+            command+=("$word")
+            continue
+        fi
+        ranks=$((ranks + command[0]))
+        options+=(${options[0]+:} -n "${command[0]}" env "${command[@]:1}")
+        command=("${command[@]:1}")
+        echo "[ \$rank -ge $ranks ] || exec env ${command[*]@Q}" >>"$choice"
+        command=()
+    done
+    if starts_several_programs; then
+        limited "${launch[@]}" "${options[@]}"
+    else
+        limited "${launch[@]}" -n "$ranks" bash "$choice"
+    fi
+}
+starts_several_programs() {
+    local known=$scratch/starts_several_programs
+    if [ ! -e "$known" ]; then
+        limited "${launch[@]}" -n 1 true : -n 1 true >/dev/null 2>&1
+        echo $? >"$known"
+    fi
+    [ "$(cat "$known")" = 0 ]
 }
 
 # to_hosts HOSTS AGENT: the launcher's options to start a daemon on each of HOSTS by AGENT, in $options
@@ -108,7 +172,7 @@ to_hosts() {
 
 only_open_mpi() {
     [ "$MPI" = openmpi ] || {
-        echo "note: with $MPI $1 is not tried"
+        skip "with $MPI: $1"
         return 1
     }
 }

@@ -7,7 +7,7 @@ set -u
 build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
 case ${1-} in
 build) packages=$build ;;
-test) packages="$build g++ libcmocka-dev python3 git binutils perl iproute2 valgrind mandoc bash-completion" ;;
+test) packages="$build g++ libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion" ;;
 mpich) packages="$build mpich libmpich-dev" ;;
 lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git" ;;
 fuzz) packages="$build clang libclang-rt-dev" ;;
@@ -47,7 +47,12 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "compshim: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
-$become apt-get update -qq || cannot "apt-get update failed"
+$become apt-get update -qq
+case "$become $?" in
+*" 0") ;;
+"sudo 1") cannot "sudo refuses" ;; # apt-get's own status is 100
+*) cannot "apt-get update failed" ;;
+esac
 # Another installation may be under way: it is waited for.
 # shellcheck disable=SC2086
 $become apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing >/dev/null ||

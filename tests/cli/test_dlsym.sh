@@ -38,7 +38,7 @@ for libraries in "$both" "${both#*:}:$preload"; do
 done
 caught "in a second thread" 2 LD_PRELOAD="$both" ./fetch $mpi_library handle thread
 caught "ctypes" 1 LD_PRELOAD="$both" /usr/bin/python3 "$programs/fetch.py" $mpi_library
-expect "compshim run --dlsym" 0 timeout 60 "$build/compshim" run --dlsym -- \
+expect "compshim run --dlsym" 0 limited "$build/compshim" run --dlsym -- \
     "${launch[@]}" -n 2 ./fetch $mpi_library handle
 contains "catches" "compshim: all"
 expect "an older preload of both" 0 env LD_PRELOAD="$both" "$build/compshim" run sh -c 'echo "$LD_PRELOAD"'

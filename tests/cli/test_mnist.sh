@@ -12,9 +12,9 @@ ranks() {
     local count=$1
     shift
     if [ "$count" = 1 ]; then
-        timeout 120 "$trainer" "$@"
+        limited "$trainer" "$@"
     else
-        timeout 120 mpirun -n "$count" "$trainer" "$@"
+        limited mpirun -n "$count" "$trainer" "$@"
     fi
 }
 

@@ -11,11 +11,11 @@ unset "${!SLURM@}" "${!PBS@}"
 line="compshim: nothing was caught: no process of this job on this host came to MPI or NCCL"
 
 says() { # NAME COMMAND...: it ends with the line, and with status 0
-    expect "$1" 0 timeout 60 "${@:2}"
+    expect "$1" 0 limited "${@:2}"
     check "is told of" test "$(grep -c "^$line" <<<"$output")" = 1
 }
 silent() { # NAME STATUS COMMAND...
-    expect "$1" "$2" timeout 60 "${@:3}"
+    expect "$1" "$2" limited "${@:3}"
     check "is not told of" test "${output%"$line"*}" = "$output"
 }
 
@@ -103,26 +103,19 @@ for name in INT TERM HUP QUIT USR1 USR2 TTOU; do
     trap "echo $name >>got" $name
 done
 echo $$ >started
-for _ in {1..400}; do
+while [ -e . ]; do
     [ -e end ] && exit 5
     sleep 0.05
 done
 P
 chmod +x wait_for_end
-until_so() { # COMMAND...: waits for it to be so, for up to 10 seconds
-    for _ in {1..200}; do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.05
-    done
-    return 1
-}
 begin() {
     rm -f got end started
     set -m # a process group of its own
     "$tool" run -- ./wait_for_end 2>told &
     run=$!
     set +m
-    check "the command starts" until_so test -s started
+    check "the command starts" eventually test -s started
     command=$(cat started)
 }
 end() {
@@ -136,7 +129,7 @@ no_more() { # what is to be there, without those of this function
     local marks
     marks=$(grep -c TTOU got)
     kill -s TTOU $run
-    until_so eval "[ \$(grep -c TTOU got) -gt $marks ]" &&
+    eventually eval "[ \$(grep -c TTOU got) -gt $marks ]" &&
         diff <(printf '%s\n' "$@") <(grep -v TTOU got)
 }
 names=(USR1 USR2 HUP TERM QUIT INT)
@@ -145,43 +138,40 @@ for target in "" -; do
     begin
     for ((i = 0; i < ${#names[@]}; i++)); do
         kill -s "${names[i]}" -- $target$run
-        check "${names[i]} for $meant arrives" until_so grep -q "${names[i]}" got
+        check "${names[i]} for $meant arrives" eventually grep -q "${names[i]}" got
         check "and no second one" no_more "${names[@]:0:i + 1}"
     done
     end
     check "an interrupted run says nothing" test "$(grep -c "^$line" told)" = 0
 done
 begin
-kill -s STOP "$(pgrep -P $run | grep -vx "$command")"
+kill -s STOP "$(children_of $run | grep -vx "$command")"
 kill -s USR1 -- -$run
-check "a signal for the group arrives where the witness is held up" until_so grep -q USR1 got
+check "a signal for the group arrives where the witness is held up" eventually grep -q USR1 got
 check "once" no_more USR1
 end
-stopped() { [ "$(ps -o stat= -p "$1" | cut -c 1)" = T ]; }
+stopped() { [ "$(state_of "$1")" = T ]; }
 goes_on() { ! stopped "$1"; }
 for target in "" -; do
     begin
     kill -s TSTP -- $target$run
-    check "TSTP stops the command" until_so stopped "$command"
-    check "and the run" until_so stopped $run
+    check "TSTP stops the command" eventually stopped "$command"
+    check "and the run" eventually stopped $run
     kill -s CONT -- $target$run
-    check "CONT continues the command" until_so goes_on "$command"
-    check "and the run" until_so goes_on $run
+    check "CONT continues the command" eventually goes_on "$command"
+    check "and the run" eventually goes_on $run
     end
     check "which speaks at the end" grep -q "^$line" told
 done
 rm -f got end started
-check "on a terminal" timeout 60 python3 - "$tool" <<'PY'
+check "on a terminal" limited python3 - "$tool" <<'PY'
 import os, pty, signal, sys, time
 process, terminal = pty.fork()
 if process == 0:
     os.execv(sys.argv[1], [sys.argv[1], "run", "--", "./wait_for_end"])
 def arrives(*names):
-    for _ in range(200):
-        if os.path.exists("started") and (not names or os.path.exists("got") and open("got").read().split() == [*names]):
-            return
+    while not (os.path.exists("started") and (not names or os.path.exists("got") and open("got").read().split() == [*names])):
         time.sleep(0.05)
-    sys.exit(f"not {names}")
 def once(*names): # and the run passes no second one on before this one
     arrives(*names)
     os.kill(process, signal.SIGTTOU)
@@ -200,5 +190,5 @@ PY
 begin
 disown $run # bash would tell of its end
 kill -s KILL $run
-check "a run that is killed leaves no command behind" until_so eval '! kill -0 $command'
+check "a run that is killed leaves no command behind" eventually has_ended "$command"
 finish

@@ -58,7 +58,7 @@ contains "is told of" "the library did not reach the benchmark's ranks"
 check "nothing is written in any of these cases" test ! -e x.ini -a -z "$(left_over)"
 
 # A real measurement; on a busy machine it may find anything, but what it writes has to be so.
-expect "a measurement" 0 timeout 120 "$tool" tune -o real.ini --time 8 --sizes 64KiB,1MiB --save saved.json -- \
+expect "a measurement" 0 limited "$tool" tune -o real.ini --time 8 --sizes 64KiB,1MiB --save saved.json -- \
     mpirun --oversubscribe -n 2
 expect "the same measurements again" 0 "$tool" tune -o again.ini --from saved.json
 check "come to the same policy" cmp real.ini again.ini
@@ -79,6 +79,6 @@ timeout --preserve-status -s INT 2 "$tool" tune -o x.ini --time 60 -- mpirun --o
 output="status $? $(tail -n 1 interrupted.txt)"
 contains "an interrupt ends it" "status 130 compshim: interrupted: nothing is written"
 check "and leaves nothing" test ! -e x.ini -a -z "$(left_over)"
-expect "one rank" 1 timeout 60 "$tool" tune -o x.ini --sizes 64KiB -- mpirun -n 1
+expect "one rank" 1 limited "$tool" tune -o x.ini --sizes 64KiB -- mpirun -n 1
 contains "has nothing to tune" "one rank alone sends nothing"
 finish

@@ -15,9 +15,9 @@
 #   row PROGRAM SHAPE LANGUAGE writes a line of docs/programs.md from $mpi_library, the facts and $answers
 #
 # MPI=mpich: the program is built and started by MPICH's commands; MPI_HOME: by those of the MPI in this
-# folder. LIMIT is per run. CLIENT_ROWS names the file for the rows; without it they are only printed.
+# folder. CLIENT_ROWS names the file for the rows; without it they are only printed.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-export LIMIT=${LIMIT:-300} OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 clients=$top/tests/clients
 python=/usr/bin/python3 # Debian's, which sees Debian's modules
 mpi_library=$("${launch[0]}" --version |

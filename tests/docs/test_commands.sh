@@ -40,7 +40,7 @@ while IFS=$'\t' read -r -u 3 place command; do
         continue
     fi
     run=$((run + 1))
-    check "$place: $command" timeout --kill-after=5 200 bash -c "$command" </dev/null
+    check "$place: $command" limited bash -c "$command" </dev/null
 done 3<"$scratch/commands"
 check "some commands were run" test "$run" -ge 5
 

@@ -28,6 +28,6 @@ on_nodes() {
     else
         options+=(--mca btl tcp,vader,self --mca btl_tcp_if_include lo)
     fi
-    NODES=$scratch timeout --kill-after=5 "${LIMIT:-120}" "${launch[0]}" "${options[@]}" \
+    NODES=$scratch limited "${launch[0]}" "${options[@]}" \
         env LD_PRELOAD="$preload" "$@"
 }

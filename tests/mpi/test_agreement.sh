@@ -12,17 +12,21 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 # each line with the second it came in
 halves() {
     local began=$SECONDS
-    timeout 120 "${launch[@]}" -n 2 sh -c "$2" : -n 2 sh -c "$3" 2>&1 |
+    differing 2 sh -c "$2" : 2 sh -c "$3" 2>&1 |
         while IFS= read -r line; do printf '%d %s\n' $((SECONDS - began)) "$line"; done \
             >"$scratch/$1"
 }
 run="exec '$program'" with="exec env '$preloaded' '$program'" late="sleep 3;"
 
-# What ten jobs need that start at once, without the shim.
-began=$SECONDS
-for _ in {1..10}; do mpi 4 "$program" >"$scratch/native" 2>&1 & done
-wait
-start=$((SECONDS - began))
+# start_of_ten: what ten jobs need that start at once, without the shim, if that is more than before
+start=0
+start_of_ten() {
+    local began=$SECONDS
+    for _ in {1..10}; do mpi 4 "$program" >"$scratch/native" 2>&1 & done
+    wait
+    [ $((SECONDS - began)) -le "$start" ] || start=$((SECONDS - began))
+}
+start_of_ten
 
 # All ten at once: they mostly wait.
 halves "the first half without the shim, prompt" "$run" "$with" &
@@ -40,6 +44,7 @@ late_rank 2 2 &
 late_rank 0 13 &
 late_rank 2 13 &
 wait
+start_of_ten # the machine may be busier now
 for late in "0 2 by two_shot" "2 2 by two_shot" "0 13 nothing is compressed" "2 13 nothing is compressed"; do
     read -r rank seconds text <<<"$late"
     output=$(cat "$scratch/late.$rank.$seconds")

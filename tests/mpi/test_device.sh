@@ -19,7 +19,7 @@ check "all calls with such a buffer on any rank are passed on" test "$(json 'r["
 check "the others are compressed" test "$(json 'r["totals"]["compressed_calls"]')" = 2
 check "nonblocking ones are not, where ranks cannot ask" test "$(json 'r["passed_through"]["nonblocking"]')" = 1
 
-only_open_mpi "compressing nonblocking calls, which pass there," || finish
+only_open_mpi "compressing nonblocking calls, which pass there" || finish
 expect "without CUDA in the process nobody asks" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" \
     COMPSHIM_REPORT="$scratch/report.json" "$build/tests/mpi_iallreduce" 3000
 check "nonblocking calls are compressed then" test "$(json 'r["totals"]["compressed_calls"] > 100')" = True

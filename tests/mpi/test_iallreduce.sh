@@ -6,10 +6,9 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_iallreduce
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
-LIMIT=100
 
 if ! carries_on "$program"; then
-    echo "note: this MPI does not let the shim carry nonblocking calls on"
+    skip "this MPI does not let the shim carry nonblocking calls on"
     policy "$scratch/policy.ini" fp8_e4m3
     expect "they are right" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" 50000
@@ -40,7 +39,7 @@ expect "a communicator freed under a call, and before one" 0 shimmed 3 COMPSHIM_
     "$program" freed
 contains "is kept as long as requests need it" "work done, 0 failures"
 if only_open_mpi "an error handler that makes calls"; then
-    LIMIT=60 expect "an error handler that makes calls" 0 mpi 3 LD_PRELOAD="$preload:$build/tests/standin_refuse.so" \
+    expect "an error handler that makes calls" 0 mpi 3 LD_PRELOAD="$preload:$build/tests/standin_refuse.so" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" refused
     contains "is called once for an error" "work done, 0 failures"
     contains "which is told of" "a nonblocking call failed on rank 0"
@@ -51,7 +50,7 @@ expect "and with the shim" 0 shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" "$p
 only_open_mpi "which error cancelling gives" &&
     check "cancelling gives the same error" diff <(printf '%s\n' "$native") <(printf '%s\n' "$output")
 
-output=$(LIMIT=30 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" mismatch 2>&1)
+output=$(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" mismatch 2>&1)
 case $? in
 0 | 124 | 137) fail "a mismatch ends the job" "$output" ;;
 *) pass "a mismatch ends the job" ;;
@@ -61,8 +60,8 @@ if ! told_by_mpich; then
     contains "and the other" "50000 x float32"
 fi
 for what in pending threads; do
-    LIMIT=40 expect "$what: natively" 0 mpi 3 "$program" $what
-    LIMIT=40 expect "$what: with the shim" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" $what
+    expect "$what: natively" 0 mpi 3 "$program" $what
+    expect "$what: with the shim" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" $what
     contains "$what: the work is done" "0 failures"
 done
 
@@ -73,7 +72,7 @@ check "passes nonblocking calls on" test "$(json 'r["passed_through"]["nonblocki
 
 policy "$scratch/policy.ini" fp8_e4m3
 if [ -n "${MPI_HOME-}" ]; then
-    echo "note: only Debian's MPIs have their Fortran here"
+    skip "only Debian's MPIs have their Fortran here"
 elif command -v mpifort.openmpi >/dev/null && command -v gfortran >/dev/null; then
     check "compile Fortran" mpifort.openmpi -o "$scratch/fortran" "$top/tests/mpi/fortran_iallreduce.F90"
     expect "mpi_f08" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
@@ -82,7 +81,7 @@ elif command -v mpifort.openmpi >/dev/null && command -v gfortran >/dev/null; th
     check "two nonblocking calls and a reduce are compressed" test \
         "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('allreduce', 2), ('reduce', 1)]"
 else
-    echo "note: no Fortran compiler here"
+    skip "no Fortran compiler here"
 fi
 
 # Sampled errors, and the bytes: as of a blocking call.
@@ -95,14 +94,14 @@ only_open_mpi "overlapping, on emulated hosts" || finish
 prefix=ov$(tr 0-9 a-j <<<$$) # other copies of this test have hosts of their own
 hosts() { "$top/tests/net/hosts.sh" --name "$prefix" "$@"; }
 if [ "$(id -u)" != 0 ] || ! unshare --net --mount true 2>/dev/null; then
-    echo "note: no emulated hosts can be made here, so overlapping is not measured"
+    skip "no emulated hosts can be made here: overlapping is not measured"
     finish
 fi
 trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
 expect "four hosts" 0 hosts up --hosts 4 --rate 200mbit
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=off
 expect "computing beside an exchange" 0 env LD_PRELOAD="$preload" "$top/tests/net/hosts.sh" --name "$prefix" \
-    run --seconds 100 "$build/tests/mpi_overlap" 4000000
+    run --seconds "$LIMIT" "$build/tests/mpi_overlap" 4000000
 echo "$output" | grep -E "^(timeline|alone)"
 contains "its sums are right" " 0 wrong"
 finish

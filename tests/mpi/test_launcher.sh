@@ -23,7 +23,7 @@ remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
         shift
     done
     shift
-    timeout 60 env "${variables[@]}" "${launch[0]}" "${options[@]}" -n 2 "$@" 2>&1
+    limited env "${variables[@]}" "${launch[0]}" "${options[@]}" -n 2 "$@" 2>&1
 }
 to_hosts elsewhere:2 "$scratch/agent"
 over_tcp=(--mca btl tcp,self --mca btl_tcp_if_include lo)
@@ -72,5 +72,5 @@ pieces = [piece.decode() for piece in iter(lambda: ours.recv(1 << 16), b"")]
 report = [piece for piece in pieces if "compshim: passed through" in piece]
 assert len(report) == 1 and report[0].startswith("compshim 0") and report[0].endswith("\n"), pieces
 P
-check "the report is written in one piece" timeout 60 python3 "$scratch/pieces.py" "$preload" "$build/tests/mpi_pass" 2000 int world
+check "the report is written in one piece" limited python3 "$scratch/pieces.py" "$preload" "$build/tests/mpi_pass" 2000 int world
 finish

@@ -38,6 +38,6 @@ if can_make_nodes; then
         check "all codecs were used" all_compressed
     done
 else
-    echo "note: this user cannot give a process a hostname, so hierarchical is tried on one node only"
+    skip "this user cannot give a process a hostname: hierarchical on two nodes"
 fi
 finish

@@ -3,9 +3,10 @@
 # COMPSHIM=observe: every call is written down, nothing changes, and what the report foretells of a
 # policy is what that policy then sends.
 . "$(dirname "$0")/../lib.sh"
+# All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
+export OMPI_MCA_btl=^tcp
 program=$build/tests/mpi_calls tool=$build/compshim
 cd "$scratch" || exit 3
-LIMIT=60
 cat >policy.ini <<'P'
 [rule small]
 max_size = 64KiB
@@ -19,13 +20,16 @@ codec = fp8_e4m3
 dtype = float32
 P
 
+# The job's end times one codec after the other, until two seconds are over. On a busy machine that may
+# be too early for the last ones: here the clock is a slow one.
 native=$(mpi 4 "$program" 2>&1)
-expect "an observed job" 0 shimmed 4 COMPSHIM=observe COMPSHIM_REPORT=observed.json "$program"
+expect "an observed job" 0 mpi 4 LD_PRELOAD="$build/tests/standin_clock.so:$preload" STANDIN_CLOCK_RATE=0.001 \
+    COMPSHIM=observe COMPSHIM_REPORT=observed.json "$program"
 check "does what it does natively" test "$(grep -v '^compshim' <<<"$output")" = "$native"
 contains "says that nothing was compressed" "COMPSHIM=observe: nothing was compressed"
 contains "shows the largest kinds" "2 x allreduce of 3.81 MiB float32, sum, ranks 4, nodes 1"
 check "the report has every call" python3 - <<'PY'
-import json, os
+import json
 report = json.load(open("observed.json"))
 kinds = report["observed"]["kinds"]
 found = {(k["dtype"], k["op"], k["ranks"], k["bytes"]): k["calls"] for k in kinds}
@@ -42,9 +46,7 @@ assert report["passed_through"]["disabled"] == 5, report["passed_through"]
 assert report["passed_through"]["intercomm"] == 2, report["passed_through"]
 exchange = report["observed"]["exchange"]
 codecs = ["raw", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "int8", "int4"]
-timed = list(dict.fromkeys(p["codec"] for p in exchange))
-# MPICH's ranks spin: where they outnumber the cores the two seconds end before the last codec.
-assert set(timed) == set(codecs) or os.environ.get("MPI") == "mpich" and set(timed) < set(codecs) and timed, timed
+assert list(dict.fromkeys(p["codec"] for p in exchange)) == codecs, exchange
 assert all(p["seconds"] > 0 and p["bytes_wire"] > 0 for p in exchange), exchange
 PY
 for codec in fp8_e4m3 bf16; do
@@ -65,8 +67,8 @@ done
 expect "one rank alone" 0 shimmed 1 COMPSHIM=observe COMPSHIM_REPORT=one.json "$program"
 expect "can be explained, too" 0 "$tool" explain --report one.json --policy policy.ini
 contains "nothing would be compressed" "nothing would be compressed"
-expect "rank 0 decides" 0 timeout 60 "${launch[@]}" \
-    -n 1 env COMPSHIM=observe LD_PRELOAD="$preload" "$program" : -n 2 env LD_PRELOAD="$preload" "$program"
+expect "rank 0 decides" 0 differing \
+    1 COMPSHIM=observe LD_PRELOAD="$preload" "$program" : 2 LD_PRELOAD="$preload" "$program"
 contains "all observe" "COMPSHIM=observe: nothing was compressed"
 expect "an unknown mode" 0 shimmed 2 COMPSHIM=obsreve "$program"
 contains "is said, once" "COMPSHIM=obsreve is not known: on, off or observe; it is on"

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/../lib.sh"
 program=("$build/allreduce_bench" --sizes "4KiB,1MiB" --seconds 0)
 cd "$scratch" || exit 3
-LIMIT=60
 printf '[compshim]\nreport = off\n[rule large]\ndtype = float32\nmin_size = 64KiB\ncodec = int8\n' >policy.ini
 
 # Six calls of 1 MiB on four ranks; what a collective needs of all ranks, no rank can have before.
@@ -66,7 +65,7 @@ run "a trace switched off" COMPSHIM_TRACE=off
 check "leaves no file" test -z "$(ls ./*.json off 2>/dev/null)"
 run "an observed job, traced" COMPSHIM=observe COMPSHIM_TRACE=trace.json
 check "has its calls as passed on" test "$(grep -c 'allreduce passed: disabled' trace.json)" = 24
-only_open_mpi "tracing nonblocking calls, which pass there," || finish
+only_open_mpi "tracing nonblocking calls, which pass there" || finish
 policy exact.ini fp16
 expect "several nonblocking calls at once" 0 shimmed 2 COMPSHIM_POLICY=exact.ini COMPSHIM_TRACE=trace.json \
     "$build/tests/mpi_iallreduce"

@@ -9,7 +9,7 @@ command -v valgrind >/dev/null || {
     exit 3
 }
 export COMPSHIM_POLICY=$scratch/policy.ini
-LIMIT=600
+LIMIT=3600
 checker=(valgrind --quiet --error-exitcode=9 --num-callers=40 --fullpath-after= --leak-check=full
     --show-leak-kinds=definite --errors-for-leak-kinds=none --log-file="$scratch/log.%p"
     --suppressions="$top/tests/mpi/valgrind.supp")

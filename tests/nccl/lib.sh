@@ -13,7 +13,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 standin=$build/tests/standin_nccl
 if [ ! -e "$standin/libnccl.so.2" ] || [ ! -e "$build/libcompshim-nccl.so" ]; then
-    pass "left out: built without CUDA's toolkit and nccl.h"
+    skip "built without CUDA's toolkit and nccl.h"
     finish
 fi
 cuda=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
@@ -24,7 +24,7 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 job() {
     local ranks=$1
     shift
-    timeout --kill-after=5 "${LIMIT:-60}" bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
+    limited bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
 }
 preloaded() {
     local ranks=$1

@@ -6,7 +6,6 @@
 program=$build/tests/nccl_life
 some=$top/tests/nccl/some.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
-export LIMIT=30
 
 # passes NAME RANKS SETTING REASON: right results, nothing compressed
 passes() {

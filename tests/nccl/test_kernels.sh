@@ -6,22 +6,22 @@
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 
-check "the kernels' source on the host against the codecs" timeout 600 "$build/tests/kernels_host" quick
+check "the kernels' source on the host against the codecs" limited "$build/tests/kernels_host" quick
 
 results=tests/bench/results/gpu.json
 if [ ! -e $results ]; then
-    echo "note: no results of a GPU yet: tests/nccl/gpu.sh makes them"
+    skip "no results of a GPU yet: tests/nccl/gpu.sh makes them"
     check "the README claims no figures of a GPU" bash -c '! grep -q "tests/bench/results/gpu.json" README.md'
 elif [ "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["kernels"])' $results)" = "$(sh kernels/hash.sh)" ]; then
     pass "the results of a GPU are those of these kernels"
 else
-    echo "note: $results is stale: the kernels have changed since; run tests/nccl/gpu.sh"
+    skip "$results is stale: the kernels have changed since; run tests/nccl/gpu.sh"
     check "the README quotes no stale figures" bash -c '! grep -q "tests/bench/results/gpu.json" README.md'
 fi
 
 cuda=${CUDA_HOME:-/usr/local/cuda}
 if [ ! -e "$build/kernels/kernels.fatbin" ]; then
-    echo "left out: what needs nvcc"
+    skip "built without nvcc: the compiled kernels"
     finish
 fi
 check "the binary is below 300 KB" test "$(stat -c %s "$build/kernels/kernels.fatbin")" -lt 300000

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests can fail: three mistakes are put into copies of the engine, one each, and found.
 . "$(dirname "$0")/lib.sh"
-export LIMIT=30
 
 copy() { # DIR: what the engine is built of, and what is built of it
     mkdir -p "$1/build" "$1/tools" "$1/tests"

@@ -4,14 +4,14 @@
 . "$(dirname "$0")/../lib.sh"
 standin=$build/tests/standin_nccl
 if [ ! -e "$standin/libnccl.so.2" ]; then
-    pass "left out: built without the headers of CUDA and NCCL"
+    skip "built without the headers of CUDA and NCCL"
     finish
 fi
 export LD_LIBRARY_PATH=$standin STANDIN_DEVICES=8
 
-driver() { timeout 60 env "${@:2}" "$build/tests/nccl_standin_driver" "$1"; }
+driver() { limited env "${@:2}" "$build/tests/nccl_standin_driver" "$1"; }
 ranks() { # N PROGRAM CASE [VARIABLE=VALUE...]
-    env "${@:4}" timeout 60 bash "$top/tests/nccl/launch.sh" "$1" "$build/tests/nccl_standin_$2" "$3"
+    env "${@:4}" timeout --kill-after=10 "$LIMIT" bash "$top/tests/nccl/launch.sh" "$1" "$build/tests/nccl_standin_$2" "$3"
 }
 
 # The driver -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ check "its files are gone" test -z "$(published)"
 expect "a job that is not asked to" 0 preloaded 2 "$build/tests/nccl_timing" 1 5
 check "publishes nothing" test -z "$(published)"
 
-LIMIT=100 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_timing" 8 1000 >"$scratch/job.txt" 2>&1 &
+preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_timing" 8 1000 >"$scratch/job.txt" 2>&1 &
 launcher=$!
 check "a running job is shown" await_calls
 output=$("$tool" top --once)
@@ -30,6 +30,5 @@ contains "with its program, library and ranks" "nccl_timing (nccl): 2 of 2 ranks
 contains "with its policy" "policy $scratch/policy.ini"
 check "the rule has calls, a rate, bytes, a ratio and an error" grep -qE \
     "^live-$$ +int8 +one_shot +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x +[1-9][.][0-9]e-0[0-9] *$" <<<"$output"
-read -r started <"/proc/$launcher/task/$launcher/children" # timeout, and by it all ranks
-kill "$started" && wait $launcher
+kill "$(children_of $launcher)" && wait $launcher # timeout, and by it all ranks
 finish

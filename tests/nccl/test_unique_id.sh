@@ -24,6 +24,6 @@ real=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib*/libnccl.so.2 /usr/lib/*/libnccl.s
 if [ -n "$real" ]; then
     meet "NCCL" "$(dirname "$real")"
 else
-    echo "note: there is no real libnccl.so.2 here"
+    skip "there is no real libnccl.so.2 here"
 fi
 finish

@@ -13,13 +13,13 @@ left_behind() {
 
 expect "no command" 2 hosts
 if [ "$(id -u)" != 0 ]; then
-    echo "note: not root, so only the refusal is tested"
+    skip "not root: all but the refusal"
     expect "without root" 3 hosts up
     contains "says what it needs" "needs root"
     finish
 fi
 if ! unshare --net --mount true 2>/dev/null; then
-    echo "note: no network namespaces can be made here, so nothing else is tested"
+    skip "no network namespaces can be made here: all but the refusal"
     expect "run before up" 3 hosts run true
     finish
 fi
@@ -97,12 +97,10 @@ carried auto >/dev/null
 output=$(cat "$scratch/carried.json")
 contains "is what auto picks" '"algorithm": "hierarchical"'
 
-hosts exec 1 sleep 100 &
+hosts exec 1 sleep 1000 &
 sleeper=$!
-for _ in {1..100}; do # until it is in there
-    [ -n "$(ip netns pids "${prefix}1")" ] && break
-    sleep 0.1
-done
+is_in_there() { [ -n "$(ip netns pids "${prefix}1")" ]; }
+check "a command that runs in a host" eventually is_in_there
 expect "down" 0 hosts down
 wait "$sleeper" 2>/dev/null
 output=$(left_behind)

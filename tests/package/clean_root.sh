@@ -21,7 +21,7 @@ fresh_system() {
     debootstrap --variant=minbase "$suite" "$base" "${MIRROR:-http://deb.debian.org/debian}" &&
         chroot "$base" apt-get clean && touch "$base/.complete"
 }
-inside() { timeout --kill-after=5 "${LIMIT:-600}" chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+inside() { limited chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 \
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "$@"; }
 job() { inside mpirun --oversubscribe -n 2 "$@"; }

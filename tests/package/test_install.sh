@@ -33,7 +33,7 @@ check "no file can be written by others" \
 
 cd "$scratch" || exit 1
 printf '[compshim]\nreport = %s/report.json\n[rule all]\ncodec = fp16\n' "$scratch" >policy.ini
-expect "the installed tool runs a job" 0 timeout 60 "$prefix/bin/compshim" run --policy policy.ini -- \
+expect "the installed tool runs a job" 0 limited "$prefix/bin/compshim" run --policy policy.ini -- \
     mpirun --oversubscribe -n 2 "$prefix/libexec/compshim/allreduce_bench" --sizes 1MiB --seconds 0.2
 check "that was compressed" python3 -c '
 import json, sys

@@ -23,7 +23,7 @@ policy policy.ini fp8_e4m3 two_shot
 export COMPSHIM_POLICY=$scratch/policy.ini
 sums="$build/tests/mpi_allreduce"
 
-job() { LIMIT=${LIMIT:-120} timeout --kill-after=5 "${LIMIT:-120}" srun --nodes 2 --ntasks 4 "$@"; }
+job() { limited srun --nodes 2 --ntasks 4 "$@"; }
 quiet() { # no word of Open MPI's or Slurm's: the job is as it would be without the shim
     case $output in
     *"not supported"* | *srun:\ error* | *"An error"*) fail "$1" "$output" ;;

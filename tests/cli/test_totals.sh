@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/run.sh, with tests that are made up: what it counts, and what it shows of a failure.
+. "$(dirname "$0")/../lib.sh"
+made=$scratch/made/tests/test_made_up
+mkdir -p "$scratch/made/tests"
+made() { # NAME: a test program of the script on standard input
+    cat - >"${made}_$1"
+    chmod +x "${made}_$1"
+}
+totals() { env -u MPI -u MPI_HOME -u NEED_CUDA BUILD="$scratch/made" "$top/tests/run.sh" "made_up_${1-}"; }
+last() { test "$(tail -n 1 <<<"$output")" = "$1"; }
+
+made good <<E
+#!/bin/bash
+. "$top/tests/lib.sh"
+check one true
+check two true
+skip "there is no third here"
+finish
+E
+expect "a test that passes" 0 totals
+check "its checks are the total" last "2 passed, 0 failed, 1 skipped"
+contains "what was skipped is named" "test_made_up_good: there is no third here"
+contains "and how long it took" " s test_made_up_good"
+made left_out <<E
+#!/bin/bash
+. "$top/tests/lib.sh"
+skip "nothing of it"
+finish
+E
+expect "a test that is skipped as a whole" 0 totals
+check "counts so" last "2 passed, 0 failed, 2 skipped"
+made cmocka <<'E'
+#!/bin/sh
+printf '[       OK ] a\n[  FAILED  ] b\n[  SKIPPED ] c\n[==========] group: 3 test(s) run.\n'
+printf '[  ERROR   ] --- 0x1 != 0x2\n[  FAILED  ] group: 1 test(s), listed below:\n[  FAILED  ] b\n[  SKIPPED ] c\n' >&2
+exit 1
+E
+expect "a unit test that fails" 1 totals
+check "is counted by its checks, too" last "3 passed, 1 failed, 3 skipped"
+contains "what it found is shown" "0x1 != 0x2"
+contains "with how to run it alone" "${made}_cmocka"
+made bad <<E
+#!/bin/bash
+. "$top/tests/lib.sh"
+for number in {1..100}; do pass "number \$number"; done
+fail "the wrong one" "what it says"
+for number in {1..100}; do pass "later \$number"; done
+finish
+E
+expect "a check that fails among others" 1 totals bad
+check "is one" last "200 passed, 1 failed, 0 skipped"
+contains "it is shown" "not ok - the wrong one
+    what it says"
+check "and no other" test "$(grep -c "^ok - " <<<"$output")" = 0
+made dying <<E
+#!/bin/bash
+. "$top/tests/lib.sh"
+check one true
+fail two
+echo "the end is near"
+kill -KILL \$\$
+E
+expect "a test that dies" 1 totals dying
+check "is a failed check beside its own" last "1 passed, 2 failed, 0 skipped"
+contains "its last words are shown" "the end is near"
+made short <<E
+#!/bin/bash
+. "$top/tests/lib.sh"
+check one true
+exit
+E
+expect "a test that ends before its last check" 1 totals short
+check "fails, whatever its status" last "1 passed, 1 failed, 0 skipped"
+made wanting <<E
+#!/bin/bash
+. "$top/tests/lib.sh"
+check one true
+compshim-not-there | cat
+finish
+E
+expect "a test of a command that is not installed" 1 totals wanting
+contains "names it" "compshim-not-there: command not found"
+expect "no such test" 1 totals nobody
+check "is not a success" last "0 passed, 0 failed, 0 skipped"
+finish
