@@ -116,7 +116,7 @@ help:
 ## make test-valgrind   the MPI tests under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
 ## make test-gpu        what needs an NVIDIA GPU; writes tests/bench/results/gpu.json
-## make lint            clang-format, clang-tidy, cppcheck, shell syntax
+## make lint            clang-format, clang-tidy, cppcheck, shell syntax, circles among the modules
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
