@@ -58,7 +58,8 @@ mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
-generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_css.h)
+generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_css.h) \
+	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
 
 products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
@@ -116,7 +117,7 @@ help:
 ## make test-valgrind   the MPI tests under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
 ## make test-gpu        what needs an NVIDIA GPU; writes tests/bench/results/gpu.json
-## make lint            clang-format, clang-tidy, cppcheck, shell syntax
+## make lint            clang-format, clang-tidy, cppcheck, shell syntax, circles among the modules
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
@@ -140,6 +141,14 @@ $(BUILD)/generated/page_css.h: tools/html/page.css
 $(BUILD)/generated/default_ini.h $(BUILD)/generated/page_css.h:
 	@mkdir -p $(@D)
 	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+
+# What the front exports, what an engine has of it, and what a report calls it.
+$(BUILD)/generated/mpi_%.h: shim/front/mpi.def shim/front/functions.awk
+	@mkdir -p $(@D)
+	awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
+$(BUILD)/generated/nccl_%.h: shim/front/nccl.def shim/front/functions.awk
+	@mkdir -p $(@D)
+	awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)

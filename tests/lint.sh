@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# clang-format, clang-tidy, cppcheck and shell syntax over the whole tree; silent files are clean.
+# clang-format, clang-tidy, cppcheck, shell syntax and circles among the modules, over the whole tree.
+# Nothing is printed of a file without faults.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 build=${BUILD:-build}
@@ -33,4 +34,8 @@ echo "shell: ${#scripts[@]} scripts"
 for script in "${scripts[@]}"; do
     bash -n "$script" || status=1
 done
+
+echo "circles: those of tests/circles.allowed are printed, all others are errors"
+mapfile -t product < <(git ls-files shim codecs kernels policy tools examples | grep -E '\.(c|h|cc|cu|cuh)$')
+tests/circles.py "$build/objects.txt" tests/circles.allowed "${product[@]}" || status=1
 exit $status

@@ -9,7 +9,7 @@ case ${1-} in
 build) packages=$build ;;
 test) packages="$build g++ libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion" ;;
 mpich) packages="$build mpich libmpich-dev" ;;
-lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git" ;;
+lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git python3" ;;
 fuzz) packages="$build clang libclang-rt-dev" ;;
 bench) packages="$build python3 iproute2 gnuplot-nox" ;;
 clients) packages="$build python3 git binutils mpich libmpich-dev" ;;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcompshim_dl.so, for programs that fetch MPI's or NCCL's functions with dlsym from a library's
- * handle: preloaded beside libcompshim.so, it hands out that library's wrappers instead.
+/* libcompshim_dl.so, for programs that fetch functions of MPI or NCCL with dlsym from a library's
+ * handle. Preloaded beside libcompshim.so, it hands out the wrappers of libcompshim.so instead.
  *
- * The exported dlsym is a few instructions (dl_stub.S), since the C library finds out by the return
- * address for whom RTLD_NEXT and RTLD_DEFAULT are meant. It asks the filter here, and where that
- * has no wrapper goes on to the real dlsym as if it had not been there: same arguments, same return
- * address, same dlerror. */
+ * The exported dlsym is a few instructions (dl_stub.S), because the C library tells from the return
+ * address which object RTLD_NEXT and RTLD_DEFAULT are meant for. It asks the filter here for a
+ * wrapper. Without one it jumps to the real dlsym with its own arguments and return address, so the
+ * result and dlerror are those of a direct call. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +15,15 @@
 
 typedef void *dlsym_function(void *handle, const char *name);
 
-/* For dl_stub.S: the wrapper to hand out, or NULL; after it cshim_dl_real is set. */
+/* Called by dl_stub.S: returns the wrapper to hand out, or NULL. Sets cshim_dl_real. */
 void *cshim_dl_filter(void *handle, const char *name, const void *caller);
 dlsym_function *cshim_dl_real __attribute__((visibility("hidden")));
 
-/* Bound by the loader if libcompshim.so is preloaded too; without it nothing is handed out. */
+/* In libcompshim.so; NULL if that is not preloaded, and then nothing is handed out. */
 extern __typeof__(cshim_front_wrapper) cshim_front_wrapper __attribute__((weak));
 
-/* dlsym of the C library: the version of glibc 2.34, where it moved into libc.so, or the first of
- * this machine. */
+/* Finds dlsym of the C library: the version of glibc 2.34, where it moved into libc.so, or else the
+ * first version of x86-64 or of aarch64. */
 static void find_real(void)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
@@ -39,14 +39,14 @@ static void find_real(void)
     __atomic_store_n(&cshim_dl_real, found, __ATOMIC_RELEASE);
 }
 
-/* Whether the front may have a wrapper of this name; it has the last word. */
+/* Whether the front may have a wrapper of this name. cshim_front_wrapper decides. */
 static int is_of_interest(const char *name)
 {
     return strncmp(name, "MPI", 3) == 0 || strncmp(name, "PMPI", 4) == 0 ||
            strncmp(name, "nccl", 4) == 0;
 }
 
-/* The shim's own lookups are for the real functions. */
+/* Whether a lookup comes from the shim itself, which looks for the real functions. */
 static int is_own(const void *address)
 {
     Dl_info info;
@@ -62,7 +62,8 @@ __attribute__((visibility("hidden"))) void *cshim_dl_filter(void *handle, const 
 {
     if (__atomic_load_n(&cshim_dl_real, __ATOMIC_ACQUIRE) == NULL)
         find_real();
-    /* The global scope has the preload's wrappers first, and RTLD_NEXT asks for what is behind. */
+    /* A lookup in the global scope finds the wrappers first by itself, and RTLD_NEXT asks for what
+     * is behind the caller. */
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !is_of_interest(name) ||
         cshim_front_wrapper == NULL || is_own(caller))
         return NULL;

@@ -1,57 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the front: resolver, engine loader, launcher. Needs libc only. */
+/* The parts of the front beside the exported symbols: the resolver, the loader of engines, and the
+ * message to compshim run. All of it needs libc only, is reentrant and may be called by any thread.
+ */
 #ifndef CSHIM_FRONT_H
 #define CSHIM_FRONT_H
 
-#include "shim/mpi/engine.h"
+#include <stdbool.h>
+
+struct cshim_mpi_engine;
+struct cshim_nccl_engine;
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 
-/* The engines' files, beside this library. */
-#define CSHIM_FILE_OMPI "libcompshim-ompi.so"
-#define CSHIM_FILE_MPICH "libcompshim-mpich.so"
-#define CSHIM_FILE_ABI "libcompshim-abi.so"
-#define CSHIM_FILE_NCCL "libcompshim-nccl.so"
-
-/* Returned where no real function can be found, and nothing is known of the MPI: Open MPI's
- * MPI_ERR_OTHER, and an error class of MPICH's too. */
+/* What a wrapper returns where no real function is found and nothing is known of the MPI:
+ * MPI_ERR_OTHER of Open MPI, which is an error class of MPICH too. */
 #define CSHIM_MPI_ERR_OTHER 16
 
-/* Finds the next definition of an MPI function behind this library, for a call that came from
- * `caller` (a return address): the global scope, then the closure of the calling object, then every
- * loaded libmpi. `name` is "MPI_X"; with `bottom` the library's own "PMPI_X" is wanted, past any
- * tool stacked behind this library. Never caches a failure, never calls exit. Returns NULL if there
- * is none. */
-void *cshim_resolve(const char *name, const void *caller, int bottom);
+/* The resolver, resolve.c ---------------------------------------------------------------------- */
 
-/* The same for NCCL's "ncclX": that of the calling object's own NCCL, for several may be in one
- * process, else the next one. */
+/* Finds the definition of an MPI function behind this library, for a call that came from the return
+ * address `caller` (NULL: not known). It is the next definition of MPI_X, which may be another
+ * tool's; with `bottom` it is PMPI_X, the MPI library's own. `name` is "MPI_X" in both cases.
+ * Returns NULL if there is none; a library may be loaded later, so the caller may ask again. */
+void *cshim_resolve(const char *name, const void *caller, bool bottom);
+
+/* Finds the definition of the NCCL function `name` ("ncclX") that the object of `caller` is bound
+ * to. A process may hold several NCCLs, and each object keeps its own. Returns NULL if there is
+ * none. */
 void *cshim_resolve_nccl(const char *name, const void *caller);
 
-/* Whether two addresses are of one library; false if one is NULL. */
-int cshim_same_object(const void *one, const void *other);
+/* The address at which the object that holds `address` is loaded; NULL if `address` is in none. */
+const void *cshim_object_base(const void *address);
 
-/* For libcompshim_dl.so: the wrapper to hand out for `real`, which a lookup of `name` by dlsym
- * found. NULL if there is no wrapper of this name, or if its calls would not reach the library that
- * `real` is in: of several copies in a process each keeps its callers. */
+/* Whether both addresses are in one loaded object. */
+bool cshim_same_object(const void *one, const void *other);
+
+/* Whether `text` begins with one of the strings up to NULL. */
+bool cshim_begins_with_one_of(const char *text, const char *const *beginnings);
+
+/* For libcompshim_dl.so: the wrapper to hand out in place of `real`, which a lookup of `name` by
+ * dlsym found. Returns NULL if there is no wrapper of this name, or if its calls would not reach
+ * the library that holds `real`. */
 CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
 
-/* Whether a function is of a library of Open MPI's, or of a tool that is linked to one. */
-int cshim_is_open_mpi(const void *function);
+/* The loader, loader.c ------------------------------------------------------------------------- */
 
-/* Whether the environment switches the shim off. */
-int cshim_is_off(void);
+/* Whether the environment switches the shim off (COMPSHIM=off or 0). */
+bool cshim_is_off(void);
 
-/* Tells compshim run, if COMPSHIM_RUN names one on this host, that this process has come to MPI or
- * NCCL with the shim on. Never waits or fails; without the variable it is a look at the
- * environment. */
+/* Whether a function is in a library of Open MPI, or in a tool that is linked to one. */
+bool cshim_is_open_mpi(const void *function);
+
+/* Opens the engine for the MPI that `real_function` belongs to. Returns NULL, after a warning, if
+ * there is none or it cannot be used. */
+const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
+
+/* Opens the engine for NCCL, and tells whether an engine for MPI is in the process too. Returns
+ * NULL, after a warning, if it cannot be used. */
+const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
+
+/* The message to compshim run, presence.c ------------------------------------------------------ */
+
+/* Tells compshim run, where COMPSHIM_RUN names one on this host, that this process uses MPI or NCCL
+ * with the shim on. Never waits and never fails. */
 void cshim_presence_tell(void);
-
-/* The directory this library was loaded from, with a trailing slash; false if unknown. */
-int cshim_own_directory(char *buffer, unsigned long size);
-
-/* Opens the engine for the MPI that `real_function` (one of its functions) belongs to, from beside
- * this library. Returns NULL, after one warning, if there is none for it. */
-const struct cshim_mpi_engine *cshim_engine_open(const void *real_function);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the preload finds itself in mpirun: has Open MPI forward LD_PRELOAD and COMPSHIM_* to the
- * remote nodes, so that one command line works across hosts.
+/* Works in mpirun itself, before its main: has Open MPI forward LD_PRELOAD and COMPSHIM_* to the
+ * ranks on other hosts, so that one command line works across hosts.
  *
- * Open MPI forwards by -x on the command line or by the parameter mca_base_env_list, and refuses
- * both at once. So: the parameter, through the environment, where no -x is given; else mpirun
- * starts over with one more -x for each variable. MPICH's launcher, Hydra, forwards everything
- * unless it is told not to: only relative paths need help.
- */
+ * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
+ * refuses both at once. Without -x on the command line this sets the parameter, through the
+ * environment. With -x it runs mpirun again with one more -x for each variable. MPICH's launcher,
+ * Hydra, forwards the whole environment, so only relative paths in LD_PRELOAD are changed. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +24,7 @@ extern char **environ;
 
 enum launcher { NO_LAUNCHER, OPEN_MPI, HYDRA };
 
-/* Where mpirun itself is MPICH's Hydra, Open MPI's parameter does no harm. */
+/* An mpirun that is MPICH's Hydra counts as Open MPI's; it ignores Open MPI's parameter. */
 static enum launcher which_launcher(void)
 {
     static const struct {
@@ -47,8 +46,8 @@ static int is_forwarded(const char *entry)
            (strncmp(entry, "COMPSHIM", 8) == 0 && (entry[8] == '=' || entry[8] == '_'));
 }
 
-/* Whether an entry of LD_PRELOAD, of so many bytes, is this library or libcompshim_dl.so beside it.
- */
+/* Whether an entry of LD_PRELOAD, of `size` bytes, is this library or the libcompshim_dl.so beside
+ * it. */
 static int is_own(const char *entry, size_t size)
 {
     Dl_info info;
@@ -60,7 +59,7 @@ static int is_own(const char *entry, size_t size)
             strncmp(entry + stem, "_dl.so", 6) == 0);
 }
 
-/* Remote processes start in other directories: our own entries of LD_PRELOAD become absolute. */
+/* Makes our own entries of LD_PRELOAD absolute, because remote processes start in other folders. */
 static void make_preload_absolute(void)
 {
     const char *preload = getenv("LD_PRELOAD");
@@ -93,6 +92,7 @@ static void make_preload_absolute(void)
     setenv("LD_PRELOAD", list, 1);
 }
 
+/* Adds the names of the variables to Open MPI's parameter. */
 static void extend_env_list(void)
 {
     char list[4096];
@@ -113,8 +113,8 @@ static void extend_env_list(void)
     setenv(ENV_LIST, list, 1);
 }
 
-/* Runs mpirun again with "-x NAME" for each variable right behind its own name. Returns only if
- * that fails; mpirun then goes on without. */
+/* Runs mpirun again, with "-x NAME" for each variable as its first arguments. Returns only if that
+ * fails, and mpirun goes on without the variables. */
 static void start_over_with_x(int argc, char **argv)
 {
     size_t count = 0, at = 0;
@@ -158,13 +158,13 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     if (launcher == NO_LAUNCHER)
         return;
     if (getenv(MARK) != NULL) {
-        unsetenv(MARK); /* the ranks start from here: the mark is not for them */
+        unsetenv(MARK); /* this mpirun has the -x; the ranks must not inherit the mark */
         return;
     }
     const int saved_errno = errno;
     make_preload_absolute();
     if (launcher == HYDRA || has_argument(argc, argv, "mca_base_env_list"))
-        ; /* forwards everything; the user's own list stands, neither way may be added to it */
+        ; /* Hydra forwards everything; with the user's own list Open MPI accepts neither way */
     else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
         start_over_with_x(argc, argv);
     else

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the engine that fits the MPI in the process. */
+/* Opens an engine: the shared object beside this library that fits the MPI in the process, or the
+ * one for NCCL. An engine exports one symbol, a struct of functions (shim/mpi/engine.h,
+ * shim/nccl/engine.h) that begins with the version of that struct. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,46 +9,79 @@
 #include <string.h>
 
 #include "shim/front/front.h"
+#include "shim/mpi/engine.h"
+#include "shim/nccl/engine.h"
 #include "shim/core/log.h"
 
-/* A function that says which MPI it is of, and that no tool wraps. */
+#define FILE_OMPI "libcompshim-ompi.so"
+#define FILE_MPICH "libcompshim-mpich.so"
+#define FILE_ABI "libcompshim-abi.so"
+#define FILE_NCCL "libcompshim-nccl.so"
+
+/* A function that tells MPI libraries apart and that tools do not wrap. */
 #define PROBE "PMPI_Get_library_version"
+
+/* Writes the path of a file beside this library. Returns false if the folder is not known. */
+static bool find_beside(const char *file, char *path, size_t size)
+{
+    Dl_info info;
+    if (!dladdr((const void *)find_beside, &info) || info.dli_fname == NULL)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const int length = slash ? (int)(slash - info.dli_fname) + 1 : 0;
+    return snprintf(path, size, "%.*s%s", length, info.dli_fname, file) < (int)size;
+}
+
+/* Opens an engine's file and returns its struct, or NULL after a warning. */
+static const void *open_engine(const char *file, const char *symbol, unsigned abi, bool is_nccl)
+{
+    char path[PATH_MAX + 32];
+    if (!find_beside(file, path, sizeof path)) {
+        cshim_log(CSHIM_LOG_WARN, "cannot tell where libcompshim.so lies: all calls are passed on");
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        cshim_log(CSHIM_LOG_WARN, "cannot open the engine%s (%s): %s calls are passed on",
+                  is_nccl ? " for NCCL" : "", dlerror(), is_nccl ? "its" : "all");
+        return NULL;
+    }
+    const unsigned *engine = dlsym(handle, symbol);
+    if (engine == NULL || *engine != abi) {
+        cshim_log(CSHIM_LOG_WARN,
+                  "%s is of another version: %s passed on; install both files of one build", path,
+                  is_nccl ? "NCCL is" : "all calls are");
+        return NULL;
+    }
+    return engine;
+}
 
 /* The MPI in the process. */
 struct target {
-    const char *file; /* of the engine for it */
+    const char *file; /* of the engine for it; NULL if there is none */
     int (*probe)(char *, int *);
 };
 
-static int begins_with_one_of(const char *text, const char *const *beginnings)
-{
-    for (; *beginnings != NULL; beginnings++) {
-        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
-            return 1;
-    }
-    return 0;
-}
-
-/* MPICH and those that keep its ABI. Translators between ABIs, which have handles of their own,
- * begin with other words. */
-static int is_mpich(int (*get_version)(char *, int *))
+/* Whether a library is MPICH or keeps its ABI. A translator between ABIs has handles of its own,
+ * and its version begins with other words. */
+static bool is_mpich(int (*get_version)(char *, int *))
 {
     static const char *const beginnings[] = {"MPICH", "Intel(R) MPI", "MVAPICH",
                                              "MPI VERSION    : CRAY MPICH", NULL};
     char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH */
     int length = 0;
     return get_version != NULL && get_version(text, &length) == 0 &&
-           begins_with_one_of(text, beginnings);
+           cshim_begins_with_one_of(text, beginnings);
 }
 
-/* Whether a library has the standard ABI of MPI 5. One with an ABI of its own says -1. */
-static int has_standard_abi(int (*get_abi)(int *, int *))
+/* Whether a library has the standard ABI of MPI 5. A library with an ABI of its own answers -1. */
+static bool has_standard_abi(int (*get_abi)(int *, int *))
 {
     int major = -1, minor = -1;
     return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
 }
 
-/* Opens the library that holds a function; NULL if it is the program itself. */
+/* Opens the object that holds a function; NULL if it is the program itself. */
 static void *library_of(const void *function)
 {
     Dl_info info;
@@ -55,24 +90,23 @@ static void *library_of(const void *function)
     return dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 }
 
-/* Only Open MPI defines this. */
-static int has_open_mpi(void *library)
+/* Only Open MPI defines this symbol. */
+static bool has_open_mpi(void *library)
 {
     return dlsym(library, "ompi_mpi_comm_self") != NULL;
 }
 
-int cshim_is_open_mpi(const void *function)
+bool cshim_is_open_mpi(const void *function)
 {
     void *library = library_of(function);
     if (library == NULL)
-        return 0;
-    const int is = has_open_mpi(library);
+        return false;
+    const bool is = has_open_mpi(library);
     dlclose(library);
     return is;
 }
 
-/* Finds the MPI that holds real_function, or that a tool which holds it is linked to, and the file
- * of its engine: NULL for an ABI without one. */
+/* Finds the MPI that holds real_function, or that the tool which holds it is linked to. */
 static struct target find_target(const void *real_function)
 {
     struct target target = {NULL, NULL};
@@ -83,20 +117,19 @@ static struct target find_target(const void *real_function)
         return target;
     target.probe = (int (*)(char *, int *))dlsym(library, PROBE);
     if (has_standard_abi((int (*)(int *, int *))dlsym(library, "PMPI_Abi_get_version")))
-        target.file = CSHIM_FILE_ABI;
+        target.file = FILE_ABI;
     else if (has_open_mpi(library))
-        target.file = CSHIM_FILE_OMPI;
+        target.file = FILE_OMPI;
     else if (is_mpich(target.probe))
-        target.file = CSHIM_FILE_MPICH;
+        target.file = FILE_MPICH;
     dlclose(library);
     return target;
 }
 
-/* The engines for MPICH and the standard ABI are linked to no MPI library: those that share an ABI
- * have it under several file names. So the one that is here must be in the global scope, wherever
- * the program has it. Returns false if another MPI comes first there: an engine's calls would go to
- * that. */
-static int make_global(const struct target *target)
+/* Makes the symbols of the MPI global. The engines for MPICH and for the standard ABI are not
+ * linked to an MPI library, because libraries of one ABI have several file names; they find its
+ * symbols in the global scope. Returns false if another MPI comes first there. */
+static bool make_global(const struct target *target)
 {
     Dl_info info;
     if (dladdr((const void *)target->probe, &info) && info.dli_fname != NULL)
@@ -104,44 +137,44 @@ static int make_global(const struct target *target)
     return dlsym(RTLD_DEFAULT, PROBE) == (void *)target->probe;
 }
 
-int cshim_is_off(void)
+bool cshim_is_off(void)
 {
     const char *value = getenv("COMPSHIM");
     return value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
 }
 
-const struct cshim_mpi_engine *cshim_engine_open(const void *real_function)
+const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
 {
-    char directory[PATH_MAX], path[PATH_MAX + 32];
     const struct target target = find_target(real_function);
     if (target.file == NULL) {
         cshim_log(CSHIM_LOG_WARN, "this MPI is neither Open MPI nor of the MPICH or MPI-5 ABI, and "
                                   "there is no engine for it: all calls are passed on");
         return NULL;
     }
-    if (!cshim_own_directory(directory, sizeof directory)) {
-        cshim_log(CSHIM_LOG_WARN, "cannot tell where libcompshim.so lies: all calls are passed on");
-        return NULL;
-    }
-    snprintf(path, sizeof path, "%s%s", directory, target.file);
     if (!make_global(&target)) {
         cshim_log(CSHIM_LOG_WARN, "there are two MPI libraries in this process, and the program "
                                   "uses the second: all calls are passed on");
         return NULL;
     }
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "cannot open the engine (%s): all calls are passed on",
-                  dlerror());
-        return NULL;
-    }
-    const struct cshim_mpi_engine *engine = dlsym(handle, CSHIM_ENGINE_SYMBOL);
-    if (engine == NULL || engine->abi != CSHIM_ENGINE_ABI) {
-        cshim_log(CSHIM_LOG_WARN,
-                  "%s is of another version: all calls are passed on; install both "
-                  "files of one build",
-                  path);
-        return NULL;
-    }
-    return engine;
+    return open_engine(target.file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, false);
+}
+
+/* Whether an engine for MPI has been opened. */
+static bool has_mpi_engine(void)
+{
+    static const char *const engines[] = {FILE_OMPI, FILE_MPICH, FILE_ABI};
+    char path[PATH_MAX + 32];
+    void *handle = NULL;
+    for (unsigned i = 0; i < sizeof engines / sizeof *engines && handle == NULL; i++)
+        if (find_beside(engines[i], path, sizeof path))
+            handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle != NULL)
+        dlclose(handle);
+    return handle != NULL;
+}
+
+const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi)
+{
+    *beside_mpi = has_mpi_engine();
+    return open_engine(FILE_NCCL, CSHIM_NCCL_ENGINE_SYMBOL, CSHIM_NCCL_ENGINE_ABI, true);
 }

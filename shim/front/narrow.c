@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "shim/front/front.h"
+#include "shim/core/log.h"
 
-int cshim_narrow_count(cshim_count count, bool *fits)
+/* Returns a count as int, or -1 and *fits = false if it does not fit. */
+static int narrow(int64_t count, bool *fits)
 {
     if (count >= INT_MIN && count <= INT_MAX)
         return (int)count;
@@ -14,27 +16,27 @@ int cshim_narrow_count(cshim_count count, bool *fits)
     return -1;
 }
 
-struct cshim_narrowed cshim_narrow_one(cshim_count count)
+struct cshim_narrowed cshim_narrow_one(MPI_Count count)
 {
     struct cshim_narrowed narrowed = {.fits = true};
-    narrowed.count = cshim_narrow_count(count, &narrowed.fits);
+    narrowed.count = narrow(count, &narrowed.fits);
     return narrowed;
 }
 
-/* The library's own function. */
+/* A function of the MPI library itself, past other tools. */
 static void *library_function(const char *name)
 {
-    return cshim_resolve(name, NULL, 1);
+    return cshim_resolve(name, NULL, true);
 }
 
-/* Any function of a communicator that sets an int. */
-static int ask(const char *name, cshim_comm_handle comm, int *answer)
+/* Calls a function that gives an int for a communicator. Returns an MPI error, or 0. */
+static int ask(const char *name, MPI_Comm comm, int *answer)
 {
-    int (*function)(cshim_comm_handle, int *) = library_function(name);
+    int (*function)(MPI_Comm, int *) = library_function(name);
     return function != NULL ? function(comm, answer) : CSHIM_MPI_ERR_OTHER;
 }
 
-static int count_partners(cshim_comm_handle comm, int *partners)
+static int count_partners(MPI_Comm comm, int *partners)
 {
     int is_between_groups = 0;
     const int status = ask("MPI_Comm_test_inter", comm, &is_between_groups);
@@ -43,36 +45,36 @@ static int count_partners(cshim_comm_handle comm, int *partners)
     return ask(is_between_groups ? "MPI_Comm_remote_size" : "MPI_Comm_size", comm, partners);
 }
 
-static int count_graph_neighbors(cshim_comm_handle comm, int *neighbors)
+static int count_graph_neighbors(MPI_Comm comm, int *neighbors)
 {
     int rank = 0;
-    int (*count)(cshim_comm_handle, int, int *) = library_function("MPI_Graph_neighbors_count");
+    int (*count)(MPI_Comm, int, int *) = library_function("MPI_Graph_neighbors_count");
     const int status = ask("MPI_Comm_rank", comm, &rank);
     if (status != 0 || count == NULL)
         return status != 0 ? status : CSHIM_MPI_ERR_OTHER;
     return count(comm, rank, neighbors);
 }
 
-/* Two in each direction of a grid, at its edges too. */
-static int count_grid_neighbors(cshim_comm_handle comm, int *neighbors)
+/* A grid has two neighbors in each dimension, also at its edges. */
+static int count_grid_neighbors(MPI_Comm comm, int *neighbors)
 {
     const int status = ask("MPI_Cartdim_get", comm, neighbors);
     *neighbors *= 2;
     return status;
 }
 
-/* None without a topology, which the library will refuse. */
-static int count_neighbors(cshim_comm_handle comm, int *sources, int *destinations)
+/* A communicator without a topology has no neighbors, and the library refuses the call. */
+static int count_neighbors(MPI_Comm comm, int *sources, int *destinations)
 {
     enum { DIST_GRAPH = 3 }; /* MPI_DIST_GRAPH of Open MPI and of MPICH */
-    /* The other two are 1 and 2 in both, but not in the same order. */
+    /* MPI_CART and MPI_GRAPH are 1 and 2 in Open MPI, and 2 and 1 in MPICH. */
     const int grid = cshim_is_open_mpi(library_function("MPI_Topo_test")) ? 1 : 2;
     int topology = 0, weighted, status = ask("MPI_Topo_test", comm, &topology);
     *sources = *destinations = 0;
     if (status != 0)
         return status;
     if (topology == DIST_GRAPH) {
-        int (*count)(cshim_comm_handle, int *, int *, int *) =
+        int (*count)(MPI_Comm, int *, int *, int *) =
             library_function("MPI_Dist_graph_neighbors_count");
         return count != NULL ? count(comm, sources, destinations, &weighted) : CSHIM_MPI_ERR_OTHER;
     }
@@ -83,7 +85,7 @@ static int count_neighbors(cshim_comm_handle comm, int *sources, int *destinatio
     return status;
 }
 
-static int count_entries(enum cshim_entries entries, cshim_comm_handle comm, int *count)
+static int count_entries(enum cshim_entries entries, MPI_Comm comm, int *count)
 {
     int other;
     switch (entries) {
@@ -100,23 +102,30 @@ static int count_entries(enum cshim_entries entries, cshim_comm_handle comm, int
     }
 }
 
-static void narrow_entries(struct cshim_narrowed *narrowed, const cshim_count *counts,
-                           const cshim_displacement *displacements, int entries)
+enum cshim_entries cshim_entries_at_root(int root, MPI_Comm comm)
 {
-    for (int i = 0; counts != NULL && i < entries; i++)
-        narrowed->counts[i] = cshim_narrow_count(counts[i], &narrowed->fits);
-    for (int i = 0; displacements != NULL && i < entries; i++) {
-        bool unused = true;
-        const bool is_read = counts == NULL || counts[i] != 0;
-        narrowed->displacements[i] =
-            cshim_narrow_count(displacements[i], is_read ? &narrowed->fits : &unused);
-    }
-    narrowed->refused = !narrowed->fits;
+    int rank = -1, is_between_groups = 0;
+    if (root < -2) /* MPI_ROOT is -4 or -3; MPI_PROC_NULL is -2 or -1 */
+        return CSHIM_PARTNERS;
+    if (root < 0 || ask("MPI_Comm_test_inter", comm, &is_between_groups) != 0 ||
+        is_between_groups || ask("MPI_Comm_rank", comm, &rank) != 0)
+        return CSHIM_NOT_READ; /* the library refuses what is wrong */
+    return rank == root ? CSHIM_PARTNERS : CSHIM_NOT_READ;
 }
 
-struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const cshim_count *counts,
-                                          const cshim_displacement *displacements,
-                                          cshim_comm_handle comm)
+enum cshim_entries cshim_entries_sent(const void *sendbuf)
+{
+    const intptr_t address = (intptr_t)sendbuf; /* MPI_IN_PLACE is the address 1 or -1 */
+    return address == 1 || address == -1 ? CSHIM_NOT_READ : CSHIM_PARTNERS;
+}
+
+static int *allocate(int entries)
+{
+    return malloc(((size_t)entries + 1) * sizeof(int));
+}
+
+struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const MPI_Count *counts,
+                                          const MPI_Aint *displacements, MPI_Comm comm)
 {
     struct cshim_narrowed narrowed = {.fits = true};
     int count = 0;
@@ -125,50 +134,56 @@ struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const cshi
     narrowed.status = count_entries(entries, comm, &count);
     if (narrowed.status != 0)
         return narrowed;
-    if (counts != NULL)
-        narrowed.counts = malloc(((size_t)count + 1) * sizeof(int));
-    if (displacements != NULL)
-        narrowed.displacements = malloc(((size_t)count + 1) * sizeof(int));
+    narrowed.counts = counts != NULL ? allocate(count) : NULL;
+    narrowed.displacements = displacements != NULL ? allocate(count) : NULL;
     if ((counts != NULL && narrowed.counts == NULL) ||
         (displacements != NULL && narrowed.displacements == NULL)) {
-        cshim_narrowed_free(&narrowed);
         narrowed.status = CSHIM_MPI_ERR_OTHER;
         return narrowed;
     }
-    narrow_entries(&narrowed, counts, displacements, count);
+    for (int i = 0; counts != NULL && i < count; i++)
+        narrowed.counts[i] = narrow(counts[i], &narrowed.fits);
+    for (int i = 0; displacements != NULL && i < count; i++) {
+        bool unused = true;
+        const bool is_read = counts == NULL || counts[i] != 0;
+        narrowed.displacements[i] = narrow(displacements[i], is_read ? &narrowed.fits : &unused);
+    }
+    narrowed.refused = !narrowed.fits;
     return narrowed;
 }
 
-void cshim_narrowed_free(struct cshim_narrowed *narrowed)
+static void explain(const char *name)
 {
-    free(narrowed->counts);
-    free(narrowed->displacements);
-    narrowed->counts = narrowed->displacements = NULL;
+    cshim_log(CSHIM_LOG_ERROR,
+              "%s_c: this MPI has only %s, and a count or displacement is above its limit of %d",
+              name, name, INT_MAX);
 }
 
-int cshim_narrow_refuse(cshim_comm_handle comm)
+int cshim_narrow_judge(const char *name, const struct cshim_narrowed *sent,
+                       const struct cshim_narrowed *received, MPI_Comm comm)
 {
     enum { ERR_COUNT = 2 }; /* MPI_ERR_COUNT of Open MPI and of MPICH */
-    int (*call)(cshim_comm_handle, int) = library_function("MPI_Comm_call_errhandler");
+    if (sent->status != 0 || received->status != 0)
+        return sent->status != 0 ? sent->status : received->status;
+    if (!sent->refused && !received->refused)
+        return 0;
+    explain(name);
+    int (*call)(MPI_Comm, int) = library_function("MPI_Comm_call_errhandler");
     if (call != NULL)
         call(comm, ERR_COUNT);
     return ERR_COUNT;
 }
 
-enum cshim_entries cshim_narrow_at_root(int root, cshim_comm_handle comm)
+int cshim_narrow_end(const char *name, struct cshim_narrowed *sent, struct cshim_narrowed *received,
+                     int status)
 {
-    int rank = -1, is_between_groups = 0;
-    if (root < -2) /* MPI_ROOT is -4 or -3, MPI_PROC_NULL -2 or -1 */
-        return CSHIM_PARTNERS;
-    if (root < 0 || ask("MPI_Comm_test_inter", comm, &is_between_groups) != 0 ||
-        is_between_groups || ask("MPI_Comm_rank", comm, &rank) != 0)
-        return CSHIM_NOT_READ; /* and the library refuses what is wrong */
-    return rank == root ? CSHIM_PARTNERS : CSHIM_NOT_READ;
-}
-
-enum cshim_entries cshim_narrow_sent(const void *sendbuf)
-{
-    /* MPI_IN_PLACE is the address 1 or -1. */
-    const intptr_t address = (intptr_t)sendbuf;
-    return address == 1 || address == -1 ? CSHIM_NOT_READ : CSHIM_PARTNERS;
+    const bool is_judged =
+        sent->status != 0 || received->status != 0 || sent->refused || received->refused;
+    if (status != 0 && !is_judged && (!sent->fits || !received->fits))
+        explain(name);
+    free(sent->counts);
+    free(sent->displacements);
+    free(received->counts);
+    free(received->displacements);
+    return status;
 }

@@ -1,51 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the front: large counts and displacements as ints, for an MPI that has only functions of
- * those. A single count that no int holds becomes -1: the library refuses that by the caller's
- * error handler, unless it is one that it does not look at. Not every library looks at all counts
- * of an array: one with an entry that no int holds is refused here. */
+/* Makes MPI_X_c of MPI_X: turns counts of 64 bits and displacements of the size of an address into
+ * int, for an MPI library that has only functions of int.
+ *
+ * A single count that does not fit int becomes -1. The library refuses that by the caller's error
+ * handler, unless it ignores the count. Not every library looks at all entries of an array, so an
+ * array with an entry that does not fit is refused here. All functions are reentrant. */
 #ifndef CSHIM_NARROW_H
 #define CSHIM_NARROW_H
 
 #include <stdbool.h>
 
-#include "shim/mpi/functions.h"
+#include "shim/mpi/engine.h"
 
-/* What one side of a call sends or gets: one count, or arrays on the heap. */
+/* What one side of a call sends or receives: a count, or arrays of counts and displacements. */
 struct cshim_narrowed {
-    int status;   /* not 0: an MPI error, and there are no arrays */
-    bool fits;    /* no count was too large, ... */
-    bool refused; /* ... or one in an array was, or a displacement */
+    int status;   /* an MPI error; 0 if there was none */
+    bool fits;    /* every count and displacement that the library reads fits int */
+    bool refused; /* one in an array does not fit */
     int count;
-    int *counts;
+    int *counts; /* on the heap, until cshim_narrow_end; NULL where the arrays are not read */
     int *displacements;
 };
 
-/* For whom arrays have an entry each: the ranks of the communicator's own group; those that a call
- * speaks to, which are another group's in a communicator between two; neighbors. */
+/* Which ranks an array has an entry for. */
 enum cshim_entries {
-    CSHIM_NOT_READ, /* the arrays may be anything */
+    CSHIM_NOT_READ, /* none: the library does not look at the array */
     CSHIM_OWN_GROUP,
-    CSHIM_PARTNERS,
-    CSHIM_SOURCES,
+    CSHIM_PARTNERS, /* the other group in an intercommunicator, else the own group */
+    CSHIM_SOURCES,  /* neighbors in the communicator's topology */
     CSHIM_DESTINATIONS
 };
 
-/* The int of a count; sets *fits to false if there is none, and else leaves it. */
-int cshim_narrow_count(cshim_count count, bool *fits);
-struct cshim_narrowed cshim_narrow_one(cshim_count count);
-/* Asks the library how many entries there are, which may call the caller's error handler. Either
- * array may be NULL. Where nothing is counted any displacement will do. The arrays are the
- * caller's, to free. */
-struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const cshim_count *counts,
-                                          const cshim_displacement *displacements,
-                                          cshim_comm_handle comm);
-void cshim_narrowed_free(struct cshim_narrowed *narrowed);
-/* Tells the communicator's error handler of MPI_ERR_COUNT; returns that. */
-int cshim_narrow_refuse(cshim_comm_handle comm);
+/* Arrays that are read at the root only; `root` is what this rank passes. */
+enum cshim_entries cshim_entries_at_root(int root, MPI_Comm comm);
+/* Arrays of what is sent, which are not read where `sendbuf` is MPI_IN_PLACE. */
+enum cshim_entries cshim_entries_sent(const void *sendbuf);
 
-/* Whose arrays the library reads, where that is only the root's (`root` as this rank passes it), or
- * not those of what is sent from the receive buffer. */
-enum cshim_entries cshim_narrow_at_root(int root, cshim_comm_handle comm);
-enum cshim_entries cshim_narrow_sent(const void *sendbuf);
+struct cshim_narrowed cshim_narrow_one(MPI_Count count);
+/* Asks the library for the number of entries, which may call the communicator's error handler.
+ * Either array may be NULL. The displacement of a count of 0 may have any value. */
+struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const MPI_Count *counts,
+                                          const MPI_Aint *displacements, MPI_Comm comm);
+
+/* Returns 0 if MPI_X (`name`) may be called, else an MPI error. It calls the communicator's error
+ * handler where arrays are refused. */
+int cshim_narrow_judge(const char *name, const struct cshim_narrowed *sent,
+                       const struct cshim_narrowed *received, MPI_Comm comm);
+/* Frees both sides, and explains an error of MPI_X that comes from a count. Returns `status`. */
+int cshim_narrow_end(const char *name, struct cshim_narrowed *sent, struct cshim_narrowed *received,
+                     int status);
 
 #endif

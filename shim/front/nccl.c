@@ -1,67 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's exported symbols and nothing else; pnccl* is never exported. NCCL calls some of its own
- * public names: while a call of this thread is under way, those go straight to NCCL. */
-#include <dlfcn.h>
-#include <limits.h>
+/* The exported symbols of NCCL. The wrappers are in nccl_wrappers.h, which functions.awk writes
+ * from nccl.def; pncclX is never exported.
+ *
+ * NCCL calls some of its own public functions. What it calls during a call of this thread goes
+ * straight to NCCL. */
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "shim/nccl/engine.h"
 #include "shim/front/front.h"
+#include "shim/nccl/engine.h"
 #include "shim/core/log.h"
 
-/* ncclInternalError: where no real function can be found. */
-#define NCCL_INTERNAL_ERROR 3
+/* Returned where no real function is found: ncclInternalError. */
+#define NOT_FOUND 3
 
-/* An ncclUniqueId, which is passed by value. */
-struct cshim_nccl_id {
-    char bytes[128];
+/* What a wrapper does; the first column of nccl.def. */
+enum kind { START, COMMUNICATOR, COMPRESSED, BY_RULE, ENGINE, CALLED };
+
+struct function {
+    const char *name;
+    enum kind kind;
 };
 
-/* One NCCL of the process: of several, each caller has its own. */
+static struct function functions[CSHIM_NCCL_FUNCTIONS];
+
+/* One NCCL of the process, with its functions as far as they are found. */
 struct copy {
     const void *base; /* where it is loaded; NULL: not known */
-    struct cshim_nccl_real real;
+    union {
+        struct cshim_nccl_real functions;
+        void *by_index[CSHIM_NCCL_FUNCTIONS];
+    } real;
 };
+_Static_assert(sizeof(struct cshim_nccl_real) == CSHIM_NCCL_FUNCTIONS * sizeof(void *),
+               "one pointer for each function");
 #define COPIES_MAX 8
 
 static struct copy copies[COPIES_MAX];
-static unsigned copy_count; /* published after its copy */
-static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned copy_count;
+static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
-static const struct cshim_nccl_engine *engine; /* NULL: pass everything on */
-static const struct copy *engine_copy;         /* the one it works for; set before engine */
+static const struct cshim_nccl_engine *engine; /* NULL: every call is passed on */
+static const struct copy *engine_copy;         /* the NCCL it works for; written before engine */
+
+/* How many calls of this library the thread is in. */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
-static void *find(void **slot, const char *name, const void *caller)
+/* Looks a function up until it is found, and then keeps it. */
+static void *find(struct copy *copy, unsigned index, const void *caller)
 {
+    void **slot = &copy->real.by_index[index];
     void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (__builtin_expect(address != NULL, 1))
         return address;
-    address = cshim_resolve_nccl(name, caller);
+    address = cshim_resolve_nccl(functions[index].name, caller);
     if (address != NULL)
         __atomic_store_n(slot, address, __ATOMIC_RELEASE);
     return address;
 }
 
-static void *find_or_complain(void **slot, const char *name, const void *caller)
-{
-    void *address = find(slot, name, caller);
-    if (address == NULL)
-        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", name);
-    return address;
-}
-
-static const void *base_of(const void *address)
-{
-    Dl_info info;
-    return address != NULL && dladdr(address, &info) ? info.dli_fbase : NULL;
-}
-
-/* The copy loaded at base; the last one's place serves all that find no other. */
+/* The copy loaded at base. Beyond COPIES_MAX the last one serves them all. */
 static struct copy *copy_at(const void *base)
 {
     pthread_mutex_lock(&copies_lock);
@@ -78,8 +76,8 @@ static struct copy *copy_at(const void *base)
     return &copies[index];
 }
 
-/* The NCCL that a caller's calls are meant for. Callers are remembered by thread: asking the loader
- * takes a lock. */
+/* The NCCL that a caller is bound to. Each thread remembers callers, because asking the dynamic
+ * loader takes a lock. */
 static struct copy *copy_of(const void *caller)
 {
     static __thread struct {
@@ -88,85 +86,45 @@ static struct copy *copy_of(const void *caller)
     } known[16] __attribute__((tls_model("initial-exec")));
     const size_t place = (uintptr_t)caller / 4 % (sizeof known / sizeof *known);
     if (known[place].caller != caller || known[place].copy == NULL) {
-        known[place].copy = copy_at(base_of(cshim_resolve_nccl("ncclGroupStart", caller)));
+        known[place].copy =
+            copy_at(cshim_object_base(cshim_resolve_nccl("ncclGroupStart", caller)));
         known[place].caller = caller;
     }
     return known[place].copy;
 }
 
-static void find_all(struct copy *copy, const void *caller)
-{
-#define FIND(name, ...) find(&copy->real.name, "nccl" #name, caller);
-    CSHIM_NCCL_WRAPPED(FIND)
-    CSHIM_NCCL_CALLED(FIND)
-#undef FIND
-}
-
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
-static int tried;              /* to start the engine; atomic, for groups are opened all the time */
-static int communicators_made; /* or about to be: CUDA is in use, and is of no use in a child */
+static int tried; /* to start the engine; read without the lock, because groups are many */
+static int
+    has_communicators; /* or is about to: CUDA is in use, and a child of fork cannot use it */
 
-/* A process may make an id and then fork its ranks: for them the engine starts anew. */
+/* A process may make an id and then fork its ranks. The engine starts anew in them. */
 static void stop_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
     start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     copies_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (!communicators_made)
+    if (!has_communicators)
         __atomic_store_n(&tried, 0, __ATOMIC_RELAXED);
 }
 
-/* Whether an engine for MPI is in the process. */
-static int is_beside_mpi(const char *directory)
-{
-    static const char *const engines[] = {CSHIM_FILE_OMPI, CSHIM_FILE_MPICH, CSHIM_FILE_ABI};
-    void *handle = NULL;
-    for (unsigned i = 0; i < sizeof engines / sizeof *engines && handle == NULL; i++) {
-        char path[PATH_MAX + 32];
-        snprintf(path, sizeof path, "%s%s", directory, engines[i]);
-        handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-    }
-    if (handle != NULL)
-        dlclose(handle);
-    return handle != NULL;
-}
-
-static const struct cshim_nccl_engine *open_engine(const char *directory)
-{
-    char path[PATH_MAX + sizeof CSHIM_FILE_NCCL];
-    snprintf(path, sizeof path, "%s" CSHIM_FILE_NCCL, directory);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "cannot open the engine for NCCL (%s): its calls are passed on",
-                  dlerror());
-        return NULL;
-    }
-    const struct cshim_nccl_engine *opened = dlsym(handle, CSHIM_NCCL_ENGINE_SYMBOL);
-    if (opened == NULL || opened->abi != CSHIM_NCCL_ENGINE_ABI) {
-        cshim_log(CSHIM_LOG_WARN,
-                  "%s is of another version: NCCL is passed on; install both files of one build",
-                  path);
-        return NULL;
-    }
-    return opened;
-}
-
-/* At the first call that makes an id or a communicator, or opens a group: the engine must know of
- * the group in which one is made. */
+/* Starts the engine at the first call that makes an id or a communicator, or opens a group: the
+ * engine must know the group in which a communicator is made. */
 static void start_engine(struct copy *copy, const void *caller)
 {
-    static int registered;
-    char directory[PATH_MAX];
+    static bool registered;
+    bool beside_mpi;
     pthread_mutex_lock(&start_lock);
-    if (!tried && !cshim_is_off() && cshim_own_directory(directory, sizeof directory)) {
+    if (!tried && !cshim_is_off()) {
         cshim_presence_tell();
-        const struct cshim_nccl_engine *opened = open_engine(directory);
+        const struct cshim_nccl_engine *opened = cshim_engine_open_nccl(&beside_mpi);
         if (opened != NULL) {
-            find_all(copy, caller);
-            opened->start(&copy->real, is_beside_mpi(directory));
+            for (unsigned i = 0; i < CSHIM_NCCL_FUNCTIONS; i++)
+                find(copy, i, caller);
+            opened->start(&copy->real.functions, beside_mpi);
             if (!registered)
                 pthread_atfork(NULL, NULL, stop_in_child);
-            registered = 1;
+            registered = true;
             engine_copy = copy;
             __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);
         }
@@ -175,52 +133,43 @@ static void start_engine(struct copy *copy, const void *caller)
     pthread_mutex_unlock(&start_lock);
 }
 
-static int makes_communicator(const char *name)
-{
-    return strncmp(name, "CommInit", 8) == 0;
-}
-
-static int begins(const char *name)
-{
-    return makes_communicator(name) || strcmp(name, "GetUniqueId") == 0 ||
-           strcmp(name, "GroupStart") == 0;
-}
-
-/* The engine works for one NCCL; a second one's calls stay native, which is said once. */
-static const struct cshim_nccl_engine *engine_for(struct copy *copy, const char *name,
+/* The engine for a call, or NULL. It works for one NCCL; the calls of a second one are passed on,
+ * and a warning says so once. */
+static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind kind,
                                                   const void *caller)
 {
     static int said;
+    const bool starts = kind == START || kind == COMMUNICATOR;
     if (depth > 0)
         return NULL;
-    if (makes_communicator(name))
-        __atomic_store_n(&communicators_made, 1, __ATOMIC_RELAXED);
-    if (begins(name) && !__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
+    if (kind == COMMUNICATOR)
+        __atomic_store_n(&has_communicators, 1, __ATOMIC_RELAXED);
+    if (starts && !__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
         start_engine(copy, caller);
     const struct cshim_nccl_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
     if (active == NULL || engine_copy == copy)
         return active;
-    if (begins(name) && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+    if (starts && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "a second NCCL is in this process: its calls are passed on");
     return NULL;
 }
 
-#define WRAP(name, parameters, arguments)                                                          \
-    CSHIM_EXPORT int nccl##name parameters;                                                        \
-    int nccl##name parameters                                                                      \
-    {                                                                                              \
-        const void *caller = __builtin_return_address(0);                                          \
-        struct copy *copy = copy_of(caller);                                                       \
-        __typeof__(nccl##name) *function =                                                         \
-            find_or_complain(&copy->real.name, "nccl" #name, caller);                              \
-        if (function == NULL)                                                                      \
-            return NCCL_INTERNAL_ERROR;                                                            \
-        const struct cshim_nccl_engine *active = engine_for(copy, #name, caller);                  \
-        if (active != NULL)                                                                        \
-            function = active->functions.name;                                                     \
-        depth++;                                                                                   \
-        const int status = function arguments;                                                     \
-        depth--;                                                                                   \
-        return status;                                                                             \
-    }
-CSHIM_NCCL_WRAPPED(WRAP)
+/* Where a call goes. */
+struct call {
+    const struct cshim_nccl_engine *engine; /* NULL: the call is passed on */
+    void *real;                             /* NULL: there is no such function */
+};
+
+static struct call begin(enum cshim_nccl_index index, const void *caller)
+{
+    struct copy *copy = copy_of(caller);
+    struct call call = {NULL, find(copy, index, caller)};
+    if (call.real != NULL)
+        call.engine = engine_for(copy, functions[index].kind, caller);
+    else
+        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
+                  functions[index].name);
+    return call;
+}
+
+#include "nccl_wrappers.h"

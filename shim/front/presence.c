@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells compshim run, where that has started the job on this host, that a process has come to MPI
- * or NCCL. Nobody waits, and whoever is not there is not told: on other hosts, in other network
- * namespaces, or after its end. */
+/* Tells compshim run that a process uses MPI or NCCL, by a datagram of one byte. The message is
+ * lost, without an error, where compshim run does not listen: on another host, in another network
+ * namespace, or after it has ended. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void tell(int sender, const char *name, size_t length)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (length == 0 || length >= sizeof address.sun_path)
         return;
-    memcpy(address.sun_path + 1, name, length); /* behind a NUL: the abstract namespace */
+    memcpy(address.sun_path + 1, name, length); /* a NUL in front means the abstract namespace */
     (void)sendto(sender, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&address,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length));
 }

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which function is the real one: a ladder of lookups, from the usual case to the odd ones. */
+/* The resolver: finds the real function behind a wrapper.
+ *
+ * For MPI it tries these places in turn, and takes the first definition that is not our own:
+ *   1. MPI_X, then PMPI_X, in the objects behind this library in the global scope (RTLD_NEXT). The
+ *      usual program finds its MPI here, or another tool in front of it.
+ *   2. PMPI_X in the object that called, and in what that object is linked to. A library that was
+ *      opened with RTLD_LOCAL, as Python's modules are, finds its MPI here.
+ *   3. PMPI_X in every loaded libmpi. A caller that fetched the function with dlsym needs it.
+ * For NCCL the calling object comes first, because a process may hold several NCCLs. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -8,29 +16,45 @@
 
 #include "shim/front/front.h"
 
-static const void *own_base(void)
+const void *cshim_object_base(const void *address)
 {
     Dl_info info;
-    return dladdr((const void *)cshim_resolve, &info) ? info.dli_fbase : NULL;
+    return address != NULL && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-/* A pointer is of use only if it is not our own wrapper. */
+bool cshim_same_object(const void *one, const void *other)
+{
+    return cshim_object_base(one) != NULL && cshim_object_base(one) == cshim_object_base(other);
+}
+
+bool cshim_begins_with_one_of(const char *text, const char *const *beginnings)
+{
+    for (; *beginnings != NULL; beginnings++) {
+        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_own(const void *address)
+{
+    return cshim_same_object(address, (const void *)cshim_resolve);
+}
+
+/* Returns an address that a lookup found, or NULL if it is one of our own wrappers. */
 static void *foreign(void *address)
 {
-    Dl_info info;
-    if (address == NULL || !dladdr(address, &info) || info.dli_fbase == own_base())
-        return NULL;
-    return address;
+    return cshim_object_base(address) == NULL || is_own(address) ? NULL : address;
 }
 
-/* The object a call came from, with all it needs: finds a library opened with RTLD_LOCAL. */
+/* Looks in the object that a call came from, and in all that the object is linked to. */
 static void *from_caller(const char *name, const void *caller)
 {
     Dl_info info;
     if (caller == NULL || !dladdr(caller, &info) || info.dli_fname == NULL)
         return NULL;
     void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle == NULL) /* the main program goes by no file name */
+    if (handle == NULL) /* the loader does not know the main program by its file name */
         handle = dlopen(NULL, RTLD_LAZY);
     if (handle == NULL)
         return NULL;
@@ -40,35 +64,26 @@ static void *from_caller(const char *name, const void *caller)
 }
 
 struct search {
-    const char *const *files; /* how the names of libraries begin, up to NULL */
-    unsigned skip;            /* so many of them */
-    char path[PATH_MAX];
+    const char *const *files; /* beginnings of file names, up to NULL */
+    unsigned skip;            /* how many matches to pass over */
+    char path[PATH_MAX];      /* the result */
 };
 
-static int is_one_of(const char *file, const char *const *beginnings)
-{
-    for (; *beginnings != NULL; beginnings++) {
-        if (strncmp(file, *beginnings, strlen(*beginnings)) == 0)
-            return 1;
-    }
-    return 0;
-}
-
-/* Only notes the path: the loader holds a lock meanwhile that dlopen in another thread waits for
- * with a second one in hand, which dlopen here would want. */
+/* Only notes the path. The loader holds a lock during this call. A dlopen in another thread holds a
+ * second lock and waits for this one, so a dlopen here could wait for ever. */
 static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct search *search = data;
     const char *slash = object->dlpi_name ? strrchr(object->dlpi_name, '/') : NULL;
     const char *file = slash ? slash + 1 : object->dlpi_name;
     (void)size;
-    if (file == NULL || !is_one_of(file, search->files) || search->skip-- > 0)
+    if (file == NULL || !cshim_begins_with_one_of(file, search->files) || search->skip-- > 0)
         return 0;
     snprintf(search->path, sizeof search->path, "%s", object->dlpi_name);
     return 1;
 }
 
-/* The loaded libraries whose file names begin so, one after the other. */
+/* Looks in each loaded library whose file name has one of the beginnings. */
 static void *from_libraries(const char *name, const char *const *files)
 {
     void *address = NULL;
@@ -85,10 +100,10 @@ static void *from_libraries(const char *name, const char *const *files)
     return address;
 }
 
-void *cshim_resolve(const char *name, const void *caller, int bottom)
+void *cshim_resolve(const char *name, const void *caller, bool bottom)
 {
-    /* libmpi.so.*, libmpich.so.12, libmpi_cray.so.12, libmpi_abi.so.0; their Fortran layers lead
-     * to them. */
+    /* libmpi.so.*, libmpich.so.12, libmpi_cray.so.12, libmpi_abi.so.0. A Fortran layer such as
+     * libmpi_mpifh.so is linked to its MPI, so a lookup in it finds the MPI too. */
     static const char *const files[] = {"libmpi", NULL};
     char profiling[64];
     void *address = bottom ? NULL : foreign(dlsym(RTLD_NEXT, name));
@@ -108,7 +123,7 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
     static const char *const files[] = {"libnccl.so", "libtorch_cuda", NULL};
     char profiling[64];
     snprintf(profiling, sizeof profiling, "p%s", name);
-    const char *const names[] = {profiling, name}; /* before 2.16 there is no pncclX */
+    const char *const names[] = {profiling, name}; /* NCCL before 2.16 has no pncclX */
     void *address = NULL;
     for (int i = 0; i < 2 && address == NULL; i++) {
         address = from_caller(names[i], caller);
@@ -118,17 +133,6 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
             address = from_libraries(names[i], files);
     }
     return address;
-}
-
-static const void *base_of(const void *address)
-{
-    Dl_info info;
-    return address != NULL && dladdr(address, &info) ? info.dli_fbase : NULL;
-}
-
-int cshim_same_object(const void *one, const void *other)
-{
-    return base_of(one) != NULL && base_of(one) == base_of(other);
 }
 
 void *cshim_front_wrapper(const char *name, const void *real)
@@ -143,21 +147,11 @@ void *cshim_front_wrapper(const char *name, const void *real)
         wrapper = dlsym(own, name);
         dlclose(own);
     }
-    if (base_of(wrapper) != own_base())
+    if (!is_own(wrapper))
         return NULL;
     if (strncmp(name, "nccl", 4) == 0)
         chosen = cshim_resolve_nccl(name, NULL);
     else
-        chosen = cshim_resolve(name[0] == 'P' ? name + 1 : name, NULL, 1);
+        chosen = cshim_resolve(name[0] == 'P' ? name + 1 : name, NULL, true);
     return cshim_same_object(chosen, real) ? wrapper : NULL;
-}
-
-int cshim_own_directory(char *buffer, unsigned long size)
-{
-    Dl_info info;
-    if (!dladdr((const void *)cshim_own_directory, &info) || info.dli_fname == NULL)
-        return 0;
-    const char *slash = strrchr(info.dli_fname, '/');
-    const int length = slash ? (int)(slash - info.dli_fname) + 1 : 0;
-    return snprintf(buffer, size, "%.*s", length, info.dli_fname) < (int)size;
 }

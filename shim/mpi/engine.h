@@ -1,45 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one interface between the front (exports symbols, knows no handle types) and an MPI engine
- * (knows one MPI's ABI, exports only cshim_mpi_engine).
+/* The interface between the front, which exports the symbols of MPI and knows no MPI library, and
+ * an MPI engine, which is built for the ABI of one MPI and exports only cshim_mpi_engine.
  *
- * The front forwards handles as pointers, without looking at them. An engine is built for the ABI
- * whose handles the program passes and includes its <mpi.h> first, so to it they are what they
- * were: pointers (Open MPI), or numbers of 32 bits in the same registers (MPICH). */
+ * The front passes handles on as pointers, without looking at them. An engine includes its <mpi.h>
+ * before this file, so it sees the handles as the program passed them: pointers in Open MPI, and in
+ * MPICH numbers of 32 bits, which travel in the same registers. */
 #ifndef CSHIM_ENGINE_H
 #define CSHIM_ENGINE_H
 
-#include "shim/mpi/functions.h"
+#include <stdint.h>
 
-#define CSHIM_ENGINE_ABI 4
+#include "mpi_names.h"
+
+#ifndef MPI_VERSION
+typedef int64_t MPI_Count;
+typedef intptr_t MPI_Aint;
+typedef void *MPI_Datatype, *MPI_Op, *MPI_Comm, *MPI_Info, *MPI_Request;
+#endif
+typedef MPI_Count cshim_count;
+_Static_assert(sizeof(MPI_Count) == sizeof(int64_t), "the front passes counts of 64 bits");
+_Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacements as addresses");
+
+/* struct cshim_mpi_real: the next definition of each function that the front exports, behind this
+ * library. An engine calls these and never the names, which would come back to the front. A
+ * function that this MPI lacks is NULL; but MPI_X_c is then made of MPI_X, and refuses counts
+ * beyond int.
+ *
+ * struct cshim_mpi_wrapped: the functions of the engine that take the place of MPI's. */
+#include "mpi_engine.h"
+
+/* Parameters and arguments that the engine's reductions have in common; `type` is that of counts.
+ */
+#define CSHIM_REDUCTION(type)                                                                      \
+    const void *sendbuf, void *recvbuf, type count, MPI_Datatype datatype, MPI_Op op
+#define CSHIM_REDUCTION_A(as) sendbuf, recvbuf, as(count), datatype, op
+#define CSHIM_SCATTERED(type)                                                                      \
+    const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
+#define CSHIM_SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
+#define CSHIM_AS_IS(count) count
+
+#define CSHIM_ENGINE_ABI 5
 #define CSHIM_ENGINE_SYMBOL "cshim_mpi_engine"
-
-#define CSHIM_MPI_MEMBER(name, c, parameters, ...) int(*name##c) parameters;
-
-/* The next definitions of the functions that the front exports, NULL where this MPI has none; of
- * those named MPI_X_c then one that calls MPI_X, and refuses counts that it cannot take. An engine
- * calls these, never the names: a name would come back to the front. */
-struct cshim_mpi_real {
-    CSHIM_MPI_WRAPPED(CSHIM_MPI_MEMBER)
-    CSHIM_MPI_COUNTED(CSHIM_MPI_MEMBER)
-};
 
 struct cshim_mpi_engine {
     unsigned abi; /* CSHIM_ENGINE_ABI */
-    /* A function of the MPI that the engine is bound to: PMPI_Get_library_version. */
-    int (*probe)(char *version, int *length);
-    /* After the real MPI_Init: all ranks agree, rank 0's policy is read and sent round. Returns 1
-     * if the job compresses, 0 if every call is to be passed on from now. Does not return if the
-     * policy is wrong: that ends the job. */
+    /* Called once, after the real MPI_Init. All ranks agree and receive rank 0's policy. Returns 1
+     * if the job compresses, and 0 if every call is to be passed on from now on. A wrong policy
+     * ends the job. `real` stays valid until the process ends. */
     int (*start)(const struct cshim_mpi_real *real);
-    /* What the exported functions do from then on: MPI's contract exactly. Called only where this
-     * MPI has the function. */
-    struct cshim_mpi_wrapped {
-        CSHIM_MPI_WRAPPED(CSHIM_MPI_MEMBER)
-    } functions;
-    /* Before a call that is passed on: counts it, with its bytes. The arguments may be wrong. */
-    void (*count)(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
-                  cshim_datatype_handle datatype, cshim_comm_handle comm);
-    /* Before the real MPI_Finalize: collects the ledger, reports, frees. */
+    /* What the front calls from then on, from any thread. Each keeps the contract of the MPI
+     * function of its name, and is called only where this MPI has that function. */
+    struct cshim_mpi_wrapped functions;
+    /* Counts a call that the front is about to pass on, with its bytes. The arguments may be wrong.
+     * A count of 0 stands for bytes that the arguments do not tell. */
+    void (*count)(enum cshim_mpi_counted function, const void *buffer, MPI_Count count,
+                  MPI_Datatype datatype, MPI_Comm comm);
+    /* Called before the real MPI_Finalize: collects the ledger, writes the report, frees. */
     void (*finalize)(void);
 };
 

@@ -74,8 +74,7 @@ void cshim_ledger_merge_passed(struct cshim_ledger *ledger,
 
 const char *cshim_counted_name(enum cshim_mpi_counted function)
 {
-#define NAME(symbol, ...) #symbol,
-    static const char *const names[CSHIM_COUNTED_FUNCTIONS] = {CSHIM_MPI_COUNTED_APART(NAME)};
+    static const char *const names[CSHIM_COUNTED_FUNCTIONS] = {CSHIM_COUNTED_NAMES};
     return (unsigned)function < CSHIM_COUNTED_FUNCTIONS ? names[function] : "?";
 }
 

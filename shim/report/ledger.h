@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "shim/mpi/functions.h"
+#include "mpi_names.h"
 #include "shim/core/plan.h"
 #include "shim/report/live.h"
 #include "shim/report/row.h"

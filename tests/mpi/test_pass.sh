@@ -33,8 +33,8 @@ instructions() {
         >"$scratch/output" 2>&1
     callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$scratch"/callgrind.* |
         tr -d , | awk -v calls="$calls" '
-            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libcompshim\.so/ { ours = $1 }
-            / \?\?\?:|\.c:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi(ch|_abi)?\.so/ { real = $1 }
+            / \?\?\?:|\.[ch]:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libcompshim\.so/ { ours = $1 }
+            / \?\?\?:|\.[ch]:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi(ch|_abi)?\.so/ { real = $1 }
             END { if (ours && real) print int((ours - real) / calls); else print "none" }'
 }
 cheap() { # NAME RANKS KIND COMMUNICATOR

@@ -6,22 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/mpi/functions.h"
+#include "mpi_names.h"
+#include "nccl_names.h"
 #include "tools/check/check.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
-struct function {
-    const char *name;
-    enum check_library library;
-};
-
-/* The family: what the engines compress. Each has a second name with a P (MPI) or p (NCCL) in
- * front. */
-#define MPI_FUNCTION(name, c, ...) {#name #c, CHECK_MPI},
-static const struct function functions[] = {{"ncclAllReduce", CHECK_NCCL},
-                                            {"ncclReduceScatter", CHECK_NCCL},
-                                            CSHIM_MPI_REDUCTIONS(MPI_FUNCTION)};
+/* What the engines compress. Each function has a second name with a P (MPI) or p (NCCL) in front.
+ */
+static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
 #define FUNCTION_COUNT (sizeof functions / sizeof *functions)
 
@@ -40,16 +33,17 @@ static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        size_t length = strlen(functions[i].name);
-        bool exact = strcmp(name, functions[i].name) == 0;
-        bool fortran = !exact && functions[i].library == CHECK_MPI &&
-                       strncasecmp(name, functions[i].name, length) == 0 &&
+        enum check_library library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
+        size_t length = strlen(functions[i]);
+        bool exact = strcmp(name, functions[i]) == 0;
+        bool fortran = !exact && library == CHECK_MPI &&
+                       strncasecmp(name, functions[i], length) == 0 &&
                        is_fortran_suffix(name + length);
         if (!exact && !fortran)
             continue;
         use->symbol = symbol;
-        use->function = functions[i].name;
-        use->library = functions[i].library;
+        use->function = functions[i];
+        use->library = library;
         use->fortran = fortran;
         return true;
     }

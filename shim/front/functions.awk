@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+# Writes C from a list of functions, mpi.def or nccl.def, where the columns are explained:
+#
+#   awk -v part=PART -f functions.awk LIST
+#
+#   names     enum cshim_mpi_counted and the names of functions, for reports and tools
+#   engine    struct cshim_LIBRARY_real and struct cshim_LIBRARY_wrapped, for shim/LIBRARY/engine.h
+#   wrappers  the exported wrappers and the table of functions, for shim/front/LIBRARY.c
+
+function fail(text) {
+    print "functions.awk: " FILENAME ":" FNR ": " text >"/dev/stderr"
+    failed = 1
+    exit 1
+}
+
+# Breaks a line of C behind commas, at 100 columns.
+function fold(text,    lines, indent, at) {
+    match(text, /^ */)
+    indent = sprintf("%" (RLENGTH + 8) "s", "")
+    while (length(text) > 100) {
+        for (at = 100; at > 0 && substr(text, at, 2) != ", "; at--)
+            continue
+        lines = lines substr(text, 1, at) "\n"
+        text = indent substr(text, at + 2)
+    }
+    return lines text
+}
+
+# Reads a prototype into type, name, parameters and arguments[1..count].
+function parse(prototype,    open, i) {
+    open = index(prototype, "(")
+    parameters = substr(prototype, open + 1, length(prototype) - open - 1)
+    match(prototype, /[A-Za-z0-9_]+\(/)
+    type = substr(prototype, 1, RSTART - 1)
+    name = substr(prototype, RSTART, RLENGTH - 1)
+    count = parameters == "void" ? 0 : split(parameters, declared, ", ")
+    for (i = 1; i <= count; i++) {
+        match(declared[i], /[A-Za-z0-9_]+(\[\])?$/)
+        arguments[i] = substr(declared[i], RSTART)
+        sub(/\[\]/, "", arguments[i])
+    }
+}
+
+# Makes the parameters those of MPI_X_c.
+function enlarge(    i) {
+    parameters = ""
+    for (i = 1; i <= count; i++) {
+        if (arguments[i] ~ /counts?$/)
+            sub(/int /, "MPI_Count ", declared[i])
+        if (arguments[i] ~ /displs$/ && !are_addresses)
+            sub(/int /, "MPI_Aint ", declared[i])
+        parameters = parameters (i > 1 ? ", " : "") declared[i]
+    }
+}
+
+function emit(text) {
+    code = code text "\n"
+}
+
+# The arguments as they were passed.
+function list(    i, text) {
+    for (i = 1; i <= count; i++)
+        text = text (i > 1 ? ", " : "") arguments[i]
+    return text
+}
+
+# The arguments of MPI_X in a call of MPI_X_c: what struct cshim_narrowed has in their place.
+function narrow_list(    i, text, side, argument) {
+    for (i = 1; i <= count; i++) {
+        argument = arguments[i]
+        side = argument ~ /^r/ ? "received." : "sent."
+        if (argument ~ /counts?$/)
+            argument = side (argument ~ /s$/ ? "counts" : "count")
+        else if (argument ~ /displs$/ && !are_addresses)
+            argument = side "displacements"
+        text = text (i > 1 ? ", " : "") argument
+    }
+    return text
+}
+
+# What one side of a call, "send" or "recv", becomes as int.
+function narrow_side(side,    entries, displacements) {
+    if (parameters ~ "MPI_Count " side "count,")
+        return "cshim_narrow_one(" side "count)"
+    if (parameters !~ "MPI_Count " side "counts")
+        return side == "send" && parameters ~ /MPI_Count count,/ ? "cshim_narrow_one(count)" : \
+            "cshim_narrow_one(0)"
+    if (large == "own_group")
+        entries = "CSHIM_OWN_GROUP"
+    else if (large == "root")
+        entries = "cshim_entries_at_root(root, comm)"
+    else if (large == "neighbors")
+        entries = side == "send" ? "CSHIM_DESTINATIONS" : "CSHIM_SOURCES"
+    else if (large == "partners")
+        entries = side == "send" ? "cshim_entries_sent(sendbuf)" : "CSHIM_PARTNERS"
+    else
+        fail("in the third column: " large)
+    displacements = substr(side, 1, 1) "displs"
+    if (are_addresses || parameters !~ displacements)
+        displacements = "NULL"
+    return "cshim_narrow_arrays(" entries ", " side "counts, " displacements ", comm)"
+}
+
+# MPI_X_c made of MPI_X.
+function write_narrowing() {
+    emit("\n" fold("static int " name "_with_int(" parameters ")") "\n{")
+    emit(fold("    struct cshim_narrowed sent = " narrow_side("send") ";"))
+    emit(fold("    struct cshim_narrowed received = " narrow_side("recv") ";"))
+    emit("    __typeof__(" name ") *function =")
+    emit("        find(&functions[CSHIM_INDEX_" name "], NULL, depth > 1);")
+    emit("    int status = cshim_narrow_judge(\"" name "\", &sent, &received, comm);")
+    emit("    if (status == 0)")
+    emit(fold("        status = function != NULL ? function(" narrow_list() ") : NOT_FOUND;"))
+    emit("    return cshim_narrow_end(\"" name "\", &sent, &received, status);\n}")
+}
+
+# The engine's count of a call: the row, then the buffer, count and datatype that the row adds up.
+function counting(    i) {
+    for (i = 1; i <= count && arguments[i] != row; i++)
+        continue
+    if (i > count && row != "calls")
+        fail("in the second column: " row)
+    return "call.engine->count(CSHIM_COUNTED_" name ", " \
+        (i > count ? "NULL, 0, NULL" : row ", " arguments[i + 1] ", " arguments[i + 2]) ", comm);"
+}
+
+# The name of a function in the structs: without nccl.
+function member(symbol) {
+    return library == "mpi" ? symbol : substr(symbol, 5)
+}
+
+function write_wrapper(symbol) {
+    emit("\n" fold("CSHIM_EXPORT " type symbol "(" parameters ");"))
+    if (library == "mpi")
+        emit("ALIAS(" symbol ");")
+    emit(fold(type symbol "(" parameters ")") "\n{")
+    emit("    const struct call call = begin(CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
+    emit("    __typeof__(" symbol ") *function =" (kind == "counted" ? " call.real;" : ""))
+    if (kind != "counted")
+        emit("        call.engine != NULL ? call.engine->functions." member(symbol) " : call.real;")
+    emit("    if (function == NULL)\n        return NOT_FOUND;\n    depth++;")
+    if (kind == "counted")
+        emit("    if (call.engine != NULL)\n" fold("        " counting()))
+    emit(fold("    const " type "status = function(" list() ");"))
+    emit("    depth--;\n    return status;\n}")
+}
+
+# Adds a function to the tables, and its wrapper.
+function add(symbol, properties,    declaration) {
+    indices = indices "    CSHIM_INDEX_" symbol ",\n"
+    symbols[++symbol_count] = symbol
+    entry[symbol] = ".name = \"" symbol "\"" properties
+    declaration = fold("    " type "(*" member(symbol) ")(" parameters ");") "\n"
+    real = real declaration
+    if (kind != "called")
+        write_wrapper(symbol)
+    if (kind != "counted" && kind != "called")
+        wrapped = wrapped declaration
+    if (kind == "compressed")
+        compressed = compressed (compressed == "" ? "" : ",") " \\\n    \"" symbol "\""
+}
+
+BEGIN {
+    library = ARGV[1] ~ /nccl.def$/ ? "nccl" : "mpi"
+    columns = library == "mpi" ? "^[^ ]+ +[^ ]+ +[^ ]+ +" : "^[^ ]+ +"
+    kinds = library == "mpi" ? "compressed by_rule request counted" : \
+        "start communicator compressed by_rule engine called"
+}
+
+/^#/ || NF == 0 {
+    next
+}
+
+{
+    kind = $1
+    row = library == "mpi" ? $2 : "-"
+    large = library == "mpi" ? $3 : "-"
+    if (index(" " kinds " ", " " kind " ") == 0)
+        fail("in the first column: " kind)
+    sub(columns, "")
+    parse($0)
+    add(name, library == "nccl" ? ", .kind = " toupper(kind) : "")
+    if (row != "-") {
+        rows = rows "    CSHIM_COUNTED_" name ",\n"
+        row_names = row_names (row_names == "" ? "" : ",") " \\\n    \"" name "\""
+    }
+    if (large == "older")
+        entry["MPI_" substr(name, 6)] = entry["MPI_" substr(name, 6)] ", .older = \"" name "\""
+    else if (large != "-") {
+        are_addresses = parameters ~ /MPI_Aint/
+        enlarge()
+        write_narrowing()
+        add(name "_c", ", .with_int = &functions[CSHIM_INDEX_" name "], .made_of_it = " name "_with_int")
+    }
+}
+
+END {
+    if (failed)
+        exit 1
+    print "/* Written by shim/front/functions.awk from " FILENAME ". */"
+    if (part == "names") {
+        guard = "CSHIM_" toupper(library) "_NAMES_H"
+        print "#ifndef " guard "\n#define " guard "\n"
+        if (library == "mpi") {
+            print "/* The rows of functions that are counted in a report. */"
+            print "enum cshim_mpi_counted {\n" rows "    CSHIM_COUNTED_FUNCTIONS\n};"
+            print "#define CSHIM_COUNTED_NAMES" row_names "\n"
+        }
+        print "/* The functions that an engine compresses. */"
+        print "#define CSHIM_" toupper(library) "_COMPRESSED_NAMES" compressed "\n\n#endif"
+    }
+    if (part == "engine") {
+        print "/* The order of the functions in struct cshim_" library "_real. */"
+        print "enum cshim_" library "_index {\n" indices "    CSHIM_" toupper(library) "_FUNCTIONS\n};"
+        print "struct cshim_" library "_real {\n" real "};"
+        print "struct cshim_" library "_wrapped {\n" wrapped "};"
+    }
+    if (part == "wrappers") {
+        print code "\nstatic struct function functions[CSHIM_" toupper(library) "_FUNCTIONS] = {"
+        for (i = 1; i <= symbol_count; i++)
+            print fold("    [CSHIM_INDEX_" symbols[i] "] = {" entry[symbols[i]] "},")
+        print "};"
+    }
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Looks for circles among the modules of the product, in two ways.
+
+tests/circles.py OBJECTS ALLOWED SOURCE...
+
+OBJECTS is a file with a line for each library and program: its name and its object files. An object
+depends on another if it uses a function or a variable that the other defines; nm tells. Objects that
+depend on each other in a circle are printed, with the symbols that make the circle.
+
+The #include lines of each SOURCE are compared with INCLUDES below.
+
+ALLOWED is a file of what is not yet free of circles. A line names an object, such as
+shim/mpi/call.o, or a source and what it includes. What it allows is printed too, and a line that is
+not needed any more is an error.
+
+The exit status is 1 if there was an error.
+"""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+# Which folders' headers a folder may include, besides its own. This is the direction from the program
+# down to the codecs. Headers that the build generates may be included anywhere.
+BASE = "shim/core policy codecs"
+INCLUDES = {
+    "shim/front": "shim/mpi shim/nccl shim/gloo shim/core",
+    "shim/mpi": "shim/host shim/report " + BASE,
+    "shim/gloo": "shim/host shim/report " + BASE,
+    "shim/nccl": "kernels shim/report " + BASE,
+    "shim/host": "shim/report " + BASE,
+    "shim/report": BASE,
+    "shim/core": "policy codecs",
+    "kernels": "codecs",
+    "policy": "codecs",
+    "codecs": "",
+    "tools": "tools/lib",
+    "tools/tune": "tools/compare tools/lib shim/report " + BASE,
+    "tools/compare": "tools/html tools/lib shim/report " + BASE,
+    "tools/run": "tools/check tools/lib " + BASE,
+    "tools/check": "tools/elf tools/lib " + BASE,
+    "tools/explain": "tools/lib shim/report " + BASE,
+    "tools/report": "tools/html tools/lib shim/report " + BASE,
+    "tools/top": "tools/lib shim/report " + BASE,
+    "tools/help": "tools/lib " + BASE,
+    "tools/html": "tools/lib",
+    "tools/elf": "tools/lib",
+    "tools/lib": "shim/report " + BASE,
+    "examples/mnist_nccl": "examples/mnist",
+    "examples/mnist": "",
+}
+
+
+def circles(edges):
+    """The strongly connected components of more than one node (Tarjan's algorithm)."""
+    number, lowest, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in edges.get(node, ()):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                lowest[node] = min(lowest[node], lowest[other])
+        if lowest[node] == number[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(edges):
+        if node not in number:
+            visit(node)
+    return found
+
+
+def name_of(path):
+    """An object's name: its path below the build's folder obj."""
+    return re.sub(r"^.*?/obj/", "", path)
+
+
+def dependencies(objects):
+    """edges[user][definer] = the symbols that the user takes from the definer."""
+    command = ["nm", "-A", "-P", "-g", *objects]
+    text = subprocess.run(command, capture_output=True, text=True, check=True)
+    definer, users = {}, collections.defaultdict(set)
+    for line in text.stdout.splitlines():
+        place, symbol, kind = line.split()[:3]
+        file = name_of(place.rstrip(":"))
+        if kind in "Uwv":
+            users[symbol].add(file)
+        else:
+            definer[symbol] = file
+    edges = collections.defaultdict(lambda: collections.defaultdict(set))
+    for symbol, files in users.items():
+        for file in files - {definer.get(symbol)}:
+            if symbol in definer:
+                edges[file][definer[symbol]].add(symbol)
+    return edges
+
+
+def object_circles(products):
+    """For each circle of objects: the products that have it, and its dependencies."""
+    found = {}
+    for product, *objects in products:
+        edges = dependencies(objects)
+        for circle in circles(edges):
+            found.setdefault(tuple(circle), ([], edges))[0].append(product)
+    return found
+
+
+def upward_includes(sources):
+    """The pairs of a source and what it includes that INCLUDES does not allow."""
+    pairs = []
+    for source in sources:
+        folder = source.rpartition("/")[0]
+        with open(source, encoding="utf-8") as file:
+            text = file.read()
+        for included in re.findall(r'^\s*#\s*include\s+"([^"]+/[^"]+)"', text, re.M):
+            target = included.rpartition("/")[0]
+            if target != folder and target not in INCLUDES.get(folder, "").split():
+                pairs.append(f"{source} {included}")
+    return pairs
+
+
+def main(objects_file, allowed_file, *sources):
+    with open(allowed_file, encoding="utf-8") as file:
+        lines = [line.partition("#")[0].split() for line in file]
+    allowed = {" ".join(words) for words in lines if words}
+    with open(objects_file, encoding="utf-8") as file:
+        products = [line.split() for line in file]
+    compiled = {name_of(path) for product in products for path in product[1:]}
+    needed, wrong = set(), 0
+
+    for circle, (names, edges) in object_circles(products).items():
+        is_allowed = set(circle) <= allowed
+        needed.update(circle)
+        wrong += not is_allowed
+        verdict = "allowed" if is_allowed else "error"
+        print(f"{' '.join(names)}: {verdict}: {len(circle)} objects in a circle")
+        for user in circle:
+            for definer in sorted(set(edges[user]) & set(circle)):
+                print(f"    {user} -> {definer}: {', '.join(sorted(edges[user][definer]))}")
+    for circle in circles({folder: INCLUDES[folder].split() for folder in INCLUDES}):
+        wrong += 1
+        print(f"tests/circles.py: error: INCLUDES goes in a circle: {' '.join(circle)}")
+    for pair in upward_includes(sources):
+        source, included = pair.split()
+        needed.add(pair)
+        wrong += pair not in allowed
+        print(f"{source}: {'allowed' if pair in allowed else 'error'}: includes {included}")
+    for line in sorted(allowed - needed):
+        # Without CUDA some sources are not compiled, and nothing is known of their objects.
+        if line in compiled or " " in line or not os.path.exists(re.sub("o$", "c", line)):
+            wrong += 1
+            print(f"{allowed_file}: error: {line} is in no circle: take the line out")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
