@@ -118,6 +118,10 @@ expect "a log of something else" 0 "$tool" compare --modes off --html log.html \
     -- sh -c 'echo a,b >"$0"' '{log}'
 contains "is warned of" "the log of steps at {log} has no columns 'seconds' and 'accuracy'"
 check "the page has no plot of it" lacks log.html "Accuracy over time"
+expect "a log of a single step, and accuracy that stays" 0 "$tool" compare --modes off --ranks 1,2 --html flat.html \
+    -- sh -c '[ {ranks} = 1 ] && printf "seconds,accuracy\n0,0.5\n" >"$0" || printf "seconds,accuracy\n1,1\n2,1\n" >"$0"' '{log}'
+check "have plots of usual axes" shows flat.html '^50.0 50.2 .* 51.0 0.0 '
+check "that are whole" page flat.html
 seq 1000 | awk 'BEGIN { print "accuracy,seconds" } { print $1 / 1000 "," $1 }' >long.csv
 expect "a long log" 0 "$tool" compare --modes off --json long.json -- cp long.csv '{log}'
 check "is thinned, its ends kept" python3 - long.json <<'PY'

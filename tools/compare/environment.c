@@ -8,6 +8,7 @@
 
 #include "codecs/codec.h"
 #include "tools/compare/compare.h"
+#include "tools/html/page.h"
 #include "version.h"
 
 /* Returns the value of the first line "key<separator>value" of a file, without the blanks and the
@@ -53,7 +54,7 @@ static char *first_line(const char *command)
 
 static void set(json_t *environment, const char *name, char *text)
 {
-    json_object_set_new(environment, name, json_string(text != NULL ? text : "unknown"));
+    json_object_set_new(environment, name, page_text(text != NULL ? text : "unknown"));
     free(text);
 }
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "tools/compare/compare.h"
-#include "tools/lib/ledger_file.h"
 
 #define UNKNOWN (-1.0)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
  * came of it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -108,7 +109,7 @@ static json_t *read_metric(const regex_t *expression, const char *output)
         output += match[0].rm_eo > 0 ? match[0].rm_eo : 1;
         flags = output[-1] == '\n' ? 0 : REG_NOTBOL;
     }
-    return found ? json_real(value) : json_null();
+    return found && isfinite(value) ? json_real(value) : json_null();
 }
 
 static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
@@ -158,15 +159,12 @@ static void warn_if_not_compressed(const struct compare_mode *mode, const json_t
                   mode->name);
 }
 
-/* Whether the mode's command asks for a log of steps. */
-static bool asks_for_log(const struct compare_plan *plan, const struct compare_mode *mode)
+/* Whether the program was asked to leave a log of its steps there. */
+static bool names_log(char *const *command, const char *log)
 {
-    if (mode->is_serial)
-        return strstr(plan->options->serial, "{log}") != NULL;
-    for (char *const *word = plan->command; *word != NULL; word++)
-        if (strstr(*word, "{log}") != NULL)
-            return true;
-    return false;
+    while (*command != NULL && strstr(*command, log) == NULL)
+        command++;
+    return *command != NULL;
 }
 
 /* Makes the object of a run that ended well, from its output and the files that it left. */
@@ -180,7 +178,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         json_object_set_new(run, compare_figure_name(metric),
                             read_metric(&plan->metrics[metric], child->output));
     json_object_set_new(run, "accuracy_over_time",
-                        asks_for_log(plan, mode) ? compare_read_log(log) : json_array());
+                        names_log(child->command, log) ? compare_read_log(log) : json_array());
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
         json_object_set_new(run, totals[i], json_null());
     json_object_set_new(run, "rows", json_null());
