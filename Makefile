@@ -58,7 +58,7 @@ mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
-generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_css.h) \
+generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
 	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
 
 products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
@@ -137,8 +137,8 @@ $(BUILD)/generated/version.h: Makefile
 
 # A text as C string literals, for #include.
 $(BUILD)/generated/default_ini.h: policy/default.ini
-$(BUILD)/generated/page_css.h: tools/html/page.css
-$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_css.h:
+$(BUILD)/generated/page_html.h: tools/html/page.html
+$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h:
 	@mkdir -p $(@D)
 	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the measured program in a process group of its own, collects its output, and stops the
- * whole group when this tool is asked to stop. */
+/* Starts the measured program in a process group of its own and collects its output. Stops the
+ * whole group when a signal asks this tool to stop. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,10 +13,10 @@
 
 #include "shim/core/clock.h"
 #include "tools/compare/compare.h"
-#include "tools/lib/tool.h"
 
 #define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
 #define TICK_MILLISECONDS 100
+#define TAIL_LINES 12
 #define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has ranks to clear away */
 
 static volatile sig_atomic_t stop_signal;
@@ -40,7 +40,7 @@ int compare_stop_signal(void)
     return stop_signal;
 }
 
-/* The child's side of fork: nothing of the caller's own COMPSHIM settings may leak into a run. */
+/* Runs in the child after fork. The caller's own COMPSHIM settings must not reach a run. */
 static _Noreturn void become(const struct compare_child *child, int output)
 {
     static const char *const settings[] = {"COMPSHIM",     "COMPSHIM_POLICY", "COMPSHIM_REPORT",
@@ -78,7 +78,7 @@ static pid_t start(const struct compare_child *child, int *output)
         tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
     if (process == 0)
         become(child, ends[1]);
-    setpgid(process, process); /* in both, so that it is so whoever comes first */
+    setpgid(process, process); /* the child does it too: either may be the first */
     close(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     *output = ends[0];
@@ -90,7 +90,7 @@ struct collected {
     size_t used;
 };
 
-/* Takes what the pipe holds. Returns false when no writer is left. */
+/* Reads what the pipe holds. Returns false when no writer is left. */
 static bool collect(int output, struct collected *collected)
 {
     for (;;) {
@@ -120,7 +120,8 @@ static void show_progress(const struct compare_progress *progress, double second
         fprintf(stderr, ", about %.0f minutes left", left / 60);
 }
 
-/* Ends the group: politely, then not. Returns the time after which to call again. */
+/* Asks the group to end; the second call and later ones kill it. Returns the time after which to
+ * call again. */
 static double stop_group(pid_t process, double deadline)
 {
     bool first = deadline == 0;
@@ -128,7 +129,7 @@ static double stop_group(pid_t process, double deadline)
     return cshim_seconds() + GRACE_SECONDS;
 }
 
-/* Waits for the child's end, collecting its output. */
+/* Waits for the child's end, and collects its output meanwhile. */
 static int attend(pid_t process, int output, const struct compare_progress *progress,
                   struct collected *collected)
 {
@@ -146,6 +147,7 @@ static int attend(pid_t process, int output, const struct compare_progress *prog
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
         show_progress(progress, cshim_seconds() - begin);
+        compare_watch_load();
     }
     collect(output, collected);
     return status;
@@ -164,9 +166,21 @@ bool compare_child_run(struct compare_child *child)
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (stop_signal != 0)
-        kill(-process, SIGKILL); /* whoever of the group outlived its leader */
+        kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
     close(output);
     child->output = collected.text;
     child->output[collected.used] = '\0';
     return stop_signal == 0;
+}
+
+char *compare_tail(const char *output)
+{
+    const char *begin = output + strlen(output);
+    while (begin > output && begin[-1] == '\n')
+        begin--;
+    size_t length = (size_t)(begin - output);
+    for (int lines = 0; begin > output; begin--)
+        if (begin[-1] == '\n' && ++lines == TAIL_LINES)
+            break;
+    return tool_format("%.*s", (int)(length - (size_t)(begin - output)), begin);
 }

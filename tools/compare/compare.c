@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "tools/compare/compare.h"
-#include "tools/lib/tool.h"
+#include "tools/lib/launch.h"
+#include "tools/lib/ledger_file.h"
 
 #define OPTION(field) offsetof(struct compare_options, field)
 
@@ -20,10 +21,12 @@ static const struct tool_option options[] = {
      "run everything N times, modes in turn, and take medians (default 1)"},
     {"min-size", 0, TOOL_SIZE, OPTION(min_size), "SIZE",
      "a codec's mode leaves smaller buffers alone (default 64KiB)"},
-    {"metric-time", 0, TOOL_TEXT, OPTION(time), "REGEX",
+    {"metric-time", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_TIME]), "REGEX",
      "group 1 of its last match in the output is the time"},
-    {"metric-accuracy", 0, TOOL_TEXT, OPTION(accuracy), "REGEX", "the same for the accuracy"},
-    {"metric-step", 0, TOOL_TEXT, OPTION(step), "REGEX", "the same for milliseconds per step"},
+    {"metric-accuracy", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_ACCURACY]), "REGEX",
+     "the same for the accuracy"},
+    {"metric-step", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_STEP]), "REGEX",
+     "the same for milliseconds per step"},
     {"html", 0, TOOL_TEXT, OPTION(html), "FILE", "write a page with tables and plots there"},
     {"markdown", 0, TOOL_TEXT, OPTION(markdown), "FILE", "write the tables as Markdown there"},
     {"json", 'j', TOOL_TEXT, OPTION(json), "FILE", "write all results and every run there"},
@@ -37,84 +40,81 @@ static const struct compare_options defaults = {
     .ranks = "2",
     .title = "All-reduce, compressed and not",
     .link = "shared memory",
-    .accuracy = "test accuracy +([0-9.]+)",
-    .time = "train time +([0-9.]+)",
-    .step = "step +([0-9.]+) ms",
+    .metrics = {[COMPARE_FIGURE_TIME] = "train time +([0-9.]+)",
+                [COMPARE_FIGURE_STEP] = "step +([0-9.]+) ms",
+                [COMPARE_FIGURE_ACCURACY] = "test accuracy +([0-9.]+)"},
     .repeat = 1,
     .min_size = 65536,
 };
 
-/* Seconds that all runs to come will take: each as long as those of its cell, or as any. Negative
- * while there is none to go by. */
+/* Estimates the seconds that all runs to come will take: each as long as the last one of its cell,
+ * or else as the mean of all. Negative before the first run has ended. */
 static double seconds_left(const struct compare_plan *plan)
 {
     size_t cells = plan->mode_count * plan->rank_count;
     double all = 0;
     double done = 0;
-    for (size_t i = 0; i < cells; i++)
-        for (size_t run = 0; run < plan->cells[i].count; run++, done++)
-            all += plan->cells[i].runs[run].wall;
-    if (done == 0)
-        return -1;
     double left = 0;
-    for (size_t i = 0; i < cells; i++) {
+    for (size_t i = 0; i < cells; i++)
+        for (size_t run = 0; run < json_array_size(plan->cells[i].runs); run++, done++)
+            all += ledger_number(json_array_get(plan->cells[i].runs, run), "wall_seconds");
+    for (size_t i = 0; i < cells && done > 0; i++) {
         const struct compare_cell *cell = &plan->cells[i];
-        double expected = cell->count > 0 ? cell->runs[cell->count - 1].wall : all / done;
-        left += cell->wanted ? expected * (double)(plan->repeat - cell->count) : 0;
+        size_t count = json_array_size(cell->runs);
+        double expected = count > 0
+                              ? ledger_number(json_array_get(cell->runs, count - 1), "wall_seconds")
+                              : all / done;
+        left += cell->is_wanted ? expected * (double)(plan->options->repeat - count) : 0;
     }
-    return left;
+    return done > 0 ? left : -1;
 }
 
 /* Runs one cell once more. `done` counts the runs of the whole comparison. */
 static enum compare_end run_cell(const struct compare_plan *plan, size_t mode, size_t rank,
                                  size_t done, size_t all)
 {
-    struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
     char *ranks = tool_plural(plan->ranks[rank], "rank");
     struct compare_progress progress = {
         tool_format("[%zu/%zu] %s, %s", done + 1, all, plan->modes[mode].label, ranks),
         seconds_left(plan)};
-    enum compare_end end = compare_run_once(plan, &plan->modes[mode], plan->ranks[rank], &progress,
-                                            &cell->runs[cell->count]);
-    if (end == COMPARE_DONE)
-        cell->count++;
+    enum compare_end end = compare_run_once(plan, mode, rank, &progress);
     free(progress.text);
     free(ranks);
     return end;
 }
 
-/* Modes follow each other within a repeat, so that a machine that slows down slows all of them. */
+/* Runs the modes in turn within each repeat, so that a machine that slows down slows all of them.
+ */
 static enum compare_end run_all(const struct compare_plan *plan)
 {
-    size_t cells = plan->mode_count * plan->rank_count;
     size_t wanted = 0;
-    for (size_t i = 0; i < cells; i++)
-        wanted += plan->cells[i].wanted;
+    for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++)
+        wanted += plan->cells[i].is_wanted;
     size_t done = 0;
-    for (uint32_t repeat = 0; repeat < plan->repeat; repeat++)
+    for (uint32_t repeat = 0; repeat < plan->options->repeat; repeat++)
         for (size_t rank = 0; rank < plan->rank_count; rank++)
             for (size_t mode = 0; mode < plan->mode_count; mode++) {
-                if (!plan->cells[mode * plan->rank_count + rank].wanted)
+                if (!compare_cell(plan, mode, rank)->is_wanted)
                     continue;
-                enum compare_end end = run_cell(plan, mode, rank, done++, wanted * plan->repeat);
+                enum compare_end end =
+                    run_cell(plan, mode, rank, done++, wanted * plan->options->repeat);
                 if (end != COMPARE_DONE)
                     return end;
             }
     return COMPARE_DONE;
 }
 
-/* Returns false if any of the files asked for could not be written. */
-static bool write_files(const struct compare_plan *plan, const struct compare_options *chosen,
-                        json_t *environment, bool complete)
+/* Writes a file if its path is given. Returns false, with a message printed, if that fails. */
+static bool write_file(const struct compare_plan *plan, const char *path,
+                       void (*write)(const struct compare_plan *, FILE *))
 {
-    bool good = true;
-    if (chosen->json != NULL)
-        good = compare_write_json(plan, environment, chosen->json, complete) && good;
-    if (chosen->markdown != NULL)
-        good = compare_write_markdown(plan, environment, chosen->markdown) && good;
-    if (chosen->html != NULL)
-        good = compare_write_html(plan, environment, chosen->html, complete) && good;
-    return good;
+    if (path == NULL)
+        return true;
+    FILE *file = tool_open(path);
+    if (file == NULL)
+        return false;
+    write(plan, file);
+    return tool_close(file, path);
 }
 
 static int run(int argc, char **argv)
@@ -126,15 +126,18 @@ static int run(int argc, char **argv)
         tool_misuse(&tool_compare, "no command to run");
     compare_plan_make(&plan, &chosen, argv + first);
     compare_catch_signals();
-    json_t *environment = compare_environment(&plan);
+    launch_permit_mpirun(argv + first);
+    compare_watch_load();
     enum compare_end end = run_all(&plan);
-    int status = end == COMPARE_DONE ? TOOL_GOOD : TOOL_NOT_SO;
-    if (end != COMPARE_DONE)
+    compare_add_load(plan.environment);
+    plan.is_complete = end == COMPARE_DONE;
+    if (!plan.is_complete)
         tool_warn("stopped early; what was finished:");
-    compare_print(&plan, environment);
-    if (!write_files(&plan, &chosen, environment, end == COMPARE_DONE))
-        status = TOOL_SYSTEM;
-    json_decref(environment);
+    compare_write_text(&plan, stdout);
+    bool written = write_file(&plan, chosen.json, compare_write_json);
+    written = write_file(&plan, chosen.markdown, compare_write_markdown) && written;
+    written = write_file(&plan, chosen.html, compare_write_page) && written;
+    int status = !written ? TOOL_SYSTEM : plan.is_complete ? TOOL_GOOD : TOOL_NOT_SO;
     compare_plan_free(&plan);
     status = tool_finish(status);
     return end == COMPARE_STOPPED ? 128 + compare_stop_signal() : status;

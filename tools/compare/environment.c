@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a comparison was measured on: the environment table. */
+/* What a comparison was measured on: the machine, its software and its load. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -8,11 +8,11 @@
 
 #include "codecs/codec.h"
 #include "tools/compare/compare.h"
-#include "tools/lib/tool.h"
+#include "tools/html/page.h"
 #include "version.h"
 
-/* The value of the first line "key<separator>value" of a file, blanks and quotes around it removed;
- * the caller frees it. NULL if there is none. */
+/* Returns the value of the first line "key<separator>value" of a file, without the blanks and the
+ * quotes around it. The caller frees it. NULL if there is no such line. */
 static char *value_in_file(const char *path, const char *key, char separator)
 {
     size_t length = 0;
@@ -34,7 +34,7 @@ static char *value_in_file(const char *path, const char *key, char separator)
     return value;
 }
 
-/* The first line that a command of ours prints, or NULL; the caller frees it. */
+/* Returns the first line that a command prints, or NULL. The caller frees it. */
 static char *first_line(const char *command)
 {
     FILE *pipe = popen(command, "re");
@@ -54,7 +54,7 @@ static char *first_line(const char *command)
 
 static void set(json_t *environment, const char *name, char *text)
 {
-    json_object_set_new(environment, name, json_string(text != NULL ? text : "unknown"));
+    json_object_set_new(environment, name, page_text(text != NULL ? text : "unknown"));
     free(text);
 }
 
@@ -67,7 +67,7 @@ static char *processor(void)
     return text;
 }
 
-/* Which cards there are is asked of the driver's files: its tools may be missing. */
+/* Reads the driver's files, because its tools may be missing. */
 static char *cards(void)
 {
     char *driver = first_line("ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l");
@@ -94,7 +94,7 @@ static char *date(void)
     return tool_copy(text);
 }
 
-json_t *compare_environment(const struct compare_plan *plan)
+json_t *compare_environment(const char *link)
 {
     json_t *environment = json_object();
     struct utsname kernel;
@@ -102,7 +102,7 @@ json_t *compare_environment(const struct compare_plan *plan)
     set(environment, "servers", tool_copy(kernel.nodename));
     set(environment, "processors", processor());
     set(environment, "cards", cards());
-    set(environment, "links", tool_copy(plan->link));
+    set(environment, "links", tool_copy(link));
     char *system = value_in_file("/etc/os-release", "PRETTY_NAME", '=');
     set(environment, "operating system",
         tool_format("%s, %s %s %s", system != NULL ? system : "unknown", kernel.sysname,
@@ -112,4 +112,29 @@ json_t *compare_environment(const struct compare_plan *plan)
     set(environment, "compshim", tool_copy(CSHIM_VERSION));
     set(environment, "date", date());
     return environment;
+}
+
+/* Load averages of one minute; negative while none was read. */
+static double load_at_start = -1;
+static double load_highest = -1;
+
+void compare_watch_load(void)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) != 1)
+        return;
+    if (load_at_start < 0)
+        load_at_start = load;
+    if (load > load_highest)
+        load_highest = load;
+}
+
+void compare_add_load(json_t *environment)
+{
+    set(environment, "load",
+        load_at_start < 0
+            ? NULL
+            : tool_format("%.1f at the start, at most %.1f with the runs, on %ld "
+                          "processors (average of a minute)",
+                          load_at_start, load_highest, sysconf(_SC_NPROCESSORS_ONLN)));
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One measured run: the command made up for a mode and a number of ranks, started, and read. */
+/* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
+ * came of it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/compare/compare.h"
+#include "tools/html/page.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/ledger_file.h"
-#include "tools/lib/tool.h"
 
-#define TAIL_LINES 12
-
-/* Replaces every `from` in text; the caller frees the result. */
+/* Replaces every `from` in the text. The caller frees the result. */
 static char *replace(const char *text, const char *from, const char *to)
 {
     char *result = tool_copy("");
@@ -40,7 +40,7 @@ static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t
     return filled;
 }
 
-/* The NULL-terminated command of a run, every word the caller's to free. */
+/* Makes the NULL-terminated command of a run. free_command frees it. */
 static char **make_command(const struct compare_plan *plan, const struct compare_mode *mode,
                            uint32_t ranks, const char *log)
 {
@@ -51,7 +51,7 @@ static char **make_command(const struct compare_plan *plan, const struct compare
     if (mode->is_serial) {
         command[0] = tool_copy("/bin/sh");
         command[1] = tool_copy("-c");
-        command[2] = fill_in(plan->serial, mode, ranks, log);
+        command[2] = fill_in(plan->options->serial, mode, ranks, log);
         return command;
     }
     for (size_t i = 0; i < words; i++)
@@ -66,7 +66,8 @@ static void free_command(char **command)
     free(command);
 }
 
-/* The command as one would type it: words with anything unusual in them are quoted. */
+/* Writes the command as one would type it. Words with unusual characters are quoted. The caller
+ * frees the text. */
 static char *command_text(char *const *command)
 {
     char *text = NULL;
@@ -85,21 +86,12 @@ static char *command_text(char *const *command)
     return text;
 }
 
-char *compare_tail(const char *output)
-{
-    const char *begin = output + strlen(output);
-    while (begin > output && begin[-1] == '\n')
-        begin--;
-    size_t length = (size_t)(begin - output);
-    for (int lines = 0; begin > output; begin--)
-        if (begin[-1] == '\n' && ++lines == TAIL_LINES)
-            break;
-    return tool_format("%.*s", (int)(length - (size_t)(begin - output)), begin);
-}
-
-bool compare_metric(const regex_t *expression, const char *output, double *value)
+/* Finds the last match of a metric's expression in the output. Returns the number that its group 1
+ * says, or null. */
+static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];
+    double value = 0;
     bool found = false;
     int flags = 0;
     while (regexec(expression, output, 2, match, flags) == 0) {
@@ -108,7 +100,7 @@ bool compare_metric(const regex_t *expression, const char *output, double *value
             char *end = NULL;
             double parsed = strtod(number, &end);
             if (end > number) {
-                *value = parsed;
+                value = parsed;
                 found = true;
             }
         }
@@ -117,11 +109,13 @@ bool compare_metric(const regex_t *expression, const char *output, double *value
         output += match[0].rm_eo > 0 ? match[0].rm_eo : 1;
         flags = output[-1] == '\n' ? 0 : REG_NOTBOL;
     }
-    return found;
+    return found && isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Adds what a report says, if there is one, to the result. */
-static void read_report(const char *path, struct compare_run *result)
+static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
+
+/* Adds what a report says, if there is one, to the run. */
+static void read_report(const char *path, json_t *run)
 {
     struct ledger_file ledger;
     bool unreadable = false;
@@ -131,14 +125,13 @@ static void read_report(const char *path, struct compare_run *result)
             tool_warn("%s", message);
         return;
     }
-    result->has_report = true;
-    result->calls += ledger_total(&ledger, "calls");
-    result->compressed_calls += ledger_total(&ledger, "compressed_calls");
-    result->bytes_native += ledger_total(&ledger, "bytes_native");
-    result->bytes_wire += ledger_total(&ledger, "bytes_wire");
-    if (result->rows == NULL)
-        result->rows = json_array();
-    json_array_extend(result->rows, json_object_get(ledger.root, "rows"));
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+        double sum = ledger_number(run, totals[i]) + ledger_total(&ledger, totals[i]);
+        json_object_set_new(run, totals[i], json_real(sum));
+    }
+    if (!json_is_array(json_object_get(run, "rows")))
+        json_object_set_new(run, "rows", json_array());
+    json_array_extend(json_object_get(run, "rows"), json_object_get(ledger.root, "rows"));
     ledger_close(&ledger);
 }
 
@@ -154,61 +147,66 @@ static void tell_failure(const struct compare_child *child, const char *command)
     free(tail);
 }
 
-static void warn_if_not_compressed(const struct compare_mode *mode, const struct compare_run *run)
+static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)
 {
-    if (!run->has_report)
+    if (!json_is_array(json_object_get(run, "rows")))
         tool_warn("%s: the run left no report: is the program one that calls MPI or NCCL "
                   "dynamically, and does LD_PRELOAD reach its ranks?",
                   mode->name);
-    else if (run->compressed_calls == 0)
+    else if (ledger_number(run, "compressed_calls") == 0)
         tool_warn("%s: nothing was compressed: no all-reduce matches its rules (see --min-size, "
                   "compshim explain)",
                   mode->name);
 }
 
-/* Whether the mode's command asks for a log of steps. */
-static bool asks_for_log(const struct compare_plan *plan, const struct compare_mode *mode)
+/* Whether the program was asked to leave a log of its steps there. */
+static bool names_log(char *const *command, const char *log)
 {
-    if (mode->is_serial)
-        return strstr(plan->serial, "{log}") != NULL;
-    for (char *const *word = plan->command; *word != NULL; word++)
-        if (strstr(*word, "{log}") != NULL)
-            return true;
-    return false;
+    while (*command != NULL && strstr(*command, log) == NULL)
+        command++;
+    return *command != NULL;
 }
 
-/* Takes from a run that ended well what its output and the files it left say. */
-static void read_run(const struct compare_plan *plan, const struct compare_mode *mode,
-                     const struct compare_child *child, const char *nccl_report, const char *log,
-                     struct compare_run *result)
+/* Makes the object of a run that ended well, from its output and the files that it left. */
+static json_t *read_run(const struct compare_plan *plan, const struct compare_mode *mode,
+                        const struct compare_child *child, const char *command,
+                        const char *nccl_report, const char *log)
 {
-    *result = (struct compare_run){.wall = child->wall, .tail = compare_tail(child->output)};
-    result->has_time = compare_metric(&plan->time, child->output, &result->time);
-    result->has_accuracy = compare_metric(&plan->accuracy, child->output, &result->accuracy);
-    result->has_step = compare_metric(&plan->step, child->output, &result->step);
-    if (asks_for_log(plan, mode))
-        compare_curve_read(log, &result->curve);
-    if (mode->shim) {
-        read_report(child->report, result);
-        read_report(nccl_report, result);
-        warn_if_not_compressed(mode, result);
+    json_t *run =
+        json_pack("{s:o, s:f}", "command", page_text(command), "wall_seconds", child->wall);
+    for (enum compare_figure metric = 0; metric < COMPARE_METRIC_COUNT; metric++)
+        json_object_set_new(run, compare_figure_name(metric),
+                            read_metric(&plan->metrics[metric], child->output));
+    json_object_set_new(run, "accuracy_over_time",
+                        names_log(child->command, log) ? compare_read_log(log) : json_array());
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+        json_object_set_new(run, totals[i], json_null());
+    json_object_set_new(run, "rows", json_null());
+    if (mode->has_shim) {
+        read_report(child->report, run);
+        read_report(nccl_report, run);
+        warn_if_not_compressed(mode, run);
     }
+    char *tail = compare_tail(child->output);
+    json_object_set_new(run, "output_tail", page_text(tail));
+    free(tail);
+    return run;
 }
 
-enum compare_end compare_run_once(const struct compare_plan *plan, const struct compare_mode *mode,
-                                  uint32_t ranks, const struct compare_progress *progress,
-                                  struct compare_run *result)
+enum compare_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
+                                  const struct compare_progress *progress)
 {
+    const struct compare_mode *run_mode = &plan->modes[mode];
     char *report = tool_format("%s/report.json", plan->folder);
-    /* Of a program that calls MPI as well. */
+    /* A program that calls both MPI and NCCL leaves a second report. */
     char *nccl_report = tool_format("%s/report.nccl.json", plan->folder);
     char *log = tool_format("%s/steps.csv", plan->folder);
-    char **command = make_command(plan, mode, ranks, log);
-    char *preload = launch_preload(mode->shim ? plan->library : NULL, getenv("LD_PRELOAD"));
+    char **command = make_command(plan, run_mode, plan->ranks[rank], log);
+    char *preload = launch_preload(run_mode->has_shim ? plan->library : NULL, getenv("LD_PRELOAD"));
     struct compare_child child = {.command = command,
                                   .preload = *preload != '\0' ? preload : NULL,
-                                  .policy = mode->policy,
-                                  .report = mode->shim ? report : NULL,
+                                  .policy = run_mode->policy,
+                                  .report = run_mode->has_shim ? report : NULL,
                                   .progress = progress};
     enum compare_end end = COMPARE_DONE;
     char *text = command_text(command);
@@ -218,8 +216,8 @@ enum compare_end compare_run_once(const struct compare_plan *plan, const struct 
         tell_failure(&child, text);
         end = COMPARE_FAILED;
     } else {
-        read_run(plan, mode, &child, nccl_report, log, result);
-        result->command = tool_copy(text);
+        json_array_append_new(compare_cell(plan, mode, rank)->runs,
+                              read_run(plan, run_mode, &child, text, nccl_report, log));
     }
     unlink(report);
     unlink(nccl_report);

@@ -1,18 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of a comparison: what it ran on, time, accuracy, bytes, rules. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/compare/compare.h"
 #include "tools/lib/ledger_file.h"
-#include "tools/lib/tool.h"
 
-static struct tool_table environment_table(const json_t *environment)
+/* A column that every number of ranks has. */
+struct column {
+    const char *name;
+    enum compare_figure figure;
+    const char *format; /* NULL: the figure is shown as bytes */
+};
+
+/* The columns of a table with a row for each mode. */
+struct layout {
+    size_t count;
+    bool only_shim;  /* only modes with the shim have a row */
+    bool has_spread; /* a row below each mode has the lowest and the highest figures */
+    const struct column *columns;
+};
+
+static char *figure_text(const struct column *column, double value)
+{
+    char text[64];
+    if (value < 0)
+        return tool_copy("-");
+    if (column->format == NULL)
+        return tool_bytes(value);
+    snprintf(text, sizeof text, column->format, value);
+    return tool_copy(text);
+}
+
+static char *spread_text(const struct column *column, const struct compare_spread *spread)
+{
+    if (spread->count < 2)
+        return tool_copy(spread->count == 1 ? "1 run" : "-");
+    char *lowest = figure_text(column, spread->lowest);
+    char *highest = figure_text(column, spread->highest);
+    char *text = tool_format("%s-%s", lowest, highest);
+    free(lowest);
+    free(highest);
+    return text;
+}
+
+static struct tool_table environment_table(const struct compare_plan *plan)
 {
     struct tool_table table = {.columns = 2, .numeric_from = 2};
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach((json_t *)environment, name, value)
+    json_object_foreach(plan->environment, name, value)
     {
         char *cells[] = {tool_copy(name), tool_copy(json_string_value(value))};
         tool_table_add(&table, cells);
@@ -20,122 +56,66 @@ static struct tool_table environment_table(const json_t *environment)
     return table;
 }
 
-/* One of the columns that every number of ranks has. */
-struct column {
-    const char *name;
-    char *(*text)(const struct compare_plan *plan, size_t mode, size_t rank);
-};
-
-static char *figure(const char *format, double value)
-{
-    char text[64];
-    if (value < 0)
-        return tool_copy("-");
-    snprintf(text, sizeof text, format, value);
-    return tool_copy(text);
-}
-
-static char *time_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return figure("%.1f", compare_spread(plan, mode, rank, COMPARE_FIGURE_TIME).median);
-}
-
-static char *step_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return figure("%.1f", compare_spread(plan, mode, rank, COMPARE_FIGURE_STEP).median);
-}
-
-static char *speed_up_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return figure("%.2f", compare_speed_up(plan, mode, rank));
-}
-
-static char *accuracy_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return figure("%.2f", compare_spread(plan, mode, rank, COMPARE_FIGURE_ACCURACY).median);
-}
-
-static char *lowest_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return figure("%.2f", compare_spread(plan, mode, rank, COMPARE_FIGURE_ACCURACY).lowest);
-}
-
-static char *highest_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return figure("%.2f", compare_spread(plan, mode, rank, COMPARE_FIGURE_ACCURACY).highest);
-}
-
-static char *bytes_text(double bytes)
-{
-    return bytes < 0 ? tool_copy("-") : tool_bytes(bytes);
-}
-
-static char *native_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return bytes_text(compare_spread(plan, mode, rank, COMPARE_FIGURE_NATIVE).median);
-}
-
-static char *wire_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    return bytes_text(compare_spread(plan, mode, rank, COMPARE_FIGURE_WIRE).median);
-}
-
-static char *ratio_text(const struct compare_plan *plan, size_t mode, size_t rank)
-{
-    double native = compare_spread(plan, mode, rank, COMPARE_FIGURE_NATIVE).median;
-    double wire = compare_spread(plan, mode, rank, COMPARE_FIGURE_WIRE).median;
-    return figure("%.2f", wire > 0 ? native / wire : -1);
-}
-
-/* Whether any of the modes, or of those with the shim, is run on so many ranks. */
-static bool has_runs(const struct compare_plan *plan, size_t rank, bool only_shim)
+/* Whether any of the table's modes is run on so many ranks. */
+static bool has_column(const struct compare_plan *plan, const struct layout *layout, size_t rank)
 {
     for (size_t mode = 0; mode < plan->mode_count; mode++)
-        if (compare_cell(plan, mode, rank)->wanted && (plan->modes[mode].shim || !only_shim))
+        if (compare_cell(plan, mode, rank)->is_wanted &&
+            (plan->modes[mode].has_shim || !layout->only_shim))
             return true;
     return false;
 }
 
-/* Two rows of headings: the numbers of ranks, and under each of them its columns. */
-static struct tool_table start_table(const struct compare_plan *plan, const struct column *columns,
-                                     size_t count, bool only_shim)
+/* Adds two rows of headings: the numbers of ranks, and below each of them its columns. */
+static void add_headings(struct tool_table *table, const struct compare_plan *plan,
+                         const struct layout *layout)
 {
-    size_t most = 1 + plan->rank_count * count;
-    struct tool_table table = {.columns = 1, .numeric_from = 1, .headings = 2};
+    size_t most = 1 + plan->rank_count * layout->count;
     char **above = tool_allocate(most, sizeof *above);
     char **below = tool_allocate(most, sizeof *below);
     below[0] = tool_copy("mode");
     for (size_t rank = 0; rank < plan->rank_count; rank++) {
-        if (!has_runs(plan, rank, only_shim))
+        if (!has_column(plan, layout, rank))
             continue;
-        above[table.columns] = tool_plural(plan->ranks[rank], "rank");
-        for (size_t i = 0; i < count; i++)
-            below[table.columns++] = tool_copy(columns[i].name);
+        above[table->columns] = tool_plural(plan->ranks[rank], "rank");
+        for (size_t i = 0; i < layout->count; i++)
+            below[table->columns++] = tool_copy(layout->columns[i].name);
     }
-    tool_table_add(&table, above);
-    tool_table_add(&table, below);
+    tool_table_add(table, above);
+    tool_table_add(table, below);
     free(above);
     free(below);
-    return table;
 }
 
-/* A row for each mode; for those with the shim only if so asked. */
-static struct tool_table mode_table(const struct compare_plan *plan, const struct column *columns,
-                                    size_t count, bool only_shim)
+/* Adds the row of a mode's medians, or of their spread. */
+static void add_mode(struct tool_table *table, const struct compare_plan *plan,
+                     const struct layout *layout, size_t mode, bool spread_row)
 {
-    struct tool_table table = start_table(plan, columns, count, only_shim);
-    char **cells = tool_allocate(table.columns, sizeof *cells);
-    for (size_t mode = 0; mode < plan->mode_count; mode++) {
-        if (only_shim && !plan->modes[mode].shim)
-            continue;
-        size_t column = 0;
-        cells[column++] = tool_copy(plan->modes[mode].label);
-        for (size_t rank = 0; rank < plan->rank_count; rank++)
-            for (size_t i = 0; i < count && has_runs(plan, rank, only_shim); i++)
-                cells[column++] = columns[i].text(plan, mode, rank);
-        tool_table_add(&table, cells);
-    }
+    char **cells = tool_allocate(table->columns, sizeof *cells);
+    size_t used = 0;
+    cells[used++] = tool_copy(spread_row ? "  lowest-highest" : plan->modes[mode].label);
+    for (size_t rank = 0; rank < plan->rank_count; rank++)
+        for (size_t i = 0; i < layout->count && has_column(plan, layout, rank); i++) {
+            const struct column *column = &layout->columns[i];
+            struct compare_spread spread = compare_spread(plan, mode, rank, column->figure);
+            cells[used++] =
+                spread_row ? spread_text(column, &spread) : figure_text(column, spread.median);
+        }
+    tool_table_add(table, cells);
     free(cells);
+}
+
+static struct tool_table mode_table(const struct compare_plan *plan, const struct layout *layout)
+{
+    struct tool_table table = {.columns = 1, .numeric_from = 1, .headings = 2};
+    add_headings(&table, plan, layout);
+    for (size_t mode = 0; mode < plan->mode_count; mode++) {
+        if (layout->only_shim && !plan->modes[mode].has_shim)
+            continue;
+        add_mode(&table, plan, layout, mode, false);
+        if (layout->has_spread)
+            add_mode(&table, plan, layout, mode, true);
+    }
     return table;
 }
 
@@ -143,32 +123,9 @@ static struct tool_table mode_table(const struct compare_plan *plan, const struc
 static bool is_known(const struct compare_plan *plan, enum compare_figure figure)
 {
     for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++)
-        if (compare_spread(plan, i / plan->rank_count, i % plan->rank_count, figure).median >= 0)
+        if (compare_spread(plan, i / plan->rank_count, i % plan->rank_count, figure).count > 0)
             return true;
     return false;
-}
-
-static struct tool_table time_table(const struct compare_plan *plan)
-{
-    static const struct column columns[] = {
-        {"time s", time_text}, {"speed-up", speed_up_text}, {"step ms", step_text}};
-    return mode_table(plan, columns, is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2, false);
-}
-
-static struct tool_table accuracy_table(const struct compare_plan *plan)
-{
-    static const struct column columns[] = {
-        {"%", accuracy_text}, {"lowest", lowest_text}, {"highest", highest_text}};
-    if (!is_known(plan, COMPARE_FIGURE_ACCURACY))
-        return (struct tool_table){.columns = 1};
-    return mode_table(plan, columns, plan->repeat > 1 ? 3 : 1, false);
-}
-
-static struct tool_table bytes_table(const struct compare_plan *plan)
-{
-    static const struct column columns[] = {
-        {"natively", native_text}, {"on the wire", wire_text}, {"ratio", ratio_text}};
-    return mode_table(plan, columns, sizeof columns / sizeof *columns, true);
 }
 
 #define RULE_COLUMNS 9
@@ -176,6 +133,8 @@ static struct tool_table bytes_table(const struct compare_plan *plan)
 
 static void add_rule(struct tool_table *table, const char *mode, uint32_t ranks, const json_t *row)
 {
+    static const struct column ratio = {.format = "%.2f"};
+    static const struct column precision = {.format = "%.1e"};
     double wire = ledger_number(row, "bytes_wire");
     char *cells[RULE_COLUMNS] = {
         tool_copy(mode),
@@ -185,12 +144,13 @@ static void add_rule(struct tool_table *table, const char *mode, uint32_t ranks,
         tool_copy(ledger_text(row, "algorithm")),
         tool_format("%.0f", ledger_number(row, "calls")),
         tool_bytes(wire),
-        figure("%.2f", wire > 0 ? ledger_number(row, "bytes_native") / wire : -1),
-        figure("%.1e", ledger_error(row)),
+        figure_text(&ratio, wire > 0 ? ledger_number(row, "bytes_native") / wire : -1),
+        figure_text(&precision, ledger_error(row)),
     };
     tool_table_add(table, cells);
 }
 
+/* The rules of each cell's first run. */
 static struct tool_table rule_table(const struct compare_plan *plan)
 {
     static const char *const headings[RULE_COLUMNS] = {
@@ -202,8 +162,8 @@ static struct tool_table rule_table(const struct compare_plan *plan)
     tool_table_add(&table, cells);
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t mode = 0; mode < plan->mode_count; mode++) {
-            const struct compare_cell *cell = compare_cell(plan, mode, rank);
-            const json_t *rows = cell->count > 0 ? cell->runs[0].rows : NULL;
+            const json_t *run = json_array_get(compare_cell(plan, mode, rank)->runs, 0);
+            const json_t *rows = json_object_get(run, "rows");
             for (size_t i = 0; i < json_array_size(rows); i++)
                 add_rule(&table, plan->modes[mode].label, plan->ranks[rank],
                          json_array_get(rows, i));
@@ -211,18 +171,29 @@ static struct tool_table rule_table(const struct compare_plan *plan)
     return table;
 }
 
-struct tool_table compare_table(const struct compare_plan *plan, const json_t *environment,
-                                enum compare_table which)
+struct tool_table compare_table(const struct compare_plan *plan, enum compare_table which)
 {
+    static const struct column time[] = {{"time s", COMPARE_FIGURE_TIME, "%.1f"},
+                                         {"speed-up", COMPARE_FIGURE_SPEED_UP, "%.2f"},
+                                         {"step ms", COMPARE_FIGURE_STEP, "%.1f"}};
+    static const struct column accuracy[] = {{"%", COMPARE_FIGURE_ACCURACY, "%.2f"}};
+    static const struct column bytes[] = {{"natively", COMPARE_FIGURE_NATIVE, NULL},
+                                          {"on the wire", COMPARE_FIGURE_WIRE, NULL},
+                                          {"ratio", COMPARE_FIGURE_RATIO, "%.2f"}};
+    bool repeated = plan->options->repeat > 1;
     switch (which) {
     case COMPARE_TABLE_ENVIRONMENT:
-        return environment_table(environment);
-    case COMPARE_TABLE_TIME:
-        return time_table(plan);
+        return environment_table(plan);
+    case COMPARE_TABLE_TIME: {
+        size_t count = is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2;
+        return mode_table(plan, &(struct layout){count, false, repeated, time});
+    }
     case COMPARE_TABLE_ACCURACY:
-        return accuracy_table(plan);
+        if (!is_known(plan, COMPARE_FIGURE_ACCURACY))
+            break;
+        return mode_table(plan, &(struct layout){1, false, repeated, accuracy});
     case COMPARE_TABLE_BYTES:
-        return bytes_table(plan);
+        return mode_table(plan, &(struct layout){3, true, false, bytes});
     case COMPARE_TABLE_RULES:
         return rule_table(plan);
     case COMPARE_TABLE_COUNT:
@@ -231,35 +202,35 @@ struct tool_table compare_table(const struct compare_plan *plan, const json_t *e
     return (struct tool_table){.columns = 1};
 }
 
-/* "Time", "Time, medians of 3 runs"; the caller frees it. */
-static char *repeated(const struct compare_plan *plan, const char *what)
-{
-    return plan->repeat > 1 ? tool_format("%s, medians of %u runs", what, plan->repeat)
-                            : tool_copy(what);
-}
-
 char *compare_table_title(const struct compare_plan *plan, enum compare_table which)
 {
+    char *runs = plan->options->repeat > 1
+                     ? tool_format("medians of %u runs", plan->options->repeat)
+                     : tool_copy("a single run each (--repeat shows the spread)");
     char *title = NULL;
-    char *begin = NULL;
     switch (which) {
     case COMPARE_TABLE_ENVIRONMENT:
-        return tool_copy("Environment");
+        title = tool_copy("Environment");
+        break;
     case COMPARE_TABLE_TIME:
-        begin = repeated(plan, compare_uses_wall(plan) ? "Time of the whole command (not every "
-                                                         "output has a match for --metric-time)"
-                                                       : "Time");
-        title = tool_format("%s; speed-up against off with as many ranks", begin);
-        free(begin);
-        return title;
+        title = tool_format("%s, %s; speed-up against off with as many ranks",
+                            compare_uses_wall(plan) ? "Time of the whole command (not every output "
+                                                      "has a match for --metric-time)"
+                                                    : "Time",
+                            runs);
+        break;
     case COMPARE_TABLE_ACCURACY:
-        return repeated(plan, "Accuracy");
+        title = tool_format("Accuracy, %s", runs);
+        break;
     case COMPARE_TABLE_BYTES:
-        return tool_copy("Bytes of the compressed all-reduces, sent by all ranks");
+        title = tool_copy("Bytes of the compressed all-reduces, sent by all ranks");
+        break;
     case COMPARE_TABLE_RULES:
-        return tool_copy("Rules, with the sampled error of a result");
+        title = tool_copy("Rules, with the sampled error of a result");
+        break;
     case COMPARE_TABLE_COUNT:
         break;
     }
-    return NULL;
+    free(runs);
+    return title;
 }

@@ -26,4 +26,9 @@ struct cshim_policy *launch_load_policy(const char *path);
 /* The absolute name of an existing file; the caller frees it. Exits if there is none. */
 char *launch_absolute(const char *path);
 
+/* Lets Open MPI's launchers start more ranks than there are processors, and lets root start any:
+ * sets variables for Open MPI 4 and 5 in this process's environment, except those that the user has
+ * set. Says so in a line if root's command names such a launcher. */
+void launch_permit_mpirun(char *const *command);
+
 #endif

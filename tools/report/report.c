@@ -2,8 +2,9 @@
 /* compshim report: the JSON reports of one or several runs, side by side. */
 #include <stdlib.h>
 
-#include "tools/report/report.h"
+#include "tools/html/page.h"
 #include "tools/lib/tool.h"
+#include "tools/report/report.h"
 
 struct report_options {
     bool csv;
@@ -39,27 +40,45 @@ static void print_tables(const struct report_set *set, bool markdown)
 
 static void print_csv(const struct report_set *set)
 {
-    struct tool_table table = report_rows_exact(set);
+    struct tool_table table = report_exact_table(set);
     tool_table_print_csv(&table, stdout);
     tool_table_free(&table);
 }
 
-/* {"reports": [{"file": ..., "report": ...}]} */
-static void print_json(const struct report_set *set)
+/* {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
+static json_t *make_json(const struct report_set *set)
 {
     json_t *reports = json_array();
     for (size_t i = 0; i < set->count; i++) {
         json_t *file = json_string(set->ledgers[i].path); /* NULL if it is not UTF-8 */
-        json_t *report = json_object();
-        json_object_set_new(report, "file", file != NULL ? file : json_null());
-        json_object_set(report, "report", set->ledgers[i].root);
-        json_array_append_new(reports, report);
+        json_array_append_new(reports,
+                              json_pack("{s:o, s:O}", "file", file != NULL ? file : json_null(),
+                                        "report", set->ledgers[i].root));
     }
-    json_t *root = json_object();
-    json_object_set_new(root, "reports", reports);
+    return json_pack("{s:o}", "reports", reports);
+}
+
+static void print_json(const struct report_set *set)
+{
+    json_t *root = make_json(set);
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);
+}
+
+static void print_page(const struct report_set *set)
+{
+    struct page page;
+    page_start(&page, make_json(set));
+    for (enum report_table which = 0; which < REPORT_TABLE_COUNT; which++) {
+        struct tool_table table = report_table(set, which);
+        page_add_table(&page, report_table_name(which), report_table_title(which), &table);
+        tool_table_free(&table);
+    }
+    char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
+                                  : tool_format("%zu reports", set->count);
+    page_finish(&page, title, stdout);
+    free(title);
 }
 
 static void print_set(const struct report_set *set, const struct report_options *chosen)
@@ -67,7 +86,7 @@ static void print_set(const struct report_set *set, const struct report_options 
     if (chosen->csv)
         print_csv(set);
     else if (chosen->html)
-        report_write_html(stdout, set);
+        print_page(set);
     else if (chosen->json)
         print_json(set);
     else

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `compshim report` share: the tables of some reports, and the page. */
+/* The tables that `compshim report` makes of some reports. */
 #ifndef TOOL_REPORT_H
 #define TOOL_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "tools/lib/ledger_file.h"
 #include "tools/lib/tool.h"
@@ -16,7 +15,7 @@ struct report_set {
     size_t count;
 };
 
-/* In the order in which they are shown. */
+/* The tables in the order in which they are shown. */
 enum report_table {
     REPORT_TABLE_SUMMARY,
     REPORT_TABLE_ROWS,
@@ -26,16 +25,14 @@ enum report_table {
     REPORT_TABLE_COUNT
 };
 
-/* A table of the reports; it has only headings if there is nothing to show. The caller frees it
- * with tool_table_free. */
+/* Makes a table of the reports. It has only headings if there is nothing to show. The caller frees
+ * it with tool_table_free. */
 struct tool_table report_table(const struct report_set *set, enum report_table which);
-/* What stands above the table. */
+/* Makes the table of compressed rows with all their figures, in bytes and seconds, for CSV. */
+struct tool_table report_exact_table(const struct report_set *set);
+
+/* A table's title for readers, and its name in the data of the page. */
 const char *report_table_title(enum report_table which);
-
-/* The compressed rows with everything known of them, in bytes and seconds: for CSV. */
-struct tool_table report_rows_exact(const struct report_set *set);
-
-/* Writes all tables and plots as one page of HTML. */
-void report_write_html(FILE *file, const struct report_set *set);
+const char *report_table_name(enum report_table which);
 
 #endif

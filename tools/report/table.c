@@ -1,18 +1,137 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of some reports. */
+/* The tables of some reports. Each is described by its columns: which member of the JSON a cell
+ * shows, and in which form. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/report/report.h"
 
-static char *ratio_text(double native, double wire)
-{
-    return wire > 0 ? tool_format("%.2f", native / wire) : tool_copy("-");
-}
+/* How a member is shown. Numbers that are missing count as 0, except where "-" stands for them. */
+enum form {
+    FORM_TEXT,
+    FORM_COUNT,
+    FORM_BYTES,
+    FORM_SECONDS,
+    FORM_RATIO,         /* of bytes_native to bytes_wire, members of the object that is named */
+    FORM_NODES,         /* "4 on 2": members ranks and nodes */
+    FORM_SIZE,          /* a size, or the two sizes that a class of sizes lies between */
+    FORM_COUNT_OR_DASH, /* the forms below show "-" if the member is missing */
+    FORM_BYTES_OR_DASH,
+    FORM_ERROR,
+    FORM_EXACT_ERROR
+};
 
-static char *seconds_text(double seconds, bool exact)
+struct column {
+    const char *heading;
+    const char *path; /* names of members, joined by points; "" is the object itself */
+    enum form form;
+};
+
+/* A table with a row for each element of an array in each report. */
+struct layout {
+    const char *title;
+    const char *name;
+    const char *array; /* the path of the array in a report */
+    size_t columns;    /* besides the first one, which names the report */
+    size_t texts;      /* columns aligned left, the first one included */
+    const struct column *column;
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct column facts[] = {
+    {"library", "library", FORM_TEXT},
+    {"ranks on nodes", "", FORM_NODES},
+    {"policy", "policy.source", FORM_TEXT},
+    {"wall time s", "wall_seconds", FORM_SECONDS},
+    {"calls", "totals.calls", FORM_COUNT},
+    {"compressed calls", "totals.compressed_calls", FORM_COUNT},
+    {"bytes native", "totals.bytes_native", FORM_BYTES},
+    {"bytes on wire", "totals.bytes_wire", FORM_BYTES},
+    /* Reports of version 0.1.0 have no bytes_network. */
+    {"of these between nodes", "totals.bytes_network", FORM_BYTES_OR_DASH},
+    {"native / on wire", "totals", FORM_RATIO},
+    {"in compressed calls s", "totals.seconds", FORM_SECONDS},
+};
+
+#define ROW_COLUMNS 15 /* the columns after these are for CSV only */
+
+static const struct column row_columns[] = {
+    {"rule", "rule", FORM_TEXT},
+    {"collective", "collective", FORM_TEXT},
+    {"codec", "codec", FORM_TEXT},
+    {"algorithm", "algorithm", FORM_TEXT},
+    {"dtype", "dtype", FORM_TEXT},
+    {"calls", "calls", FORM_COUNT},
+    {"bytes in", "bytes_in", FORM_BYTES},
+    {"native", "bytes_native", FORM_BYTES},
+    {"on wire", "bytes_wire", FORM_BYTES},
+    {"ratio", "", FORM_RATIO},
+    {"time s", "seconds", FORM_SECONDS},
+    {"encode s", "seconds_encode", FORM_SECONDS},
+    {"exchange s", "seconds_exchange", FORM_SECONDS},
+    {"decode s", "seconds_decode", FORM_SECONDS},
+    {"error", "rel_error", FORM_ERROR},
+    {"network", "bytes_network", FORM_BYTES_OR_DASH},
+    {"verified calls", "verified.calls", FORM_COUNT_OR_DASH},
+    {"verified error", "verified.rel_l2", FORM_EXACT_ERROR},
+    {"verified largest", "verified.largest", FORM_EXACT_ERROR},
+    {"verified bias", "verified.bias", FORM_EXACT_ERROR},
+    {"ranks checked", "ranks_checked.calls", FORM_COUNT_OR_DASH},
+    {"ranks different", "ranks_checked.different", FORM_COUNT_OR_DASH},
+};
+
+static const struct column watched_columns[] = {
+    {"rule", "rule", FORM_TEXT},
+    {"codec", "codec", FORM_TEXT},
+    {"dtype", "dtype", FORM_TEXT},
+    {"verified calls", "verified.calls", FORM_COUNT_OR_DASH},
+    {"error", "verified.rel_l2", FORM_ERROR},
+    {"largest", "verified.largest", FORM_ERROR},
+    {"bias", "verified.bias", FORM_ERROR},
+    {"compared calls", "ranks_checked.calls", FORM_COUNT_OR_DASH},
+    {"different", "ranks_checked.different", FORM_COUNT_OR_DASH},
+};
+
+static const struct column moved_columns[] = {
+    {"rule", "rule", FORM_TEXT},       {"dtype", "dtype", FORM_TEXT},
+    {"from", "from", FORM_TEXT},       {"to", "to", FORM_TEXT},
+    {"elements", "count", FORM_COUNT}, {"after call", "after_call", FORM_COUNT},
+    {"error", "error", FORM_ERROR},    {"allowed", "max_rel_error", FORM_ERROR},
+};
+
+static const struct column observed_columns[] = {
+    {"collective", "collective", FORM_TEXT},
+    {"dtype", "dtype", FORM_TEXT},
+    {"op", "op", FORM_TEXT},
+    {"ranks", "ranks", FORM_COUNT},
+    {"nodes", "nodes", FORM_COUNT},
+    {"size", "", FORM_SIZE},
+    {"calls", "calls", FORM_COUNT},
+    {"time s", "seconds", FORM_SECONDS},
+    {"waited s", "seconds_wait", FORM_SECONDS},
+};
+
+static const struct layout layouts[REPORT_TABLE_COUNT] = {
+    {"Summary", "summary", NULL, 0, 1, NULL},
+    {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
+    {"Verified natively, and compared across ranks", "watched", "rows", COUNT(watched_columns), 4,
+     watched_columns},
+    {"Moved to a more precise codec", "moved", "moved", COUNT(moved_columns), 5, moved_columns},
+    {"Observed calls", "observed", "observed.kinds", COUNT(observed_columns), 4, observed_columns},
+};
+
+/* The member at a path; NULL if there is none. */
+static const json_t *member(const json_t *object, const char *path)
 {
-    return tool_format(exact ? "%.9g" : "%.3f", seconds);
+    while (*path != '\0' && object != NULL) {
+        char name[32];
+        size_t length = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)length, path);
+        object = json_object_get(object, name);
+        path += length + (path[length] == '.');
+    }
+    return object;
 }
 
 static char *bytes_text(double bytes, bool exact)
@@ -20,103 +139,56 @@ static char *bytes_text(double bytes, bool exact)
     return exact ? tool_format("%.0f", bytes) : tool_bytes(bytes);
 }
 
-/* A number of an object that may not have it. */
-static char *number_text(const json_t *object, const char *key, const char *format)
+static char *size_text(const json_t *kind)
 {
-    char text[64];
-    const json_t *number = json_object_get(object, key);
-    if (!json_is_number(number))
+    char *from = tool_bytes(ledger_number(kind, "bytes"));
+    if (json_object_get(kind, "bytes_below") == NULL)
+        return from;
+    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
+    char *text = tool_format("%s to %s", from, below);
+    free(from);
+    free(below);
+    return text;
+}
+
+/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
+static char *cell_text(const json_t *object, const struct column *column, bool exact)
+{
+    const json_t *value = member(object, column->path);
+    double number = json_number_value(value);
+    if (column->form >= FORM_COUNT_OR_DASH && !json_is_number(value))
         return tool_copy("-");
-    snprintf(text, sizeof text, format, json_number_value(number));
-    return tool_copy(text);
-}
-
-static char *count_text(const json_t *object, const char *key)
-{
-    return tool_format("%.0f", ledger_number(object, key));
-}
-
-static void add_headings(struct tool_table *table, const char *const *names)
-{
-    char **cells = tool_allocate(table->columns, sizeof *cells);
-    for (size_t i = 0; i < table->columns; i++)
-        cells[i] = tool_copy(names[i]);
-    tool_table_add(table, cells);
-    table->headings = 1;
-    free(cells);
-}
-
-/* The summary: a line for each fact, a column for each report. */
-
-enum fact {
-    FACT_LIBRARY,
-    FACT_RANKS,
-    FACT_POLICY,
-    FACT_WALL,
-    FACT_CALLS,
-    FACT_COMPRESSED,
-    FACT_NATIVE,
-    FACT_WIRE,
-    FACT_NETWORK,
-    FACT_RATIO,
-    FACT_SECONDS,
-    FACT_COUNT
-};
-
-static const char *const fact_names[FACT_COUNT] = {
-    "library",
-    "ranks on nodes",
-    "policy",
-    "wall time s",
-    "calls",
-    "compressed calls",
-    "bytes native",
-    "bytes on wire",
-    "of these between nodes",
-    "native / on wire",
-    "in compressed calls s",
-};
-
-static char *fact_text(const struct ledger_file *ledger, enum fact fact)
-{
-    const json_t *root = ledger->root;
-    const json_t *totals = json_object_get(root, "totals");
-    double native = ledger_total(ledger, "bytes_native");
-    double wire = ledger_total(ledger, "bytes_wire");
-    switch (fact) {
-    case FACT_LIBRARY:
-        return tool_copy(ledger_text(root, "library"));
-    case FACT_RANKS:
-        return tool_format("%.0f on %.0f", ledger_number(root, "ranks"),
-                           ledger_number(root, "nodes"));
-    case FACT_POLICY:
-        return tool_copy(ledger_text(json_object_get(root, "policy"), "source"));
-    case FACT_WALL:
-        return seconds_text(ledger_number(root, "wall_seconds"), false);
-    case FACT_CALLS:
-        return count_text(totals, "calls");
-    case FACT_COMPRESSED:
-        return count_text(totals, "compressed_calls");
-    case FACT_NATIVE:
-        return tool_bytes(native);
-    case FACT_WIRE:
-        return tool_bytes(wire);
-    case FACT_NETWORK: /* reports of version 0.1.0 do not have it */
-        return json_object_get(totals, "bytes_network") == NULL
-                   ? tool_copy("-")
-                   : tool_bytes(ledger_total(ledger, "bytes_network"));
-    case FACT_RATIO:
-        return ratio_text(native, wire);
-    case FACT_SECONDS:
-        return seconds_text(ledger_total(ledger, "seconds"), false);
-    case FACT_COUNT:
-        break;
+    switch (column->form) {
+    case FORM_TEXT:
+        return tool_copy(json_is_string(value) ? json_string_value(value) : "");
+    case FORM_COUNT:
+    case FORM_COUNT_OR_DASH:
+        return tool_format("%.0f", number);
+    case FORM_BYTES:
+    case FORM_BYTES_OR_DASH:
+        return bytes_text(number, exact);
+    case FORM_SECONDS:
+        return tool_format(exact ? "%.9g" : "%.3f", number);
+    case FORM_RATIO: {
+        double wire = ledger_number(value, "bytes_wire");
+        return wire > 0 ? tool_format("%.2f", ledger_number(value, "bytes_native") / wire)
+                        : tool_copy("-");
+    }
+    case FORM_NODES:
+        return tool_format("%.0f on %.0f", ledger_number(value, "ranks"),
+                           ledger_number(value, "nodes"));
+    case FORM_SIZE:
+        return size_text(value);
+    case FORM_ERROR:
+        return tool_format("%.2e", number);
+    case FORM_EXACT_ERROR:
+        return tool_format("%.6e", number);
     }
     return NULL;
 }
 
-/* One line for each key that the object of this name has in any of the reports. Its values are
- * calls, or objects with calls. */
+/* Adds a line for each key that the object of this name has in any of the reports. Its values are
+ * numbers of calls, or objects with a number of calls. */
 static void add_counts(struct tool_table *table, const struct report_set *set, const char *name,
                        const char *title, char **cells)
 {
@@ -131,14 +203,16 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
         for (size_t i = 0; i < set->count; i++) {
             const json_t *counts = json_object_get(set->ledgers[i].root, name);
             const json_t *value = json_object_get(counts, key);
-            cells[i + 1] =
-                json_is_object(value) ? count_text(value, "calls") : count_text(counts, key);
+            double calls =
+                json_is_object(value) ? ledger_number(value, "calls") : json_number_value(value);
+            cells[i + 1] = tool_format("%.0f", calls);
         }
         tool_table_add(table, cells);
     }
     json_decref(all);
 }
 
+/* A line for each fact, and a column for each report. */
 static struct tool_table summary_table(const struct report_set *set)
 {
     struct tool_table table = {.columns = set->count + 1, .numeric_from = 1, .headings = 1};
@@ -146,10 +220,10 @@ static struct tool_table summary_table(const struct report_set *set)
     for (size_t i = 0; i < set->count; i++)
         cells[i + 1] = tool_copy(set->ledgers[i].path);
     tool_table_add(&table, cells);
-    for (enum fact fact = 0; fact < FACT_COUNT; fact++) {
-        cells[0] = tool_copy(fact_names[fact]);
+    for (size_t fact = 0; fact < COUNT(facts); fact++) {
+        cells[0] = tool_copy(facts[fact].heading);
         for (size_t i = 0; i < set->count; i++)
-            cells[i + 1] = fact_text(&set->ledgers[i], fact);
+            cells[i + 1] = cell_text(set->ledgers[i].root, &facts[fact], false);
         tool_table_add(&table, cells);
     }
     add_counts(&table, set, "passed_through", "passed on", cells);
@@ -158,215 +232,63 @@ static struct tool_table summary_table(const struct report_set *set)
     return table;
 }
 
-/* The compressed rows. */
-
-#define ROW_COLUMNS 16
-#define ROW_COLUMNS_EXACT 23
-#define ROW_TEXTS 6 /* the first columns, aligned left */
-
-/* What only the exact table has. */
-static void set_exact_cells(char **cells, const json_t *row)
+/* Whether an element of the array has a row in the table. */
+static bool is_shown(enum report_table which, const json_t *element)
 {
-    const json_t *verified = json_object_get(row, "verified");
-    const json_t *checked = json_object_get(row, "ranks_checked");
-    *cells++ = number_text(row, "bytes_network", "%.0f");
-    *cells++ = number_text(verified, "calls", "%.0f");
-    *cells++ = number_text(verified, "rel_l2", "%.6e");
-    *cells++ = number_text(verified, "largest", "%.6e");
-    *cells++ = number_text(verified, "bias", "%.6e");
-    *cells++ = number_text(checked, "calls", "%.0f");
-    *cells = number_text(checked, "different", "%.0f");
+    return which != REPORT_TABLE_WATCHED || json_object_get(element, "verified") != NULL ||
+           json_object_get(element, "ranks_checked") != NULL;
 }
 
-static void add_row(struct tool_table *table, const char *path, const json_t *row, bool exact)
+static struct tool_table array_table(const struct report_set *set, enum report_table which,
+                                     const struct layout *layout, bool exact)
 {
-    char *cells[ROW_COLUMNS_EXACT] = {
-        tool_copy(path),
-        tool_copy(ledger_text(row, "rule")),
-        tool_copy(ledger_text(row, "collective")),
-        tool_copy(ledger_text(row, "codec")),
-        tool_copy(ledger_text(row, "algorithm")),
-        tool_copy(ledger_text(row, "dtype")),
-        count_text(row, "calls"),
-        bytes_text(ledger_number(row, "bytes_in"), exact),
-        bytes_text(ledger_number(row, "bytes_native"), exact),
-        bytes_text(ledger_number(row, "bytes_wire"), exact),
-        ratio_text(ledger_number(row, "bytes_native"), ledger_number(row, "bytes_wire")),
-        seconds_text(ledger_number(row, "seconds"), exact),
-        seconds_text(ledger_number(row, "seconds_encode"), exact),
-        seconds_text(ledger_number(row, "seconds_exchange"), exact),
-        seconds_text(ledger_number(row, "seconds_decode"), exact),
-        number_text(row, "rel_error", "%.2e"),
-    };
-    if (exact)
-        set_exact_cells(cells + ROW_COLUMNS, row);
-    for (size_t i = ROW_TEXTS; exact && i < ROW_COLUMNS_EXACT; i++)
-        if (strcmp(cells[i], "-") == 0)
-            cells[i][0] = '\0'; /* programs take an empty cell for a missing number */
-    tool_table_add(table, cells);
-}
-
-static struct tool_table rows_table(const struct report_set *set, bool exact)
-{
-    static const char *const headings[ROW_COLUMNS_EXACT] = {
-        "report",        "rule",          "collective",     "codec",          "algorithm",
-        "dtype",         "calls",         "bytes in",       "native",         "on wire",
-        "ratio",         "time s",        "encode s",       "exchange s",     "decode s",
-        "error",         "network",       "verified calls", "verified error", "verified largest",
-        "verified bias", "ranks checked", "ranks different"};
-    struct tool_table table = {.columns = exact ? ROW_COLUMNS_EXACT : ROW_COLUMNS,
-                               .numeric_from = ROW_TEXTS};
-    add_headings(&table, headings);
+    struct tool_table table = {.columns = layout->columns + 1, .numeric_from = layout->texts};
+    char **cells = tool_allocate(table.columns, sizeof *cells);
+    cells[0] = tool_copy("report");
+    for (size_t i = 0; i < layout->columns; i++)
+        cells[i + 1] = tool_copy(layout->column[i].heading);
+    tool_table_add(&table, cells);
+    table.headings = 1;
     for (size_t i = 0; i < set->count; i++) {
-        const json_t *rows = json_object_get(set->ledgers[i].root, "rows");
-        for (size_t row = 0; row < json_array_size(rows); row++)
-            add_row(&table, set->ledgers[i].path, json_array_get(rows, row), exact);
-    }
-    return table;
-}
-
-struct tool_table report_rows_exact(const struct report_set *set)
-{
-    return rows_table(set, true);
-}
-
-/* What was watched, moved and observed. */
-
-#define WATCHED_COLUMNS 10
-
-static void add_watched(struct tool_table *table, const char *path, const json_t *row)
-{
-    const json_t *verified = json_object_get(row, "verified");
-    const json_t *checked = json_object_get(row, "ranks_checked");
-    if (verified == NULL && checked == NULL)
-        return;
-    char *cells[WATCHED_COLUMNS] = {
-        tool_copy(path),
-        tool_copy(ledger_text(row, "rule")),
-        tool_copy(ledger_text(row, "codec")),
-        tool_copy(ledger_text(row, "dtype")),
-        number_text(verified, "calls", "%.0f"),
-        number_text(verified, "rel_l2", "%.2e"),
-        number_text(verified, "largest", "%.2e"),
-        number_text(verified, "bias", "%.2e"),
-        number_text(checked, "calls", "%.0f"),
-        number_text(checked, "different", "%.0f"),
-    };
-    tool_table_add(table, cells);
-}
-
-static struct tool_table watched_table(const struct report_set *set)
-{
-    static const char *const headings[WATCHED_COLUMNS] = {
-        "report", "rule",    "codec", "dtype",          "verified calls",
-        "error",  "largest", "bias",  "compared calls", "different"};
-    struct tool_table table = {.columns = WATCHED_COLUMNS, .numeric_from = 4};
-    add_headings(&table, headings);
-    for (size_t i = 0; i < set->count; i++) {
-        const json_t *rows = json_object_get(set->ledgers[i].root, "rows");
-        for (size_t row = 0; row < json_array_size(rows); row++)
-            add_watched(&table, set->ledgers[i].path, json_array_get(rows, row));
-    }
-    return table;
-}
-
-#define MOVED_COLUMNS 9
-
-static struct tool_table moved_table(const struct report_set *set)
-{
-    static const char *const headings[MOVED_COLUMNS] = {
-        "report", "rule", "dtype", "from", "to", "elements", "after call", "error", "allowed"};
-    struct tool_table table = {.columns = MOVED_COLUMNS, .numeric_from = 5};
-    add_headings(&table, headings);
-    for (size_t i = 0; i < set->count; i++) {
-        const json_t *moves = json_object_get(set->ledgers[i].root, "moved");
-        for (size_t at = 0; at < json_array_size(moves); at++) {
-            const json_t *move = json_array_get(moves, at);
-            char *cells[MOVED_COLUMNS] = {
-                tool_copy(set->ledgers[i].path),
-                tool_copy(ledger_text(move, "rule")),
-                tool_copy(ledger_text(move, "dtype")),
-                tool_copy(ledger_text(move, "from")),
-                tool_copy(ledger_text(move, "to")),
-                count_text(move, "count"),
-                count_text(move, "after_call"),
-                number_text(move, "error", "%.2e"),
-                number_text(move, "max_rel_error", "%.2e"),
-            };
+        const json_t *array = member(set->ledgers[i].root, layout->array);
+        for (size_t at = 0; at < json_array_size(array); at++) {
+            const json_t *element = json_array_get(array, at);
+            if (!is_shown(which, element))
+                continue;
+            cells[0] = tool_copy(set->ledgers[i].path);
+            for (size_t column = 0; column < layout->columns; column++) {
+                char *text = cell_text(element, &layout->column[column], exact);
+                /* Programs take an empty cell for a missing number. */
+                if (exact && column + 1 >= layout->texts && strcmp(text, "-") == 0)
+                    *text = '\0';
+                cells[column + 1] = text;
+            }
             tool_table_add(&table, cells);
         }
     }
-    return table;
-}
-
-#define OBSERVED_COLUMNS 10
-
-/* The size of a kind, or where it is a class of sizes the two that it lies between. */
-static char *kind_size(const json_t *kind)
-{
-    char *from = tool_bytes(ledger_number(kind, "bytes"));
-    if (json_object_get(kind, "bytes_below") == NULL)
-        return from;
-    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
-    char *text = tool_format("%s to %s", from, below);
-    free(from);
-    free(below);
-    return text;
-}
-
-static struct tool_table observed_table(const struct report_set *set)
-{
-    static const char *const headings[OBSERVED_COLUMNS] = {"report", "collective", "dtype", "op",
-                                                           "ranks",  "nodes",      "size",  "calls",
-                                                           "time s", "waited s"};
-    struct tool_table table = {.columns = OBSERVED_COLUMNS, .numeric_from = 4};
-    add_headings(&table, headings);
-    for (size_t i = 0; i < set->count; i++) {
-        const json_t *observed = json_object_get(set->ledgers[i].root, "observed");
-        const json_t *kinds = json_object_get(observed, "kinds");
-        for (size_t at = 0; at < json_array_size(kinds); at++) {
-            const json_t *kind = json_array_get(kinds, at);
-            char *cells[OBSERVED_COLUMNS] = {
-                tool_copy(set->ledgers[i].path),
-                tool_copy(ledger_text(kind, "collective")),
-                tool_copy(ledger_text(kind, "dtype")),
-                tool_copy(ledger_text(kind, "op")),
-                count_text(kind, "ranks"),
-                count_text(kind, "nodes"),
-                kind_size(kind),
-                count_text(kind, "calls"),
-                seconds_text(ledger_number(kind, "seconds"), false),
-                seconds_text(ledger_number(kind, "seconds_wait"), false),
-            };
-            tool_table_add(&table, cells);
-        }
-    }
+    free(cells);
     return table;
 }
 
 struct tool_table report_table(const struct report_set *set, enum report_table which)
 {
-    switch (which) {
-    case REPORT_TABLE_SUMMARY:
-        return summary_table(set);
-    case REPORT_TABLE_ROWS:
-        return rows_table(set, false);
-    case REPORT_TABLE_WATCHED:
-        return watched_table(set);
-    case REPORT_TABLE_MOVED:
-        return moved_table(set);
-    case REPORT_TABLE_OBSERVED:
-        return observed_table(set);
-    case REPORT_TABLE_COUNT:
-        break;
-    }
-    return (struct tool_table){.columns = 1};
+    return which == REPORT_TABLE_SUMMARY ? summary_table(set)
+                                         : array_table(set, which, &layouts[which], false);
+}
+
+struct tool_table report_exact_table(const struct report_set *set)
+{
+    struct layout all = layouts[REPORT_TABLE_ROWS];
+    all.columns = COUNT(row_columns);
+    return array_table(set, REPORT_TABLE_ROWS, &all, true);
 }
 
 const char *report_table_title(enum report_table which)
 {
-    static const char *const titles[REPORT_TABLE_COUNT] = {
-        "Summary", "Compressed calls, by rule", "Verified natively, and compared across ranks",
-        "Moved to a more precise codec", "Observed calls"};
-    return titles[which];
+    return layouts[which].title;
+}
+
+const char *report_table_name(enum report_table which)
+{
+    return layouts[which].name;
 }

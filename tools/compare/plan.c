@@ -8,19 +8,23 @@
 
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
-#include "tools/lib/tool.h"
 
-static void compile(regex_t *expression, const char *option, const char *text)
+static void compile_metrics(struct compare_plan *plan)
 {
-    int error = regcomp(expression, text, REG_EXTENDED | REG_NEWLINE);
-    if (error != 0) {
-        char message[256];
-        regerror(error, expression, message, sizeof message);
-        tool_misuse(&tool_compare, "%s: '%s': %s", option, text, message);
+    static const char *const names[COMPARE_METRIC_COUNT] = {"--metric-time", "--metric-step",
+                                                            "--metric-accuracy"};
+    for (size_t i = 0; i < COMPARE_METRIC_COUNT; i++) {
+        const char *text = plan->options->metrics[i];
+        int error = regcomp(&plan->metrics[i], text, REG_EXTENDED | REG_NEWLINE);
+        if (error != 0) {
+            char message[256];
+            regerror(error, &plan->metrics[i], message, sizeof message);
+            tool_misuse(&tool_compare, "%s: '%s': %s", names[i], text, message);
+        }
+        if (plan->metrics[i].re_nsub < 1)
+            tool_misuse(&tool_compare, "%s: '%s' has no group in round brackets for the number",
+                        names[i], text);
     }
-    if (expression->re_nsub < 1)
-        tool_misuse(&tool_compare, "%s: '%s' has no group in round brackets for the number", option,
-                    text);
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -38,7 +42,8 @@ static _Noreturn void refuse_mode(const char *name)
                 tool_hint("", name, names, CSHIM_CODEC_COUNT));
 }
 
-/* A mode that --modes names; `is_policy` if --policy does. */
+/* Makes the mode of a name. `is_policy`: --policy names it, so that it is a file whatever its end.
+ */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
     struct compare_mode mode = {.name = tool_copy(name)};
@@ -54,7 +59,7 @@ static struct compare_mode make_mode(const char *name, bool is_policy)
     } else {
         refuse_mode(name);
     }
-    mode.shim = mode.policy != NULL || mode.codec != CSHIM_CODEC_NONE;
+    mode.has_shim = mode.policy != NULL || mode.codec != CSHIM_CODEC_NONE;
     return mode;
 }
 
@@ -95,7 +100,8 @@ static bool has_placeholder(char *const *command)
     return false;
 }
 
-/* The rank counts asked for; the serial run stands in the column of one rank, made if need be. */
+/* Takes the numbers of ranks asked for, and makes the cells. The serial run stands in the column of
+ * one rank, which is added if it was not asked for. */
 static void add_ranks(struct compare_plan *plan, const char *list)
 {
     size_t count = 0;
@@ -104,7 +110,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
     bool has_one = false;
     for (size_t i = 0; i < count; i++)
         has_one = has_one || parse_ranks(texts[i]) == 1;
-    if (plan->serial != NULL && !has_one)
+    if (plan->options->serial != NULL && !has_one)
         plan->ranks[plan->rank_count++] = 1;
     size_t made = plan->rank_count;
     for (size_t i = 0; i < count; i++)
@@ -116,15 +122,15 @@ static void add_ranks(struct compare_plan *plan, const char *list)
         const struct compare_mode *mode = &plan->modes[i / plan->rank_count];
         size_t rank = i % plan->rank_count;
         bool one = plan->ranks[rank] == 1;
-        plan->cells[i].wanted = mode->is_serial ? one : rank >= made && !(one && mode->shim);
-        plan->cells[i].runs = tool_allocate(plan->repeat, sizeof *plan->cells[i].runs);
+        plan->cells[i].is_wanted = mode->is_serial ? one : rank >= made && !(one && mode->has_shim);
+        plan->cells[i].runs = json_array();
     }
     tool_split_free(texts, count);
 }
 
 static void add_serial(struct compare_plan *plan)
 {
-    if (plan->serial == NULL)
+    if (plan->options->serial == NULL)
         return;
     plan->modes = tool_allocate(1, sizeof *plan->modes);
     plan->modes[0] = (struct compare_mode){
@@ -141,21 +147,20 @@ static void check_writable(const char *path)
         tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
 }
 
-/* The policy of a codec's mode: its only rule. */
-static void write_policy(const struct compare_plan *plan, struct compare_mode *mode,
-                         uint64_t min_size)
+/* Writes the policy of a codec's mode, which has a single rule. */
+static void write_policy(const struct compare_plan *plan, struct compare_mode *mode)
 {
     mode->policy = tool_format("%s/%s.ini", plan->folder, mode->name);
     FILE *file = fopen(mode->policy, "we");
     if (file == NULL)
         tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
     fprintf(file, "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n",
-            mode->name, min_size, mode->name);
+            mode->name, plan->options->min_size, mode->name);
     if (fclose(file) != 0)
         tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
 }
 
-static void make_files(struct compare_plan *plan, uint64_t min_size)
+static void make_files(struct compare_plan *plan)
 {
     const char *parent = getenv("TMPDIR");
     plan->folder = tool_format("%s/compshim-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
@@ -163,48 +168,32 @@ static void make_files(struct compare_plan *plan, uint64_t min_size)
         tool_fail(TOOL_SYSTEM, "cannot make a folder %s: %s", plan->folder, strerror(errno));
     for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
-            write_policy(plan, &plan->modes[mode], min_size);
+            write_policy(plan, &plan->modes[mode]);
 }
 
-void compare_plan_make(struct compare_plan *plan, const struct compare_options *chosen,
+void compare_plan_make(struct compare_plan *plan, const struct compare_options *options,
                        char **command)
 {
-    *plan = (struct compare_plan){.title = chosen->title,
-                                  .link = chosen->link,
-                                  .command = command,
-                                  .serial = chosen->serial,
-                                  .repeat = chosen->repeat};
-    compile(&plan->accuracy, "--metric-accuracy", chosen->accuracy);
-    compile(&plan->time, "--metric-time", chosen->time);
-    compile(&plan->step, "--metric-step", chosen->step);
+    *plan = (struct compare_plan){.options = options, .command = command};
+    compile_metrics(plan);
     add_serial(plan);
-    add_modes(plan, chosen->modes, false);
-    add_modes(plan, chosen->policy, true);
-    add_ranks(plan, chosen->ranks);
+    add_modes(plan, options->modes, false);
+    add_modes(plan, options->policy, true);
+    add_ranks(plan, options->ranks);
     for (size_t mode = 0; mode < plan->mode_count && plan->library == NULL; mode++)
-        if (plan->modes[mode].shim)
+        if (plan->modes[mode].has_shim)
             plan->library = launch_find_library();
-    check_writable(chosen->json);
-    check_writable(chosen->markdown);
-    check_writable(chosen->html);
-    make_files(plan, chosen->min_size);
-}
-
-static void free_cell(struct compare_cell *cell)
-{
-    for (size_t i = 0; i < cell->count; i++) {
-        free(cell->runs[i].command);
-        free(cell->runs[i].tail);
-        json_decref(cell->runs[i].rows);
-        compare_curve_free(&cell->runs[i].curve);
-    }
-    free(cell->runs);
+    check_writable(options->json);
+    check_writable(options->markdown);
+    check_writable(options->html);
+    make_files(plan);
+    plan->environment = compare_environment(options->link);
 }
 
 void compare_plan_free(struct compare_plan *plan)
 {
     for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++)
-        free_cell(&plan->cells[i]);
+        json_decref(plan->cells[i].runs);
     for (size_t mode = 0; mode < plan->mode_count; mode++) {
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
             unlink(plan->modes[mode].policy);
@@ -213,12 +202,17 @@ void compare_plan_free(struct compare_plan *plan)
         free(plan->modes[mode].policy);
     }
     rmdir(plan->folder);
-    regfree(&plan->accuracy);
-    regfree(&plan->time);
-    regfree(&plan->step);
+    for (size_t i = 0; i < COMPARE_METRIC_COUNT; i++)
+        regfree(&plan->metrics[i]);
+    json_decref(plan->environment);
     free(plan->cells);
     free(plan->modes);
     free(plan->ranks);
     free(plan->library);
     free(plan->folder);
+}
+
+struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank)
+{
+    return &plan->cells[mode * plan->rank_count + rank];
 }
