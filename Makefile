@@ -135,6 +135,19 @@ $(BUILD)/generated/version.h: Makefile
 	@mkdir -p $(@D)
 	printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@
 
+# All of it needs these headers. Their packages may be installed by the same command, make packages all:
+# it is only known when the first object is to be built.
+needed_headers := limits.h mpi.h ini.h jansson.h gelf.h cblas.h zlib.h
+ifneq ($(filter all,$(or $(MAKECMDGOALS),all)),)
+checked_headers := $(BUILD)/generated/headers
+endif
+$(BUILD)/generated/headers:
+	@mkdir -p $(@D)
+	@printf '%sinclude <%s>\n' $(foreach header,$(needed_headers),'$(hash)' $(header)) >$@.c
+	@$(MPICC) -E -o $@.i $@.c && rm $@.i || \
+		{ echo "compshim: packages to build with are missing: make packages installs them" >&2; exit 1; }
+	@mv $@.c $@
+
 # A text as C string literals, for #include.
 $(BUILD)/generated/default_ini.h: policy/default.ini
 $(BUILD)/generated/page_html.h: tools/html/page.html
@@ -157,7 +170,7 @@ $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
 compiler = $(CC)
 
-$(BUILD)/obj/%.o: %.c $(generated)
+$(BUILD)/obj/%.o: %.c $(generated) | $(checked_headers)
 	@mkdir -p $(@D)
 	$(compiler) $(flags) -c -o $@ $<
 
@@ -171,7 +184,7 @@ compiler_mpich5 = $(MPIS)/mpich/bin/mpicc $(mpich_warnings)
 compiler_mpi5 = $(MPIS)/mpich/bin/mpicc_abi
 compiler_abi = $(CC) -Ishim/mpi/abi
 define compile_for
-$(BUILD)/obj/$(1)/%.o: %.c $(generated)
+$(BUILD)/obj/$(1)/%.o: %.c $(generated) | $(checked_headers)
 	@mkdir -p $$(@D)
 	$$(compiler_$(1)) $$(flags) -c -o $$@ $$<
 endef

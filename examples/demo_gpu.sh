@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The all-reduce lab's tables with GPUs, from real training runs by NCCL: 1, 2 and 4 ranks, as far as
 # there are GPUs, with the shim off, then fp16 and fp8; as text, and with plots on a page.
-#   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else generated digits
+#   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else drawn digits
 #   DEMO_IMAGES=N   training images per run (60000)
+#   DEMO_REPEAT=N   runs of each kind, which take turns (3); the figures are their medians
 #   DEMO_GPUS=N     GPUs to use (as many as nvidia-smi lists)
 set -eu
 cd "$(dirname "$0")/.."
@@ -18,10 +19,7 @@ if [ ! -x "$build/mnist_train_nccl" ]; then
     exit 1
 fi
 . examples/find_mnist.sh
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-if [ "$(id -u)" = 0 ]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+. examples/ranks.sh
 images=${DEMO_IMAGES:-60000}
 trainer=("$build/mnist_train_nccl" "${data[@]}" --epochs 1 --limit "$images" --log '{log}')
 ranks=() left_out=()
@@ -34,9 +32,9 @@ serial=(--serial "${trainer[*]@Q}")
 echo "GPUs: $gpus; ranks: ${serial:+1 }${ranks[*]}${left_out:+; left out, for want of GPUs: ${left_out[*]}}"
 status=0
 rm -f "$build"/demo-gpu.{json,md,html}
-"$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks "$(IFS=, && echo "${ranks[*]}")" "${serial[@]}" \
-    --json "$build/demo-gpu.json" --markdown "$build/demo-gpu.md" --html "$build/demo-gpu.html" \
-    --title "MNIST on GPUs, convolutional network, one epoch of $images images" \
+"$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks "$(IFS=, && echo "${ranks[*]}")" \
+    --repeat "${DEMO_REPEAT:-3}" "${serial[@]}" --json "$build/demo-gpu.json" --markdown "$build/demo-gpu.md" --html "$build/demo-gpu.html" \
+    --title "${digits^} on GPUs, convolutional network, one epoch of $images images" \
     -- mpirun -n '{ranks}' "${trainer[@]}" || status=$?
 [ ! -s "$build/demo-gpu.html" ] || echo "
 The page with the plots: file://$(realpath "$build/demo-gpu.html")"

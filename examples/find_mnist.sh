@@ -1,14 +1,22 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Sourced from the project's root: sets the array `data` to the trainer's --data option where the MNIST
-# files are, or to nothing; and says which.
-data=()
-for directory in "${MNIST_DIR:-}" data/mnist ../shared/mnist; do
-    if [ -n "$directory" ] && { [ -e "$directory/train-images-idx3-ubyte" ] ||
-        [ -e "$directory/train-images-idx3-ubyte.gz" ]; }; then
-        data=(--data "$(realpath "$directory")")
-        echo "MNIST: $directory"
+# Sourced from the project's root: sets the array `data` to the trainer's --data option and `digits` to
+# what the images are, for titles; and says which. The MNIST files are looked for in $MNIST_DIR if that
+# is set, else in data/mnist and ../shared/mnist.
+data=(--data generated) digits="drawn digits (no MNIST found)"
+if [ -n "${MNIST_DIR-}" ]; then folders=("$MNIST_DIR"); else folders=(data/mnist ../shared/mnist); fi
+for folder in "${folders[@]}"; do
+    if [ -e "$folder/train-images-idx3-ubyte" ] || [ -e "$folder/train-images-idx3-ubyte.gz" ]; then
+        data=(--data "$(realpath "$folder")") digits=MNIST
+        echo "MNIST: $folder"
         break
     fi
 done
-[ ${#data[@]} -gt 0 ] || echo "MNIST: none found (examples/get_mnist.sh fetches it); generated digits"
+if [ "$digits" != MNIST ]; then
+    if [ -n "${MNIST_DIR-}" ]; then
+        echo "MNIST_DIR=$MNIST_DIR: no MNIST there (no train-images-idx3-ubyte, with .gz or without)" >&2
+        exit 1
+    fi
+    echo "MNIST: none found (examples/get_mnist.sh fetches it): the images are drawn digits"
+fi
+unset folders folder

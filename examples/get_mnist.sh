@@ -26,8 +26,15 @@ download() {
         curl -fsSL --connect-timeout 10 --retry 2 -o "$2" "$1"
     elif command -v wget >/dev/null; then
         wget -q --timeout=10 --tries=2 -O "$2" "$1"
+    elif command -v python3 >/dev/null; then
+        python3 -c 'import sys, urllib.request
+try:
+    with urllib.request.urlopen(sys.argv[1], timeout=10) as answer, open(sys.argv[2], "wb") as file:
+        file.write(answer.read())
+except OSError as error:
+    sys.exit(f"{sys.argv[1]}: {error}")' "$1" "$2"
     else
-        die "needs curl or wget: install one of them" 3
+        die "needs curl, wget or python3 to download: install one of them (apt-get install wget ca-certificates)" 3
     fi
 }
 

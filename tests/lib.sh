@@ -10,6 +10,8 @@
 #
 #   limited CMD...             runs CMD; after $LIMIT seconds it is ended, with status 124
 #   eventually CMD...          repeats CMD until it succeeds, for up to $LIMIT seconds
+#   once_in_ten CMD...         repeats CMD until it succeeds, ten times at most: for measurements, which
+#                              other work on the machine may spoil
 #   state_of PID               prints a process's state: R, S, T, Z; nothing if there is no such process
 #   has_ended PID              whether there is no such process, or only what its parent must collect
 #   children_of PID            prints the processes whose parent it is
@@ -101,6 +103,14 @@ eventually() {
         [ "$SECONDS" -lt "$end" ] || return 1
         sleep 0.05
     done
+}
+once_in_ten() {
+    local try
+    for try in {1..10}; do
+        echo "try $try:"
+        "$@" && return
+    done
+    return 1
 }
 state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null; }
 # A process 1 that collects nothing leaves every orphan a zombie: that one has ended, too.

@@ -8,33 +8,39 @@ cd "$scratch" || exit 1
 printf '[compshim]\nreport = report.json\n[rule little]\nmax_size = 64KiB\ncodec = none\n[rule live-%s]\ndtype = float32\ncodec = int8\n' \
     $$ >policy.ini
 published() { find /dev/shm -maxdepth 1 -name "compshim-$(id -u)-*" -newer policy.ini; }
-# Waits until top shows the rule with calls, for 20 seconds at most.
-await_calls() {
-    local attempt
-    for attempt in $(seq 20); do
-        output=$("$tool" top --once) && grep -qE "live-$$ +int8 .*[1-9]" <<<"$output" && return
-    done
-    echo "$attempt looks: $output"
-    return 1
+shows_calls() { "$tool" top --once | grep -qE "live-$$ +int8 .*[1-9]"; }
+is_published() { [ -n "$(published)" ]; }
+top_removes_them() { # the files of processes that were killed, after two seconds
+    "$tool" top --once
+    ! is_published
 }
 
 expect "a word too many" 2 "$tool" top more
 expect "no interval" 2 "$tool" top --interval 0
 
-shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_LIVE=on "${program[@]}" 8 >job.txt 2>&1 &
-check "a running job is shown" await_calls
+# A job that runs until it is ended.
+shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_LIVE=on COMPSHIM_REPORT=off "${program[@]}" "$LIMIT" >/dev/null 2>&1 &
+job=$!
+check "a running job is shown" eventually shows_calls
 output=$("$tool" top --once)
 contains "with its program and ranks" "allreduce_bench (mpi): 2 of 2 ranks here"
 contains "with its policy" "policy policy.ini"
 check "the rule has calls, a rate, bytes and a ratio" grep -qE \
     "^live-$$ +int8 +one_shot +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x +[0-9.]+e-03$" <<<"$output"
 check "what is passed on is counted" grep -qE '^passed on: [1-9][0-9]* calls, [0-9.]+ per second$' <<<"$output"
-timeout --preserve-status -s INT 3 "$tool" top >plain.txt
+env --default-signal=INT "$tool" top >plain.txt &
+looking=$!
+check "top goes on looking" eventually grep -q allreduce_bench plain.txt
+kill -INT $looking
+wait $looking
 check "an interrupt ends it well" test "$?" = 0
 check "without a terminal it prints one look after the other" test "$(grep -c 'allreduce_bench' plain.txt)" -ge 1
 check "and no controls" test -z "$(grep -c $'\033' plain.txt | grep -v '^0')"
-wait
-check "the job went well" grep -q '^16777216 ' job.txt
+kill "$(children_of $job)" && wait $job # timeout, and by it all ranks
+check "top removes the files of ranks that were killed" eventually top_removes_them
+
+expect "a job that ends" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_LIVE=on "${program[@]}" 1
+contains "goes well" "16777216 "
 check "its file is gone" test -z "$(published)"
 check "the report has the same calls as without" python3 -c '
 import json
@@ -44,13 +50,10 @@ assert report["rows"][0]["calls"] > 5 and report["passed_through"]["op"] > 5, re
 # A process that is killed leaves its file: the next look removes it.
 COMPSHIM_LIVE=on COMPSHIM_POLICY=policy.ini LD_PRELOAD=$preload "${program[@]}" 100 >/dev/null 2>&1 &
 victim=$!
-for _ in $(seq 100); do [ -n "$(published)" ] && break || sleep 0.1; done
-check "one process alone is published, too" test -n "$(published)"
+check "one process alone is published, too" eventually is_published
 { kill -KILL $victim && wait $victim; } 2>/dev/null
 check "it was killed and left its file" test -n "$(published)"
-sleep 2
-"$tool" top --once >/dev/null
-check "top removes it" test -z "$(published)"
+check "top removes it" eventually top_removes_them
 
 expect "a job that is not asked to" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=off "${program[@]}" 0
 check "publishes nothing" test -z "$(published)"

@@ -70,7 +70,7 @@ number_holds() {
 digits() {
     cd "$top" || exit 3
     . examples/find_mnist.sh
-    [ ${#data[@]} -gt 0 ] || not_here "no MNIST files: examples/get_mnist.sh fetches them"
+    [ "$digits" = MNIST ] || not_here "no MNIST files: examples/get_mnist.sh fetches them"
     folder=${data[1]}
     cd "$scratch" || exit 3
 }

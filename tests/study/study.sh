@@ -54,7 +54,6 @@ if [ -n "$directory" ]; then
     data=(--data "$directory")
 else
     . examples/find_mnist.sh
-    [ ${#data[@]} -gt 0 ] || data=(--data generated)
 fi
 settings=(data="$(basename "${data[1]}")" images="$images" epochs="$epochs" batch="$batch"
     learning_rate="$rate" ranks="$ranks")
