@@ -128,6 +128,8 @@ struct tool_table {
 
 /* Appends a row of `columns` cells, taking ownership of the strings; NULL is an empty cell. */
 void tool_table_add(struct tool_table *table, char **cells);
+/* Appends a row of copies, as of headings. */
+void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
 void tool_table_print_markdown(const struct tool_table *table, FILE *file);
