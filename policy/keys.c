@@ -27,28 +27,13 @@ enum kind {
     REPORT,   /* char[CSHIM_PATH_MAX]: one of the words, or a file's name */
 };
 
-/* The sets of words that keys take. */
-enum words {
-    NO_WORDS,
-    LIBRARIES,
-    COLLECTIVES,
-    DTYPES,
-    OPS,
-    CODECS,
-    ALGORITHMS,
-    SWITCHES,
-    ROUNDINGS,
-    REPORTS,
-    LEVELS
-};
-
 /* A key of a section. The strings are also its description in compshim-policy(5): docs/man/page.awk
  * reads the tables of keys below. */
 struct key {
     const char *name;
     enum kind kind;
     size_t offset; /* of the field, in struct cshim_policy or struct cshim_rule */
-    enum words words;
+    enum cshim_word_set words;
     const char *value; /* what it takes */
     const char *help;  /* one line */
 };
@@ -57,39 +42,41 @@ struct key {
 #define RULE(field) offsetof(struct cshim_rule, field)
 
 static const struct key general_keys[] = {
-    {"report", REPORT, POLICY(report), REPORTS, "WHERE",
+    {"report", REPORT, POLICY(report), CSHIM_REPORTS, "WHERE",
      "what is told at the end (default summary), or a JSON file"},
-    {"log", WORD, POLICY(log), LEVELS, "LEVEL", "what is said on standard error (default warn)"},
-    {"seed", NUMBER, POLICY(seed), NO_WORDS, "N",
+    {"log", WORD, POLICY(log), CSHIM_LEVELS, "LEVEL",
+     "what is said on standard error (default warn)"},
+    {"seed", NUMBER, POLICY(seed), CSHIM_NO_WORDS, "N",
      "a whole number, for stochastic rounding (default 0)"},
-    {"feedback_memory", MEMORY, POLICY(feedback_memory), NO_WORDS, "SIZE",
+    {"feedback_memory", MEMORY, POLICY(feedback_memory), CSHIM_NO_WORDS, "SIZE",
      "what error feedback may take on each rank (default 1GiB)"},
 };
 
 static const struct key rule_keys[] = {
-    {"library", LIST, RULE(libraries), LIBRARIES, "LIST", "libraries that are called"},
-    {"collective", LIST, RULE(collectives), COLLECTIVES, "LIST",
+    {"library", LIST, RULE(libraries), CSHIM_LIBRARIES, "LIST", "libraries that are called"},
+    {"collective", LIST, RULE(collectives), CSHIM_COLLECTIVES, "LIST",
      "functions that are called (default all but allgather)"},
-    {"dtype", LIST, RULE(dtypes), DTYPES, "LIST", "types of the elements"},
-    {"op", LIST, RULE(ops), OPS, "LIST", "operations on them"},
-    {"ranks", RANGE, RULE(min_ranks), NO_WORDS, "RANGE", "ranks of the communicator: 4, 2-8 or 2-"},
-    {"nodes", RANGE, RULE(min_nodes), NO_WORDS, "RANGE",
+    {"dtype", LIST, RULE(dtypes), CSHIM_DTYPES, "LIST", "types of the elements"},
+    {"op", LIST, RULE(ops), CSHIM_OPS, "LIST", "operations on them"},
+    {"ranks", RANGE, RULE(min_ranks), CSHIM_NO_WORDS, "RANGE",
+     "ranks of the communicator: 4, 2-8 or 2-"},
+    {"nodes", RANGE, RULE(min_nodes), CSHIM_NO_WORDS, "RANGE",
      "nodes that hold these ranks, in the same form"},
-    {"min_size", LIMIT, RULE(min_size), NO_WORDS, "SIZE",
+    {"min_size", LIMIT, RULE(min_size), CSHIM_NO_WORDS, "SIZE",
      "the least bytes of the caller's buffer, such as 64KiB"},
-    {"max_size", LIMIT, RULE(max_size), NO_WORDS, "SIZE", "the most, such as 25MB"},
-    {"codec", WORD, RULE(codec), CODECS, "NAME", "what elements are sent as (required)"},
-    {"algorithm", WORD, RULE(algorithm), ALGORITHMS, "NAME",
+    {"max_size", LIMIT, RULE(max_size), CSHIM_NO_WORDS, "SIZE", "the most, such as 25MB"},
+    {"codec", WORD, RULE(codec), CSHIM_CODECS, "NAME", "what elements are sent as (required)"},
+    {"algorithm", WORD, RULE(algorithm), CSHIM_ALGORITHMS, "NAME",
      "who sends what to whom (default auto)"},
-    {"error_feedback", SWITCH, RULE(error_feedback), SWITCHES, "SWITCH",
+    {"error_feedback", SWITCH, RULE(error_feedback), CSHIM_SWITCHES, "SWITCH",
      "what rounding took is added the next time (default off)"},
-    {"rounding", SWITCH, RULE(stochastic), ROUNDINGS, "NAME",
+    {"rounding", SWITCH, RULE(stochastic), CSHIM_ROUNDINGS, "NAME",
      "of encoded elements (default nearest)"},
-    {"max_rel_error", FRACTION, RULE(max_rel_error), NO_WORDS, "X",
+    {"max_rel_error", FRACTION, RULE(max_rel_error), CSHIM_NO_WORDS, "X",
      "where encoding loses more than this, take a more precise codec"},
-    {"verify", CALLS, RULE(verify), NO_WORDS, "CALLS",
+    {"verify", CALLS, RULE(verify), CSHIM_NO_WORDS, "CALLS",
      "make one call in so many natively too, and report the error (default off)"},
-    {"check_ranks", CALLS, RULE(check_ranks), NO_WORDS, "CALLS",
+    {"check_ranks", CALLS, RULE(check_ranks), CSHIM_NO_WORDS, "CALLS",
      "compare one result in so many across ranks (default off)"},
 };
 
@@ -101,74 +88,20 @@ _Static_assert(sizeof(enum cshim_codec_id) == sizeof(unsigned) &&
                    sizeof(enum cshim_log_level) == sizeof(unsigned),
                "WORD");
 
-/* How errors call the words of a set, and how many there are. */
-static const struct {
-    const char *what;
-    size_t count;
-} word_sets[] = {
-    [NO_WORDS] = {"", 0},
-    [LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT},
-    [COLLECTIVES] = {"collective", CSHIM_COLLECTIVE_COUNT},
-    [DTYPES] = {"dtype", CSHIM_DTYPE_COUNT},
-    [OPS] = {"op", CSHIM_OP_COUNT},
-    [CODECS] = {"codec", CSHIM_CODEC_COUNT},
-    [ALGORITHMS] = {"algorithm", CSHIM_ALGORITHM_COUNT},
-    [SWITCHES] = {"error_feedback", 2},
-    [ROUNDINGS] = {"rounding", 2},
-    [REPORTS] = {"report", 2},
-    [LEVELS] = {"log level", 4},
-};
-
-static const char *word_name(enum words words, size_t place)
-{
-    static const char *const others[][4] = {[SWITCHES] = {"off", "on"},
-                                            [ROUNDINGS] = {"nearest", "stochastic"},
-                                            [REPORTS] = {"off", "summary"},
-                                            [LEVELS] = {"error", "warn", "info", "debug"}};
-    switch (words) {
-    case LIBRARIES:
-        return cshim_library_name((enum cshim_library)place);
-    case COLLECTIVES:
-        return cshim_collective_name((enum cshim_collective)place);
-    case DTYPES:
-        return cshim_dtype_name((enum cshim_dtype)place);
-    case OPS:
-        return cshim_op_name((enum cshim_op)place);
-    case CODECS:
-        return cshim_codec_name((enum cshim_codec_id)place);
-    case ALGORITHMS:
-        return cshim_algorithm_name((enum cshim_algorithm)place);
-    default:
-        return others[words][place];
-    }
-}
-
-static size_t list_words(enum words words, const char *names[CSHIM_KEY_WORDS_MAX])
-{
-    for (size_t i = 0; i < word_sets[words].count; i++)
-        names[i] = word_name(words, i);
-    return word_sets[words].count;
-}
-
-static bool find_word(struct cshim_parser *parser, enum words words, const char *value,
+static bool find_word(struct cshim_parser *parser, enum cshim_word_set set, const char *value,
                       unsigned *place)
 {
-    const char *names[CSHIM_KEY_WORDS_MAX];
-    const size_t count = list_words(words, names);
-    enum cshim_algorithm algorithm;
-    if (words == ALGORITHMS &&
-        (parser->algorithm = cshim_algorithm_find(value, &algorithm)) != NULL) {
-        *place = algorithm;
+    const char *found = cshim_word_find(set, value, place);
+    if (set == CSHIM_ALGORITHMS)
+        parser->algorithm = found;
+    if (found != NULL)
         return true;
-    }
-    for (*place = 0; *place < count; ++*place)
-        if (strcmp(names[*place], value) == 0)
-            return true;
-    return cshim_parser_unknown(parser, word_sets[words].what, value, names, count);
+    const struct cshim_words words = cshim_words(set);
+    return cshim_parser_unknown(parser, words.what, value, words.names, words.count);
 }
 
 /* Words are separated by commas, with blanks around them. */
-static bool parse_list(struct cshim_parser *parser, enum words words, const char *value,
+static bool parse_list(struct cshim_parser *parser, enum cshim_word_set words, const char *value,
                        uint32_t *mask)
 {
     *mask = 0;
@@ -197,7 +130,7 @@ static bool parse_list(struct cshim_parser *parser, enum words words, const char
 static bool parse_report(struct cshim_parser *parser, const char *value, char *report)
 {
     unsigned place;
-    if (strpbrk(value, "./{") == NULL && !find_word(parser, REPORTS, value, &place))
+    if (strpbrk(value, "./{") == NULL && !find_word(parser, CSHIM_REPORTS, value, &place))
         return false;
     snprintf(report, CSHIM_PATH_MAX, "%s", value);
     for (const char *brace = strchr(value, '{'); brace != NULL; brace = strchr(brace + 1, '{'))
@@ -358,9 +291,10 @@ static bool describe(const struct key *keys, size_t count, size_t index,
 {
     if (index >= count)
         return false;
-    *description = (struct cshim_policy_key){
-        .name = keys[index].name, .value = keys[index].value, .help = keys[index].help};
-    description->word_count = list_words(keys[index].words, description->words);
+    *description = (struct cshim_policy_key){.name = keys[index].name,
+                                             .value = keys[index].value,
+                                             .help = keys[index].help,
+                                             .words = cshim_words(keys[index].words)};
     return true;
 }
 

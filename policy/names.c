@@ -36,20 +36,67 @@ const char *cshim_algorithm_name(enum cshim_algorithm algorithm)
     return (unsigned)algorithm < CSHIM_ALGORITHM_COUNT ? names[algorithm] : "?";
 }
 
-const char *cshim_algorithm_find(const char *word, enum cshim_algorithm *algorithm)
+static const char *word(enum cshim_word_set set, size_t value)
+{
+    static const char *const others[][4] = {[CSHIM_LEVELS] = {"error", "warn", "info", "debug"},
+                                            [CSHIM_SWITCHES] = {"off", "on"},
+                                            [CSHIM_ROUNDINGS] = {"nearest", "stochastic"},
+                                            [CSHIM_REPORTS] = {"off", "summary"}};
+    switch (set) {
+    case CSHIM_LIBRARIES:
+        return cshim_library_name((enum cshim_library)value);
+    case CSHIM_COLLECTIVES:
+        return cshim_collective_name((enum cshim_collective)value);
+    case CSHIM_DTYPES:
+        return cshim_dtype_name((enum cshim_dtype)value);
+    case CSHIM_OPS:
+        return cshim_op_name((enum cshim_op)value);
+    case CSHIM_CODECS:
+        return cshim_codec_name((enum cshim_codec_id)value);
+    case CSHIM_ALGORITHMS:
+        return cshim_algorithm_name((enum cshim_algorithm)value);
+    default:
+        return others[set][value];
+    }
+}
+
+struct cshim_words cshim_words(enum cshim_word_set set)
+{
+    static const struct {
+        const char *what;
+        size_t count;
+    } sets[] = {
+        [CSHIM_NO_WORDS] = {"", 0},
+        [CSHIM_LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT},
+        [CSHIM_COLLECTIVES] = {"collective", CSHIM_COLLECTIVE_COUNT},
+        [CSHIM_DTYPES] = {"dtype", CSHIM_DTYPE_COUNT},
+        [CSHIM_OPS] = {"op", CSHIM_OP_COUNT},
+        [CSHIM_CODECS] = {"codec", CSHIM_CODEC_COUNT},
+        [CSHIM_ALGORITHMS] = {"algorithm", CSHIM_ALGORITHM_COUNT},
+        [CSHIM_LEVELS] = {"log level", 4},
+        [CSHIM_SWITCHES] = {"error_feedback", 2},
+        [CSHIM_ROUNDINGS] = {"rounding", 2},
+        [CSHIM_REPORTS] = {"report", 2},
+    };
+    struct cshim_words words = {.what = sets[set].what, .count = sets[set].count};
+    for (size_t i = 0; i < words.count; i++)
+        words.names[i] = word(set, i);
+    return words;
+}
+
+const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned *value)
 {
     static const struct {
         const char *name;
         enum cshim_algorithm algorithm;
     } older[] = {{"allreduce", CSHIM_ALGORITHM_CAST}, {"allgather", CSHIM_ALGORITHM_ONE_SHOT}};
-    for (unsigned i = 0; i < CSHIM_ALGORITHM_COUNT; i++) {
-        *algorithm = (enum cshim_algorithm)i;
-        if (strcmp(cshim_algorithm_name(*algorithm), word) == 0)
-            return cshim_algorithm_name(*algorithm);
-    }
-    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
-        *algorithm = older[i].algorithm;
-        if (strcmp(older[i].name, word) == 0)
+    const struct cshim_words words = cshim_words(set);
+    for (*value = 0; *value < words.count; ++*value)
+        if (strcmp(words.names[*value], text) == 0)
+            return words.names[*value];
+    for (size_t i = 0; set == CSHIM_ALGORITHMS && i < sizeof older / sizeof *older; i++) {
+        *value = older[i].algorithm;
+        if (strcmp(older[i].name, text) == 0)
             return older[i].name;
     }
     return NULL;

@@ -124,15 +124,42 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
 
-#define CSHIM_KEY_WORDS_MAX 16
+/* The words that stand for values in policies, on command lines and in reports, by what they name.
+ */
+enum cshim_word_set {
+    CSHIM_NO_WORDS,
+    CSHIM_LIBRARIES,   /* enum cshim_library */
+    CSHIM_COLLECTIVES, /* enum cshim_collective */
+    CSHIM_DTYPES,      /* enum cshim_dtype */
+    CSHIM_OPS,         /* enum cshim_op */
+    CSHIM_CODECS,      /* enum cshim_codec_id */
+    CSHIM_ALGORITHMS,  /* enum cshim_algorithm */
+    CSHIM_LEVELS,      /* enum cshim_log_level */
+    CSHIM_SWITCHES,    /* off, on */
+    CSHIM_ROUNDINGS,   /* nearest, stochastic */
+    CSHIM_REPORTS,     /* off, summary */
+};
+
+/* The words of a set, each in the place of its value; all strings are static. */
+#define CSHIM_WORDS_MAX 16
+struct cshim_words {
+    const char *what; /* how errors call one of them */
+    size_t count;
+    const char *names[CSHIM_WORDS_MAX];
+};
+struct cshim_words cshim_words(enum cshim_word_set set);
+
+/* Finds the value of a word, also of the names that two algorithms had before: "allreduce" (cast)
+ * and "allgather" (one_shot). Returns the word, a static string, or NULL if it is not in the set.
+ */
+const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned *value);
 
 /* What help texts say of a key of policy.ini. The strings are static. */
 struct cshim_policy_key {
     const char *name;
     const char *value; /* what it takes, such as "LIST" or "SIZE" */
     const char *help;  /* one line, without the words */
-    size_t word_count;
-    const char *words[CSHIM_KEY_WORDS_MAX]; /* that it takes */
+    struct cshim_words words;
 };
 
 /* Describes the key of [compshim], or of a rule, at an index from 0 on. Returns false if there are
@@ -145,10 +172,6 @@ const char *cshim_library_name(enum cshim_library library);
 const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
-
-/* Finds the algorithm of a name, or of the name that it had before: "allreduce" (cast), "allgather"
- * (one_shot). Returns that name, a static string, or NULL if there is no such algorithm. */
-const char *cshim_algorithm_find(const char *word, enum cshim_algorithm *algorithm);
 
 /* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough
  * to be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name

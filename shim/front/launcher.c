@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/core/environment.h"
 #include "shim/front/front.h"
 
 #define ENV_LIST "OMPI_MCA_mca_base_env_list"
@@ -38,12 +39,6 @@ static enum launcher which_launcher(void)
             return known[i].launcher;
     }
     return NO_LAUNCHER;
-}
-
-static int is_forwarded(const char *entry)
-{
-    return strncmp(entry, "LD_PRELOAD=", 11) == 0 ||
-           (strncmp(entry, "COMPSHIM", 8) == 0 && (entry[8] == '=' || entry[8] == '_'));
 }
 
 /* Whether an entry of LD_PRELOAD, of `size` bytes, is this library or the libcompshim_dl.so beside
@@ -102,7 +97,7 @@ static void extend_env_list(void)
         return;
     for (char **entry = environ; *entry != NULL; entry++) {
         const size_t name = strcspn(*entry, "=");
-        if (!is_forwarded(*entry) || length + name + 2 > sizeof list)
+        if (!cshim_is_forwarded(*entry) || length + name + 2 > sizeof list)
             continue;
         if (length > 0)
             list[length++] = ';';
@@ -119,14 +114,14 @@ static void start_over_with_x(int argc, char **argv)
 {
     size_t count = 0, at = 0;
     for (char **entry = environ; *entry != NULL; entry++)
-        count += is_forwarded(*entry) ? 1 : 0;
+        count += cshim_is_forwarded(*entry) ? 1 : 0;
     char **arguments = calloc((size_t)argc + 2 * count + 1, sizeof *arguments);
     if (arguments == NULL)
         return;
     arguments[at++] = argv[0];
     bool enough = true;
     for (char **entry = environ; *entry != NULL; entry++) {
-        if (!is_forwarded(*entry))
+        if (!cshim_is_forwarded(*entry))
             continue;
         arguments[at++] = "-x";
         arguments[at] = strndup(*entry, strcspn(*entry, "="));

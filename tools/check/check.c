@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim check: whether a program's all-reduces can be caught, without running it. */
-#include <stdlib.h>
-
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
@@ -31,9 +29,8 @@ static int run(int argc, char **argv)
         check_print_json(&result, argv[first]);
     else
         check_print_text(&result, argv[first]);
-    int status = result.program.verdict == CHECK_CAUGHT ? TOOL_GOOD : TOOL_NOT_SO;
-    check_result_free(&result);
-    return tool_finish(status);
+    const bool caught = check_verdict(result.program.reason) == CHECK_CAUGHT;
+    return tool_finish(caught ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
 /* A program that calls nothing may start one that does. */
@@ -59,18 +56,15 @@ void check_warn(char **words, bool verbose)
     const char *name = check_behind_launchers(words);
     if (name == NULL)
         return;
-    char *problem = check_find(&result.findings, name);
-    if (problem == NULL) {
-        check_judge(&result, name);
-        if (is_worth_a_warning(&result))
-            tool_warn("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)",
-                      name, result.program.explanation, name);
-        else if (verbose)
-            tool_warn("%s: %s: %s", name, check_verdict_name(result.program.verdict),
-                      result.program.explanation);
-    }
-    free(problem);
-    check_result_free(&result);
+    if (check_find(&result.findings, name) != NULL)
+        return;
+    check_judge(&result, name);
+    if (is_worth_a_warning(&result))
+        tool_warn("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)", name,
+                  result.program.explanation, name);
+    else if (verbose)
+        tool_warn("%s: %s: %s", name, check_verdict_name(result.program.reason),
+                  result.program.explanation);
 }
 
 const struct tool_command tool_check = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside compshim check: what a program's files say about its all-reduces, and the verdict on it.
  *
- * From a name to a file (check_program.c), to the uses of the functions in its closure
- * (check_uses.c), to a verdict (check_file.c, check_verdict.c), to text and JSON (check_report.c).
+ * From a name to a file (program.c), to the uses of the functions in its closure (uses.c), to a
+ * verdict (file.c, verdict.c), to text and JSON (print.c). Whatever these functions return lives
+ * until the tool ends.
  */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
@@ -28,13 +29,11 @@ struct check_program {
 
 /* Finds a program as execvp(3) does, else a file of that name in this folder, and follows the #!
  * lines of scripts (and env in them). Returns NULL, or what is wrong if there is no such file or
- * interpreter; the caller frees that, and the program in any case. */
+ * interpreter. */
 char *check_program_find(struct check_program *program, const char *name);
 
-void check_program_free(struct check_program *program);
-
 /* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
- * is set-group-ID or has capabilities. NULL if it does not; the caller frees it. */
+ * is set-group-ID or has capabilities. NULL if it does not. */
 char *check_secure_mode(const char *path);
 
 /* What is known of a file's name alone. */
@@ -49,6 +48,9 @@ enum check_calling check_calling(const char *path);
 /* The program in a command line: its first word, or behind launchers the first word that is no
  * option and names a program. NULL if there is none to be sure of. */
 const char *check_behind_launchers(char **words);
+
+/* How many words of a command line stand before that program; *all: how many there are. */
+size_t check_launchers_words(char **words, size_t *all);
 
 enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_LIBRARY_COUNT };
 
@@ -92,11 +94,8 @@ struct check_findings {
 };
 
 /* Looks at a program and all it needs. Returns NULL, or what is wrong if a file that it takes
- * cannot be read; the caller frees that, and the findings in any case. Exits with TOOL_SYSTEM if
- * there is no libcompshim.so. */
+ * cannot be read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
 char *check_find(struct check_findings *findings, const char *name);
-
-void check_findings_free(struct check_findings *findings);
 
 /* What the functions of the MPI or NCCL in the closure look like to their callers. */
 struct check_abi {
@@ -106,7 +105,7 @@ struct check_abi {
 
 enum check_verdict { CHECK_CAUGHT, CHECK_MAYBE, CHECK_NOT_CAUGHT };
 
-/* Kept in the order of check_reason_name's table. */
+/* Each stands for one verdict. */
 enum check_reason {
     CHECK_INTERPOSED,
     CHECK_DAMAGED,
@@ -127,13 +126,12 @@ enum check_reason {
 };
 
 struct check_judgement {
-    enum check_verdict verdict;
     enum check_reason reason;
-    char *explanation; /* a sentence without its full stop, of the program's files */
-    char *remedy;
+    const char *explanation; /* a sentence without its full stop, of the program's files */
+    const char *remedy;
     const struct check_abi *abi; /* NULL if no library was found or named */
     size_t provider;             /* index in the closure of the library, SIZE_MAX if none */
-    char *engine;                /* path of the engine that serves it, NULL if none */
+    const char *engine;          /* path of the engine that serves it, NULL if none */
 };
 
 /* The verdict on the program, and on the MPI and the NCCL part of it by itself. */
@@ -146,16 +144,17 @@ struct check_result {
 /* Fills in the judgements from the findings. `name` is what the user calls the program. */
 void check_judge(struct check_result *result, const char *name);
 
-/* For the verdict's own files: sets a judgement, taking the two strings over; and judges what keeps
- * any preload out, false if nothing does. */
-void check_set(struct check_judgement *judgement, enum check_verdict verdict,
-               enum check_reason reason, char *explanation, char *remedy);
+/* Sets the reason, what to do and, as printf(3) does, why. */
+void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
+               const char *explanation, ...) __attribute__((format(printf, 4, 5)));
+
+/* Judges what keeps any preload out of a program; false if nothing does. */
 bool check_judge_file(const struct check_findings *findings, struct check_judgement *judgement);
 
-void check_result_free(struct check_result *result);
-
-/* "caught", "maybe", "not caught"; a word for each reason; "mpi", "nccl". */
-const char *check_verdict_name(enum check_verdict verdict);
+/* What a reason comes to; "caught", "maybe", "not caught"; a word for each reason; "mpi", "nccl".
+ */
+enum check_verdict check_verdict(enum check_reason reason);
+const char *check_verdict_name(enum check_reason reason);
 const char *check_reason_name(enum check_reason reason);
 const char *check_library_name(enum check_library library);
 

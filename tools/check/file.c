@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What keeps any preload out of a program, whatever it calls. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/check/check.h"
@@ -47,85 +46,41 @@ static const char *machine_name(unsigned machine)
     }
 }
 
-static char *describe_machine(const struct object *object)
+static const char *describe_machine(const struct object *object)
 {
     return tool_format("%s, %s bits, %s-endian", machine_name(object->machine),
                        object->elf_class == ELFCLASS64 ? "64" : "32",
                        object->byte_order == ELFDATA2MSB ? "big" : "little");
 }
 
-static void judge_machine(const struct object *object, const struct object *front, const char *file,
-                          struct check_judgement *judgement)
-{
-    char *theirs = describe_machine(object);
-    char *ours = describe_machine(front);
-    check_set(judgement, CHECK_NOT_CAUGHT, CHECK_MACHINE,
-              tool_format("%s is for %s, and libcompshim.so is for %s", file, theirs, ours),
-              tool_copy("build compshim for the program's machine"));
-    free(theirs);
-    free(ours);
-}
-
-static bool same_machine(const struct object *one, const struct object *other)
-{
-    return one->elf_class == other->elf_class && one->byte_order == other->byte_order &&
-           one->machine == other->machine;
-}
-
-/* A file that the system cannot start, or not on this machine. */
-static bool judge_format(const struct object *object, const struct object *front, const char *file,
-                         struct check_judgement *judgement)
-{
-    if (!object_is_elf(object))
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NO_PROGRAM,
-                  tool_format("%s is neither an ELF file nor a script that begins with #!", file),
-                  tool_copy("check the program that runs it"));
-    else if (object->elf_class != 0 && !same_machine(object, front))
-        judge_machine(object, front, file, judgement);
-    else if (object->damage != NULL)
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_DAMAGED,
-                  tool_format("%s: %s", file, object->damage),
-                  tool_copy("build, copy or install it again"));
-    else
-        return false;
-    return true;
-}
-
-/* A program without the loader that knows LD_PRELOAD as this library needs it. */
-static bool judge_loader(const struct object *object, const char *file,
-                         struct check_judgement *judgement)
-{
-    if (is_static(object))
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_STATIC,
-                  tool_format("%s is linked statically: no loader runs that could preload", file),
-                  tool_copy("link it without -static, to the shared MPI or NCCL library"));
-    else if (object->interpreter != NULL && !is_glibc_loader(object->interpreter))
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_C_LIBRARY,
-                  tool_format("%s runs with %s, which is not the loader of glibc", file,
-                              check_base_name(object->interpreter)),
-                  tool_copy("build it for glibc, as libcompshim.so is"));
-    else
-        return false;
-    return true;
-}
-
-static bool judge_secure(const char *path, struct check_judgement *judgement)
-{
-    char *why = check_secure_mode(path);
-    if (why == NULL)
-        return false;
-    check_set(
-        judgement, CHECK_NOT_CAUGHT, CHECK_SECURE,
-        tool_format("%s %s, and the loader ignores LD_PRELOAD for you", check_base_name(path), why),
-        tool_copy("run a copy of the file: cp leaves such bits and capabilities behind"));
-    free(why);
-    return true;
-}
-
 bool check_judge_file(const struct check_findings *findings, struct check_judgement *judgement)
 {
-    const struct object *object = &findings->closure.objects[0].object;
+    const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
     const char *file = check_base_name(findings->program.path);
-    return judge_format(object, &findings->front, file, judgement) ||
-           judge_loader(object, file, judgement) || judge_secure(findings->program.path, judgement);
+    const char *secure = check_secure_mode(findings->program.path);
+    if (!object_is_elf(object))
+        check_set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
+                  "%s is neither an ELF file nor a script that begins with #!", file);
+    else if (object->elf_class != 0 && !object_is_for(object, front))
+        check_set(judgement, CHECK_MACHINE, "build compshim for the program's machine",
+                  "%s is for %s, and libcompshim.so is for %s", file, describe_machine(object),
+                  describe_machine(front));
+    else if (object->damage != NULL)
+        check_set(judgement, CHECK_DAMAGED, "build, copy or install it again", "%s: %s", file,
+                  object->damage);
+    else if (is_static(object))
+        check_set(judgement, CHECK_STATIC,
+                  "link it without -static, to the shared MPI or NCCL library",
+                  "%s is linked statically: no loader runs that could preload", file);
+    else if (object->interpreter != NULL && !is_glibc_loader(object->interpreter))
+        check_set(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
+                  "%s runs with %s, which is not the loader of glibc", file,
+                  check_base_name(object->interpreter));
+    else if (secure != NULL)
+        check_set(judgement, CHECK_SECURE,
+                  "run a copy of the file: cp leaves such bits and capabilities behind",
+                  "%s %s, and the loader ignores LD_PRELOAD for you", file, secure);
+    else
+        return false;
+    return true;
 }

@@ -2,15 +2,14 @@
 /* The verdict and the findings as text and as JSON. */
 #include <ctype.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
 /* Names come from the files that are checked: damaged ones must not reach a terminal as they are.
- * The caller frees the copy. */
-static char *printable(const char *text)
+ */
+static const char *printable(const char *text)
 {
     char *copy = tool_copy(text);
     for (char *at = copy; *at != '\0'; at++)
@@ -37,75 +36,54 @@ static const char *use_phrase(enum check_use_kind kind)
     return phrases[kind];
 }
 
-static const char *object_path(const struct closure_object *object)
+static const char *object_path(const struct check_findings *findings, size_t index)
 {
-    return object->path != NULL ? object->path : object->name;
+    const struct closure_object *object = &findings->closure.objects[index];
+    return printable(object->path != NULL ? object->path : object->name);
 }
 
-/* The symbols of one kind in one object, "a, b, c"; NULL if it has none. The caller frees it. */
-static char *list_symbols(const struct check_findings *findings, size_t object,
-                          enum check_use_kind kind)
+/* The symbols of one kind in one object, "a, b, c"; NULL if it has none. */
+static const char *list_symbols(const struct check_findings *findings, size_t object,
+                                enum check_use_kind kind)
 {
-    char *list = NULL;
+    const char *list = NULL;
     for (size_t i = 0; i < findings->use_count; i++) {
         const struct check_use *use = &findings->uses[i];
-        if (use->object != object || use->kind != kind)
-            continue;
-        char *longer =
-            tool_format("%s%s%s", list != NULL ? list : "", list != NULL ? ", " : "", use->symbol);
-        free(list);
-        list = longer;
+        if (use->object == object && use->kind == kind)
+            list = list != NULL ? tool_format("%s, %s", list, use->symbol) : use->symbol;
     }
+    /* The Fortran spellings of an MPI library are many and tell nothing. */
+    if (kind == CHECK_PROVIDES && list != NULL && strlen(list) >= 100)
+        list = "the all-reduces, for others to call";
     return list;
-}
-
-/* The Fortran spellings of an MPI library are many and tell nothing: its C functions will do. */
-static char *list_provided(const struct check_findings *findings, size_t object)
-{
-    char *list = list_symbols(findings, object, CHECK_PROVIDES);
-    if (list == NULL || strlen(list) < 100)
-        return list;
-    free(list);
-    return tool_copy("the all-reduces, for others to call");
 }
 
 static void print_objects(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->closure.count; i++)
         for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_HIDES; kind++) {
-            char *list = kind == CHECK_PROVIDES ? list_provided(findings, i)
-                                                : list_symbols(findings, i, kind);
-            char *path = printable(object_path(&findings->closure.objects[i]));
+            const char *list = list_symbols(findings, i, kind);
             if (list != NULL)
-                printf("  %s: %s %s\n", path, use_phrase(kind), list);
-            free(path);
-            free(list);
+                printf("  %s: %s %s\n", object_path(findings, i), use_phrase(kind), list);
         }
 }
 
-static void print_missing(const struct closure *closure)
+static void print_missing(const struct check_findings *findings)
 {
-    for (size_t i = 1; i < closure->count; i++) {
-        const struct closure_object *object = &closure->objects[i];
-        if (object->path != NULL && object->object.damage == NULL)
-            continue;
-        char *name = printable(object->name);
-        char *loader = printable(object_path(&closure->objects[object->loader]));
-        printf("  %s, needed by %s: %s\n", name, loader,
-               object->path == NULL ? "not found" : object->object.damage);
-        free(name);
-        free(loader);
+    for (size_t i = 1; i < findings->closure.count; i++) {
+        const struct closure_object *object = &findings->closure.objects[i];
+        if (object->path == NULL || object->object.damage != NULL)
+            printf("  %s, needed by %s: %s\n", printable(object->name),
+                   object_path(findings, object->loader),
+                   object->path == NULL ? "not found" : object->object.damage);
     }
 }
 
 static void print_hints(const struct check_findings *findings)
 {
-    for (size_t i = 0; i < findings->hint_count; i++) {
-        const struct check_hint *hint = &findings->hints[i];
-        char *path = printable(object_path(&findings->closure.objects[hint->object]));
-        printf("  %s: opens libraries at run time and names %s\n", path, hint->text);
-        free(path);
-    }
+    for (size_t i = 0; i < findings->hint_count; i++)
+        printf("  %s: opens libraries at run time and names %s\n",
+               object_path(findings, findings->hints[i].object), findings->hints[i].text);
 }
 
 static void print_notes(const struct check_findings *findings)
@@ -124,11 +102,9 @@ static void print_libraries(const struct check_result *result)
             return;
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++) {
         const struct check_judgement *judgement = &result->libraries[library];
-        char *explanation = printable(judgement->explanation);
         printf("  %s: %s (%s): %s\n", check_library_name(library),
-               check_verdict_name(judgement->verdict), check_reason_name(judgement->reason),
-               explanation);
-        free(explanation);
+               check_verdict_name(judgement->reason), check_reason_name(judgement->reason),
+               printable(judgement->explanation));
     }
 }
 
@@ -136,21 +112,18 @@ void check_print_text(const struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
     const struct check_program *program = &findings->program;
-    char *explanation = printable(result->program.explanation);
-    char *remedy = printable(result->program.remedy);
-    printf("%s: %s (%s)\n", name, check_verdict_name(result->program.verdict),
+    printf("%s: %s (%s)\n", name, check_verdict_name(result->program.reason),
            check_reason_name(result->program.reason));
-    printf("why: %s\nwhat to do: %s\n", explanation, remedy);
+    printf("why: %s\nwhat to do: %s\n", printable(result->program.explanation),
+           printable(result->program.remedy));
     for (size_t i = 0; i < program->scripts; i++)
         printf("  %s is a script for %s\n", program->script_paths[i],
                i + 1 < program->scripts ? program->script_paths[i + 1] : program->path);
     print_libraries(result);
     print_objects(findings);
     print_hints(findings);
-    print_missing(&findings->closure);
+    print_missing(findings);
     print_notes(findings);
-    free(explanation);
-    free(remedy);
 }
 
 /* Text of any bytes: JSON takes UTF-8 only, and a path may be something else. */
@@ -159,105 +132,74 @@ static json_t *text_json(const char *text)
     if (text == NULL)
         return json_null();
     json_t *string = json_string(text);
-    if (string != NULL)
-        return string;
     char *copy = tool_copy(text);
     for (char *at = copy; *at != '\0'; at++)
         if (!isascii((unsigned char)*at))
             *at = '?';
-    string = json_string(copy);
-    free(copy);
-    return string;
+    return string != NULL ? string : json_string(copy);
 }
 
-static void set_verdict(json_t *object, const struct check_judgement *judgement)
+static json_t *verdict_json(const struct check_judgement *judgement)
 {
-    json_object_set_new(object, "verdict", json_string(check_verdict_name(judgement->verdict)));
-    json_object_set_new(object, "reason", json_string(check_reason_name(judgement->reason)));
-    json_object_set_new(object, "explanation", text_json(judgement->explanation));
-    json_object_set_new(object, "remedy", text_json(judgement->remedy));
+    return json_pack("{ss ss so so}", "verdict", check_verdict_name(judgement->reason), "reason",
+                     check_reason_name(judgement->reason), "explanation",
+                     text_json(judgement->explanation), "remedy", text_json(judgement->remedy));
 }
 
 static json_t *library_json(const struct check_findings *findings,
                             const struct check_judgement *judgement)
 {
-    json_t *object = json_object();
-    const struct closure_object *provider = NULL;
-    if (judgement->provider != SIZE_MAX)
-        provider = &findings->closure.objects[judgement->provider];
-    set_verdict(object, judgement);
-    json_object_set_new(object, "implementation",
-                        text_json(judgement->abi != NULL ? judgement->abi->name : NULL));
-    json_object_set_new(object, "name", text_json(provider != NULL ? provider->name : NULL));
-    json_object_set_new(object, "path", text_json(provider != NULL ? provider->path : NULL));
-    json_object_set_new(object, "engine", text_json(judgement->engine));
+    static const struct closure_object none;
+    const struct closure_object *provider =
+        judgement->provider != SIZE_MAX ? &findings->closure.objects[judgement->provider] : &none;
+    json_t *object = verdict_json(judgement);
+    json_object_update_new(
+        object, json_pack("{so so so so}", "implementation",
+                          text_json(judgement->abi != NULL ? judgement->abi->name : NULL), "name",
+                          text_json(provider->name), "path", text_json(provider->path), "engine",
+                          text_json(judgement->engine)));
     return object;
 }
 
-static json_t *uses_json(const struct check_findings *findings, size_t object)
-{
-    json_t *uses = json_array();
-    for (size_t i = 0; i < findings->use_count; i++) {
-        const struct check_use *use = &findings->uses[i];
-        if (use->object != object)
-            continue;
-        json_t *entry = json_object();
-        json_object_set_new(entry, "symbol", text_json(use->symbol));
-        json_object_set_new(entry, "use", json_string(use_name(use->kind)));
-        json_array_append_new(uses, entry);
-    }
-    return uses;
-}
-
-static json_t *hints_json(const struct check_findings *findings, size_t object)
-{
-    json_t *hints = json_array();
-    for (size_t i = 0; i < findings->hint_count; i++)
-        if (findings->hints[i].object == object)
-            json_array_append_new(hints, json_string(findings->hints[i].text));
-    return hints;
-}
-
-static json_t *objects_json(const struct check_findings *findings)
+static json_t *object_json(const struct check_findings *findings, size_t index)
 {
     const struct closure *closure = &findings->closure;
-    json_t *objects = json_array();
-    for (size_t i = 0; i < closure->count; i++) {
-        const struct closure_object *object = &closure->objects[i];
-        json_t *entry = json_object();
-        json_object_set_new(entry, "name", text_json(object->name));
-        json_object_set_new(entry, "path", text_json(object->path));
-        json_object_set_new(entry, "soname", text_json(object->object.soname));
-        json_object_set_new(entry, "needed_by",
-                            i > 0 ? text_json(closure->objects[object->loader].name) : json_null());
-        json_object_set_new(entry, "damage", text_json(object->object.damage));
-        json_object_set_new(entry, "symbolic", json_boolean(object->object.symbolic));
-        json_object_set_new(entry, "uses", uses_json(findings, i));
-        json_object_set_new(entry, "names_at_run_time", hints_json(findings, i));
-        json_array_append_new(objects, entry);
-    }
-    return objects;
+    const struct closure_object *object = &closure->objects[index];
+    json_t *uses = json_array(), *hints = json_array();
+    for (size_t i = 0; i < findings->use_count; i++)
+        if (findings->uses[i].object == index)
+            json_array_append_new(uses, json_pack("{so ss}", "symbol",
+                                                  text_json(findings->uses[i].symbol), "use",
+                                                  use_name(findings->uses[i].kind)));
+    for (size_t i = 0; i < findings->hint_count; i++)
+        if (findings->hints[i].object == index)
+            json_array_append_new(hints, json_string(findings->hints[i].text));
+    return json_pack("{so so so so so sb so so}", "name", text_json(object->name), "path",
+                     text_json(object->path), "soname", text_json(object->object.soname),
+                     "needed_by",
+                     text_json(index > 0 ? closure->objects[object->loader].name : NULL), "damage",
+                     text_json(object->object.damage), "symbolic", object->object.symbolic, "uses",
+                     uses, "names_at_run_time", hints);
 }
 
 void check_print_json(const struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    json_t *root = json_object();
-    json_t *scripts = json_array();
-    json_t *libraries = json_object();
-    json_object_set_new(root, "program", text_json(name));
-    set_verdict(root, &result->program);
+    json_t *root = json_pack("{so}", "program", text_json(name));
+    json_t *scripts = json_array(), *libraries = json_object(), *objects = json_array();
     for (size_t i = 0; i < findings->program.scripts; i++)
         json_array_append_new(scripts, text_json(findings->program.script_paths[i]));
-    json_object_set_new(root, "scripts", scripts);
-    json_object_set_new(root, "file", text_json(findings->program.path));
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
         json_object_set_new(libraries, check_library_name(library),
                             library_json(findings, &result->libraries[library]));
-    json_object_set_new(root, "libraries", libraries);
-    json_object_set_new(root, "copy_relocations", json_boolean(findings->copies));
-    json_object_set_new(root, "imports_dlmopen", json_boolean(findings->namespaces));
-    json_object_set_new(root, "objects", objects_json(findings));
+    for (size_t i = 0; i < findings->closure.count; i++)
+        json_array_append_new(objects, object_json(findings, i));
+    json_object_update_new(root, verdict_json(&result->program));
+    json_object_update_new(root,
+                           json_pack("{so so so sb sb so}", "scripts", scripts, "file",
+                                     text_json(findings->program.path), "libraries", libraries,
+                                     "copy_relocations", findings->copies, "imports_dlmopen",
+                                     findings->namespaces, "objects", objects));
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);

@@ -31,7 +31,7 @@ static bool is_program(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* A program by its name in PATH, or by its path; NULL if there is none. The caller frees it. */
+/* A program by its name in PATH, or by its path; NULL if there is none. */
 static char *find_executable(const char *name)
 {
     const char *folders = getenv("PATH");
@@ -42,7 +42,6 @@ static char *find_executable(const char *name)
         char *path = tool_format("%.*s/%s", (int)length, folders, name);
         if (length > 0 && is_program(path))
             return path;
-        free(path);
         folders += length;
         folders += *folders == ':';
     }
@@ -75,8 +74,7 @@ static char *program_of_env(char *words)
     return NULL;
 }
 
-/* What the #! line of a script names, or NULL if the file has none or cannot be read; the caller
- * frees it. */
+/* What the #! line of a script names, or NULL if the file has none or cannot be read. */
 static char *read_interpreter(const char *path)
 {
     char line[SCRIPT_LINE_MAX] = "";
@@ -106,24 +104,13 @@ char *check_program_find(struct check_program *program, const char *name)
     while (program->scripts < CHECK_SCRIPTS_MAX &&
            (interpreter = read_interpreter(program->path)) != NULL) {
         char *path = find_executable(interpreter);
-        if (path == NULL) {
-            char *problem = tool_format("%s: its interpreter '%s' is no program; install it",
-                                        program->path, interpreter);
-            free(interpreter);
-            return problem;
-        }
-        free(interpreter);
+        if (path == NULL)
+            return tool_format("%s: its interpreter '%s' is no program; install it", program->path,
+                               interpreter);
         program->script_paths[program->scripts++] = program->path;
         program->path = path;
     }
     return NULL;
-}
-
-void check_program_free(struct check_program *program)
-{
-    for (size_t i = 0; i < program->scripts; i++)
-        free(program->script_paths[i]);
-    free(program->path);
 }
 
 char *check_secure_mode(const char *path)
@@ -173,30 +160,32 @@ static const char *const launchers[] = {
 
 enum check_calling check_calling(const char *path)
 {
-    char *resolved = realpath(path, NULL);
+    const char *resolved = realpath(path, NULL);
     const char *real = resolved != NULL ? resolved : path;
-    enum check_calling calling = CHECK_PROGRAM;
     if (is_one_of(path, interpreters) || is_one_of(real, interpreters))
-        calling = CHECK_INTERPRETER;
-    else if (is_one_of(path, starters) || is_one_of(real, starters) || is_one_of(path, launchers) ||
-             is_one_of(real, launchers))
-        calling = CHECK_STARTER;
-    free(resolved);
-    return calling;
+        return CHECK_INTERPRETER;
+    return is_one_of(path, starters) || is_one_of(real, starters) || is_one_of(path, launchers) ||
+                   is_one_of(real, launchers)
+               ? CHECK_STARTER
+               : CHECK_PROGRAM;
 }
 
 /* Options' arguments are words too, and which option has one is known to the launcher alone; hardly
  * any is the name of a program. */
 const char *check_behind_launchers(char **words)
 {
-    while (*words != NULL && is_one_of(*words, launchers)) {
-        char *path = NULL;
-        do {
+    while (*words != NULL && is_one_of(*words, launchers))
+        do
             words++;
-            free(path);
-            path = *words != NULL && **words != '-' ? find_executable(*words) : NULL;
-        } while (*words != NULL && path == NULL);
-        free(path);
-    }
+        while (*words != NULL && (**words == '-' || find_executable(*words) == NULL));
     return *words;
+}
+
+size_t check_launchers_words(char **words, size_t *all)
+{
+    const char *program = check_behind_launchers(words);
+    size_t count = 0;
+    for (*all = 0; words[*all] != NULL; ++*all)
+        count += count == *all && words[*all] != program ? 1 : 0;
+    return count;
 }

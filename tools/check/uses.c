@@ -3,7 +3,6 @@
  * defined. */
 #include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "mpi_names.h"
@@ -67,19 +66,9 @@ static bool is_internal(const struct closure_object *object)
     return false;
 }
 
-static void *append(void *array, size_t *count, size_t size, const void *element)
-{
-    char *larger = realloc(array, (*count + 1) * size);
-    if (larger == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    memcpy(larger + *count * size, element, size);
-    (*count)++;
-    return larger;
-}
-
 static void add_use(struct check_findings *findings, const struct check_use *use)
 {
-    findings->uses = append(findings->uses, &findings->use_count, sizeof *use, use);
+    findings->uses = tool_append(findings->uses, &findings->use_count, sizeof *use, use);
 }
 
 /* The executable comes before all preloads, a library behind them. */
@@ -161,7 +150,8 @@ static void look_for_hints(struct check_findings *findings, size_t index)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct check_hint hint = {index, names[i].library, names[i].text};
         if (object_contains(&findings->closure.objects[index].object, hint.text))
-            findings->hints = append(findings->hints, &findings->hint_count, sizeof hint, &hint);
+            findings->hints =
+                tool_append(findings->hints, &findings->hint_count, sizeof hint, &hint);
     }
 }
 
@@ -197,14 +187,4 @@ char *check_find(struct check_findings *findings, const char *name)
         if (findings->closure.objects[i].object.damage == NULL)
             look_at_object(findings, i);
     return problem;
-}
-
-void check_findings_free(struct check_findings *findings)
-{
-    check_program_free(&findings->program);
-    closure_close(&findings->closure);
-    object_close(&findings->front);
-    free(findings->front_path);
-    free(findings->uses);
-    free(findings->hints);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the findings come to: a verdict, its reason, and what to do about it. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,29 +13,53 @@ static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", "libc
 static const struct check_abi unknown_mpi = {"an MPI of an unknown ABI", NULL};
 static const struct check_abi nccl = {"NCCL", "libcompshim-nccl.so"};
 
-void check_set(struct check_judgement *judgement, enum check_verdict verdict,
-               enum check_reason reason, char *explanation, char *remedy)
+static const struct {
+    const char *name;
+    enum check_verdict verdict;
+} reasons[CHECK_REASON_COUNT] = {
+    [CHECK_INTERPOSED] = {"interposed", CHECK_CAUGHT},
+    [CHECK_DAMAGED] = {"damaged", CHECK_NOT_CAUGHT},
+    [CHECK_NO_PROGRAM] = {"no_program", CHECK_NOT_CAUGHT},
+    [CHECK_MACHINE] = {"machine", CHECK_NOT_CAUGHT},
+    [CHECK_STATIC] = {"static", CHECK_NOT_CAUGHT},
+    [CHECK_C_LIBRARY] = {"c_library", CHECK_NOT_CAUGHT},
+    [CHECK_SECURE] = {"secure", CHECK_NOT_CAUGHT},
+    [CHECK_NO_ENGINE] = {"no_engine", CHECK_NOT_CAUGHT},
+    [CHECK_NOT_WRAPPED] = {"not_wrapped", CHECK_NOT_CAUGHT},
+    [CHECK_EMBEDDED] = {"embedded", CHECK_NOT_CAUGHT},
+    [CHECK_OPENED] = {"opened", CHECK_MAYBE},
+    [CHECK_INTERPRETS] = {"interprets", CHECK_MAYBE},
+    [CHECK_STARTS] = {"starts", CHECK_MAYBE},
+    [CHECK_MISSING] = {"missing", CHECK_MAYBE},
+    [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT},
+};
+
+void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
+               const char *explanation, ...)
 {
-    judgement->verdict = verdict;
+    va_list arguments;
+    va_start(arguments, explanation);
     judgement->reason = reason;
-    judgement->explanation = explanation;
     judgement->remedy = remedy;
+    judgement->explanation = tool_format_list(explanation, arguments);
+    va_end(arguments);
 }
 
-const char *check_verdict_name(enum check_verdict verdict)
+enum check_verdict check_verdict(enum check_reason reason)
 {
-    static const char *const names[] = {"caught", "maybe", "not caught"};
-    return names[verdict];
+    return reasons[reason].verdict;
+}
+
+const char *check_verdict_name(enum check_reason reason)
+{
+    static const char *const names[] = {
+        [CHECK_CAUGHT] = "caught", [CHECK_MAYBE] = "maybe", [CHECK_NOT_CAUGHT] = "not caught"};
+    return names[reasons[reason].verdict];
 }
 
 const char *check_reason_name(enum check_reason reason)
 {
-    static const char *const names[CHECK_REASON_COUNT] = {
-        "interposed", "damaged",    "no_program", "machine",     "static",
-        "c_library",  "secure",     "no_engine",  "not_wrapped", "embedded",
-        "opened",     "interprets", "starts",     "missing",     "no_call",
-    };
-    return names[reason];
+    return reasons[reason].name;
 }
 
 const char *check_library_name(enum check_library library)
@@ -63,10 +86,8 @@ static bool defines(const struct object *object, const char *name)
  * library's own calls of PMPI_X. */
 static bool is_wrapped(const struct check_findings *findings, const struct check_use *use)
 {
-    char *profiling = tool_format("P%s", use->function);
-    bool wrapped = defines(&findings->front, use->fortran ? profiling : use->symbol);
-    free(profiling);
-    return wrapped;
+    return defines(&findings->front,
+                   use->fortran ? tool_format("P%s", use->function) : use->symbol);
 }
 
 /* By what the library defines, as the front does; by its name where it is not installed here. */
@@ -162,32 +183,30 @@ static bool is_own_copy(const struct check_findings *findings, const struct chec
     return use->kind == CHECK_BINDS || use->kind == CHECK_HIDES;
 }
 
-/* The engine's file beside libcompshim.so, NULL if it is not there; the caller frees it. */
-static char *find_engine(const struct check_findings *findings, const struct check_abi *abi)
+/* The engine's file beside libcompshim.so, NULL if it is not there. */
+static const char *find_engine(const struct check_findings *findings, const struct check_abi *abi)
 {
     if (abi->engine == NULL)
         return NULL;
-    int folder = (int)(strrchr(findings->front_path, '/') - findings->front_path);
-    char *path = tool_format("%.*s/%s", folder, findings->front_path, abi->engine);
-    if (access(path, R_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
+    const int folder = (int)(strrchr(findings->front_path, '/') - findings->front_path);
+    const char *path = tool_format("%.*s/%s", folder, findings->front_path, abi->engine);
+    return access(path, R_OK) == 0 ? path : NULL;
 }
 
-static char *how_to_start(const struct check_findings *findings, enum check_library library,
-                          const char *name)
+static const char *how_to_start(const struct check_findings *findings, enum check_library library,
+                                const char *name)
 {
     if (findings->closure.objects[0].object.interpreter == NULL)
-        return tool_copy("start the program that loads it with compshim run");
+        return "start the program that loads it with compshim run";
     return tool_format("start it so: compshim run -- %s%s",
                        library == CHECK_MPI ? "mpirun -n 4 " : "", name);
 }
 
-static char *how_to_get_engine(const struct check_findings *findings, const struct check_abi *abi)
+static const char *how_to_get_engine(const struct check_findings *findings,
+                                     const struct check_abi *abi)
 {
     if (abi->engine == NULL)
-        return tool_copy("build the program with Open MPI");
+        return "build the program with Open MPI";
     if (abi == &nccl || abi == &open_mpi || abi == &standard_abi)
         return tool_format("put %s of the same build beside %s", abi->engine, findings->front_path);
     return tool_format("put %s beside %s if your version has it, or build the program with Open "
@@ -201,41 +220,34 @@ static void judge_caught(const struct check_findings *findings, const struct che
 {
     const char *caller = object_name(findings, use->object);
     const struct check_abi *abi = judgement->abi;
-    if (abi == NULL) {
+    judgement->engine = abi != NULL ? find_engine(findings, abi) : NULL;
+    if (abi == NULL)
         check_set(
-            judgement, CHECK_MAYBE, CHECK_MISSING,
-            tool_format("%s calls %s, and no library that it needs defines that", caller,
-                        use->symbol),
-            tool_format("check the program that loads %s together with its MPI or NCCL", caller));
-        return;
-    }
-    judgement->engine = find_engine(findings, abi);
-    if (judgement->engine != NULL)
-        check_set(judgement, CHECK_CAUGHT, CHECK_INTERPOSED,
-                  tool_format("%s calls %s of %s, through the loader; %s serves it", caller,
-                              use->symbol, abi->name, abi->engine),
-                  how_to_start(findings, use->library, name));
+            judgement, CHECK_MISSING,
+            tool_format("check the program that loads %s together with its MPI or NCCL", caller),
+            "%s calls %s, and no library that it needs defines that", caller, use->symbol);
+    else if (judgement->engine != NULL)
+        check_set(judgement, CHECK_INTERPOSED, how_to_start(findings, use->library, name),
+                  "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol,
+                  abi->name, abi->engine);
     else
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NO_ENGINE,
-                  tool_format("%s calls %s of %s, for which no engine is installed: its calls "
-                              "are passed on",
-                              caller, use->symbol, abi->name),
-                  how_to_get_engine(findings, abi));
+        check_set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
+                  "%s calls %s of %s, for which no engine is installed: its calls are passed on",
+                  caller, use->symbol, abi->name);
 }
 
 static void judge_own_copy(const struct check_findings *findings, const struct check_use *use,
                            struct check_judgement *judgement)
 {
     const char *owner = object_name(findings, use->object);
-    check_set(
-        judgement, CHECK_NOT_CAUGHT, CHECK_EMBEDDED,
-        tool_format("%s has a copy of %s of its own, and its calls are bound to that", owner,
-                    use->symbol),
-        use->library == CHECK_MPI
-            ? tool_format("link %s to the shared libmpi, and without -Bsymbolic", owner)
-            : tool_format("build %s with the shared libnccl (Horovod: HOROVOD_NCCL_LINK=SHARED, "
-                          "PyTorch: USE_STATIC_NCCL=0)",
-                          owner));
+    check_set(judgement, CHECK_EMBEDDED,
+              tool_format(use->library == CHECK_MPI
+                              ? "link %s to the shared libmpi, and without -Bsymbolic"
+                              : "build %s with the shared libnccl (Horovod: "
+                                "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
+                          owner),
+              "%s has a copy of %s of its own, and its calls are bound to that", owner,
+              use->symbol);
 }
 
 static void judge_not_wrapped(const struct check_findings *findings, const struct check_use *use,
@@ -243,28 +255,23 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
 {
     const char *caller = object_name(findings, use->object);
     if (!is_interposable(findings, use))
-        check_set(judgement, CHECK_MAYBE, CHECK_MISSING,
-                  tool_format("%s calls %s, and no Fortran layer that it needs calls P%s", caller,
-                              use->symbol, use->function),
-                  tool_copy("run it with the shim: its report counts the calls that were caught"));
+        check_set(judgement, CHECK_MISSING,
+                  "run it with the shim: its report counts the calls that were caught",
+                  "%s calls %s, and no Fortran layer that it needs calls P%s", caller, use->symbol,
+                  use->function);
     else
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NOT_WRAPPED,
-                  tool_format("%s calls %s, which this libcompshim.so does not wrap", caller,
-                              use->symbol),
-                  tool_format("install a compshim that wraps %s", use->function));
+        check_set(judgement, CHECK_NOT_WRAPPED,
+                  tool_format("install a compshim that wraps %s", use->function),
+                  "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
 }
 
-static void judge_hint(const struct check_findings *findings, const struct check_hint *hint,
-                       struct check_judgement *judgement)
+static const struct check_hint *find_hint(const struct check_findings *findings,
+                                          enum check_library library)
 {
-    const char *opener = object_name(findings, hint->object);
-    check_set(
-        judgement, CHECK_MAYBE, CHECK_OPENED,
-        tool_format("%s opens libraries at run time and names %s: functions that it fetches with "
-                    "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                    opener, hint->text),
-        tool_copy(
-            "run it with compshim run --dlsym: the report counts the calls that were caught"));
+    for (size_t i = 0; i < findings->hint_count; i++)
+        if (findings->hints[i].library == library)
+            return &findings->hints[i];
+    return NULL;
 }
 
 /* The part of one library, whatever the rest of the program is like. */
@@ -272,28 +279,24 @@ static void judge_library(const struct check_findings *findings, enum check_libr
                           const char *name, struct check_judgement *judgement)
 {
     const struct check_use *use = NULL;
+    const struct check_hint *hint = find_hint(findings, library);
     find_provider(findings, library, judgement);
-    if ((use = find_use(findings, library, is_caught)) != NULL) {
+    if ((use = find_use(findings, library, is_caught)) != NULL)
         judge_caught(findings, use, name, judgement);
-        return;
-    }
-    if ((use = find_use(findings, library, is_client_call)) != NULL) {
+    else if ((use = find_use(findings, library, is_client_call)) != NULL)
         judge_not_wrapped(findings, use, judgement);
-        return;
-    }
-    if ((use = find_use(findings, library, is_own_copy)) != NULL) {
+    else if ((use = find_use(findings, library, is_own_copy)) != NULL)
         judge_own_copy(findings, use, judgement);
-        return;
-    }
-    for (size_t i = 0; i < findings->hint_count; i++)
-        if (findings->hints[i].library == library) {
-            judge_hint(findings, &findings->hints[i], judgement);
-            return;
-        }
-    check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NO_CALL,
-              tool_format("nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
-                          library == CHECK_MPI ? "MPI" : "NCCL"),
-              tool_copy("nothing to do"));
+    else if (hint != NULL)
+        check_set(judgement, CHECK_OPENED,
+                  "run it with compshim run --dlsym: the report counts the calls that were caught",
+                  "%s opens libraries at run time and names %s: functions that it fetches with "
+                  "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
+                  object_name(findings, hint->object), hint->text);
+    else
+        check_set(judgement, CHECK_NO_CALL, "nothing to do",
+                  "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
+                  library == CHECK_MPI ? "MPI" : "NCCL");
 }
 
 static const struct closure_object *find_missing(const struct closure *closure)
@@ -320,81 +323,50 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
 {
     const struct closure_object *missing = find_missing(&findings->closure);
     const char *file = check_base_name(findings->program.path);
-    enum check_calling calling = check_calling(findings->program.path);
+    const enum check_calling calling = check_calling(findings->program.path);
     if (calling == CHECK_INTERPRETER)
-        check_set(
-            judgement, CHECK_MAYBE, CHECK_INTERPRETS,
-            tool_format("%s loads libraries as the programs that it interprets ask for them", file),
-            tool_copy("check the extension module that calls MPI or NCCL, such as mpi4py's "
-                      "MPI.*.so or PyTorch's libtorch_cuda.so"));
+        check_set(judgement, CHECK_INTERPRETS,
+                  "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
+                  "PyTorch's libtorch_cuda.so",
+                  "%s loads libraries as the programs that it interprets ask for them", file);
     else if (calling == CHECK_STARTER)
-        check_set(judgement, CHECK_MAYBE, CHECK_STARTS,
-                  tool_format("%s starts other programs, and they inherit the preload", file),
-                  tool_copy("check the program that it starts"));
+        check_set(judgement, CHECK_STARTS, "check the program that it starts",
+                  "%s starts other programs, and they inherit the preload", file);
     else if (missing != NULL)
-        check_set(judgement, CHECK_MAYBE, CHECK_MISSING,
-                  tool_format("%s, which %s needs, %s", missing->name,
-                              object_name(findings, missing->loader),
-                              missing->path == NULL ? "was not found" : "is damaged"),
-                  tool_copy("make it findable (module load, LD_LIBRARY_PATH) and check again"));
+        check_set(judgement, CHECK_MISSING,
+                  "make it findable (module load, LD_LIBRARY_PATH) and check again",
+                  "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
+                  missing->path == NULL ? "was not found" : "is damaged");
     else if (has_gloo(&findings->closure))
-        check_set(judgement, CHECK_NOT_CAUGHT, CHECK_NO_CALL,
-                  tool_format("%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: "
-                              "PyTorch DDP over gloo is not MPI, even where mpirun starts it",
-                              file),
-                  tool_copy("train over NCCL or with Horovod; the preload is harmless here"));
+        check_set(judgement, CHECK_NO_CALL,
+                  "train over NCCL or with Horovod; the preload is harmless here",
+                  "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
+                  "gloo is not MPI, even where mpirun starts it",
+                  file);
     else
-        check_set(
-            judgement, CHECK_NOT_CAUGHT, CHECK_NO_CALL,
-            tool_format("neither %s nor a library that it needs calls an all-reduce, reduce or "
-                        "reduce-scatter of MPI or NCCL",
-                        file),
-            tool_copy("nothing to do: the preload is harmless here"));
-}
-
-/* The library whose verdict stands for the program: one that is caught before one that may be, and
- * MPI before NCCL. NULL if neither is used. */
-static const struct check_judgement *main_library(const struct check_result *result)
-{
-    const struct check_judgement *best = NULL;
-    for (size_t i = 0; i < CHECK_LIBRARY_COUNT; i++) {
-        const struct check_judgement *library = &result->libraries[i];
-        if (library->reason != CHECK_NO_CALL && (best == NULL || library->verdict < best->verdict))
-            best = library;
-    }
-    return best;
+        check_set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
+                  "neither %s nor a library that it needs calls an all-reduce, reduce or "
+                  "reduce-scatter of MPI or NCCL",
+                  file);
 }
 
 void check_judge(struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
-        judge_library(findings, library, name, &result->libraries[library]);
-    const struct check_judgement *best = main_library(result);
-    struct check_judgement *program = &result->program;
-    if (check_judge_file(findings, program))
-        return;
-    if (best == NULL) {
-        judge_no_call(findings, program);
-        return;
+    /* What stands for the program: a library that is caught before one that may be, and MPI before
+     * NCCL. */
+    const struct check_judgement *best = NULL;
+    for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
+        const struct check_judgement *library = &result->libraries[i];
+        judge_library(findings, i, name, &result->libraries[i]);
+        if (library->reason != CHECK_NO_CALL &&
+            (best == NULL || check_verdict(library->reason) < check_verdict(best->reason)))
+            best = library;
     }
-    *program = *best;
-    program->explanation = tool_copy(best->explanation);
-    program->remedy = tool_copy(best->remedy);
-    program->engine = best->engine != NULL ? tool_copy(best->engine) : NULL;
-}
-
-static void free_judgement(struct check_judgement *judgement)
-{
-    free(judgement->explanation);
-    free(judgement->remedy);
-    free(judgement->engine);
-}
-
-void check_result_free(struct check_result *result)
-{
-    free_judgement(&result->program);
-    for (size_t i = 0; i < CHECK_LIBRARY_COUNT; i++)
-        free_judgement(&result->libraries[i]);
-    check_findings_free(&result->findings);
+    if (check_judge_file(findings, &result->program))
+        return;
+    if (best != NULL)
+        result->program = *best;
+    else
+        judge_no_call(findings, &result->program);
 }

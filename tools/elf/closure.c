@@ -97,12 +97,6 @@ static char *expand(const struct closure_object *object, const char *text, size_
     return result;
 }
 
-static bool same_machine(const struct object *one, const struct object *other)
-{
-    return one->elf_class == other->elf_class && one->byte_order == other->byte_order &&
-           one->machine == other->machine;
-}
-
 /* Takes a file if there is one, and it is for the program's machine; the path is copied. */
 static bool try_path(struct search *search, const char *path)
 {
@@ -112,7 +106,7 @@ static bool try_path(struct search *search, const char *path)
         return false;
     const struct object *program = &search->closure->objects[0].object;
     if (!object_is_elf(&candidate.object) ||
-        (candidate.object.elf_class != 0 && !same_machine(&candidate.object, program))) {
+        (candidate.object.elf_class != 0 && !object_is_for(&candidate.object, program))) {
         object_close(&candidate.object);
         return false;
     }
@@ -238,16 +232,6 @@ static bool has_file(const struct closure *closure, const struct closure_object 
     return false;
 }
 
-static void append(struct closure *closure, const struct closure_object *object)
-{
-    struct closure_object *larger =
-        realloc(closure->objects, (closure->count + 1) * sizeof *larger);
-    if (larger == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    larger[closure->count++] = *object;
-    closure->objects = larger;
-}
-
 static void add_needed(struct closure *closure, size_t loader, const char *name)
 {
     struct search search = {.closure = closure, .loader = loader, .name = name};
@@ -260,7 +244,8 @@ static void add_needed(struct closure *closure, size_t loader, const char *name)
     }
     search.found.name = tool_copy(name);
     search.found.loader = loader;
-    append(closure, &search.found);
+    closure->objects =
+        tool_append(closure->objects, &closure->count, sizeof search.found, &search.found);
 }
 
 bool closure_open(struct closure *closure, const char *path)
@@ -274,7 +259,7 @@ bool closure_open(struct closure *closure, const char *path)
     program.name = tool_copy(path);
     program.device = status.st_dev;
     program.inode = status.st_ino;
-    append(closure, &program);
+    closure->objects = tool_append(NULL, &closure->count, sizeof program, &program);
     size_t size = 0;
     closure->cache_bytes = tool_read_file(CACHE_FILE, &size);
     if (closure->cache_bytes != NULL)

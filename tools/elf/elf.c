@@ -30,6 +30,12 @@ bool object_is_elf(const struct object *object)
     return object->size >= SELFMAG && memcmp(object->image, ELFMAG, SELFMAG) == 0;
 }
 
+bool object_is_for(const struct object *one, const struct object *other)
+{
+    return one->elf_class == other->elf_class && one->byte_order == other->byte_order &&
+           one->machine == other->machine;
+}
+
 static bool read_header(struct object *object)
 {
     GElf_Ehdr header;

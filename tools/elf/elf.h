@@ -90,6 +90,9 @@ void object_close(struct object *object);
 /* Whether the file begins like an ELF file, damaged or not. */
 bool object_is_elf(const struct object *object);
 
+/* Whether two objects are for the same machine. */
+bool object_is_for(const struct object *one, const struct object *other);
+
 /* Iterates over a table's named symbols: *position is 0 at first. False at the end. Only dynamic
  * symbols have `relocated` and `copied`. */
 bool object_next_symbol(const struct object *object, enum object_table_kind kind, size_t *position,

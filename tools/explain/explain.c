@@ -3,7 +3,7 @@
 #include "tools/explain/explain.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 
 #include "tools/lib/launch.h"
@@ -53,62 +53,35 @@ const char *explain_reason(const struct cshim_plan *plan)
     return plan->reason == CSHIM_REASON_COMPRESS ? "" : cshim_reason_name(plan->reason);
 }
 
-static enum cshim_dtype parse_dtype(const char *name)
+/* The value of a word of the set; `other`: what "other" stands for, or UINT_MAX if it is none. */
+static unsigned parse_word(const char *option, const char *what, enum cshim_word_set set,
+                           const char *word, unsigned other)
 {
-    static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "other"};
-    size_t count = sizeof names / sizeof *names;
-    enum cshim_dtype dtype = CSHIM_DTYPE_OTHER;
-    if (strcmp(name, "other") != 0 && !cshim_dtype_by_name(name, &dtype))
-        tool_misuse(&tool_explain, "--dtype: unknown element type '%s'%s", name,
-                    tool_hint("", name, names, count));
-    return dtype;
-}
-
-static enum cshim_op parse_op(const char *name)
-{
-    static const char *const names[] = {"sum", "avg", "other"};
-    for (enum cshim_op op = 0; op < CSHIM_OP_COUNT; op++)
-        if (strcmp(name, cshim_op_name(op)) == 0)
-            return op;
-    if (strcmp(name, "other") != 0)
-        tool_misuse(&tool_explain, "--op: unknown operation '%s'%s", name,
-                    tool_hint("", name, names, sizeof names / sizeof *names));
-    return CSHIM_OP_OTHER;
-}
-
-static enum cshim_library parse_library(const char *name)
-{
-    const char *names[CSHIM_LIBRARY_COUNT];
-    for (enum cshim_library library = 0; library < CSHIM_LIBRARY_COUNT; library++) {
-        names[library] = cshim_library_name(library);
-        if (strcmp(name, names[library]) == 0)
-            return library;
-    }
-    tool_misuse(&tool_explain, "--library: unknown library '%s'%s", name,
-                tool_hint("", name, names, CSHIM_LIBRARY_COUNT));
-}
-
-static enum cshim_collective parse_collective(const char *name)
-{
-    const char *names[CSHIM_COLLECTIVE_COUNT];
-    for (enum cshim_collective collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++) {
-        names[collective] = cshim_collective_name(collective);
-        if (strcmp(name, names[collective]) == 0)
-            return collective;
-    }
-    tool_misuse(&tool_explain, "--collective: unknown collective '%s'%s", name,
-                tool_hint("", name, names, CSHIM_COLLECTIVE_COUNT));
+    struct cshim_words words = cshim_words(set);
+    unsigned value;
+    if (cshim_word_find(set, word, &value) != NULL)
+        return value;
+    if (other != UINT_MAX)
+        words.names[words.count++] = "other";
+    if (other == UINT_MAX || strcmp(word, "other") != 0)
+        tool_misuse(&tool_explain, "--%s: unknown %s '%s'%s", option, what, word,
+                    tool_hint("", word, words.names, words.count));
+    return other;
 }
 
 /* The call that the options describe, but for its size. */
 static struct cshim_call describe_call(const struct explain_options *chosen)
 {
-    struct cshim_call call = {.library = parse_library(chosen->library),
-                              .collective = parse_collective(chosen->collective),
-                              .dtype = parse_dtype(chosen->dtype),
-                              .op = parse_op(chosen->op),
-                              .ranks = chosen->ranks,
-                              .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks};
+    struct cshim_call call = {
+        .library = parse_word("library", "library", CSHIM_LIBRARIES, chosen->library, UINT_MAX),
+        .collective =
+            parse_word("collective", "collective", CSHIM_COLLECTIVES, chosen->collective, UINT_MAX),
+        .dtype =
+            parse_word("dtype", "element type", CSHIM_DTYPES, chosen->dtype, CSHIM_DTYPE_OTHER),
+        .op = parse_word("op", "operation", CSHIM_OPS, chosen->op, CSHIM_OP_OTHER),
+        .ranks = chosen->ranks,
+        .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks,
+    };
     if ((call.library == CSHIM_MPI && call.collective == CSHIM_ALLGATHER) ||
         (call.library == CSHIM_NCCL && call.collective == CSHIM_REDUCE))
         tool_misuse(&tool_explain, "--collective: %s is never compressed in %s", chosen->collective,
@@ -145,32 +118,24 @@ static void add_line(struct tool_table *table, const char *label, char *value)
 
 static char *exact_bytes(uint64_t bytes)
 {
-    char *rounded = tool_bytes((double)bytes);
-    char *text = tool_format("%" PRIu64 " (%s)", bytes, rounded);
-    free(rounded);
-    return text;
+    return tool_format("%" PRIu64 " (%s)", bytes, tool_bytes((double)bytes));
 }
 
 static void add_call(struct tool_table *table, const struct explain_answer *answer)
 {
     const struct cshim_call *call = &answer->call;
     const struct cshim_rule *rule = answer->plan.rule;
-    char *ranks = tool_plural(call->ranks, "rank");
-    char *nodes = tool_plural(call->nodes, "node");
-    char *bytes = exact_bytes(call->bytes);
     add_line(table, "call",
              tool_format("%s %s of %s bytes, %s, %s, %s on %s", cshim_library_name(call->library),
-                         cshim_collective_name(call->collective), bytes,
-                         cshim_dtype_name(call->dtype), cshim_op_name(call->op), ranks, nodes));
+                         cshim_collective_name(call->collective), exact_bytes(call->bytes),
+                         cshim_dtype_name(call->dtype), cshim_op_name(call->op),
+                         tool_plural(call->ranks, "rank"), tool_plural(call->nodes, "node")));
     add_line(table, "policy", tool_copy(answer->policy->source));
     if (rule != NULL)
         add_line(table, "rule",
                  tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line));
     else
         add_line(table, "rule", tool_copy("none"));
-    free(bytes);
-    free(nodes);
-    free(ranks);
 }
 
 static char *bound_text(const struct cshim_codec_info *codec)
@@ -186,13 +151,12 @@ static char *bound_text(const struct cshim_codec_info *codec)
 static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
 {
     const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
-    char *scratch = exact_bytes(plan->scratch_bytes);
     add_line(table, "codec", tool_copy(codec->name));
     add_line(table, "algorithm", tool_copy(cshim_algorithm_name(plan->algorithm)));
     add_line(
         table, "segments",
         tool_format("%" PRIu64 " of up to %" PRIu64 " elements", plan->segments, plan->segment));
-    add_line(table, "scratch per rank", scratch);
+    add_line(table, "scratch per rank", exact_bytes(plan->scratch_bytes));
     add_line(table, "bytes natively (ring)", exact_bytes(plan->bytes_native));
     add_line(table, "bytes on the wire", exact_bytes(plan->bytes_wire));
     add_line(table, "  per rank, natively", exact_bytes(plan->bytes_native / plan->ranks));
@@ -218,7 +182,6 @@ static void print_text(const struct explain_answer *answer)
         add_line(&table, "reason",
                  tool_format("%s: %s", cshim_reason_name(reason), reason_sentences[reason]));
     tool_table_print(&table, stdout);
-    tool_table_free(&table);
 }
 
 static json_t *call_json(const struct cshim_call *call)
@@ -308,7 +271,6 @@ static int run(int argc, char **argv)
         else
             print_text(&answer);
     }
-    cshim_policy_free(policy);
     return tool_finish(TOOL_GOOD);
 }
 

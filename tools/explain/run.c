@@ -3,7 +3,6 @@
  * planned as the policy says; bytes are exact, times estimated. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim/report/observed.h"
@@ -46,27 +45,11 @@ static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char 
               run->report.path, kind, what);
 }
 
-static enum cshim_collective find_collective(const struct dry_run *run, size_t kind,
-                                             const char *name)
+static unsigned find_word(enum cshim_word_set set, const json_t *kind, const char *key,
+                          unsigned other)
 {
-    for (enum cshim_collective i = 0; i < CSHIM_COLLECTIVE_COUNT; i++)
-        if (strcmp(name, cshim_collective_name(i)) == 0)
-            return i;
-    refuse(run, kind, "collective");
-}
-
-static enum cshim_dtype find_dtype(const char *name)
-{
-    enum cshim_dtype dtype;
-    return cshim_dtype_by_name(name, &dtype) ? dtype : CSHIM_DTYPE_OTHER;
-}
-
-static enum cshim_op find_op(const char *name)
-{
-    for (enum cshim_op op = 0; op < CSHIM_OP_COUNT; op++)
-        if (strcmp(name, cshim_op_name(op)) == 0)
-            return op;
-    return CSHIM_OP_OTHER;
+    unsigned value;
+    return cshim_word_find(set, ledger_text(kind, key), &value) != NULL ? value : other;
 }
 
 /* A whole number of a kind, from `least` up to what a double holds exactly. */
@@ -91,9 +74,9 @@ static double seconds_of(const struct dry_run *run, size_t index, const json_t *
 static struct cshim_kind read_kind(const struct dry_run *run, size_t index, const json_t *kind)
 {
     const struct cshim_kind read = {
-        .collective = (uint8_t)find_collective(run, index, ledger_text(kind, "collective")),
-        .dtype = (uint8_t)find_dtype(ledger_text(kind, "dtype")),
-        .op = (uint8_t)find_op(ledger_text(kind, "op")),
+        .collective = (uint8_t)find_word(CSHIM_COLLECTIVES, kind, "collective", UINT8_MAX),
+        .dtype = (uint8_t)find_word(CSHIM_DTYPES, kind, "dtype", CSHIM_DTYPE_OTHER),
+        .op = (uint8_t)find_word(CSHIM_OPS, kind, "op", CSHIM_OP_OTHER),
         .is_class = json_object_get(kind, "bytes_below") != NULL,
         .ranks = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks", 1)),
         .nodes = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "nodes", 1)),
@@ -104,6 +87,8 @@ static struct cshim_kind read_kind(const struct dry_run *run, size_t index, cons
         .seconds = seconds_of(run, index, kind, "seconds"),
         .seconds_wait = seconds_of(run, index, kind, "seconds_wait"),
     };
+    if (read.collective == UINT8_MAX)
+        refuse(run, index, "collective");
     if (read.nodes > read.ranks || read.ranks_per_node > read.ranks / read.nodes)
         refuse(run, index, "nodes");
     return read;
@@ -198,14 +183,13 @@ static void read_points(struct dry_run *run, const json_t *exchange)
     const json_t *point;
     json_array_foreach(exchange, i, point)
     {
-        const char *name = ledger_text(point, "codec");
-        for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++)
-            if (strcmp(name, cshim_codec_name(codec)) == 0 && run->basis.count < CSHIM_PROBES_MAX)
-                run->points[run->basis.count++] = (struct estimate_point){
-                    .codec = codec,
-                    .bytes_wire = (uint64_t)fmax(0, ledger_number(point, "bytes_wire")),
-                    .seconds = ledger_number(point, "seconds"),
-                };
+        const unsigned codec = find_word(CSHIM_CODECS, point, "codec", CSHIM_CODEC_NONE);
+        if (codec != CSHIM_CODEC_NONE && run->basis.count < CSHIM_PROBES_MAX)
+            run->points[run->basis.count++] = (struct estimate_point){
+                .codec = (enum cshim_codec_id)codec,
+                .bytes_wire = (uint64_t)fmax(0, ledger_number(point, "bytes_wire")),
+                .seconds = ledger_number(point, "seconds"),
+            };
     }
     run->basis.points = run->points;
     run->basis.ranks = (uint32_t)fmax(1, ledger_number(run->report.root, "ranks"));
@@ -255,9 +239,8 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
     const struct cshim_kind *kind = &outcome->kind;
     const struct cshim_plan *plan = &outcome->answer.plan;
     const bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
-    char *bytes = tool_bytes((double)kind->bytes);
     char *cells[] = {
-        tool_format("%s%s %s %s", kind->is_class ? "from " : "", bytes,
+        tool_format("%s%s %s %s", kind->is_class ? "from " : "", tool_bytes((double)kind->bytes),
                     cshim_dtype_name((enum cshim_dtype)kind->dtype),
                     cshim_op_name((enum cshim_op)kind->op)),
         tool_format("%u/%u", kind->ranks, kind->nodes),
@@ -273,31 +256,27 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
         compressed ? tool_format("%.1e", plan->expected_error) : NULL,
     };
     tool_table_add(table, cells);
-    free(bytes);
 }
 
 static void print_totals(const struct dry_run *run)
 {
     const double wall = ledger_number(run->report.root, "wall_seconds");
-    char *native = tool_bytes(run->bytes_native), *wire = tool_bytes(run->bytes_wire);
     if (run->compressed_calls == 0) {
         puts("\nnothing would be compressed");
-    } else {
-        printf("\nbytes on the wire  %s where a ring sends %s: %.2fx less\n", wire, native,
-               run->bytes_native / run->bytes_wire);
-        printf("expected error     %.1e at most (relative L2, normally distributed data)\n",
-               run->largest_error);
-        if (isfinite(run->seconds_after))
-            printf("in these calls     %.3f s, estimated, instead of %.3f s\n"
-                   "the whole run      %.3f s, estimated, instead of %.3f s\n",
-                   run->seconds_after, run->seconds_before,
-                   fmax(0, wall - run->seconds_before) + run->seconds_after, wall);
-        else
-            puts("time               cannot be told: the report has no measurements to go by "
-                 "(--link RATE, for several nodes)");
+        return;
     }
-    free(native);
-    free(wire);
+    printf("\nbytes on the wire  %s where a ring sends %s: %.2fx less\n"
+           "expected error     %.1e at most (relative L2, normally distributed data)\n",
+           tool_bytes(run->bytes_wire), tool_bytes(run->bytes_native),
+           run->bytes_native / run->bytes_wire, run->largest_error);
+    if (isfinite(run->seconds_after))
+        printf("in these calls     %.3f s, estimated, instead of %.3f s\n"
+               "the whole run      %.3f s, estimated, instead of %.3f s\n",
+               run->seconds_after, run->seconds_before,
+               fmax(0, wall - run->seconds_before) + run->seconds_after, wall);
+    else
+        puts("time               cannot be told: the report has no measurements to go by (--link "
+             "RATE, for several nodes)");
 }
 
 static void print_text(const struct dry_run *run)
@@ -305,12 +284,9 @@ static void print_text(const struct dry_run *run)
     static const char *const headings[] = {"call",   "ranks/nodes", "rule",    "would be", "calls",
                                            "native", "wire",        "seconds", "would be", "error"};
     struct tool_table table = {.columns = 10, .numeric_from = 4, .headings = 1};
-    char *cells[10];
     const double unlisted = ledger_number(
         json_object_get(json_object_get(run->report.root, "observed"), "unlisted"), "calls");
-    for (size_t i = 0; i < table.columns; i++)
-        cells[i] = tool_copy(headings[i]);
-    tool_table_add(&table, cells);
+    tool_table_copy(&table, headings);
     for (size_t i = 0; i < run->count; i++)
         add_outcome(&table, &run->outcomes[i]);
     printf("%s under policy %s\n\n", run->report.path, run->policy->source);
@@ -318,7 +294,6 @@ static void print_text(const struct dry_run *run)
     if (unlisted > 0)
         printf("and %.0f calls of too many kinds to be listed\n", unlisted);
     print_totals(run);
-    tool_table_free(&table);
 }
 
 static json_t *number_or_null(double value)
@@ -356,6 +331,4 @@ void explain_run(const struct explain_options *chosen, const struct cshim_policy
         print_json(&run);
     else
         print_text(&run);
-    free(run.outcomes);
-    ledger_close(&run.report);
 }

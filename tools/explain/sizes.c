@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim explain --sizes: one line for each size of a buffer. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "tools/explain/explain.h"
 #include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000
-
-static void add_headings(struct tool_table *table)
-{
-    static const char *const headings[] = {"size",   "rule", "codec", "algorithm", "segments",
-                                           "native", "wire", "ratio", "error"};
-    char *cells[sizeof headings / sizeof *headings];
-    for (size_t i = 0; i < table->columns; i++)
-        cells[i] = tool_copy(headings[i]);
-    tool_table_add(table, cells);
-}
 
 static void add_answer(struct tool_table *table, const struct explain_answer *answer)
 {
@@ -41,11 +30,13 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
 void explain_sizes(const struct explain_options *chosen, const struct cshim_policy *policy,
                    const struct cshim_call *call)
 {
+    static const char *const headings[] = {"size",   "rule", "codec", "algorithm", "segments",
+                                           "native", "wire", "ratio", "error"};
     static uint64_t sizes[SIZES_MAX];
     const size_t count = tool_parse_sizes(&tool_explain, chosen->sizes, sizes, SIZES_MAX);
     struct tool_table table = {.columns = 9, .numeric_from = 4, .headings = 1};
     json_t *answers = json_array();
-    add_headings(&table);
+    tool_table_copy(&table, headings);
     for (size_t i = 0; i < count; i++) {
         const struct explain_answer answer = explain_call(policy, call, sizes[i]);
         add_answer(&table, &answer);
@@ -58,7 +49,5 @@ void explain_sizes(const struct explain_options *chosen, const struct cshim_poli
                cshim_collective_name(call->collective), cshim_dtype_name(call->dtype),
                cshim_op_name(call->op), call->ranks, call->nodes, policy->source);
         tool_table_print(&table, stdout);
-        json_decref(answers);
     }
-    tool_table_free(&table);
 }

@@ -23,14 +23,14 @@ static int widest(next_key *next, int width)
 static void print_words(const struct cshim_policy_key *key, int column, int indent)
 {
     column++;
-    for (size_t i = 0; i < key->word_count; i++)
-        column += (int)strlen(key->words[i]) + (i > 0 ? 2 : 1);
-    if (key->word_count > 0 && column > LINE_WIDTH)
+    for (size_t i = 0; i < key->words.count; i++)
+        column += (int)strlen(key->words.names[i]) + (i > 0 ? 2 : 1);
+    if (key->words.count > 0 && column > LINE_WIDTH)
         printf(":\n%*s", indent, "");
-    else if (key->word_count > 0)
+    else if (key->words.count > 0)
         printf(": ");
-    for (size_t i = 0; i < key->word_count; i++)
-        printf("%s%s", i > 0 ? ", " : "", key->words[i]);
+    for (size_t i = 0; i < key->words.count; i++)
+        printf("%s%s", i > 0 ? ", " : "", key->words.names[i]);
     putchar('\n');
 }
 

@@ -37,9 +37,10 @@ static void rename_algorithms(const json_t *rows)
     json_array_foreach(rows, i, row)
     {
         const char *word = json_string_value(json_object_get(row, "algorithm"));
-        enum cshim_algorithm algorithm;
-        if (word != NULL && cshim_algorithm_find(word, &algorithm) != NULL)
-            json_object_set_new(row, "algorithm", json_string(cshim_algorithm_name(algorithm)));
+        unsigned algorithm;
+        if (word != NULL && cshim_word_find(CSHIM_ALGORITHMS, word, &algorithm) != NULL)
+            json_object_set_new(row, "algorithm",
+                                json_string(cshim_algorithm_name((enum cshim_algorithm)algorithm)));
     }
 }
 

@@ -40,6 +40,15 @@ void tool_table_add(struct tool_table *table, char **cells)
     table->rows++;
 }
 
+void tool_table_copy(struct tool_table *table, const char *const *cells)
+{
+    char **copies = tool_allocate(table->columns, sizeof *copies);
+    for (size_t i = 0; i < table->columns; i++)
+        copies[i] = cells[i] != NULL ? tool_copy(cells[i]) : NULL;
+    tool_table_add(table, copies);
+    free(copies);
+}
+
 static const char *cell_text(const struct tool_table *table, size_t row, size_t column)
 {
     const char *text = table->cells[row * table->columns + column];

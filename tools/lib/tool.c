@@ -51,20 +51,34 @@ void *tool_allocate(size_t count, size_t size)
     return memory;
 }
 
+void *tool_append(void *array, size_t *count, size_t size, const void *element)
+{
+    char *larger = realloc(array, (*count + 1) * size);
+    if (larger == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    memcpy(larger + (*count)++ * size, element, size);
+    return larger;
+}
+
 char *tool_copy(const char *text)
 {
     return tool_format("%s", text);
 }
 
+char *tool_format_list(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    return text;
+}
+
 char *tool_format(const char *format, ...)
 {
     va_list arguments;
-    char *text = NULL;
     va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
+    char *text = tool_format_list(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        tool_fail(TOOL_SYSTEM, "out of memory");
     return text;
 }
 

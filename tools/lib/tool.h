@@ -8,6 +8,7 @@
 #ifndef TOOL_H
 #define TOOL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,11 +80,16 @@ void tool_fail(enum tool_status status, const char *format, ...)
 void tool_misuse(const struct tool_command *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
-/* Zeroed memory that the caller frees. */
+/* Zeroed memory that the caller frees. What a command needs once, of a size that does not grow
+ * while it runs, need not be freed: the tool ends soon. */
 void *tool_allocate(size_t count, size_t size);
-/* strdup and asprintf: the caller frees the result. */
+/* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements, and
+ * returns the array, which may have moved; the caller frees it. */
+void *tool_append(void *array, size_t *count, size_t size, const void *element);
+/* strdup, asprintf and vasprintf: the caller frees the result. */
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *tool_format_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 /* The whole of a file, NUL-terminated; the caller frees it. Returns NULL with errno set if it
  * cannot be read. */
@@ -122,6 +128,8 @@ struct tool_table {
 
 /* Appends a row of `columns` cells, taking ownership of the strings; NULL is an empty cell. */
 void tool_table_add(struct tool_table *table, char **cells);
+/* Appends a row of copies, as of headings. */
+void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
 void tool_table_print_markdown(const struct tool_table *table, FILE *file);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/environment.h"
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
@@ -16,15 +17,6 @@ struct launcher {
     size_t count;
     bool verbose;
 };
-
-static bool is_ours(const char *name, size_t length)
-{
-    static const char prefix[] = "COMPSHIM";
-    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0)
-        return true;
-    return length >= strlen(prefix) && strncmp(name, prefix, strlen(prefix)) == 0 &&
-           (length == strlen(prefix) || name[strlen(prefix)] == '_');
-}
 
 /* Whether a list "A,B=x" has an item for a name. */
 static bool is_listed(const char *list, const char *name, size_t length)
@@ -39,21 +31,15 @@ static bool is_listed(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* Adds the names of our variables that are set to a list of names; the caller frees the result, and
- * may free the list. */
-static char *add_ours(const char *list)
+/* The list with the names of our variables that are set, and not in it yet. */
+static const char *add_ours(const char *list)
 {
-    char *longer = tool_copy(list);
     for (char **entry = environ; *entry != NULL; entry++) {
-        size_t length = strcspn(*entry, "=");
-        if (!is_ours(*entry, length) || is_listed(longer, *entry, length))
-            continue;
-        char *next =
-            tool_format("%s%s%.*s", longer, *longer != '\0' ? "," : "", (int)length, *entry);
-        free(longer);
-        longer = next;
+        const size_t length = strcspn(*entry, "=");
+        if (cshim_is_forwarded(*entry) && !is_listed(list, *entry, length))
+            list = tool_format("%s%s%.*s", list, *list != '\0' ? "," : "", (int)length, *entry);
     }
-    return longer;
+    return list;
 }
 
 /* The place of the word that has an option's value: behind "--export=" or the next word. NULL if
@@ -72,26 +58,16 @@ static char **find_option(const struct launcher *launcher, const char *option)
     return NULL;
 }
 
-/* What srun is to export instead of a list, or NULL if the list has everything already. The caller
- * frees it. */
-static char *mended_export(const char *list)
-{
-    if (is_listed(list, "ALL", strlen("ALL")))
-        return NULL;
-    char *mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
-    if (strcmp(mended, list) != 0)
-        return mended;
-    free(mended);
-    return NULL;
-}
-
+/* srun's tasks get what its list names; without a list, or with ALL in it, everything. */
 static void mend_srun(const struct launcher *launcher)
 {
     char **word = find_option(launcher, "--export");
     const char *begin = word != NULL && check_starts_with(*word, "--export=") ? "--export=" : "";
     const char *list = word != NULL ? *word + strlen(begin) : getenv("SLURM_EXPORT_ENV");
-    char *mended = list != NULL ? mended_export(list) : NULL;
-    if (mended == NULL) {
+    const char *mended = list;
+    if (list != NULL && !is_listed(list, "ALL", strlen("ALL")))
+        mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
+    if (list == NULL || strcmp(mended, list) == 0) {
         if (launcher->verbose)
             tool_warn("srun: LD_PRELOAD and COMPSHIM_* go to all tasks");
         return;
@@ -102,7 +78,6 @@ static void mend_srun(const struct launcher *launcher)
         tool_fail(TOOL_SYSTEM, "cannot set SLURM_EXPORT_ENV: %s", strerror(errno));
     tool_warn("srun: %s becomes %s, for the library to reach the tasks",
               word != NULL ? "--export" : "SLURM_EXPORT_ENV", mended);
-    free(mended);
 }
 
 /* What a batch job's environment is good for is the script's business: only told. */
@@ -121,14 +96,10 @@ static void see_sbatch(const struct launcher *launcher)
 static bool is_hydra(const char *name)
 {
     struct check_program program;
-    char *problem = check_program_find(&program, name);
-    const char *path = program.scripts > 0 ? program.script_paths[0] : program.path;
-    char *real = problem == NULL ? realpath(path, NULL) : NULL;
-    bool hydra = real != NULL && strstr(check_base_name(real), "hydra") != NULL;
-    free(real);
-    free(problem);
-    check_program_free(&program);
-    return hydra;
+    if (check_program_find(&program, name) != NULL)
+        return false;
+    const char *real = realpath(program.scripts > 0 ? program.script_paths[0] : program.path, NULL);
+    return real != NULL && strstr(check_base_name(real), "hydra") != NULL;
 }
 
 static void see_mpirun(const struct launcher *launcher)
@@ -182,15 +153,10 @@ void forward_prepare(char **words, bool verbose)
         {"torchrun", see_torchrun},
         {"horovodrun", see_horovodrun},
     };
-    const char *program = check_behind_launchers(words);
-    size_t count = 0;
     size_t all = 0;
-    for (; words[all] != NULL; all++)
-        count += count == all && words[all] != program ? 1 : 0;
-    for (size_t i = 0; i < all && i <= count; i++) {
-        const char *name = check_base_name(words[i]);
+    const size_t count = check_launchers_words(words, &all);
+    for (size_t i = 0; i < all && i <= count; i++)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (strcmp(name, known[k].name) == 0)
+            if (strcmp(check_base_name(words[i]), known[k].name) == 0)
                 known[k].see(&(struct launcher){words + i, (i < count ? count : all) - i, verbose});
-    }
 }

@@ -25,27 +25,25 @@ static bool leads_away(const char *word)
  */
 static bool names_hosts(const char *word)
 {
-    static const char *const options[] = {
-        "H",
-        "f",
-        "host",
-        "hosts",
-        "hostfile",
-        "hostlist",
-        "rf",
-        "rankfile",
-        "app",
-        "configfile",
-        "machinefile",
-        "machines",
-        "machine-file",
-        "host-discovery-script",
-        "dvm-uri",
-        "hnp",
-        "ompi-server",
-        "nnodes",
-        "default-hostfile",
-    };
+    static const char *const options[] = {"H",
+                                          "f",
+                                          "host",
+                                          "hosts",
+                                          "hostfile",
+                                          "hostlist",
+                                          "rf",
+                                          "rankfile",
+                                          "app",
+                                          "configfile",
+                                          "machinefile",
+                                          "machines",
+                                          "machine-file",
+                                          "host-discovery-script",
+                                          "dvm-uri",
+                                          "hnp",
+                                          "ompi-server",
+                                          "nnodes",
+                                          "default-hostfile"};
     const char *name = word + strspn(word, "-");
     const size_t length = strcspn(name, "=");
     for (size_t i = 0; *word == '-' && i < sizeof options / sizeof *options; i++)
@@ -57,50 +55,37 @@ static bool names_hosts(const char *word)
 /* Batch systems, and hosts for launchers that are given none. */
 static bool environment_names_hosts(void)
 {
-    static const char *const names[] = {
-        "SLURM_JOB_ID",
-        "SLURM_JOBID",
-        "PBS_NODEFILE",
-        "PBS_JOBID",
-        "LSB_JOBID",
-        "PE_HOSTFILE",
-        "COBALT_NODEFILE",
-        "FLUX_URI",
-        "OAR_NODEFILE",
-        "HYDRA_HOST_FILE",
-        "OMPI_MCA_orte_default_hostfile",
-        "PRTE_MCA_prte_default_hostfile",
-    };
+    static const char *const names[] = {"SLURM_JOB_ID",
+                                        "SLURM_JOBID",
+                                        "PBS_NODEFILE",
+                                        "PBS_JOBID",
+                                        "LSB_JOBID",
+                                        "PE_HOSTFILE",
+                                        "COBALT_NODEFILE",
+                                        "FLUX_URI",
+                                        "OAR_NODEFILE",
+                                        "HYDRA_HOST_FILE",
+                                        "OMPI_MCA_orte_default_hostfile",
+                                        "PRTE_MCA_prte_default_hostfile"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]) != NULL)
             return true;
     return false;
 }
 
-/* How many words are the launchers' own: those before the program, and all where a later part may
- * have options of its own, behind a colon, or the launcher takes the program for one. */
-static size_t launchers_words(char **words)
-{
-    const char *program = check_behind_launchers(words);
-    const bool starts_scripts = strcmp(check_base_name(words[0]), "horovodrun") == 0 ||
-                                strcmp(check_base_name(words[0]), "torchrun") == 0;
-    size_t count = 0;
-    size_t all = 0;
-    bool parts = starts_scripts;
-    for (; words[all] != NULL; all++) {
-        count += count == all && words[all] != program ? 1 : 0;
-        parts |= strcmp(words[all], ":") == 0;
-    }
-    return parts ? all : count;
-}
-
 bool locality_is_certain(char **words)
 {
-    if (environment_names_hosts())
-        return false;
-    const size_t count = launchers_words(words);
+    size_t all = 0;
+    size_t count = check_launchers_words(words, &all);
+    const char *launcher = check_base_name(words[0]);
+    /* Later parts, behind a colon, may have options of their own; these launchers take a script for
+     * the program. */
+    bool has_parts = strcmp(launcher, "horovodrun") == 0 || strcmp(launcher, "torchrun") == 0;
+    for (size_t i = 0; i < all; i++)
+        has_parts |= strcmp(words[i], ":") == 0;
+    count = has_parts ? all : count;
     for (size_t i = 0; i <= count && words[i] != NULL; i++)
         if (leads_away(words[i]) || (i < count && names_hosts(words[i])))
             return false;
-    return true;
+    return !environment_names_hosts();
 }

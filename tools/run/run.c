@@ -62,10 +62,6 @@ static void prepare(const struct run_options *chosen)
     if (chosen->off)
         set("COMPSHIM", "off", chosen->verbose);
     set("LD_PRELOAD", preload, chosen->verbose);
-    free(policy);
-    free(preload);
-    free(libraries);
-    free(library);
 }
 
 static bool is_off(const struct run_options *chosen)

@@ -182,26 +182,18 @@ static void add_rule(struct tool_table *table, const struct look *before, const 
     tool_table_add(table, cells);
 }
 
-static void add_headings(struct tool_table *table)
-{
-    static const char *const headings[] = {"rule",   "codec", "algorithm", "calls", "calls/s",
-                                           "native", "wire",  "ratio",     "error"};
-    char *cells[sizeof headings / sizeof *headings];
-    for (size_t i = 0; i < table->columns; i++)
-        cells[i] = tool_copy(headings[i]);
-    tool_table_add(table, cells);
-}
-
 /* A job: its processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
+    static const char *const headings[] = {"rule",   "codec", "algorithm", "calls", "calls/s",
+                                           "native", "wire",  "ratio",     "error"};
     const struct cshim_live *job = &after->processes[first];
     struct tool_table table = {.columns = 9, .numeric_from = 3, .headings = 1};
     char *passing = rate(before, after, job, SIZE_MAX);
     printf("%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
            job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
            after->time - job->started, job->policy);
-    add_headings(&table);
+    tool_table_copy(&table, headings);
     for (size_t rule = 0; rule < job->rule_count; rule++)
         add_rule(&table, before, after, job, rule);
     tool_table_print(&table, stdout);
@@ -223,19 +215,12 @@ static void print_look(const struct look *before, const struct look *after)
         puts("no process that publishes its figures runs on this host (COMPSHIM_LIVE=on)");
 }
 
-/* Until it is over, or a signal says so. */
-static void wait_for(uint32_t seconds)
-{
-    const struct timespec time = {.tv_sec = seconds};
-    nanosleep(&time, NULL);
-}
-
 static void watch(struct look *before, struct look *after, const struct top_options *chosen)
 {
     const bool is_screen = !chosen->once && isatty(STDOUT_FILENO);
     look_around(before);
     do {
-        wait_for(chosen->interval);
+        sleep(chosen->interval); /* a signal ends it */
         if (is_stopped)
             return;
         look_around(after);
@@ -262,8 +247,6 @@ static int run(int argc, char **argv)
         looks[i].processes = tool_allocate(PROCESSES_MAX, sizeof *looks[i].processes);
     watch(&looks[0], &looks[1], &chosen);
     const bool found = looks[0].count > 0 || is_stopped;
-    free(looks[0].processes);
-    free(looks[1].processes);
     return tool_finish(found ? TOOL_GOOD : TOOL_NOT_SO);
 }
 

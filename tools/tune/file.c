@@ -41,17 +41,15 @@ static _Noreturn void refuse(const char *path, const char *what)
 
 static struct tune_way read_way(const char *path, const json_t *value)
 {
-    struct tune_way way = {CSHIM_CODEC_NONE, CSHIM_ALGORITHM_AUTO};
     const char *codec = json_string_value(json_object_get(value, "codec"));
     const char *algorithm = json_string_value(json_object_get(value, "algorithm"));
-    for (enum cshim_codec_id i = CSHIM_CODEC_RAW; codec != NULL && i < CSHIM_CODEC_COUNT; i++)
-        if (strcmp(codec, cshim_codec_name(i)) == 0)
-            way.codec = i;
-    if (way.codec == CSHIM_CODEC_NONE || algorithm == NULL ||
-        cshim_algorithm_find(algorithm, &way.algorithm) == NULL ||
-        way.algorithm == CSHIM_ALGORITHM_AUTO)
+    unsigned codec_id = CSHIM_CODEC_NONE, algorithm_id = CSHIM_ALGORITHM_AUTO;
+    if (codec == NULL || cshim_word_find(CSHIM_CODECS, codec, &codec_id) == NULL ||
+        codec_id == CSHIM_CODEC_NONE || algorithm == NULL ||
+        cshim_word_find(CSHIM_ALGORITHMS, algorithm, &algorithm_id) == NULL ||
+        algorithm_id == CSHIM_ALGORITHM_AUTO)
         refuse(path, "a way without a codec or an algorithm that is known");
-    return way;
+    return (struct tune_way){(enum cshim_codec_id)codec_id, (enum cshim_algorithm)algorithm_id};
 }
 
 static void read_size(const char *path, const json_t *value, size_t ways, uint64_t above,
