@@ -291,11 +291,11 @@ static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *c
 static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const struct cshim_schedule *schedule = plan->schedule;
-    const bool whole = call->collective == CSHIM_ALLREDUCE;
     const uint64_t others = plan->peers - 1;
     /* Of the other ranks that a message goes to, those elsewhere. */
     const uint64_t apart = call->nodes > 1 ? call->ranks - call->ranks / call->nodes : 0;
-    plan->bytes_native = multiply((whole ? 2 : 1) * ((uint64_t)plan->ranks - 1), call->bytes);
+    plan->bytes_native = multiply(
+        cshim_shapes[call->collective].ring_passes * ((uint64_t)plan->ranks - 1), call->bytes);
     if (schedule->parts_to == CSHIM_TO_LIBRARY) {
         count_cast_bytes(plan, call);
         return;

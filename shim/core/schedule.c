@@ -3,6 +3,13 @@
 
 #include <stddef.h>
 
+const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
+    [CSHIM_ALLREDUCE] = {.has_blocks = false, .ring_passes = 2},
+    [CSHIM_REDUCE] = {.has_blocks = false, .ring_passes = 1},
+    [CSHIM_REDUCE_SCATTER] = {.has_blocks = true, .ring_passes = 1},
+    [CSHIM_ALLGATHER] = {.has_blocks = true, .ring_passes = 1},
+};
+
 #define BIT(step) (1u << CSHIM_STEP_##step)
 
 /* Every rank sends its parts to the owners, which add them up. */

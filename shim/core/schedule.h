@@ -13,6 +13,13 @@
 
 #include "policy/policy.h"
 
+/* What a collective is, by whatever algorithm. */
+struct cshim_shape {
+    bool has_blocks;      /* the call's larger buffer holds a block for each rank */
+    unsigned ring_passes; /* a ring sends this buffer so many times, less one rank's part each */
+};
+extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
+
 /* The steps of a segment, in their order. A schedule has some of them. */
 enum cshim_step {
     CSHIM_STEP_REDUCE_INSIDE, /* the library adds inside the node; each local rank gets a share */

@@ -3,8 +3,6 @@
 #ifndef CSHIM_MPI_CALL_H
 #define CSHIM_MPI_CALL_H
 
-#include <mpi.h>
-
 #include "shim/host/call.h"
 #include "shim/mpi/describe.h"
 

@@ -72,177 +72,137 @@ static APART void observe(const struct cshim_arguments *arguments, enum cshim_re
         cshim_observe_begin(observation, &call, arguments->comm);
 }
 
-/* Returns true if the call is done, with its outcome in *status; false if it is to be passed on,
- * and the observation to be ended after that. */
-static ALWAYS_INLINE bool reissue(const struct cshim_arguments *arguments,
-                                  struct cshim_observation *observation, int *status)
+/* One call of the program. */
+struct call {
+    bool done; /* it was compressed; else the caller hands it to the library */
+    int status;
+    struct cshim_observation observation; /* of a call that goes to the library */
+};
+
+/* Compresses a call if the policy wants that. */
+static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments *arguments)
 {
     const struct cshim_rule *rule;
-    struct cshim_call call;
+    struct cshim_call facts;
     uint64_t count;
-    observation->comm = MPI_COMM_NULL;
+    call->done = false;
+    call->observation.comm = MPI_COMM_NULL;
     if (cshim_describe_refused(arguments))
-        return false;
+        return;
     if (__builtin_expect(__atomic_load_n(&cshim_mpi.wanted, __ATOMIC_RELAXED) > 0, 0))
         prepare_wanted(arguments->comm);
-    enum cshim_reason reason = cshim_describe_call(arguments, &call, &count);
+    enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
     if (reason == CSHIM_REASON_COMPRESS)
-        reason = cshim_plan_reason(cshim_job.policy, &call, count, &rule);
+        reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
-        return compress(arguments, &call, count, rule, status);
-    if (__builtin_expect(cshim_mpi.is_watched, 0))
-        observe(arguments, reason, observation);
+        call->done = compress(arguments, &facts, count, rule, &call->status);
+    else if (__builtin_expect(cshim_mpi.is_watched, 0))
+        observe(arguments, reason, &call->observation);
     else
         cshim_count_pass(reason, arguments->comm);
-    return false;
 }
 
-/* The library's own function for a call, with counts as the program gave them. */
-static ALWAYS_INLINE int pass_on(const struct cshim_arguments *arguments)
+static ALWAYS_INLINE void begin_reduction(struct call *call, enum cshim_collective collective,
+                                          CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
-    const struct cshim_mpi_real *real = cshim_mpi.real;
-    const void *sendbuf = arguments->sendbuf;
-    void *recvbuf = arguments->recvbuf;
-    const cshim_count count = (cshim_count)arguments->count;
-    const int small = (int)count; /* of a call that is not large: as it came */
-    const MPI_Datatype datatype = arguments->datatype;
-    const MPI_Op op = arguments->op;
-    const MPI_Comm comm = arguments->comm;
-    const int root = arguments->root;
-    if (arguments->collective == CSHIM_ALLREDUCE)
-        return arguments->large ? real->MPI_Allreduce_c(sendbuf, recvbuf, count, datatype, op, comm)
-                                : real->MPI_Allreduce(sendbuf, recvbuf, small, datatype, op, comm);
-    if (arguments->collective == CSHIM_REDUCE)
-        return arguments->large
-                   ? real->MPI_Reduce_c(sendbuf, recvbuf, count, datatype, op, root, comm)
-                   : real->MPI_Reduce(sendbuf, recvbuf, small, datatype, op, root, comm);
-    if (arguments->recvcounts != NULL)
-        return arguments->large ? real->MPI_Reduce_scatter_c(
-                                      sendbuf, recvbuf, arguments->recvcounts, datatype, op, comm)
-                                : real->MPI_Reduce_scatter(sendbuf, recvbuf, arguments->recvcounts,
-                                                           datatype, op, comm);
-    return arguments->large
-               ? real->MPI_Reduce_scatter_block_c(sendbuf, recvbuf, count, datatype, op, comm)
-               : real->MPI_Reduce_scatter_block(sendbuf, recvbuf, small, datatype, op, comm);
+    struct cshim_arguments arguments =
+        cshim_arguments_of(collective, sendbuf, recvbuf, count, datatype, op, comm);
+    arguments.root = root;
+    begin(call, &arguments);
 }
 
-static ALWAYS_INLINE int call(const struct cshim_arguments *arguments)
+/* What is wrong with counts that are no array the library will say. */
+static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, void *recvbuf,
+                                        const void *recvcounts, MPI_Datatype datatype, MPI_Op op,
+                                        MPI_Comm comm, bool large)
 {
-    struct cshim_observation observation;
-    int status;
-    if (reissue(arguments, &observation, &status))
-        return status;
-    status = pass_on(arguments);
-    if (observation.comm != MPI_COMM_NULL)
-        cshim_observe_end(&observation);
-    return status;
+    struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_REDUCE_SCATTER, sendbuf, recvbuf, 0, datatype, op, comm);
+    arguments.recvcounts = recvcounts;
+    arguments.large = large;
+    call->done = false;
+    call->observation.comm = MPI_COMM_NULL;
+    if (recvcounts != NULL)
+        begin(call, &arguments);
 }
 
-/* Each of the functions with its counts as the largest type, and whether the program gave them so.
- */
-static ALWAYS_INLINE int reduce_to_all(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, bool large)
+static ALWAYS_INLINE int end(struct call *call)
 {
-    const struct cshim_arguments arguments = {
-        .collective = CSHIM_ALLREDUCE,
-        .large = large,
-        .sendbuf = sendbuf,
-        .recvbuf = recvbuf,
-        .count = (uint64_t)count,
-        .datatype = datatype,
-        .op = op,
-        .comm = comm,
-    };
-    return call(&arguments);
-}
-
-static ALWAYS_INLINE int reduce_to_root(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm,
-                                        bool large)
-{
-    const struct cshim_arguments arguments = {
-        .collective = CSHIM_REDUCE,
-        .large = large,
-        .sendbuf = sendbuf,
-        .recvbuf = recvbuf,
-        .count = (uint64_t)count,
-        .datatype = datatype,
-        .op = op,
-        .root = root,
-        .comm = comm,
-    };
-    return call(&arguments);
-}
-
-static ALWAYS_INLINE int reduce_scatter(const void *sendbuf, void *recvbuf, const void *recvcounts,
-                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, bool large)
-{
-    const struct cshim_arguments arguments = {
-        .collective = CSHIM_REDUCE_SCATTER,
-        .large = large,
-        .sendbuf = sendbuf,
-        .recvbuf = recvbuf,
-        .recvcounts = recvcounts,
-        .datatype = datatype,
-        .op = op,
-        .comm = comm,
-    };
-    return call(&arguments);
-}
-
-static ALWAYS_INLINE int reduce_scatter_block(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, bool large)
-{
-    const struct cshim_arguments arguments = {
-        .collective = CSHIM_REDUCE_SCATTER,
-        .large = large,
-        .sendbuf = sendbuf,
-        .recvbuf = recvbuf,
-        .count = (uint64_t)count,
-        .datatype = datatype,
-        .op = op,
-        .comm = comm,
-    };
-    return call(&arguments);
+    if (call->observation.comm != MPI_COMM_NULL)
+        cshim_observe_end(&call->observation);
+    return call->status;
 }
 
 int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
-    return reduce_to_all(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+    struct call call;
+    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    return end(&call);
 }
 
 int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
-    return reduce_to_all(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+    struct call call;
+    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    return end(&call);
 }
 
 int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
 {
-    return reduce_to_root(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm, false);
+    struct call call;
+    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
+    return end(&call);
 }
 
 int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
-    return reduce_to_root(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm, true);
-}
-
-int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
-{
-    if (recvcounts == NULL) /* what that is the library will say */
-        return cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm);
-    return reduce_scatter(CSHIM_SCATTERED_A, comm, false);
-}
-
-int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
-{
-    if (recvcounts == NULL)
-        return cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
-    return reduce_scatter(CSHIM_SCATTERED_A, comm, true);
+    struct call call;
+    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
+    return end(&call);
 }
 
 int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
-    return reduce_scatter_block(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+    struct call call;
+    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
+    if (!call.done)
+        call.status =
+            cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    return end(&call);
 }
 
 int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
-    return reduce_scatter_block(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+    struct call call;
+    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
+    if (!call.done)
+        call.status =
+            cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    return end(&call);
+}
+
+int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
+{
+    struct call call;
+    begin_scatter(&call, CSHIM_SCATTERED_A, comm, false);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm);
+    return end(&call);
+}
+
+int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
+{
+    struct call call;
+    begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
+    return end(&call);
 }

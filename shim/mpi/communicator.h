@@ -4,8 +4,6 @@
 #ifndef CSHIM_MPI_COMMUNICATOR_H
 #define CSHIM_MPI_COMMUNICATOR_H
 
-#include <mpi.h>
-
 #include "shim/host/communicator.h"
 #include "shim/mpi/job.h"
 

@@ -54,7 +54,7 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 static uint64_t count_elements(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     uint64_t count = 0;
-    if (arguments->collective != CSHIM_REDUCE_SCATTER)
+    if (!cshim_shapes[arguments->collective].has_blocks)
         return arguments->count;
     if (arguments->recvcounts == NULL) {
         call->block = arguments->count;
@@ -127,10 +127,11 @@ void cshim_describe_setup(void)
                 find_smallest((enum cshim_collective)collective, (enum cshim_dtype)dtype);
 }
 
-/* What costs least comes first; but how large a reduce_scatter is, only the ranks tell. */
+/* What costs least comes first; but the size of a buffer of blocks depends on the ranks. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count)
 {
+    const bool has_blocks = cshim_shapes[arguments->collective].has_blocks;
     enum cshim_reason reason = CSHIM_REASON_COMPRESS;
     call->dtype = describe_datatype(arguments->datatype);
     if (call->dtype == CSHIM_DTYPE_OTHER)
@@ -139,7 +140,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_OP;
     begin_facts(arguments, call);
     call->op = CSHIM_SUM;
-    if (arguments->collective == CSHIM_REDUCE_SCATTER)
+    if (has_blocks)
         reason = describe_ranks(arguments->comm, call);
     if (reason != CSHIM_REASON_COMPRESS)
         return reason;
@@ -151,7 +152,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
             ? call->bytes < cshim_mpi.compress_from[call->collective][call->dtype]
             : cshim_plan_too_small(cshim_job.policy, call->collective, call->dtype, call->bytes))
         return CSHIM_REASON_TOO_SMALL;
-    if (arguments->collective != CSHIM_REDUCE_SCATTER)
+    if (!has_blocks)
         reason = describe_ranks(arguments->comm, call);
     if (reason == CSHIM_REASON_COMPRESS && arguments->collective == CSHIM_REDUCE) {
         if (arguments->root < 0 || arguments->root >= (int)call->ranks)
@@ -174,28 +175,12 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
 }
 
-/* Whether this rank is the one that a reduce goes to. */
-static bool is_root(const struct cshim_arguments *arguments)
+bool cshim_describe_is_root(const struct cshim_arguments *arguments)
 {
     int rank = cshim_job.rank;
     if (arguments->comm != MPI_COMM_WORLD)
         PMPI_Comm_rank(arguments->comm, &rank);
     return rank == arguments->root;
-}
-
-bool cshim_describe_refused(const struct cshim_arguments *arguments)
-{
-    const void *send = arguments->sendbuf, *receive = arguments->recvbuf;
-    if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
-        arguments->op == MPI_OP_NULL || (int64_t)arguments->count < 0)
-        return true;
-    if (arguments->collective == CSHIM_REDUCE && !is_root(arguments))
-        return arguments->count > 0 && (send == NULL || send == MPI_IN_PLACE);
-    if (receive == MPI_IN_PLACE)
-        return true;
-    if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
-        return send == NULL || send == receive;
-    return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
 }
 
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)

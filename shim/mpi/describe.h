@@ -10,16 +10,33 @@
 struct cshim_arguments {
     enum cshim_collective collective;
     bool nonblocking;
-    bool large; /* by the function whose name ends in _c */
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count;         /* elements; of a reduce_scatter_block each result's */
-    const void *recvcounts; /* of a reduce_scatter, else NULL: of int, or of cshim_count if large */
+    uint64_t count;         /* elements; where each rank has a block, those of a block */
+    const void *recvcounts; /* of a reduce_scatter, else NULL: of int, ... */
+    bool large;             /* ... or of cshim_count, from a function whose name ends in _c */
     MPI_Datatype datatype;
     MPI_Op op;
     int root; /* of a reduce */
     MPI_Comm comm;
 };
+
+/* The arguments that all reductions have. Counts of int come as the larger type. */
+static inline struct cshim_arguments cshim_arguments_of(enum cshim_collective collective,
+                                                        const void *sendbuf, void *recvbuf,
+                                                        MPI_Count count, MPI_Datatype datatype,
+                                                        MPI_Op op, MPI_Comm comm)
+{
+    return (struct cshim_arguments){
+        .collective = collective,
+        .sendbuf = sendbuf,
+        .recvbuf = recvbuf,
+        .count = (uint64_t)count,
+        .datatype = datatype,
+        .op = op,
+        .comm = comm,
+    };
+}
 
 /* A rank's result of a call that has recvcounts. */
 static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, int rank)
@@ -37,8 +54,24 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
 /* The facts of any call that is only to be written down. Returns false if it is one between groups,
  * or with processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
-/* Whether the library itself would refuse a call, or it has nothing in it to describe. */
-bool cshim_describe_refused(const struct cshim_arguments *arguments);
+/* Whether this rank is the one that a reduce goes to. */
+bool cshim_describe_is_root(const struct cshim_arguments *arguments);
+/* Whether the library itself would refuse a call, or it has nothing in it to describe. Every call
+ * pays for this. */
+static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
+{
+    const void *send = arguments->sendbuf, *receive = arguments->recvbuf;
+    if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
+        arguments->op == MPI_OP_NULL || (int64_t)arguments->count < 0)
+        return true;
+    if (arguments->collective == CSHIM_REDUCE && !cshim_describe_is_root(arguments))
+        return arguments->count > 0 && (send == NULL || send == MPI_IN_PLACE);
+    if (receive == MPI_IN_PLACE)
+        return true;
+    if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
+        return send == NULL || send == receive;
+    return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
+}
 /* Counts a call that is passed through, at rank 0 of its communicator. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the front calls: start and end of the job, and the functions that this engine has. */
-#include <mpi.h>
 #include <stdlib.h>
 
 #include "shim/core/clock.h"

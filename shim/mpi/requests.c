@@ -83,19 +83,12 @@ static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
     return reason == CSHIM_REASON_COMPRESS;
 }
 
-static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, bool large)
+static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
-    return (struct cshim_arguments){
-        .collective = CSHIM_ALLREDUCE,
-        .nonblocking = true,
-        .large = large,
-        .sendbuf = sendbuf,
-        .recvbuf = recvbuf,
-        .count = (uint64_t)count,
-        .datatype = datatype,
-        .op = op,
-        .comm = comm,
-    };
+    struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_ALLREDUCE, sendbuf, recvbuf, count, datatype, op, comm);
+    arguments.nonblocking = true;
+    return arguments;
 }
 
 /* Has the program's error handler called for an error. Returns it. */
@@ -123,8 +116,7 @@ static bool start_call(const struct cshim_arguments *arguments, MPI_Request *req
 
 int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
 {
-    const struct cshim_arguments arguments =
-        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
     int status;
     if (start_call(&arguments, request, &status))
         return status;
@@ -133,8 +125,7 @@ int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
 
 int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
 {
-    const struct cshim_arguments arguments =
-        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
     int status;
     if (start_call(&arguments, request, &status))
         return status;
@@ -173,8 +164,7 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
 
 int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    const struct cshim_arguments arguments =
-        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, false);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;
@@ -184,8 +174,7 @@ int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI
 int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
                            MPI_Request *request)
 {
-    const struct cshim_arguments arguments =
-        arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, true);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;

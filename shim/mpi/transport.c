@@ -185,6 +185,7 @@ const struct cshim_transport cshim_mpi_transport = {
             [CSHIM_ALLREDUCE] = "MPI_Allreduce",
             [CSHIM_REDUCE_SCATTER] = "MPI_Reduce_scatter",
             [CSHIM_REDUCE] = "MPI_Reduce",
+            [CSHIM_ALLGATHER] = "MPI_Allgather",
         },
     .forget = forget,
     .receive = receive,

@@ -4,8 +4,6 @@
 #ifndef CSHIM_MPI_TRANSPORT_H
 #define CSHIM_MPI_TRANSPORT_H
 
-#include <mpi.h>
-
 #include "shim/mpi/communicator.h"
 
 extern const struct cshim_transport cshim_mpi_transport;
