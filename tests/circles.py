@@ -134,6 +134,9 @@ def main(objects_file, allowed_file, *sources):
         products = [line.split() for line in file]
     compiled = {name_of(path) for product in products for path in product[1:]}
     needed, wrong = set(), 0
+    if not compiled:
+        wrong += 1
+        print(f"{objects_file}: error: names no objects")
 
     for circle, (names, edges) in object_circles(products).items():
         is_allowed = set(circle) <= allowed

@@ -36,6 +36,19 @@ for script in "${scripts[@]}"; do
 done
 
 echo "circles: those of tests/circles.allowed are printed, all others are errors"
+# Each library and program with those of its objects that are compiled of C for one MPI, as the
+# Makefile's rules name them.
+${MAKE:-make} -pnq BUILD="$build" all 2>/dev/null | while read -r product objects; do
+    case ${product#"$build"/} in "$product" | */*) continue ;; esac
+    compiled=
+    for object in $objects; do
+        source=${object#"$build"/obj/}
+        [ "$source" = "$object" ] || [ ! -e "${source%.o}.c" ] || compiled="$compiled $object"
+    done
+    [ -z "$compiled" ] || echo "$(basename "${product%:}")$compiled"
+done >"$build/objects.txt"
+mapfile -t objects < <(tr ' ' '\n' <"$build/objects.txt" | grep '\.o$' | sort -u)
+${MAKE:-make} --no-print-directory --silent BUILD="$build" "${objects[@]}" || status=1
 mapfile -t product < <(git ls-files shim codecs kernels policy tools examples | grep -E '\.(c|h|cc|cu|cuh)$')
 tests/circles.py "$build/objects.txt" tests/circles.allowed "${product[@]}" || status=1
 exit $status

@@ -224,20 +224,10 @@ test-tsan: packages-test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SANITIZE=thread test-programs
 	@BUILD=$(BUILD)-tsan SANITIZE=thread bash tests/mpi/tsan.sh
 
-# Each library and program with its objects, for tests/circles.py.
-$(BUILD)/objects.txt: $(call objects,$(sort $(front_sources) $(mpi_sources) \
-		$(if $(have_nccl),$(nccl_sources)) $(tool_sources) $(mpi_engine_sources) $(mnist_sources)))
-	$(file >$@,libcompshim.so $(call objects,$(front_sources)))
-	$(file >>$@,libcompshim-ompi.so $(call objects,$(mpi_sources) $(mpi_engine_sources)))
-	$(if $(have_nccl),$(file >>$@,libcompshim-nccl.so $(call objects,$(nccl_sources))))
-	$(file >>$@,compshim $(call objects,$(tool_sources) $(pure_sources)))
-	$(file >>$@,mnist_train $(call objects,$(mnist_sources)))
-	@true
-
 .PHONY: lint
 lint: packages-lint
-	@$(MAKE) --no-print-directory $(BUILD)/objects.txt
-	@BUILD=$(BUILD) tests/lint.sh
+	@$(MAKE) --no-print-directory $(generated)
+	@BUILD=$(BUILD) MAKE="$(MAKE)" tests/lint.sh
 
 # Fuzzing ---------------------------------------------------------------------------------------
 FUZZ_CC ?= clang

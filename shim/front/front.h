@@ -32,6 +32,10 @@ void *cshim_resolve_nccl(const char *name, const void *caller);
 /* The address at which the object that holds `address` is loaded; NULL if `address` is in none. */
 const void *cshim_object_base(const void *address);
 
+/* Opens the loaded object that holds `address`, with further `flags` of dlopen. Returns a handle
+ * for dlsym, which the caller may close; NULL if `address` is in no object. */
+void *cshim_open_object(const void *address, int flags);
+
 /* Whether both addresses are in one loaded object. */
 bool cshim_same_object(const void *one, const void *other);
 

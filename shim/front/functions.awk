@@ -41,41 +41,31 @@ function parse(prototype,    open, i) {
     }
 }
 
-# Makes the parameters those of MPI_X_c.
-function enlarge(    i) {
-    parameters = ""
-    for (i = 1; i <= count; i++) {
-        if (arguments[i] ~ /counts?$/)
-            sub(/int /, "MPI_Count ", declared[i])
-        if (arguments[i] ~ /displs$/ && !are_addresses)
-            sub(/int /, "MPI_Aint ", declared[i])
-        parameters = parameters (i > 1 ? ", " : "") declared[i]
-    }
+# Joins the elements of an array with commas.
+function list(array,    i, text) {
+    for (i = 1; i <= count; i++)
+        text = text (i > 1 ? ", " : "") array[i]
+    return text
 }
 
+# Makes the parameters those of MPI_X_c. narrowed becomes the arguments of MPI_X in a call of MPI_X_c:
+# counts and displacements as int are members of struct cshim_narrowed.
+function enlarge(    i, name, side) {
+    are_addresses = parameters ~ /MPI_Aint/
+    for (i = 1; i <= count; i++) {
+        name = narrowed[i] = arguments[i]
+        side = name ~ /^r/ ? "received." : "sent."
+        if (name ~ /counts?$/ && sub(/int /, "MPI_Count ", declared[i]))
+            narrowed[i] = side (name ~ /s$/ ? "counts" : "count")
+        else if (name ~ /displs$/ && !are_addresses && sub(/int /, "MPI_Aint ", declared[i]))
+            narrowed[i] = side "displacements"
+    }
+    parameters = list(declared)
+}
+
+# Adds lines to the wrappers.
 function emit(text) {
     code = code text "\n"
-}
-
-# The arguments as they were passed.
-function list(    i, text) {
-    for (i = 1; i <= count; i++)
-        text = text (i > 1 ? ", " : "") arguments[i]
-    return text
-}
-
-# The arguments of MPI_X in a call of MPI_X_c: what struct cshim_narrowed has in their place.
-function narrow_list(    i, text, side, argument) {
-    for (i = 1; i <= count; i++) {
-        argument = arguments[i]
-        side = argument ~ /^r/ ? "received." : "sent."
-        if (argument ~ /counts?$/)
-            argument = side (argument ~ /s$/ ? "counts" : "count")
-        else if (argument ~ /displs$/ && !are_addresses)
-            argument = side "displacements"
-        text = text (i > 1 ? ", " : "") argument
-    }
-    return text
 }
 
 # What one side of a call, "send" or "recv", becomes as int.
@@ -83,8 +73,7 @@ function narrow_side(side,    entries, displacements) {
     if (parameters ~ "MPI_Count " side "count,")
         return "cshim_narrow_one(" side "count)"
     if (parameters !~ "MPI_Count " side "counts")
-        return side == "send" && parameters ~ /MPI_Count count,/ ? "cshim_narrow_one(count)" : \
-            "cshim_narrow_one(0)"
+        return "cshim_narrow_one(" (side == "send" && parameters ~ /MPI_Count count,/ ? "count)" : "0)")
     if (large == "own_group")
         entries = "CSHIM_OWN_GROUP"
     else if (large == "root")
@@ -110,7 +99,7 @@ function write_narrowing() {
     emit("        find(&functions[CSHIM_INDEX_" name "], NULL, depth > 1);")
     emit("    int status = cshim_narrow_judge(\"" name "\", &sent, &received, comm);")
     emit("    if (status == 0)")
-    emit(fold("        status = function != NULL ? function(" narrow_list() ") : NOT_FOUND;"))
+    emit(fold("        status = function != NULL ? function(" list(narrowed) ") : NOT_FOUND;"))
     emit("    return cshim_narrow_end(\"" name "\", &sent, &received, status);\n}")
 }
 
@@ -129,20 +118,27 @@ function member(symbol) {
     return library == "mpi" ? symbol : substr(symbol, 5)
 }
 
-function write_wrapper(symbol) {
+# The exported function. What it does depends on its kind, the first column of the list.
+function write_wrapper(symbol,    has_own) {
+    has_own = kind !~ /^(init|finalize|counted)$/
     emit("\n" fold("CSHIM_EXPORT " type symbol "(" parameters ");"))
     if (library == "mpi")
         emit("ALIAS(" symbol ");")
     emit(fold(type symbol "(" parameters ")") "\n{")
     emit("    const struct call call = begin(CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
-    emit("    __typeof__(" symbol ") *function =" (kind == "counted" ? " call.real;" : ""))
-    if (kind != "counted")
+    emit("    __typeof__(" symbol ") *function =" (has_own ? "" : " call.real;"))
+    if (has_own)
         emit("        call.engine != NULL ? call.engine->functions." member(symbol) " : call.real;")
     emit("    if (function == NULL)\n        return NOT_FOUND;\n    depth++;")
     if (kind == "counted")
         emit("    if (call.engine != NULL)\n" fold("        " counting()))
-    emit(fold("    const " type "status = function(" list() ");"))
-    emit("    depth--;\n    return status;\n}")
+    if (kind == "finalize")
+        emit("    stop_engine();")
+    emit(fold("    const " type "status = function(" list(arguments) ");"))
+    emit("    depth--;")
+    if (kind == "init")
+        emit("    if (status == 0)\n        start_engine(call.real, __builtin_return_address(0));")
+    emit("    return status;\n}")
 }
 
 # Adds a function to the tables, and its wrapper.
@@ -154,7 +150,7 @@ function add(symbol, properties,    declaration) {
     real = real declaration
     if (kind != "called")
         write_wrapper(symbol)
-    if (kind != "counted" && kind != "called")
+    if (kind !~ /^(init|finalize|counted|called)$/)
         wrapped = wrapped declaration
     if (kind == "compressed")
         compressed = compressed (compressed == "" ? "" : ",") " \\\n    \"" symbol "\""
@@ -163,7 +159,7 @@ function add(symbol, properties,    declaration) {
 BEGIN {
     library = ARGV[1] ~ /nccl.def$/ ? "nccl" : "mpi"
     columns = library == "mpi" ? "^[^ ]+ +[^ ]+ +[^ ]+ +" : "^[^ ]+ +"
-    kinds = library == "mpi" ? "compressed by_rule request counted" : \
+    kinds = library == "mpi" ? "init finalize compressed by_rule request counted" : \
         "start communicator compressed by_rule engine called"
 }
 
@@ -187,7 +183,6 @@ BEGIN {
     if (large == "older")
         entry["MPI_" substr(name, 6)] = entry["MPI_" substr(name, 6)] ", .older = \"" name "\""
     else if (large != "-") {
-        are_addresses = parameters ~ /MPI_Aint/
         enlarge()
         write_narrowing()
         add(name "_c", ", .with_int = &functions[CSHIM_INDEX_" name "], .made_of_it = " name "_with_int")

@@ -41,50 +41,38 @@ static enum launcher which_launcher(void)
     return NO_LAUNCHER;
 }
 
-/* Whether an entry of LD_PRELOAD, of `size` bytes, is this library or the libcompshim_dl.so beside
- * it. */
-static int is_own(const char *entry, size_t size)
+/* Whether an entry of LD_PRELOAD is this library or the libcompshim_dl.so beside it. */
+static bool is_own(const char *entry)
 {
     Dl_info info;
     if (!dladdr((const void *)which_launcher, &info) || info.dli_fname == NULL)
-        return 0;
+        return false;
     const size_t length = strlen(info.dli_fname), stem = length < 3 ? 0 : length - 3; /* .so */
-    return (size == length && strncmp(entry, info.dli_fname, size) == 0) ||
-           (size == length + 3 && strncmp(entry, info.dli_fname, stem) == 0 &&
-            strncmp(entry + stem, "_dl.so", 6) == 0);
+    return strcmp(entry, info.dli_fname) == 0 ||
+           (strncmp(entry, info.dli_fname, stem) == 0 && strcmp(entry + stem, "_dl.so") == 0);
 }
 
 /* Makes our own entries of LD_PRELOAD absolute, because remote processes start in other folders. */
 static void make_preload_absolute(void)
 {
-    const char *preload = getenv("LD_PRELOAD");
-    char name[PATH_MAX], absolute[PATH_MAX], list[4 * PATH_MAX];
+    const char *entry = getenv("LD_PRELOAD");
+    char name[PATH_MAX], absolute[PATH_MAX], list[4 * PATH_MAX] = "";
     size_t length = 0;
-
-    if (preload == NULL)
-        return;
-    for (const char *entry = preload; *entry != '\0';) {
+    while (entry != NULL && *entry != '\0') {
         const size_t size = strcspn(entry, " :");
-        const char *text = entry;
-        size_t bytes = size;
-        if (is_own(entry, size) && size < sizeof name) {
-            memcpy(name, entry, size);
-            name[size] = '\0';
-            if (realpath(name, absolute) != NULL) {
-                text = absolute;
-                bytes = strlen(absolute);
-            }
-        }
-        if (length + bytes + 2 > sizeof list)
+        if (size >= sizeof name)
             return;
-        if (length > 0 && bytes > 0)
-            list[length++] = ':';
-        memcpy(list + length, text, bytes);
-        length += bytes;
+        memcpy(name, entry, size);
+        name[size] = '\0';
+        const char *text = is_own(name) && realpath(name, absolute) != NULL ? absolute : name;
+        const char *separator = length > 0 && *text != '\0' ? ":" : "";
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", separator, text);
+        if (length >= sizeof list)
+            return;
         entry += size + (entry[size] != '\0');
     }
-    list[length] = '\0';
-    setenv("LD_PRELOAD", list, 1);
+    if (entry != NULL)
+        setenv("LD_PRELOAD", list, 1);
 }
 
 /* Adds the names of the variables to Open MPI's parameter. */
@@ -97,13 +85,9 @@ static void extend_env_list(void)
         return;
     for (char **entry = environ; *entry != NULL; entry++) {
         const size_t name = strcspn(*entry, "=");
-        if (!cshim_is_forwarded(*entry) || length + name + 2 > sizeof list)
-            continue;
-        if (length > 0)
-            list[length++] = ';';
-        memcpy(list + length, *entry, name);
-        length += name;
-        list[length] = '\0';
+        if (cshim_is_forwarded(*entry) && length + name + 2 <= sizeof list)
+            length += (size_t)snprintf(list + length, sizeof list - length, "%s%.*s",
+                                       length > 0 ? ";" : "", (int)name, *entry);
     }
     setenv(ENV_LIST, list, 1);
 }
@@ -137,13 +121,13 @@ static void start_over_with_x(int argc, char **argv)
     free(arguments);
 }
 
-static int has_argument(int argc, char **argv, const char *wanted)
+static bool has_argument(int argc, char **argv, const char *wanted)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], wanted) == 0)
-            return 1;
+            return true;
     }
-    return 0;
+    return false;
 }
 
 __attribute__((constructor)) static void forward_environment(int argc, char **argv, char **envp)

@@ -81,15 +81,6 @@ static bool has_standard_abi(int (*get_abi)(int *, int *))
     return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
 }
 
-/* Opens the object that holds a function; NULL if it is the program itself. */
-static void *library_of(const void *function)
-{
-    Dl_info info;
-    if (!dladdr(function, &info) || info.dli_fname == NULL)
-        return NULL;
-    return dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-}
-
 /* Only Open MPI defines this symbol. */
 static bool has_open_mpi(void *library)
 {
@@ -98,7 +89,7 @@ static bool has_open_mpi(void *library)
 
 bool cshim_is_open_mpi(const void *function)
 {
-    void *library = library_of(function);
+    void *library = cshim_open_object(function, 0);
     if (library == NULL)
         return false;
     const bool is = has_open_mpi(library);
@@ -110,7 +101,7 @@ bool cshim_is_open_mpi(const void *function)
 static struct target find_target(const void *real_function)
 {
     struct target target = {NULL, NULL};
-    void *library = library_of(real_function);
+    void *library = cshim_open_object(real_function, 0);
     if (library == NULL || dlsym(library, PROBE) == NULL)
         library = dlopen(NULL, RTLD_LAZY);
     if (library == NULL)
@@ -131,9 +122,7 @@ static struct target find_target(const void *real_function)
  * symbols in the global scope. Returns false if another MPI comes first there. */
 static bool make_global(const struct target *target)
 {
-    Dl_info info;
-    if (dladdr((const void *)target->probe, &info) && info.dli_fname != NULL)
-        (void)dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY | RTLD_GLOBAL);
+    (void)cshim_open_object((const void *)target->probe, RTLD_GLOBAL);
     return dlsym(RTLD_DEFAULT, PROBE) == (void *)target->probe;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported symbols of MPI. Most wrappers are in mpi_wrappers.h, which functions.awk writes from
- * mpi.def; those that start and end the engine are here.
+/* The exported symbols of MPI. The wrappers are in mpi_wrappers.h, which functions.awk writes from
+ * mpi.def; what they share is here.
  *
- * A wrapper calls the engine's function, or tells the engine of the call and passes it on, or only
- * passes it on. MPI_X and PMPI_X are one function: Open MPI's Fortran layers call PMPI_X, with
+ * MPI_X and PMPI_X are one function, because Open MPI's Fortran layers call PMPI_X, with
  * MPI_IN_PLACE and MPI_BOTTOM already translated. */
 #include <pthread.h>
 #include <stdbool.h>
@@ -93,23 +92,23 @@ struct call {
 
 static inline struct call begin(enum cshim_mpi_index index, const void *caller)
 {
-    struct call call = {NULL, real_function(&functions[index], caller)};
-    if (depth == 0 && real.by_index[index] != NULL)
-        call.engine = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    return call;
+    if (depth == 0 && real.by_index[index] != NULL) {
+        const struct cshim_mpi_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
+        if (active != NULL)
+            return (struct call){active, real.by_index[index]};
+    }
+    return (struct call){NULL, real_function(&functions[index], caller)};
 }
-
-#include "mpi_wrappers.h"
 
 static void stop_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
 }
 
-/* Opens the engine for the MPI whose MPI_Init has just succeeded. */
+/* Opens the engine for the MPI whose MPI_Init or MPI_Init_thread, `init`, has just succeeded. */
 static void start_engine(const void *init, const void *caller)
 {
-    if (cshim_is_off())
+    if (depth > 0 || cshim_is_off())
         return;
     cshim_presence_tell();
     const struct cshim_mpi_engine *opened = cshim_engine_open_mpi(init);
@@ -126,52 +125,11 @@ static void start_engine(const void *init, const void *caller)
     }
 }
 
-CSHIM_EXPORT int MPI_Init(int *argc, char ***argv);
-CSHIM_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
-CSHIM_EXPORT int MPI_Finalize(void);
-ALIAS(MPI_Init);
-ALIAS(MPI_Init_thread);
-ALIAS(MPI_Finalize);
-
-int MPI_Init(int *argc, char ***argv)
+static void stop_engine(void)
 {
-    static struct function function = {.name = "MPI_Init"};
-    const void *caller = __builtin_return_address(0);
-    int (*init)(int *, char ***) = real_function(&function, caller);
-    if (init == NULL)
-        return NOT_FOUND;
-    depth++;
-    const int status = init(argc, argv);
-    depth--;
-    if (status == 0 && depth == 0)
-        start_engine((const void *)init, caller);
-    return status;
-}
-
-int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-{
-    static struct function function = {.name = "MPI_Init_thread"};
-    const void *caller = __builtin_return_address(0);
-    int (*init)(int *, char ***, int, int *) = real_function(&function, caller);
-    if (init == NULL)
-        return NOT_FOUND;
-    depth++;
-    const int status = init(argc, argv, required, provided);
-    depth--;
-    if (status == 0 && depth == 0)
-        start_engine((const void *)init, caller);
-    return status;
-}
-
-int MPI_Finalize(void)
-{
-    static struct function function = {.name = "MPI_Finalize"};
-    int (*finalize)(void) = real_function(&function, __builtin_return_address(0));
     const struct cshim_mpi_engine *active = __atomic_exchange_n(&engine, NULL, __ATOMIC_ACQ_REL);
-    depth++;
     if (active != NULL)
         active->finalize();
-    const int status = finalize != NULL ? finalize() : NOT_FOUND;
-    depth--;
-    return status;
 }
+
+#include "mpi_wrappers.h"

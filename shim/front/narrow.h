@@ -36,6 +36,7 @@ enum cshim_entries cshim_entries_at_root(int root, MPI_Comm comm);
 /* Arrays of what is sent, which are not read where `sendbuf` is MPI_IN_PLACE. */
 enum cshim_entries cshim_entries_sent(const void *sendbuf);
 
+/* A single count; the result has no arrays. */
 struct cshim_narrowed cshim_narrow_one(MPI_Count count);
 /* Asks the library for the number of entries, which may call the communicator's error handler.
  * Either array may be NULL. The displacement of a count of 0 may have any value. */

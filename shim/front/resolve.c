@@ -47,18 +47,23 @@ static void *foreign(void *address)
     return cshim_object_base(address) == NULL || is_own(address) ? NULL : address;
 }
 
-/* Looks in the object that a call came from, and in all that the object is linked to. */
-static void *from_caller(const char *name, const void *caller)
+void *cshim_open_object(const void *address, int flags)
 {
     Dl_info info;
-    if (caller == NULL || !dladdr(caller, &info) || info.dli_fname == NULL)
+    if (address == NULL || !dladdr(address, &info) || info.dli_fname == NULL)
         return NULL;
-    void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle == NULL) /* the loader does not know the main program by its file name */
-        handle = dlopen(NULL, RTLD_LAZY);
+    void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY | flags);
+    /* The loader does not know the main program by its file name. */
+    return handle != NULL ? handle : dlopen(NULL, RTLD_LAZY);
+}
+
+/* Looks in the object that holds an address, and in all that the object is linked to. */
+static void *from_object(const char *name, const void *within)
+{
+    void *handle = cshim_open_object(within, 0);
     if (handle == NULL)
         return NULL;
-    void *address = foreign(dlsym(handle, name));
+    void *address = dlsym(handle, name);
     dlclose(handle);
     return address;
 }
@@ -112,7 +117,7 @@ void *cshim_resolve(const char *name, const void *caller, bool bottom)
     snprintf(profiling, sizeof profiling, "P%s", name);
     address = foreign(dlsym(RTLD_NEXT, profiling));
     if (address == NULL)
-        address = from_caller(profiling, caller);
+        address = foreign(from_object(profiling, caller));
     if (address == NULL)
         address = from_libraries(profiling, files);
     return address;
@@ -126,7 +131,7 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
     const char *const names[] = {profiling, name}; /* NCCL before 2.16 has no pncclX */
     void *address = NULL;
     for (int i = 0; i < 2 && address == NULL; i++) {
-        address = from_caller(names[i], caller);
+        address = foreign(from_object(names[i], caller));
         if (address == NULL)
             address = foreign(dlsym(RTLD_NEXT, names[i]));
         if (address == NULL)
@@ -137,16 +142,8 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
 
 void *cshim_front_wrapper(const char *name, const void *real)
 {
-    Dl_info info;
+    void *wrapper = from_object(name, (const void *)cshim_front_wrapper);
     const void *chosen;
-    void *wrapper = NULL;
-    if (!dladdr((const void *)cshim_front_wrapper, &info))
-        return NULL;
-    void *own = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    if (own != NULL) {
-        wrapper = dlsym(own, name);
-        dlclose(own);
-    }
     if (!is_own(wrapper))
         return NULL;
     if (strncmp(name, "nccl", 4) == 0)

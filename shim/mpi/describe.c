@@ -17,6 +17,8 @@ static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {
     int integers, addresses, datatypes, combiner;
+    if (datatype == MPI_INT) /* the most frequent one needs no further look */
+        return CSHIM_REASON_DTYPE;
     if (datatype == MPI_DATATYPE_NULL ||
         PMPI_Type_get_envelope(datatype, &integers, &addresses, &datatypes, &combiner) !=
             MPI_SUCCESS)

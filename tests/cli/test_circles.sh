@@ -18,6 +18,10 @@ objects top.o middle.o bottom.o
 expect "objects that depend one way" 0 circles
 check "are passed over in silence" test -z "$output"
 
+echo library.so >build/objects.txt
+expect "nothing to look at" 1 circles
+
+objects top.o middle.o bottom.o
 # A variable counts: bottom.o takes one from top.o.
 object top <<<'int middle(void); int depth = 1; int top(void) { return middle(); }'
 object bottom <<<'extern int depth; int bottom(void) { return depth; }'

@@ -5,10 +5,10 @@
 . "$(dirname "$0")/../lib.sh"
 library=$build/libcompshim.so
 
-# listed: the names that shim/front/mpi.def and nccl.def list, and those written by hand
+# listed: the names that shim/front/mpi.def and nccl.def list, and what libcompshim_dl.so calls
 listed() {
     local large name
-    printf '%s\n' cshim_front_wrapper MPI_Init MPI_Init_thread MPI_Finalize
+    echo cshim_front_wrapper
     sed -nE '/^#|^called /d; s/.* (nccl[A-Za-z]+)\(.*/\1/p' "$top/shim/front/nccl.def"
     sed -nE '/^#/d; s/^[^ ]+ +[^ ]+ +([^ ]+) +int (MPIX?_[A-Za-z_]+)\(.*/\1 \2/p' "$top/shim/front/mpi.def" |
         while read -r large name; do

@@ -31,11 +31,13 @@ instructions() {
         --callgrind-out-file="$out" "$program" $calls "$2" "$3" : $(($1 - 1)) \
         COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "${others[@]}" "$program" $calls "$2" "$3" \
         >"$scratch/output" 2>&1
-    callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$scratch"/callgrind.* |
-        tr -d , | awk -v calls="$calls" '
-            / \?\?\?:|\.[ch]:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libcompshim\.so/ { ours = $1 }
-            / \?\?\?:|\.[ch]:/ && /PMPI_Allreduce|MPI_Allreduce/ && /libmpi(ch|_abi)?\.so/ { real = $1 }
-            END { if (ours && real) print int((ours - real) / calls); else print "none" }'
+    # A wrapper's instructions less those of the real calls it makes itself, not of others.
+    callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no \
+        "$scratch"/callgrind.* | tr -d , | awk -v calls="$calls" '
+            $2 == "*" { ours = /[:_](PMPI_Allreduce|MPI_Allreduce|cshim_allreduce) .*libcompshim/ }
+            $2 == "*" && ours && $1 > total { total = $1 }
+            $2 == ">" && ours && /:P?MPI_Allreduce .*libmpi(ch|_abi)?\.so/ { real += $1 }
+            END { if (total && real) print int((total - real) / calls); else print "none" }'
 }
 cheap() { # NAME RANKS KIND COMMUNICATOR
     local count
