@@ -10,7 +10,7 @@ static bool in_mask(uint32_t mask, unsigned value)
     return value < 32 && (mask >> value & 1) != 0;
 }
 
-static bool rule_matches(const struct cshim_rule *rule, const struct cshim_call *call)
+bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return in_mask(rule->libraries, call->library) &&
            in_mask(rule->collectives, call->collective) && in_mask(rule->dtypes, call->dtype) &&
@@ -24,7 +24,7 @@ const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call)
 {
     for (size_t i = 0; i < policy->rule_count; i++)
-        if (rule_matches(&policy->rules[i], call))
+        if (cshim_rule_matches(&policy->rules[i], call))
             return &policy->rules[i];
     return NULL;
 }

@@ -120,6 +120,9 @@ const char *cshim_policy_default_text(void);
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
+/* Whether a rule matches the call. */
+bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
+
 /* The first rule that matches the call, or NULL when none does (which means pass through). */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
