@@ -5,6 +5,11 @@
 
 #include "policy/policy.h"
 
+/* The absolute path of a file in one of the folders, which are relative to that of this tool's
+ * executable ("" or "/../lib"); the caller frees it. Exits with TOOL_SYSTEM if it is in none: "no
+ * NAME in FOLDER, ADVICE". */
+char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice);
+
 /* The absolute path of libcompshim.so, looked for beside the executable of this tool and in the lib
  * folders beside its folder; the caller frees it. Exits with TOOL_SYSTEM, naming the folders, if it
  * is in none. */

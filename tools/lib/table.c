@@ -79,6 +79,7 @@ static void print_cell(const char *text, size_t width, bool right, FILE *file)
 static void print_row(const struct tool_table *table, size_t row, const size_t *widths, FILE *file)
 {
     size_t last = table->columns; /* no blanks at the end of a line */
+    fputs(table->prefix != NULL ? table->prefix : "", file);
     while (last > 0 && cell_text(table, row, last - 1)[0] == '\0')
         last--;
     for (size_t column = 0; column < last; column++) {
@@ -102,6 +103,7 @@ void tool_table_print(const struct tool_table *table, FILE *file)
         print_row(table, row, widths, file);
         if (table->headings == 0 || row + 1 != table->headings)
             continue;
+        fputs(table->prefix != NULL ? table->prefix : "", file);
         for (size_t i = 0; i < line; i++)
             fputc('-', file);
         fputc('\n', file);

@@ -122,6 +122,7 @@ struct tool_table {
     size_t columns;
     size_t numeric_from; /* columns from this one on are aligned right */
     size_t headings;     /* rows above the line */
+    const char *prefix;  /* of each printed line; NULL: none */
     size_t rows;
     char **cells; /* rows * columns, owned */
 };

@@ -138,32 +138,16 @@ static void add_comment_row(struct tool_table *table, const struct tune_measured
 
 static void print_measured(FILE *file, const struct tune_measured *measured, const size_t *choices)
 {
-    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1};
-    char *text = NULL, *rest = NULL;
-    size_t length = 0;
+    const char *headings[3 + TUNE_WAYS_MAX] = {"size", "best", "native"};
+    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1, .prefix = "; "};
     for (size_t i = 0; i < measured->way_count; i++)
-        table.columns += i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec;
-    char **headings = tool_allocate(table.columns, sizeof *headings);
-    headings[0] = tool_copy("size");
-    headings[1] = tool_copy("best");
-    headings[2] = tool_copy("native");
-    for (size_t i = 0, column = 3; i < measured->way_count; i++)
         if (i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec)
-            headings[column++] = tool_copy(cshim_codec_name(measured->ways[i].codec));
-    tool_table_add(&table, headings);
-    free(headings);
+            headings[table.columns++] = cshim_codec_name(measured->ways[i].codec);
+    tool_table_copy(&table, headings);
     for (size_t i = 0; i < measured->size_count; i++)
         add_comment_row(&table, measured, &measured->sizes[i],
                         choices[i] != TUNE_NATIVE ? &measured->ways[choices[i]] : NULL);
-    FILE *lines = open_memstream(&text, &length);
-    if (lines == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    tool_table_print(&table, lines);
-    fclose(lines);
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        fprintf(file, "; %s\n", line);
-    free(text);
-    tool_table_free(&table);
+    tool_table_print(&table, file);
 }
 
 /* Sizes [first, end) go one way. The rule reaches up to where another way was measured to be good,
@@ -174,16 +158,12 @@ static void print_rule(FILE *file, const struct tune_measured *measured, const s
     const struct tune_way *way = &measured->ways[choices[first]];
     const struct tune_size *sizes = measured->sizes;
     bool is_automatic = true;
-    char *from = size_text(sizes[first].bytes);
-    fprintf(file, "\n[rule from_%s]\n", from);
-    fprintf(file, "min_size  = %s\n", from);
-    free(from);
-    if (end < measured->size_count) {
-        const bool goes_on = choices[end] != TUNE_NATIVE;
-        char *to = size_text(goes_on ? sizes[end].bytes - 1 : sizes[end - 1].bytes);
-        fprintf(file, "max_size  = %s\n", to);
-        free(to);
-    }
+    const char *from = size_text(sizes[first].bytes);
+    fprintf(file, "\n[rule from_%s]\nmin_size  = %s\n", from, from);
+    if (end < measured->size_count)
+        fprintf(
+            file, "max_size  = %s\n",
+            size_text(choices[end] != TUNE_NATIVE ? sizes[end].bytes - 1 : sizes[end - 1].bytes));
     for (size_t i = first; i < end; i++)
         is_automatic &= automatic(measured, way->codec, sizes[i].bytes) == way->algorithm;
     fprintf(file, "dtype     = float32\nop        = sum\n");
@@ -196,10 +176,9 @@ static void print_rule(FILE *file, const struct tune_measured *measured, const s
                 cshim_algorithm_name(way->algorithm));
     fprintf(file, "codec     = %s\n", cshim_codec_name(way->codec));
     const struct tune_size *last = &sizes[end - 1];
-    char *at = size_text(last->bytes);
-    fprintf(file, "; at %s %.2f times as fast as natively; expected error %.1e\n", at,
-            last->native / last->ways[choices[first]], tune_error(way, measured->ranks));
-    free(at);
+    fprintf(file, "; at %s %.2f times as fast as natively; expected error %.1e\n",
+            size_text(last->bytes), last->native / last->ways[choices[first]],
+            tune_error(way, measured->ranks));
 }
 
 char *tune_policy(const struct tune_measured *measured, double max_rel_error)

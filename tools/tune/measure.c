@@ -23,12 +23,6 @@
 #define SIZE_SECONDS 0.02 /* and it repeats a size for this long */
 #define ESTIMATE_BYTES ((uint64_t)1 << 20)
 
-/* The samples of one figure. */
-struct samples {
-    size_t count;
-    double seconds[ROUNDS_MAX];
-};
-
 struct session {
     struct tune_measured *measured;
     char *const *launcher;
@@ -38,38 +32,12 @@ struct session {
     char *report;
     double deadline;
     enum tune_end end; /* why a run gave no output */
-    struct samples native[TUNE_SIZES_MAX];
-    struct samples ways[TUNE_SIZES_MAX][TUNE_WAYS_MAX];
 };
 
 /* The size that stands for one way: whole elements, and apart from the others'. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
 {
     return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);
-}
-
-static char *find_benchmark(void)
-{
-    static const char *const places[] = {"/allreduce_bench",
-                                         "/../libexec/compshim/allreduce_bench"};
-    char *tool = realpath("/proc/self/exe", NULL);
-    if (tool == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
-                  strerror(errno));
-    *strrchr(tool, '/') = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *candidate = tool_format("%s%s", tool, places[i]);
-        char *found = realpath(candidate, NULL);
-        free(candidate);
-        if (found == NULL)
-            continue;
-        free(tool);
-        return found;
-    }
-    tool_fail(TOOL_SYSTEM,
-              "no allreduce_bench in %s, nor in libexec/compshim of its prefix; build it with make "
-              "or install it with make install",
-              tool);
 }
 
 /* The launcher, then the benchmark with a list of sizes; the words but the list are others'. */
@@ -122,42 +90,40 @@ static char *run(struct session *session, char *sizes, bool shimmed, const char 
     return NULL;
 }
 
-/* The samples that a line of the benchmark is for, or NULL. */
-static struct samples *find_samples(struct session *session, uint64_t bytes)
+/* The figure that a line of the benchmark is for, or NULL. */
+static double *find_figure(const struct session *session, uint64_t bytes)
 {
-    const struct tune_measured *measured = session->measured;
+    struct tune_measured *measured = session->measured;
     for (size_t size = 0; size < measured->size_count; size++) {
         if (bytes == measured->sizes[size].bytes)
-            return &session->native[size];
+            return &measured->sizes[size].native;
         for (size_t way = 0; way < measured->way_count; way++)
             if (bytes == size_of(session, size, way))
-                return &session->ways[size][way];
+                return &measured->sizes[size].ways[way];
     }
     return NULL;
 }
 
-/* Keeps the benchmark's lines: bytes, calls, median and least seconds. */
-static void keep(struct session *session, const char *output)
+/* Reads a line of the benchmark: bytes, calls, median and least seconds. */
+static bool read_line(const char *line, unsigned long long *bytes, double *median)
 {
-    for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
-        unsigned long long bytes, calls;
-        double median, least;
-        line += *line == '\n';
-        if (sscanf(line, "%llu %llu %lf %lf", &bytes, &calls, &median, &least) != 4 || median <= 0)
-            continue;
-        struct samples *samples = find_samples(session, bytes);
-        if (samples != NULL && samples->count < ROUNDS_MAX)
-            samples->seconds[samples->count++] = median;
-    }
+    unsigned long long calls;
+    double least;
+    return sscanf(line, "%llu %llu %lf %lf", bytes, &calls, median, &least) == 4 && *median > 0;
 }
 
-/* The best round's median: what else went on in the others is not the way's fault. */
-static double best(const struct samples *samples)
+/* Of all rounds the best one's median is kept: what else went on in the others is not the way's
+ * fault. */
+static void keep(const struct session *session, const char *output)
 {
-    double least = NAN;
-    for (size_t i = 0; i < samples->count; i++)
-        least = fmin(least, samples->seconds[i]); /* NAN is no number to it */
-    return least;
+    for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
+        unsigned long long bytes;
+        double median;
+        line += *line == '\n';
+        double *figure = read_line(line, &bytes, &median) ? find_figure(session, bytes) : NULL;
+        if (figure != NULL)
+            *figure = fmin(*figure, median); /* NAN is no number to it */
+    }
 }
 
 static bool write_policy(const struct session *session, size_t first, size_t end)
@@ -255,8 +221,8 @@ static void limit_sizes(struct session *session, double seconds_of_estimate, dou
 static bool explore(struct session *session, double seconds)
 {
     char sizes[32];
-    unsigned long long bytes, calls;
-    double median, least;
+    unsigned long long bytes;
+    double median;
     snprintf(sizes, sizeof sizes, "%llu", (unsigned long long)ESTIMATE_BYTES);
     if (!write_policy(session, 0, 0)) {
         session->end = TUNE_FAILED;
@@ -267,8 +233,7 @@ static bool explore(struct session *session, double seconds)
         return false;
     session->end = TUNE_FAILED;
     const char *line = strstr(output, sizes);
-    const bool is_measured =
-        line != NULL && sscanf(line, "%llu %llu %lf %lf", &bytes, &calls, &median, &least) == 4;
+    const bool is_measured = line != NULL && read_line(line, &bytes, &median);
     free(output);
     if (!read_job(session))
         return false;
@@ -336,52 +301,49 @@ static bool measure_round(struct session *session, unsigned round)
     return true;
 }
 
-/* Figures out of the samples; a size that natively has none is none. */
-static bool conclude(struct session *session)
+/* Every size has to have been measured natively. */
+static bool is_complete(const struct tune_measured *measured)
 {
-    struct tune_measured *measured = session->measured;
-    for (size_t size = 0; size < measured->size_count; size++) {
-        measured->sizes[size].native = best(&session->native[size]);
+    for (size_t size = 0; size < measured->size_count; size++)
         if (isnan(measured->sizes[size].native)) {
             tool_warn("the benchmark printed no time for %llu bytes",
                       (unsigned long long)measured->sizes[size].bytes);
             return false;
         }
-        for (size_t way = 0; way < measured->way_count; way++)
-            measured->sizes[size].ways[way] = best(&session->ways[size][way]);
-    }
     return true;
 }
 
 enum tune_end tune_measure(char *const *launcher, double seconds, const char *folder,
                            struct tune_measured *measured)
 {
-    struct session *session = tool_allocate(1, sizeof *session);
-    *session = (struct session){.measured = measured,
-                                .launcher = launcher,
-                                .benchmark = find_benchmark(),
-                                .library = launch_find_library(),
-                                .policy = tool_format("%s/policy.ini", folder),
-                                .report = tool_format("%s/report.json", folder),
-                                .deadline = cshim_seconds() + seconds};
-    bool goes_on = explore(session, seconds);
+    static const char *const folders[] = {"", "/../libexec/compshim"};
+    struct session session = {
+        .measured = measured,
+        .launcher = launcher,
+        .benchmark = launch_find("allreduce_bench", folders, 2,
+                                 "nor in libexec/compshim of its prefix; build it with make or "
+                                 "install it with make install"),
+        .library = launch_find_library(),
+        .policy = tool_format("%s/policy.ini", folder),
+        .report = tool_format("%s/report.json", folder),
+        .deadline = cshim_seconds() + seconds};
+    for (size_t size = 0; size < measured->size_count; size++) {
+        measured->sizes[size].native = NAN;
+        for (size_t way = 0; way < TUNE_WAYS_MAX; way++)
+            measured->sizes[size].ways[way] = NAN;
+    }
+    bool goes_on = explore(&session, seconds);
     double longest = 0;
     for (unsigned round = 1; goes_on && round <= ROUNDS_MAX; round++) {
         const double began = cshim_seconds();
-        if (round > 1 && began + longest > session->deadline)
+        if (round > 1 && began + longest > session.deadline)
             break;
-        goes_on = measure_round(session, round);
+        goes_on = measure_round(&session, round);
         longest = fmax(longest, cshim_seconds() - began);
     }
-    enum tune_end end = session->end;
     if (goes_on)
-        end = conclude(session) ? TUNE_DONE : TUNE_FAILED;
-    unlink(session->policy);
-    unlink(session->report);
-    free(session->policy);
-    free(session->report);
-    free(session->library);
-    free(session->benchmark);
-    free(session);
-    return end;
+        session.end = is_complete(measured) ? TUNE_DONE : TUNE_FAILED;
+    unlink(session.policy);
+    unlink(session.report);
+    return session.end;
 }

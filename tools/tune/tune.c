@@ -10,6 +10,7 @@
 
 #include "policy/policy.h"
 #include "tools/compare/compare.h"
+#include "tools/lib/launch.h"
 #include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
@@ -78,11 +79,7 @@ static char *make_folder(const char *output)
                                slash != NULL ? (int)(slash - output) + 1 : 0, output);
     if (mkdtemp(folder) == NULL)
         tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
-    char *absolute = realpath(folder, NULL);
-    if (absolute == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", folder, strerror(errno));
-    free(folder);
-    return absolute;
+    return launch_absolute(folder);
 }
 
 static void measure(const struct tune_options *chosen, char *const *launcher,
@@ -92,7 +89,6 @@ static void measure(const struct tune_options *chosen, char *const *launcher,
     compare_catch_signals();
     const enum tune_end end = tune_measure(launcher, chosen->time, folder, measured);
     rmdir(folder);
-    free(folder);
     if (end == TUNE_STOPPED) {
         tool_warn("interrupted: nothing is written");
         exit(128 + compare_stop_signal());
@@ -140,17 +136,15 @@ static int run(int argc, char **argv)
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         tool_fail(TOOL_NOT_SO, "%s exists already: take --force, or another --output",
                   chosen.output);
-    if (chosen.from != NULL) {
+    if (chosen.from != NULL)
         tune_load(chosen.from, &measured);
-    } else {
+    else
         measure(&chosen, argv + first, &measured);
-    }
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         tune_save(&measured, chosen.save);
     write_policy(chosen.output, text);
     fputs(text, stdout);
-    free(text);
     return tool_finish(TOOL_GOOD);
 }
 
