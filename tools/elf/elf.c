@@ -12,14 +12,23 @@
 
 #include "tools/lib/tool.h"
 
+bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment)
+{
+    while (*position < object->header_count)
+        if (gelf_getphdr(object->elf, (int)(*position)++, segment) != NULL &&
+            segment->p_type == PT_LOAD)
+            return true;
+    return false;
+}
+
 bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room)
 {
-    for (size_t i = 0; i < object->segment_count; i++) {
-        const struct object_segment *segment = &object->segments[i];
-        if (address < segment->address || address - segment->address >= segment->size)
+    GElf_Phdr segment;
+    for (size_t i = 0; object_next_segment(object, &i, &segment);) {
+        if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
             continue;
-        *offset = segment->offset + (address - segment->address);
-        *room = segment->size - (address - segment->address);
+        *offset = segment.p_offset + (address - segment.p_vaddr);
+        *room = segment.p_filesz - (address - segment.p_vaddr);
         return true;
     }
     return false;
@@ -83,23 +92,13 @@ static void read_program_header(struct object *object, const GElf_Phdr *header)
         read_interpreter(object, header);
     else if (header->p_type == PT_DYNAMIC)
         read_dynamic(object, header);
-    else
-        object->segments[object->segment_count++] =
-            (struct object_segment){header->p_vaddr, header->p_offset, header->p_filesz};
 }
 
 static void read_segments(struct object *object)
 {
-    size_t count = 0;
-    if (elf_getphdrnum(object->elf, &count) != 0 || count == 0) {
+    if (elf_getphdrnum(object->elf, &object->header_count) != 0 || object->header_count == 0)
         object->damage = "it has no program headers that can be read";
-        return;
-    }
-    /* A header takes more bytes than this array's element: a false count cannot ask for much. */
-    if (count > object->size)
-        count = object->size;
-    object->segments = tool_allocate(count, sizeof *object->segments);
-    for (size_t i = 0; i < count && object->damage == NULL; i++) {
+    for (size_t i = 0; i < object->header_count && object->damage == NULL; i++) {
         GElf_Phdr header;
         if (gelf_getphdr(object->elf, (int)i, &header) == NULL)
             object->damage = "its program headers are cut off";
@@ -243,7 +242,6 @@ void object_close(struct object *object)
     elf_end(object->elf);
     if (object->mapped)
         munmap(object->image, object->size);
-    free(object->segments);
     free(object->relocated);
     *object = (struct object){0};
 }

@@ -15,13 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the file that the loader maps at an address. */
-struct object_segment {
-    uint64_t address;
-    uint64_t offset;
-    uint64_t size;
-};
-
 struct object_table {
     Elf_Data *symbols;
     size_t count;
@@ -55,8 +48,7 @@ struct object {
     unsigned char *image;
     size_t size;
     bool mapped;
-    struct object_segment *segments;
-    size_t segment_count;
+    size_t header_count; /* program headers; all lie in the file unless there is damage */
     Elf_Data *dynamic;
     uint64_t tags[DT_NUM]; /* values of the dynamic table, the last of each tag; 0 if missing */
     uint64_t gnu_hash;
@@ -107,7 +99,10 @@ bool object_contains(const struct object *object, const char *text);
 /* The same in any place of the file. */
 bool object_mentions(const struct object *object, const char *text);
 
-/* For the files elf*.c only. */
+/* For elf.c and symbols.c only. */
+
+/* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
+bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment);
 
 /* Finds the bytes at an address: their offset in the file and how many follow it in the segment
  * (at least 1). False if the file has none. */

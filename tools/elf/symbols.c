@@ -53,39 +53,6 @@ static size_t count_by_hash(const struct object *object)
     return 0;
 }
 
-/* A table of relocations in the loader's order. */
-struct relocations {
-    Elf_Data *data;
-    size_t count;
-    bool addends;
-};
-
-static struct relocations open_relocations(const struct object *object, int address, uint64_t bytes,
-                                           bool addends)
-{
-    struct relocations table = {.addends = addends};
-    Elf_Type type = addends ? ELF_T_RELA : ELF_T_REL;
-    uint64_t offset = 0;
-    uint64_t room = 0;
-    if (bytes == 0 || !object_find(object, object->tags[address], &offset, &room))
-        return table;
-    size_t size = gelf_fsize(object->elf, type, 1, EV_CURRENT);
-    table.count = (bytes < room ? bytes : room) / size;
-    table.data = elf_getdata_rawchunk(object->elf, (int64_t)offset, table.count * size, type);
-    if (table.data == NULL)
-        table.count = 0;
-    return table;
-}
-
-static uint64_t relocation_info(const struct relocations *table, size_t index)
-{
-    GElf_Rela with_addend;
-    GElf_Rel without;
-    if (table->addends)
-        return gelf_getrela(table->data, (int)index, &with_addend) ? with_addend.r_info : 0;
-    return gelf_getrel(table->data, (int)index, &without) ? without.r_info : 0;
-}
-
 static bool is_copy(unsigned machine, uint64_t type)
 {
     switch (machine) {
@@ -102,55 +69,59 @@ static bool is_copy(unsigned machine, uint64_t type)
     }
 }
 
-static void open_all_relocations(const struct object *object, struct relocations tables[3])
+/* Marks what a table of relocations names among the first `limit` symbols. Returns the number of
+ * symbols up to the last that it names. */
+static size_t mark_relocated(struct object *object, int address, uint64_t bytes, bool addends,
+                             size_t limit)
 {
-    const uint64_t *tags = object->tags;
-    tables[0] = open_relocations(object, DT_RELA, tags[DT_RELASZ], true);
-    tables[1] = open_relocations(object, DT_REL, tags[DT_RELSZ], false);
-    tables[2] = open_relocations(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA);
+    const Elf_Type type = addends ? ELF_T_RELA : ELF_T_REL;
+    const size_t size = gelf_fsize(object->elf, type, 1, EV_CURRENT);
+    uint64_t offset = 0, room = 0;
+    size_t count = 0;
+    if (bytes == 0 || !object_find(object, object->tags[address], &offset, &room))
+        return 0;
+    Elf_Data *table = elf_getdata_rawchunk(object->elf, (int64_t)offset,
+                                           (bytes < room ? bytes : room) / size * size, type);
+    for (int i = 0; table != NULL && (size_t)i < table->d_size / size; i++) {
+        GElf_Rela with_addend = {0};
+        GElf_Rel without = {0};
+        if (addends)
+            gelf_getrela(table, i, &with_addend);
+        else
+            gelf_getrel(table, i, &without);
+        const uint64_t info = addends ? with_addend.r_info : without.r_info;
+        const uint64_t symbol = GELF_R_SYM(info);
+        if (symbol >= limit)
+            continue;
+        object->relocated[symbol] |=
+            is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
+        count = symbol >= count ? symbol + 1 : count;
+    }
+    return count;
 }
 
-/* Symbols up to the last that a relocation names. */
-static size_t count_by_relocations(const struct relocations tables[3])
-{
-    uint64_t last = 0;
-    for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            uint64_t symbol = GELF_R_SYM(relocation_info(&tables[t], i));
-            last = symbol > last ? symbol : last;
-        }
-    return last + 1;
-}
-
-static void mark_relocated(struct object *object, const struct relocations tables[3])
-{
-    size_t count = object->tables[OBJECT_DYNAMIC].count;
-    object->relocated = tool_allocate(count, 1);
-    for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            uint64_t info = relocation_info(&tables[t], i);
-            if (GELF_R_SYM(info) < count)
-                object->relocated[GELF_R_SYM(info)] |=
-                    is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
-        }
-}
-
+/* Nothing in the dynamic table tells how many symbols there are. The hash table knows those that
+ * are hashed; others count as far as a relocation names them. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    struct relocations relocations[3];
-    uint64_t offset = 0;
-    uint64_t room = 0;
-    size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
-    if (!object_find(object, object->tags[DT_SYMTAB], &offset, &room)) {
+    const uint64_t *tags = object->tags;
+    const size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+    uint64_t offset = 0, room = 0;
+    if (!object_find(object, tags[DT_SYMTAB], &offset, &room)) {
         object->damage = "its dynamic symbols (DT_SYMTAB) lie outside the file";
         return;
     }
-    open_all_relocations(object, relocations);
-    size_t hashed = count_by_hash(object);
-    size_t relocated = count_by_relocations(relocations);
-    size_t count = hashed > relocated ? hashed : relocated;
-    table->count = count < room / size ? count : room / size;
+    const size_t limit = room / size;
+    const size_t hashed = count_by_hash(object);
+    object->relocated = tool_allocate(limit, 1);
+    const size_t counts[] = {
+        hashed < limit ? hashed : limit,
+        mark_relocated(object, DT_RELA, tags[DT_RELASZ], true, limit),
+        mark_relocated(object, DT_REL, tags[DT_RELSZ], false, limit),
+        mark_relocated(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA, limit)};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        table->count = counts[i] > table->count ? counts[i] : table->count;
     if (table->count == 0)
         return;
     table->symbols =
@@ -158,9 +129,7 @@ static void read_dynamic_symbols(struct object *object)
     if (table->symbols == NULL) {
         object->damage = "its dynamic symbols cannot be read";
         table->count = 0;
-        return;
     }
-    mark_relocated(object, relocations);
 }
 
 /* The bytes of a section, or NULL if it has none in the file. */
@@ -247,9 +216,9 @@ bool object_contains(const struct object *object, const char *text)
     const char *image = (const char *)object->image;
     size_t strings = table->strings != NULL ? (size_t)(table->strings - image) : object->size;
     size_t behind = strings + table->strings_size;
-    for (size_t i = 0; i < object->segment_count; i++) {
-        size_t from = object->segments[i].offset;
-        size_t to = from + object->segments[i].size;
+    GElf_Phdr segment;
+    for (size_t i = 0; object_next_segment(object, &i, &segment);) {
+        const size_t from = segment.p_offset, to = from + segment.p_filesz;
         if (range_contains(object, from, to < strings ? to : strings, text) ||
             range_contains(object, from > behind ? from : behind, to, text))
             return true;

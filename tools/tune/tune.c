@@ -87,6 +87,9 @@ static void measure(const struct tune_options *chosen, char *const *launcher,
 {
     char *folder = make_folder(chosen->output);
     compare_catch_signals();
+    /* The ranks may outnumber the processors: Open MPI 4 and Open MPI 5 ask for a leave each. */
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
     const enum tune_end end = tune_measure(launcher, chosen->time, folder, measured);
     rmdir(folder);
     if (end == TUNE_STOPPED) {
