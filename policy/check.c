@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is checked of a rule as a whole: that it can be carried out, and that it can ever match. */
+/* Checks a rule as a whole: that its keys fit together, and that some call can ever reach it. */
 #include "policy/parser.h"
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
@@ -16,8 +16,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* The library's own all-reduce adds in the narrowed type: below 16 bits, and with a scale for every
- * block, there is none to add in. */
+/* The algorithm cast lets the MPI or NCCL library add the narrowed elements. The library has no
+ * type for codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -30,8 +30,9 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
-/* The library's own all-reduce has no place for a residual, for random bits or for the error that
- * ranks agree on; and what is passed on is not rounded. */
+/* With the algorithm cast the library's own all-reduce carries the elements: there is no place for
+ * a residual, for random bits, or for the error that ranks agree on. Without a codec nothing is
+ * rounded. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -54,14 +55,14 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
-/* The smallest number of an axis that a rule with this limit does not reach; 0 if there is none. */
+/* The first number above a rule's upper limit; 0 if there is none. */
 static uint32_t next_behind(uint32_t most)
 {
     return most < UINT32_MAX ? most + 1 : 0;
 }
 
-/* Whether the earlier rules take the calls like this one on every number of nodes that `rule`
- * allows. There are at most as many nodes as ranks. */
+/* Whether the earlier rules match the call on every number of nodes that `rule` allows. There are
+ * at most as many nodes as ranks. */
 static bool nodes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
                           struct cshim_call call)
 {
@@ -78,9 +79,9 @@ static bool nodes_covered(const struct cshim_policy *policy, const struct cshim_
     return true;
 }
 
-/* Whether they take them for every number of ranks, too. If the earlier rules leave a call free,
- * then also one whose ranks are the rule's fewest, or as many as its fewest nodes, or that follow
- * the end of an earlier rule's ranks or nodes. */
+/* Whether the earlier rules match the call on every number of ranks and nodes that `rule` allows.
+ * Not every number of ranks has to be tried: the calls that match change only at the upper limits
+ * of earlier rules, for ranks or for nodes. */
 static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
                           struct cshim_call call)
 {
@@ -100,8 +101,9 @@ static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_
     return true;
 }
 
-/* Whether they take them for every size, too. If the earlier rules leave a call free, then also one
- * whose size is the rule's smallest, or follows the end of an earlier rule. */
+/* Whether the earlier rules match the call for every size, number of ranks and number of nodes that
+ * `rule` allows. Only the rule's smallest size and those above an earlier rule's limit are tried.
+ */
 static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
                           struct cshim_call call)
 {
@@ -118,8 +120,8 @@ static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_
     return true;
 }
 
-/* Whether there are such calls. Only NCCL has averages, and only NCCL's all-gathers are compressed:
- * they add nothing, and count as sums. Of reduces only MPI's are compressed. */
+/* Whether such a call can occur. Only NCCL has averages, and only NCCL's all-gathers are
+ * compressed: they add nothing, and count as sums. Of reduces only MPI's are compressed. */
 static bool can_occur(const struct cshim_call *call)
 {
     const bool is_gather = call->collective == CSHIM_ALLGATHER;

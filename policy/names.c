@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Longer than any name of the grammar; longer candidates are never near. */
+/* No name is longer. Longer candidates count as not near. */
 #define NAME_LIMIT 63
 
 const char *cshim_library_name(enum cshim_library library)

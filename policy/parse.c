@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.ini's lines and sections. inih splits keys from values; the reader that feeds it sees to
- * what inih leaves open: it counts lines, refuses those that inih would split, takes comments off,
- * and follows the section headers (inih reports neither empty sections nor names above 49 bytes).
- */
+/* Reads policy.ini line by line. inih splits each line into key and value. The reader that feeds
+ * inih does what inih does not: it counts lines, refuses lines that inih would cut, takes comments
+ * off, and handles the section headers, because inih reports neither empty sections nor names above
+ * 49 bytes. */
 #include "policy/parser.h"
 
 #include <ctype.h>
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More would be a mistake, and keeps the check for unreachable rules short. */
+/* No policy needs more. The check for unreachable rules takes time that grows with their number. */
 #define RULE_LIMIT 256u
 
-/* Closes the section that is open, at the next header or the end of the text. */
+/* Checks the section that ends here, at the next header or at the end of the text. */
 static bool end_section(struct cshim_parser *parser)
 {
     return parser->section != CSHIM_SECTION_RULE || cshim_check_rule(parser);
@@ -90,7 +90,7 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
                              name, space, name);
 }
 
-/* Opens the section of a header's inside: "compshim" or "rule NAME". Cuts title up. */
+/* Begins the section of a header's text: "compshim" or "rule NAME". Writes to title. */
 static bool begin_section(struct cshim_parser *parser, char *title)
 {
     if (!end_section(parser))
@@ -124,8 +124,8 @@ static bool read_header(struct cshim_parser *parser, const char *line)
     return begin_section(parser, title);
 }
 
-/* The length of line[0..length) without its comment and the blanks before that. A comment begins
- * the line or follows a blank. */
+/* The length of line[0..length) without its comment and the blanks before it. A comment begins with
+ * ; or #, at the beginning of the line or behind a blank. */
 static size_t content_length(const char *line, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -136,8 +136,8 @@ static size_t content_length(const char *line, size_t length)
     return length;
 }
 
-/* inih's reader: puts the next line into buffer. Returns NULL at the end, or if the parse failed.
- */
+/* inih calls this for the next line, which goes to buffer. Returns NULL at the end of the text, or
+ * if the parse has failed. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
@@ -148,11 +148,11 @@ static char *read_line(char *buffer, int size, void *stream)
     const char *stop = newline != NULL ? newline : parser->end;
     parser->next = newline != NULL ? newline + 1 : parser->end;
     parser->line++;
-    /* inih takes an indented line as the continuation of the last value. */
+    /* inih would take an indented line for the rest of the last value. */
     while (line < stop && isspace((unsigned char)*line))
         line++;
     size_t length = content_length(line, (size_t)(stop - line));
-    /* Some versions of inih take a line that fills the buffer for one that was cut. */
+    /* Some versions of inih ignore the line behind one that fills the buffer. */
     if (length + 2 > (size_t)size) {
         cshim_parser_fail(parser, parser->line, "the line is longer than %d characters", size - 2);
         return NULL;
@@ -166,7 +166,7 @@ static char *read_line(char *buffer, int size, void *stream)
     return parser->failed ? NULL : buffer;
 }
 
-/* inih's handler. Returns nonzero always: inih's own count of errors is of malformed lines only. */
+/* inih calls this for each key. It always returns nonzero: 0 would be a malformed line to inih. */
 static int handle_key(void *user, const char *section, const char *key, const char *value)
 {
     (void)section;
@@ -190,7 +190,7 @@ static bool parse_lines(struct cshim_parser *parser)
         parser->next += 3;
     int malformed = ini_parse_stream(read_line, parser, handle_key, parser);
     if (malformed > 0 && (!parser->failed || (unsigned)malformed < parser->line)) {
-        /* The first error of the file is the one to show. */
+        /* This line stands before the one that failed: the first error is shown. */
         parser->failed = false;
         return cshim_parser_fail(parser, (unsigned)malformed,
                                  "neither '[section]' nor 'key = value'");
@@ -206,12 +206,12 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, un
            (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
-/* The smallest MPI sum of a type that some rule compresses: most calls are smaller, and need not be
- * looked at further. */
+/* The bytes of the smallest MPI sum of a type that some rule compresses. Most calls are smaller:
+ * the engine passes them on without asking the policy. */
 static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
                               unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* all below are passed on by the rules so far */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* the rules so far pass on all that is smaller */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

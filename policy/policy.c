@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A parsed policy: which rule decides, and its end. */
+/* Finds the rule for a call, and frees policies. */
 #include "policy/policy.h"
 
 #include <stdlib.h>
 
-/* Values outside a mask (CSHIM_DTYPE_OTHER, CSHIM_OP_OTHER) are in none. */
+/* CSHIM_DTYPE_OTHER and CSHIM_OP_OTHER are above 31, and in no mask. */
 static bool in_mask(uint32_t mask, unsigned value)
 {
     return value < 32 && (mask >> value & 1) != 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SIZE_LIMIT ((uint64_t)1 << 63)
-/* Decimals that are read; with the largest unit the product still fits 64 bits. */
+/* More decimals are refused. The product with the largest unit fits 64 bits. */
 #define DECIMALS 9
 
 static bool find_unit(const char *name, uint64_t *bytes)
@@ -32,7 +32,7 @@ static bool find_unit(const char *name, uint64_t *bytes)
     return false;
 }
 
-/* Reads digits, one at least, into *value and moves *text behind them. */
+/* Reads at least one digit into *value, and moves *text behind the digits. */
 static bool parse_digits(const char **text, uint64_t *value)
 {
     if (!isdigit((unsigned char)**text))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain: what would happen to a call, and why, without running anything. */
+/* compshim explain: tells what would happen to a call, and why, without running anything. */
 #include "tools/explain/explain.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static const struct tool_option options[] = {
     {0},
 };
 
-/* What each reason means to a reader who has to do something about it. */
+/* Why a call is passed on, for readers. */
 static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_COMPRESS] = "the call is compressed",
     [CSHIM_REASON_DTYPE] = "never compressed, or not carried by the rule's codec",
@@ -53,7 +53,8 @@ const char *explain_reason(const struct cshim_plan *plan)
     return plan->reason == CSHIM_REASON_COMPRESS ? "" : cshim_reason_name(plan->reason);
 }
 
-/* The value of a word of the set; `other`: what "other" stands for, or UINT_MAX if it is none. */
+/* The value of an option's word. `other` is the value of the word "other"; UINT_MAX: there is no
+ * such word. */
 static unsigned parse_word(const char *option, const char *what, enum cshim_word_set set,
                            const char *word, unsigned other)
 {
@@ -69,7 +70,7 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
     return other;
 }
 
-/* The call that the options describe, but for its size. */
+/* The call that the options describe, without its size. */
 static struct cshim_call describe_call(const struct explain_options *chosen)
 {
     struct cshim_call call = {
@@ -98,7 +99,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 {
     struct explain_answer answer = {.policy = policy, .call = *call};
     size_t element = cshim_dtype_bytes(call->dtype);
-    if (element == 0) /* unknown elements: bytes will do */
+    if (element == 0) /* other types: count bytes */
         element = 1;
     if (bytes % element != 0)
         tool_misuse(&tool_explain,
@@ -109,7 +110,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
     return answer;
 }
 
-/* A line of the answer; takes the value over. */
+/* Adds a line to the answer. The table will free the value. */
 static void add_line(struct tool_table *table, const char *label, char *value)
 {
     char *cells[] = {tool_copy(label), value};
@@ -233,7 +234,7 @@ void explain_print_json(json_t *value)
     json_decref(value);
 }
 
-/* Exactly one of the three says what to explain. */
+/* One of --size, --sizes and --report has to be given. */
 static void check_choice(const struct explain_options *chosen)
 {
     int choices = (chosen->size != UINT64_MAX) + (chosen->sizes != NULL) + (chosen->report != NULL);

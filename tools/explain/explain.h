@@ -22,17 +22,17 @@ struct explain_options {
     bool json;
 };
 
-/* A call, and what becomes of it. */
+/* A call, and its plan. */
 struct explain_answer {
     const struct cshim_policy *policy;
     struct cshim_call call;
     struct cshim_plan plan;
 };
 
-/* The reason of a plan that does not compress, for a narrow column; "" if it does. */
+/* The name of a plan's reason; "" if it compresses the call. */
 const char *explain_reason(const struct cshim_plan *plan);
 
-/* Plans a call of that many bytes. They have to be whole elements: else it is wrong use. */
+/* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
@@ -41,12 +41,11 @@ json_t *explain_json(const struct explain_answer *answer);
 /* Prints a value and releases it. */
 void explain_print_json(json_t *value);
 
-/* Each size of chosen->sizes ("1MiB,4MiB" or "64KiB-64MiB", doubling); call has all facts but the
- * bytes. Wrong sizes are wrong use. */
+/* Explains the call for each size of chosen->sizes, see tool_parse_sizes. */
 void explain_sizes(const struct explain_options *chosen, const struct cshim_policy *policy,
                    const struct cshim_call *call);
 
-/* What the policy would have done to the run that chosen->report is of. */
+/* Explains what the policy would have done to the run of chosen->report. */
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files of this installation, LD_PRELOAD, and the policy of a launch. */
 #include "tools/lib/launch.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #define LIBRARY_NAME "libcompshim.so"
 #define DLSYM_NAME "libcompshim_dl.so"
 
-/* The dynamic linker takes both as separators in LD_PRELOAD, and has no way to quote them. */
+/* The loader takes both for separators in LD_PRELOAD, and knows no quotes. */
 #define PRELOAD_SEPARATORS " :"
 
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the shim gets into a program: where the library is, and what LD_PRELOAD has to say. */
+/* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. */
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 
@@ -19,9 +19,9 @@ char *launch_find_library(void);
  * Exits with TOOL_SYSTEM if there is none. */
 char *launch_with_dlsym(const char *library);
 
-/* The LD_PRELOAD value with the library in front of what is there already (may be NULL), any
- * earlier entries for the shim's libraries left out. library NULL: without the shim. The caller
- * frees it; empty if nothing is to be preloaded. */
+/* The value of LD_PRELOAD: the library (NULL: none) and then the entries of `existing` (may be
+ * NULL) that are not the shim's own libraries. The caller frees it; it is empty if there are none.
+ */
 char *launch_preload(const char *library, const char *existing);
 
 /* Loads and parses the policy that a run would use (path as for cshim_policy_load). Prints the

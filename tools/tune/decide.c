@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From measurements to a policy. */
+/* Makes a policy of measurements. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,12 @@
 #include "tools/tune/tune.h"
 #include "version.h"
 
-/* Differences below this are within what two measurements of the same differ by. */
+/* Two measurements of the same call may differ by this factor. */
 #define MARGIN 1.05
-/* On one node a codec takes the processors that the program computes with, which the benchmark does
- * not show, and small sums are over before the ranks have met: only what gains this much, from this
- * size on. */
+/* On one node a codec takes processors from the program, which the benchmark does not show, and the
+ * time of a small call is mostly waiting. There a call has to gain this factor, and to be this
+ * large.
+ */
 #define MARGIN_OF_ONE_NODE 1.5
 #define LEAST_OF_ONE_NODE ((uint64_t)1 << 20)
 
@@ -65,13 +66,13 @@ void tune_choose(const struct tune_measured *measured, double max_rel_error,
     size_t larger = TUNE_NATIVE;
     for (size_t i = measured->size_count; i-- > 0; larger = choices[i])
         choices[i] = choose(measured, &measured->sizes[i], max_rel_error, larger);
-    /* Compression starts to pay at a size and goes on: one size alone below others is chance. */
+    /* Compression pays from some size on: a gain at one size alone, below others, is chance. */
     for (size_t i = 0; i + 1 < measured->size_count; i++)
         if (choices[i + 1] == TUNE_NATIVE && (i == 0 || choices[i - 1] == TUNE_NATIVE))
             choices[i] = TUNE_NATIVE;
 }
 
-/* "64KiB": whole units where that is exact. */
+/* "64KiB", in the largest unit of which it is a whole number. */
 static char *size_text(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
@@ -83,7 +84,7 @@ static char *size_text(uint64_t bytes)
     return tool_format("%llu%s", (unsigned long long)bytes, units[unit]);
 }
 
-/* The algorithm that `auto` takes for a codec and size on the ranks measured. */
+/* The algorithm that `auto` chooses for a codec and size on the ranks that were measured. */
 static enum cshim_algorithm automatic(const struct tune_measured *measured,
                                       enum cshim_codec_id codec, uint64_t bytes)
 {
@@ -112,7 +113,8 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
     return cshim_plan_call(&policy, &call, bytes / sizeof(float)).algorithm;
 }
 
-/* The first column of comments, then one for native and one for each codec: its fastest way. */
+/* Adds the row of a size: the size, the choice, the native time, and for each codec the time of its
+ * fastest algorithm. */
 static void add_comment_row(struct tool_table *table, const struct tune_measured *measured,
                             const struct tune_size *size, const struct tune_way *choice)
 {
@@ -150,8 +152,8 @@ static void print_measured(FILE *file, const struct tune_measured *measured, con
     tool_table_print(&table, file);
 }
 
-/* Sizes [first, end) go one way. The rule reaches up to where another way was measured to be good,
- * but not to where none was. */
+/* Writes the rule for the sizes [first, end), for which one way was chosen. It ends below the next
+ * size if another way was chosen for that, and at its own last size if none was. */
 static void print_rule(FILE *file, const struct tune_measured *measured, const size_t *choices,
                        size_t first, size_t end)
 {
@@ -168,7 +170,7 @@ static void print_rule(FILE *file, const struct tune_measured *measured, const s
         is_automatic &= automatic(measured, way->codec, sizes[i].bytes) == way->algorithm;
     fprintf(file, "dtype     = float32\nop        = sum\n");
     fprintf(file, measured->nodes > 1 ? "nodes     = 2-\n" : "nodes     = 1\n");
-    /* What `auto` would take, it takes for other numbers of ranks rightly, too. */
+    /* Where `auto` makes the same choice, it chooses for other numbers of ranks, too. */
     if (is_automatic)
         fprintf(file, "ranks     = 2-\n");
     else

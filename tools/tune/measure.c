@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the bundled benchmark without the library, and with it in every way. One job measures many
- * ways: its policy has a rule for each, told apart by sizes that differ in a few elements. Rounds
- * are repeated while there is time; a figure is the best round's median. */
+ * ways: its policy has a rule for each way and size, and the benchmark's sizes differ by a few
+ * elements, so that each matches one rule. Rounds are repeated as long as there is time. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@
 #include "tools/tune/tune.h"
 
 #define ROUNDS_MAX 31
-#define ROUNDS_WANTED 3   /* sizes that leave no time for these are left out */
+#define ROUNDS_WANTED 3   /* the largest sizes are left out if they leave no time for these */
 #define RULES_MAX 240     /* of one policy */
 #define CALLS_AT_LEAST 6  /* of the benchmark, per size */
-#define SIZE_SECONDS 0.02 /* and it repeats a size for this long */
+#define SIZE_SECONDS 0.02 /* the benchmark repeats a size for at least so long */
 #define ESTIMATE_BYTES ((uint64_t)1 << 20)
 
 struct session {
@@ -28,19 +28,19 @@ struct session {
     char *const *launcher;
     char *benchmark;
     char *library;
-    char *policy; /* files of the runs */
+    char *policy; /* the files of the jobs */
     char *report;
     double deadline;
-    enum tune_end end; /* why a run gave no output */
+    enum tune_end end; /* why a job gave no output */
 };
 
-/* The size that stands for one way: whole elements, and apart from the others'. */
+/* The bytes that the benchmark is given for a way: no other way or size has the same. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
 {
     return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);
 }
 
-/* The launcher, then the benchmark with a list of sizes; the words but the list are others'. */
+/* The command: the launcher's words, the benchmark, and its arguments. */
 static char **make_command(const struct session *session, char *sizes, char *seconds)
 {
     size_t words = 0;
@@ -112,8 +112,8 @@ static bool read_line(const char *line, unsigned long long *bytes, double *media
     return sscanf(line, "%llu %llu %lf %lf", bytes, &calls, median, &least) == 4 && *median > 0;
 }
 
-/* Of all rounds the best one's median is kept: what else went on in the others is not the way's
- * fault. */
+/* Keeps the least of all rounds' medians: what is slower in other rounds comes from other work on
+ * the machine. */
 static void keep(const struct session *session, const char *output)
 {
     for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
@@ -122,7 +122,7 @@ static void keep(const struct session *session, const char *output)
         line += *line == '\n';
         double *figure = read_line(line, &bytes, &median) ? find_figure(session, bytes) : NULL;
         if (figure != NULL)
-            *figure = fmin(*figure, median); /* NAN is no number to it */
+            *figure = fmin(*figure, median); /* fmin ignores NAN */
     }
 }
 
@@ -153,7 +153,8 @@ static bool write_policy(const struct session *session, size_t first, size_t end
     return false;
 }
 
-/* What the job says of itself in its report: the library reaches its ranks, and where they are. */
+/* Reads the ranks and nodes of the job from its report. There is one only if the library has
+ * reached all ranks. */
 static bool read_job(const struct session *session)
 {
     struct ledger_file ledger;
@@ -186,7 +187,7 @@ static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
 static void list_ways(struct tune_measured *measured)
 {
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        if (codec == CSHIM_CODEC_FP32) /* the identity for float32, as raw is */
+        if (codec == CSHIM_CODEC_FP32) /* with float32 it does the same as raw */
             continue;
         if (codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16)
             add_way(measured, codec, CSHIM_ALGORITHM_CAST);
@@ -197,7 +198,8 @@ static void list_ways(struct tune_measured *measured)
     }
 }
 
-/* Leaves out the largest sizes if, with times in proportion, they leave no time for some rounds. */
+/* Leaves the largest sizes out if there is no time for ROUNDS_WANTED rounds with them. A call's
+ * time is taken to be in proportion to its size. */
 static void limit_sizes(struct session *session, double seconds_of_estimate, double seconds)
 {
     struct tune_measured *measured = session->measured;
@@ -217,7 +219,8 @@ static void limit_sizes(struct session *session, double seconds_of_estimate, dou
     measured->size_count = kept;
 }
 
-/* The first job: is the library there, where are the ranks, how long will sizes take? */
+/* Runs the first job. It shows whether the library reaches the ranks, how many ranks and nodes
+ * there are, and how long a call takes. */
 static bool explore(struct session *session, double seconds)
 {
     char sizes[32];
@@ -246,7 +249,8 @@ static bool explore(struct session *session, double seconds)
     return true;
 }
 
-/* The list of sizes [first, end): their own, or those that stand for each way. */
+/* The benchmark's list for the sizes [first, end): those themselves, or those that stand for the
+ * ways. */
 static char *size_list(const struct session *session, size_t first, size_t end, bool ways)
 {
     char *text = NULL;
@@ -301,7 +305,7 @@ static bool measure_round(struct session *session, unsigned round)
     return true;
 }
 
-/* Every size has to have been measured natively. */
+/* Whether every size has a native time. Says which has none. */
 static bool is_complete(const struct tune_measured *measured)
 {
     for (size_t size = 0; size < measured->size_count; size++)
