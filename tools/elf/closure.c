@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search for DT_NEEDED names, in the order of ld.so(8). */
+/* Searches for the libraries that an object needs, in the order of ld.so(8). */
 #include "tools/elf/closure.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 
 #define CACHE_FILE "/etc/ld.so.cache"
 
-/* A search for one name on behalf of one object; `found` is the place to fill. */
+/* A search for a name that one object needs, and what it has found. */
 struct search {
     struct closure *closure;
     size_t loader;
@@ -22,8 +22,8 @@ struct search {
     struct closure_object found;
 };
 
-/* The folder of the system's libraries relative to / and /usr, as $LIB has it: lib64,
- * lib/x86_64-linux-gnu, ... It is read off where this tool's own C library lies. */
+/* The folder of the system's libraries below / and /usr, which is also $LIB: lib64,
+ * lib/x86_64-linux-gnu, ... The C library of this tool lies in it. */
 static char *system_folder(void)
 {
     Dl_info info;
@@ -41,9 +41,8 @@ static char *system_folder(void)
     return folder;
 }
 
-/* The folder that $ORIGIN means for an object; the caller frees it. For a program the kernel tells
- * the loader the file behind all symbolic links; a library's folder is that of the path it was
- * found by. */
+/* The folder that $ORIGIN means for an object; the caller frees it. For a program it is the folder
+ * of the file behind all symbolic links, for a library that of the path where it was found. */
 static char *origin(const struct closure_object *object)
 {
     char *path =
@@ -57,7 +56,8 @@ static char *origin(const struct closure_object *object)
     return path;
 }
 
-/* What stands for a dynamic string token, whose length goes to *length; NULL if it is none. */
+/* The value of the token at text, ORIGIN, LIB or PLATFORM, perhaps in braces; its length goes to
+ * *length. NULL if there is none. */
 static char *token_value(const struct closure_object *object, const char *text, size_t *length)
 {
     static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
@@ -85,7 +85,7 @@ static char *expand(const struct closure_object *object, const char *text, size_
         size_t plain = (size_t)((dollar != NULL ? dollar : end) - text);
         size_t taken = 0;
         char *value = dollar != NULL ? token_value(object, dollar + 1, &taken) : NULL;
-        if (dollar != NULL && value == NULL) /* no token: a folder's name may hold a dollar */
+        if (dollar != NULL && value == NULL) /* this dollar is part of a name */
             plain++;
         char *longer =
             tool_format("%s%.*s%s", result, (int)plain, text, value != NULL ? value : "");
@@ -97,7 +97,7 @@ static char *expand(const struct closure_object *object, const char *text, size_
     return result;
 }
 
-/* Takes a file if there is one, and it is for the program's machine; the path is copied. */
+/* Takes the file at a path if there is one, and it is for the program's machine. */
 static bool try_path(struct search *search, const char *path)
 {
     struct stat status;
@@ -125,13 +125,14 @@ static bool try_folder(struct search *search, const char *folder)
     return found;
 }
 
-/* Tries a list of folders; `owner` is the object whose tokens are meant. */
+/* Tries a list of folders, in which tokens mean those of object `owner`. */
 static bool try_list(struct search *search, const char *list, const char *separators, size_t owner)
 {
     while (list != NULL && *list != '\0') {
         size_t length = strcspn(list, separators);
         char *folder = expand(&search->closure->objects[owner], list, length);
-        bool found = try_folder(search, *folder != '\0' ? folder : "."); /* empty: this folder */
+        bool found =
+            try_folder(search, *folder != '\0' ? folder : "."); /* empty: the current folder */
         free(folder);
         if (found)
             return true;
@@ -141,8 +142,8 @@ static bool try_list(struct search *search, const char *list, const char *separa
     return false;
 }
 
-/* DT_RPATH of the object, of what loaded it, and so on up to the program; none of them if the
- * object itself has a DT_RUNPATH. */
+/* Tries DT_RPATH of the object, of the object that needs it, and so on up to the program. The
+ * loader ignores them all if the object has a DT_RUNPATH. */
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;
@@ -211,7 +212,7 @@ static bool find(struct search *search)
     return found;
 }
 
-/* The loader takes a name as loaded if an object was asked for under it or has it as DT_SONAME. */
+/* Whether a name is loaded: an object was found by it, or has it as its DT_SONAME. */
 static bool has_name(const struct closure *closure, const char *name)
 {
     for (size_t i = 0; i < closure->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening an ELF file, its segments and its dynamic table. */
+/* Opens an ELF file, and reads its segments and its dynamic table. */
 #include "tools/elf/elf.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static size_t dynamic_count(const struct object *object)
     return object->dynamic != NULL ? object->dynamic->d_size / entry : 0;
 }
 
-/* The dynamic table's entry at an index; false at its end. */
+/* Reads the dynamic table's entry at an index. False at its end. */
 static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
 {
     return index < dynamic_count(object) &&
@@ -205,7 +205,7 @@ void object_open_memory(struct object *object, void *image, size_t size)
         object_read_symbols(object);
 }
 
-/* Maps a regular file; an empty one is a NULL image. False with errno set on failure. */
+/* Maps a regular file; the image of an empty one is NULL. False with errno set if that fails. */
 static bool map_file(const char *path, void **image, size_t *size)
 {
     struct stat status;

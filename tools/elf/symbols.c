@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symbols of an ELF file, which of them the loader binds, and texts in what it maps. */
+/* Reads the symbols of an ELF file and which of them the loader binds; finds texts in the file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +17,10 @@ static uint32_t word_at(const struct object *object, uint64_t offset)
     return swapped ? __builtin_bswap32(word) : word;
 }
 
-/* DT_GNU_HASH: header (buckets, first hashed symbol, bloom words, shift), bloom filter, the buckets
- * with each chain's first symbol, and a word per hashed symbol whose lowest bit ends a chain. So
- * the last symbol is the end of the chain that begins last. Unhashed symbols may follow where
- * nothing is hashed: the relocations tell of those. */
+/* The number of symbols by DT_GNU_HASH. The table has a header (buckets, first hashed symbol, bloom
+ * words, shift), a bloom filter, buckets with the first symbol of each chain, and a word for each
+ * hashed symbol, whose lowest bit is set at the end of a chain. So the last symbol is the end of
+ * the chain that begins last. */
 static size_t count_by_gnu_hash(const struct object *object, uint64_t offset, uint64_t room)
 {
     uint64_t end = offset + room;
@@ -69,8 +69,8 @@ static bool is_copy(unsigned machine, uint64_t type)
     }
 }
 
-/* Marks what a table of relocations names among the first `limit` symbols. Returns the number of
- * symbols up to the last that it names. */
+/* Marks the symbols, among the first `limit`, that a table of relocations names. Returns the number
+ * of symbols up to the last of these. */
 static size_t mark_relocated(struct object *object, int address, uint64_t bytes, bool addends,
                              size_t limit)
 {
@@ -100,8 +100,8 @@ static size_t mark_relocated(struct object *object, int address, uint64_t bytes,
     return count;
 }
 
-/* Nothing in the dynamic table tells how many symbols there are. The hash table knows those that
- * are hashed; others count as far as a relocation names them. */
+/* No entry of the dynamic table tells how many symbols there are. Those that are hashed are known
+ * from the hash table; of others only those count that a relocation names. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
@@ -141,7 +141,7 @@ static const char *section_bytes(const struct object *object, const GElf_Shdr *s
     return (const char *)object->image + section->sh_offset;
 }
 
-/* The static table is a help, not a need: where it is damaged it counts as stripped. */
+/* Reads .symtab. If it is damaged, it counts as stripped. */
 static void read_static_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_STATIC];
@@ -204,7 +204,7 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
     return false;
 }
 
-/* Searches bytes of the image, from one offset up to another. */
+/* Whether a text is in the image between two offsets. */
 static bool range_contains(const struct object *object, size_t from, size_t to, const char *text)
 {
     return from < to && memmem(object->image + from, to - from, text, strlen(text)) != NULL;
