@@ -51,6 +51,4 @@ struct closure {
  * counts as not found, as it does for the loader. */
 bool closure_open(struct closure *closure, const char *path);
 
-void closure_close(struct closure *closure);
-
 #endif
