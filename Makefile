@@ -42,8 +42,8 @@ library_ldflags += -Wl,--no-undefined
 endif
 
 pure_sources := $(wildcard codecs/*.c policy/*.c) \
-	$(addprefix shim/core/,clock.c plan.c header.c layout.c tolerance.c sample.c)
-report_sources := $(addprefix shim/report/,row.c ledger.c observed.c trace.c table.c json.c)
+	$(addprefix shim/core/,clock.c plan.c header.c layout.c row.c tolerance.c sample.c)
+report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
 mpi_engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c trace_file.c) \
@@ -192,7 +192,7 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(mpi_
 	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -lm
 
-$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources) shim/report/row.c)
+$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
 	$(CC) $(flags) -o $@ $^ -ljansson -lelf -lm
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))

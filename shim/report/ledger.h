@@ -13,7 +13,7 @@
 #include "shim/mpi/functions.h"
 #include "shim/core/plan.h"
 #include "shim/report/live.h"
-#include "shim/report/row.h"
+#include "shim/core/row.h"
 
 /* A kind of tensor (rule, type and count) that max_rel_error moved to a more precise codec. Noted
  * at rank 0 of its communicator. */

@@ -9,7 +9,7 @@
 #define CSHIM_LIVE_H
 
 #include "shim/core/plan.h"
-#include "shim/report/row.h"
+#include "shim/core/row.h"
 
 #define CSHIM_LIVE_FOLDER "/dev/shm"
 #define CSHIM_LIVE_PREFIX "compshim-" /* behind it: user and process number, and library */

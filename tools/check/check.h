@@ -2,8 +2,8 @@
 /* Inside compshim check: what a program's files tell of its all-reduces, and the verdict on it.
  *
  * program.c finds the file of a name, uses.c the uses of the functions in the file and its
- * libraries, file.c and verdict.c judge, and print.c prints the verdict as text and as JSON.
- * Everything that these functions return lives until the tool ends.
+ * libraries, file.c and verdict.c judge by the reasons of reasons.c, and print.c prints the verdict
+ * as text and as JSON. Everything that these functions return lives until the tool ends.
  */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H

@@ -100,7 +100,7 @@ bool object_contains(const struct object *object, const char *text);
 /* Whether a text is anywhere in the file. */
 bool object_mentions(const struct object *object, const char *text);
 
-/* For elf.c and symbols.c only. */
+/* For the files in tools/elf/ only. */
 
 /* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
 bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment);

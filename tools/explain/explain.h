@@ -6,8 +6,10 @@
 #include <jansson.h>
 
 #include "shim/core/plan.h"
+#include "tools/lib/tool.h"
 
 struct explain_options {
+    const struct tool_command *command; /* explain, for messages of wrong use */
     const char *policy;
     uint64_t size; /* UINT64_MAX: none given */
     const char *sizes;
@@ -33,9 +35,12 @@ struct explain_answer {
 const char *explain_reason(const struct cshim_plan *plan);
 
 /* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
-struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
+struct explain_answer explain_call(const struct explain_options *chosen,
+                                   const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
+/* Prints the answer as text. */
+void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON; the caller releases it. */
 json_t *explain_json(const struct explain_answer *answer);
 /* Prints a value and releases it. */

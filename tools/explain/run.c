@@ -23,6 +23,7 @@ struct outcome {
 };
 
 struct dry_run {
+    const struct explain_options *chosen;
     struct ledger_file report;
     const struct cshim_policy *policy;
     enum cshim_library library;
@@ -113,7 +114,7 @@ static struct explain_answer plan_kind(const struct dry_run *run, size_t index,
         bytes -= bytes % element;
     if (element > 0 && bytes % element != 0)
         refuse(run, index, "bytes");
-    return explain_call(run->policy, &call, bytes);
+    return explain_call(run->chosen, run->policy, &call, bytes);
 }
 
 static void estimate(const struct dry_run *run, struct outcome *outcome)
@@ -202,8 +203,8 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable = false;
     if (chosen->link != NULL && !estimate_parse_rate(chosen->link, &run->basis.link))
-        tool_misuse(&tool_explain, "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
-                    chosen->link);
+        tool_misuse(chosen->command,
+                    "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", chosen->link);
     if (!ledger_open(chosen->report, &run->report, &unreadable, message))
         tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     const json_t *observed = json_object_get(run->report.root, "observed");
@@ -327,7 +328,7 @@ static void print_json(const struct dry_run *run)
 
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy)
 {
-    struct dry_run run = {.policy = policy};
+    struct dry_run run = {.chosen = chosen, .policy = policy};
     open_report(&run, chosen);
     if (chosen->json)
         print_json(&run);
