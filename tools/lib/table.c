@@ -31,13 +31,7 @@ char *tool_shorten(const char *text, size_t width)
 
 void tool_table_add(struct tool_table *table, char **cells)
 {
-    size_t used = table->rows * table->columns;
-    char **larger = realloc(table->cells, (used + table->columns) * sizeof *larger);
-    if (larger == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    table->cells = larger;
-    memcpy(larger + used, cells, table->columns * sizeof *cells);
-    table->rows++;
+    table->cells = tool_append(table->cells, &table->rows, table->columns * sizeof *cells, cells);
 }
 
 void tool_table_copy(struct tool_table *table, const char *const *cells)
