@@ -43,7 +43,7 @@ endif
 
 pure_sources := $(wildcard codecs/*.c policy/*.c) \
 	$(filter-out shim/core/log.c,$(wildcard shim/core/*.c))
-report_sources := $(addprefix shim/report/,row.c ledger.c observed.c trace.c table.c json.c)
+report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
@@ -204,7 +204,7 @@ $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_st
 
 $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
 	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
-		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-o $@ $(filter %.o,$^) -lm
 
 # These are not linked to an MPI: those with the same ABI have it under several file names. The front
 # sees to it that the MPI in the process is found.
@@ -213,10 +213,10 @@ $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
 $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
 		shim/mpi/exports.map
 	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
-		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -lm
 
-$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources) shim/report/row.c)
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
+$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
+	$(CC) $(flags) -o $@ $^ -ljansson -lelf -lm
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
@@ -233,7 +233,7 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
 $(BUILD)/codec_bench: $(call objects,tests/bench/codec_bench.c $(pure_sources))
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
+	$(CC) $(flags) -o $@ $^ -lm
 
 $(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
 	$(MPICC) $(flags) -o $@ $^ -lm
@@ -264,7 +264,7 @@ $(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
 $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kernels/binary.o \
 		shim/nccl/exports.map
 	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
-		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-o $@ $(filter %.o,$^) -lm
 
 # The manual pages: prose, and what the tables of the options and keys say.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk

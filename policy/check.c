@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is checked of a rule as a whole: that it can be carried out, and that it can ever match. */
+/* Checks a rule as a whole: that its keys fit together, and that some call can ever reach it. */
 #include "policy/parser.h"
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
@@ -16,8 +16,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* The library's own all-reduce adds in the narrowed type: below 16 bits, and with a scale for every
- * block, there is none to add in. */
+/* The algorithm cast lets the MPI or NCCL library add the narrowed elements. The library has no
+ * type for codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -30,8 +30,9 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
-/* The library's own all-reduce has no place for a residual, for random bits or for the error that
- * ranks agree on; and what is passed on is not rounded. */
+/* With the algorithm cast the library's own all-reduce carries the elements: there is no place for
+ * a residual, for random bits, or for the error that ranks agree on. Without a codec nothing is
+ * rounded. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -54,110 +55,96 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
-/* A call's facts as one point each: the lists' bits, and a place on the three scales. */
-struct point {
-    uint32_t library, collective, dtype, op;
-    uint64_t size;
-    uint64_t ranks; /* these two wider than a rule's, to step past its end */
-    uint64_t nodes;
-};
-
-static bool rule_holds(const struct cshim_rule *rule, const struct point *point)
+/* The first number above a rule's upper limit; 0 if there is none. */
+static uint32_t next_behind(uint32_t most)
 {
-    return (rule->libraries & point->library) != 0 &&
-           (rule->collectives & point->collective) != 0 && (rule->dtypes & point->dtype) != 0 &&
-           (rule->ops & point->op) != 0 && point->size >= rule->min_size &&
-           point->size <= rule->max_size && point->ranks >= rule->min_ranks &&
-           point->ranks <= rule->max_ranks && point->nodes >= rule->min_nodes &&
-           point->nodes <= rule->max_nodes;
+    return most < UINT32_MAX ? most + 1 : 0;
 }
 
-/* Whether the earlier rules take every number of nodes of `rule` at this size, these ranks and
- * bits. Ranks fill as many nodes as there are ranks, at most. */
+/* Whether the earlier rules match the call on every number of nodes that `rule` allows. There are
+ * at most as many nodes as ranks. */
 static bool nodes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
-                          struct point point)
+                          struct cshim_call call)
 {
     const struct cshim_rule *earlier = policy->rules;
-    point.nodes = rule->min_nodes;
-    while (point.nodes <= rule->max_nodes && point.nodes <= point.ranks) {
-        while (earlier < rule && !rule_holds(earlier, &point))
+    call.nodes = rule->min_nodes;
+    while (call.nodes != 0 && call.nodes <= rule->max_nodes && call.nodes <= call.ranks) {
+        while (earlier < rule && !cshim_rule_matches(earlier, &call))
             earlier++;
         if (earlier == rule)
             return false;
-        point.nodes = (uint64_t)earlier->max_nodes + 1;
+        call.nodes = next_behind(earlier->max_nodes);
         earlier = policy->rules;
     }
     return true;
 }
 
-/* The same for every number of ranks too. If the earlier rules leave a point free, they leave one
- * free whose ranks are the rule's fewest or as many as its fewest nodes, or follow the end of an
- * earlier rule or the nodes it covers. */
+/* Whether the earlier rules match the call on every number of ranks and nodes that `rule` allows.
+ * Not every number of ranks has to be tried: the calls that match change only at the upper limits
+ * of earlier rules, for ranks or for nodes. */
 static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
-                          struct point point)
+                          struct cshim_call call)
 {
-    const uint64_t fewest = rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
-    point.ranks = fewest;
-    if (fewest <= rule->max_ranks && !nodes_covered(policy, rule, point))
+    const uint32_t fewest = rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
+    call.ranks = fewest;
+    if (fewest <= rule->max_ranks && !nodes_covered(policy, rule, call))
         return false;
     for (const struct cshim_rule *earlier = policy->rules; earlier < rule; earlier++) {
-        const uint64_t next[] = {(uint64_t)earlier->max_ranks + 1,
-                                 (uint64_t)earlier->max_nodes + 1};
+        const uint32_t next[] = {next_behind(earlier->max_ranks), next_behind(earlier->max_nodes)};
         for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
-            point.ranks = next[i];
+            call.ranks = next[i];
             if (next[i] > fewest && next[i] <= rule->max_ranks &&
-                !nodes_covered(policy, rule, point))
+                !nodes_covered(policy, rule, call))
                 return false;
         }
     }
     return true;
 }
 
-/* Whether the earlier rules take every size, number of ranks and of nodes of `rule` at these bits.
- * If they leave a point free, they leave one free whose size is the rule's smallest, or follows the
- * end of an earlier rule. */
+/* Whether the earlier rules match the call for every size, number of ranks and number of nodes that
+ * `rule` allows. Only the rule's smallest size and those above an earlier rule's limit are tried.
+ */
 static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
-                          struct point point)
+                          struct cshim_call call)
 {
-    point.size = rule->min_size;
-    if (!ranks_covered(policy, rule, point))
+    call.bytes = rule->min_size;
+    if (!ranks_covered(policy, rule, call))
         return false;
     for (const struct cshim_rule *earlier = policy->rules; earlier < rule; earlier++) {
         if (earlier->max_size < rule->min_size || earlier->max_size >= rule->max_size)
             continue;
-        point.size = earlier->max_size + 1;
-        if (!ranks_covered(policy, rule, point))
+        call.bytes = earlier->max_size + 1;
+        if (!ranks_covered(policy, rule, call))
             return false;
     }
     return true;
 }
 
-/* Whether there are such calls: NCCL alone has an average and an all-gather that is compressed,
- * which adds nothing and counts as a sum; of a reduce only MPI's is. */
-static bool can_occur(const struct point *point)
+/* Whether such a call can occur. Only NCCL has averages, and only NCCL's all-gathers are
+ * compressed: they add nothing, and count as sums. Of reduces only MPI's are compressed. */
+static bool can_occur(const struct cshim_call *call)
 {
-    const bool is_gather = point->collective == 1u << CSHIM_ALLGATHER;
-    if (point->library == 1u << CSHIM_MPI)
-        return point->op == 1u << CSHIM_SUM && !is_gather;
-    return point->collective != 1u << CSHIM_REDUCE && (point->op == 1u << CSHIM_SUM || !is_gather);
+    const bool is_gather = call->collective == CSHIM_ALLGATHER;
+    if (call->library == CSHIM_MPI)
+        return call->op == CSHIM_SUM && !is_gather;
+    return call->collective != CSHIM_REDUCE && (call->op == CSHIM_SUM || !is_gather);
 }
 
-/* What is left of a rule's calls by those before it, and without them. */
+/* How many of a rule's calls the earlier rules leave to it. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
-/* Each choice from the rule's lists is tried. */
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
 {
     enum reach reach = REACH_NO_SUCH_CALL;
-    for (uint32_t library = 1; library >> CSHIM_LIBRARY_COUNT == 0; library <<= 1)
-        for (uint32_t collective = 1; collective >> CSHIM_COLLECTIVE_COUNT == 0; collective <<= 1)
-            for (uint32_t dtype = 1; dtype >> CSHIM_DTYPE_COUNT == 0; dtype <<= 1)
-                for (uint32_t op = 1; op >> CSHIM_OP_COUNT == 0; op <<= 1) {
-                    struct point point = {library,        collective,      dtype,          op,
-                                          rule->min_size, rule->min_ranks, rule->min_nodes};
-                    if (!rule_holds(rule, &point) || !can_occur(&point))
+    struct cshim_call call = {
+        .bytes = rule->min_size, .ranks = rule->min_ranks, .nodes = rule->min_nodes};
+    for (call.library = 0; call.library < CSHIM_LIBRARY_COUNT; call.library++)
+        for (call.collective = 0; call.collective < CSHIM_COLLECTIVE_COUNT; call.collective++)
+            for (call.dtype = 0; call.dtype < CSHIM_DTYPE_COUNT; call.dtype++)
+                for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++) {
+                    if (!cshim_rule_matches(rule, &call) || !can_occur(&call))
                         continue;
-                    if (!sizes_covered(policy, rule, point))
+                    if (!sizes_covered(policy, rule, call))
                         return REACH_SOME;
                     reach = REACH_TAKEN;
                 }

@@ -32,8 +32,8 @@ enum kind {
 struct key {
     const char *name;
     enum kind kind;
-    size_t offset; /* of the field, in struct cshim_policy or struct cshim_rule */
     enum cshim_word_set words;
+    size_t offset;     /* of the field, in struct cshim_policy or struct cshim_rule */
     const char *value; /* what it takes */
     const char *help;  /* one line */
 };
@@ -42,41 +42,41 @@ struct key {
 #define RULE(field) offsetof(struct cshim_rule, field)
 
 static const struct key general_keys[] = {
-    {"report", REPORT, POLICY(report), CSHIM_REPORTS, "WHERE",
+    {"report", REPORT, CSHIM_REPORTS, POLICY(report), "WHERE",
      "what is told at the end (default summary), or a JSON file"},
-    {"log", WORD, POLICY(log), CSHIM_LEVELS, "LEVEL",
+    {"log", WORD, CSHIM_LEVELS, POLICY(log), "LEVEL",
      "what is said on standard error (default warn)"},
-    {"seed", NUMBER, POLICY(seed), CSHIM_NO_WORDS, "N",
+    {"seed", NUMBER, CSHIM_NO_WORDS, POLICY(seed), "N",
      "a whole number, for stochastic rounding (default 0)"},
-    {"feedback_memory", MEMORY, POLICY(feedback_memory), CSHIM_NO_WORDS, "SIZE",
+    {"feedback_memory", MEMORY, CSHIM_NO_WORDS, POLICY(feedback_memory), "SIZE",
      "what error feedback may take on each rank (default 1GiB)"},
 };
 
 static const struct key rule_keys[] = {
-    {"library", LIST, RULE(libraries), CSHIM_LIBRARIES, "LIST", "libraries that are called"},
-    {"collective", LIST, RULE(collectives), CSHIM_COLLECTIVES, "LIST",
+    {"library", LIST, CSHIM_LIBRARIES, RULE(libraries), "LIST", "libraries that are called"},
+    {"collective", LIST, CSHIM_COLLECTIVES, RULE(collectives), "LIST",
      "functions that are called (default all but allgather)"},
-    {"dtype", LIST, RULE(dtypes), CSHIM_DTYPES, "LIST", "types of the elements"},
-    {"op", LIST, RULE(ops), CSHIM_OPS, "LIST", "operations on them"},
-    {"ranks", RANGE, RULE(min_ranks), CSHIM_NO_WORDS, "RANGE",
+    {"dtype", LIST, CSHIM_DTYPES, RULE(dtypes), "LIST", "types of the elements"},
+    {"op", LIST, CSHIM_OPS, RULE(ops), "LIST", "operations on them"},
+    {"ranks", RANGE, CSHIM_NO_WORDS, RULE(min_ranks), "RANGE",
      "ranks of the communicator: 4, 2-8 or 2-"},
-    {"nodes", RANGE, RULE(min_nodes), CSHIM_NO_WORDS, "RANGE",
+    {"nodes", RANGE, CSHIM_NO_WORDS, RULE(min_nodes), "RANGE",
      "nodes that hold these ranks, in the same form"},
-    {"min_size", LIMIT, RULE(min_size), CSHIM_NO_WORDS, "SIZE",
+    {"min_size", LIMIT, CSHIM_NO_WORDS, RULE(min_size), "SIZE",
      "the least bytes of the caller's buffer, such as 64KiB"},
-    {"max_size", LIMIT, RULE(max_size), CSHIM_NO_WORDS, "SIZE", "the most, such as 25MB"},
-    {"codec", WORD, RULE(codec), CSHIM_CODECS, "NAME", "what elements are sent as (required)"},
-    {"algorithm", WORD, RULE(algorithm), CSHIM_ALGORITHMS, "NAME",
+    {"max_size", LIMIT, CSHIM_NO_WORDS, RULE(max_size), "SIZE", "the most, such as 25MB"},
+    {"codec", WORD, CSHIM_CODECS, RULE(codec), "NAME", "what elements are sent as (required)"},
+    {"algorithm", WORD, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
      "who sends what to whom (default auto)"},
-    {"error_feedback", SWITCH, RULE(error_feedback), CSHIM_SWITCHES, "SWITCH",
+    {"error_feedback", SWITCH, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
      "what rounding took is added the next time (default off)"},
-    {"rounding", SWITCH, RULE(stochastic), CSHIM_ROUNDINGS, "NAME",
+    {"rounding", SWITCH, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",
      "of encoded elements (default nearest)"},
-    {"max_rel_error", FRACTION, RULE(max_rel_error), CSHIM_NO_WORDS, "X",
+    {"max_rel_error", FRACTION, CSHIM_NO_WORDS, RULE(max_rel_error), "X",
      "where encoding loses more than this, take a more precise codec"},
-    {"verify", CALLS, RULE(verify), CSHIM_NO_WORDS, "CALLS",
+    {"verify", CALLS, CSHIM_NO_WORDS, RULE(verify), "CALLS",
      "make one call in so many natively too, and report the error (default off)"},
-    {"check_ranks", CALLS, RULE(check_ranks), CSHIM_NO_WORDS, "CALLS",
+    {"check_ranks", CALLS, CSHIM_NO_WORDS, RULE(check_ranks), "CALLS",
      "compare one result in so many across ranks (default off)"},
 };
 
@@ -154,7 +154,7 @@ static bool parse_number(const char **text, unsigned long long most, unsigned lo
 
 static bool parse_seed(const char *value, void *field)
 {
-    unsigned long long number;
+    unsigned long long number = 0;
     const bool good = parse_number(&value, UINT64_MAX, &number) && *value == '\0';
     *(uint64_t *)field = number;
     return good;
@@ -221,15 +221,13 @@ static bool parse_form(struct cshim_parser *parser, const struct key *key, const
                        void *field)
 {
     const uint32_t *range = field;
-    const struct cshim_rule *rule =
-        parser->section == CSHIM_SECTION_RULE ? newest_rule(parser) : NULL;
     if (!forms[key->kind].parse(value, field))
         return cshim_parser_fail(parser, parser->line, "malformed %s '%s' (write %s)",
                                  key->kind == LIMIT ? "size" : key->name, value,
                                  forms[key->kind].write);
     if (key->kind == RANGE && range[0] > range[1])
         return cshim_parser_fail(parser, parser->line, "%s '%s' run backwards", key->name, value);
-    if (key->kind == LIMIT && rule->min_size > rule->max_size)
+    if (key->kind == LIMIT && newest_rule(parser)->min_size > newest_rule(parser)->max_size)
         return cshim_parser_fail(parser, parser->line, "min_size is above max_size");
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the policy comes from. */
+/* Finds the policy's file and reads it. */
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far above any policy; a file that large is something else. */
+/* No policy is that large: such a file is something else. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
 const char *cshim_policy_default_text(void)
@@ -18,7 +18,7 @@ const char *cshim_policy_default_text(void)
     return text;
 }
 
-/* Reads what is left of file, up to one byte more than the limit. Returns NULL with a message. */
+/* Reads the whole file. Returns NULL with a message if it cannot be read, or is too large. */
 static char *read_file(FILE *file, const char *path, size_t *length,
                        char message[CSHIM_MESSAGE_MAX])
 {
@@ -42,15 +42,15 @@ static char *read_file(FILE *file, const char *path, size_t *length,
     return NULL;
 }
 
-/* Whether a path failed to open only because there is nothing. */
+/* Whether a file could not be opened because there is none. */
 static bool nothing_there(int error)
 {
     return error == ENOENT || error == ENOTDIR;
 }
 
-/* Tries one place. Returns its text; or NULL, with an empty message if there is no file and none
- * was required by `named_by`, which says who named the path (NULL: it is one of the usual places).
- */
+/* Reads the policy at a path. `named_by` tells what named the path: "COMPSHIM_POLICY", or NULL for
+ * one of the usual places. Returns NULL if there is no such file; that is an error with a message
+ * only if something named the path. */
 static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
@@ -71,7 +71,7 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
     return text;
 }
 
-/* Writes the user's policy path. Returns false if the environment names no place for it. */
+/* Writes the path of the user's own policy. Returns false if the environment names no folder. */
 static bool user_path(char path[CSHIM_PATH_MAX])
 {
     const char *base = getenv("XDG_CONFIG_HOME");

@@ -5,83 +5,61 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Longer than any name of the grammar; longer candidates are never near. */
+/* No name is longer. Longer candidates count as not near. */
 #define NAME_LIMIT 63
+
+static const struct cshim_words sets[] = {
+    [CSHIM_NO_WORDS] = {"", 0, {NULL}},
+    [CSHIM_LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT, {"mpi", "nccl"}},
+    [CSHIM_COLLECTIVES] = {"collective",
+                           CSHIM_COLLECTIVE_COUNT,
+                           {"allreduce", "reduce_scatter", "reduce", "allgather"}},
+    [CSHIM_DTYPES] = {"dtype", CSHIM_DTYPE_COUNT, {NULL}},
+    [CSHIM_OPS] = {"op", CSHIM_OP_COUNT, {"sum", "avg"}},
+    [CSHIM_CODECS] = {"codec", CSHIM_CODEC_COUNT, {NULL}},
+    [CSHIM_ALGORITHMS] = {"algorithm",
+                          CSHIM_ALGORITHM_COUNT,
+                          {"auto", "cast", "one_shot", "two_shot", "hierarchical"}},
+    [CSHIM_LEVELS] = {"log level", 4, {"error", "warn", "info", "debug"}},
+    [CSHIM_SWITCHES] = {"error_feedback", 2, {"off", "on"}},
+    [CSHIM_ROUNDINGS] = {"rounding", 2, {"nearest", "stochastic"}},
+    [CSHIM_REPORTS] = {"report", 2, {"off", "summary"}},
+};
+
+struct cshim_words cshim_words(enum cshim_word_set set)
+{
+    struct cshim_words words = sets[set];
+    for (unsigned i = 0; i < words.count; i++)
+        if (set == CSHIM_DTYPES)
+            words.names[i] = cshim_dtype_name((enum cshim_dtype)i);
+        else if (set == CSHIM_CODECS)
+            words.names[i] = cshim_codec_name((enum cshim_codec_id)i);
+    return words;
+}
+
+static const char *name_of(enum cshim_word_set set, unsigned value)
+{
+    return value < sets[set].count ? sets[set].names[value] : "?";
+}
 
 const char *cshim_library_name(enum cshim_library library)
 {
-    static const char *const names[CSHIM_LIBRARY_COUNT] = {"mpi", "nccl"};
-    return (unsigned)library < CSHIM_LIBRARY_COUNT ? names[library] : "?";
+    return name_of(CSHIM_LIBRARIES, library);
 }
 
 const char *cshim_collective_name(enum cshim_collective collective)
 {
-    static const char *const names[CSHIM_COLLECTIVE_COUNT] = {"allreduce", "reduce_scatter",
-                                                              "reduce", "allgather"};
-    return (unsigned)collective < CSHIM_COLLECTIVE_COUNT ? names[collective] : "?";
+    return name_of(CSHIM_COLLECTIVES, collective);
 }
 
 const char *cshim_op_name(enum cshim_op op)
 {
-    static const char *const names[CSHIM_OP_COUNT] = {"sum", "avg"};
-    if (op == CSHIM_OP_OTHER)
-        return "other";
-    return (unsigned)op < CSHIM_OP_COUNT ? names[op] : "?";
+    return op == CSHIM_OP_OTHER ? "other" : name_of(CSHIM_OPS, op);
 }
 
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm)
 {
-    static const char *const names[CSHIM_ALGORITHM_COUNT] = {"auto", "cast", "one_shot", "two_shot",
-                                                             "hierarchical"};
-    return (unsigned)algorithm < CSHIM_ALGORITHM_COUNT ? names[algorithm] : "?";
-}
-
-static const char *word(enum cshim_word_set set, size_t value)
-{
-    static const char *const others[][4] = {[CSHIM_LEVELS] = {"error", "warn", "info", "debug"},
-                                            [CSHIM_SWITCHES] = {"off", "on"},
-                                            [CSHIM_ROUNDINGS] = {"nearest", "stochastic"},
-                                            [CSHIM_REPORTS] = {"off", "summary"}};
-    switch (set) {
-    case CSHIM_LIBRARIES:
-        return cshim_library_name((enum cshim_library)value);
-    case CSHIM_COLLECTIVES:
-        return cshim_collective_name((enum cshim_collective)value);
-    case CSHIM_DTYPES:
-        return cshim_dtype_name((enum cshim_dtype)value);
-    case CSHIM_OPS:
-        return cshim_op_name((enum cshim_op)value);
-    case CSHIM_CODECS:
-        return cshim_codec_name((enum cshim_codec_id)value);
-    case CSHIM_ALGORITHMS:
-        return cshim_algorithm_name((enum cshim_algorithm)value);
-    default:
-        return others[set][value];
-    }
-}
-
-struct cshim_words cshim_words(enum cshim_word_set set)
-{
-    static const struct {
-        const char *what;
-        size_t count;
-    } sets[] = {
-        [CSHIM_NO_WORDS] = {"", 0},
-        [CSHIM_LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT},
-        [CSHIM_COLLECTIVES] = {"collective", CSHIM_COLLECTIVE_COUNT},
-        [CSHIM_DTYPES] = {"dtype", CSHIM_DTYPE_COUNT},
-        [CSHIM_OPS] = {"op", CSHIM_OP_COUNT},
-        [CSHIM_CODECS] = {"codec", CSHIM_CODEC_COUNT},
-        [CSHIM_ALGORITHMS] = {"algorithm", CSHIM_ALGORITHM_COUNT},
-        [CSHIM_LEVELS] = {"log level", 4},
-        [CSHIM_SWITCHES] = {"error_feedback", 2},
-        [CSHIM_ROUNDINGS] = {"rounding", 2},
-        [CSHIM_REPORTS] = {"report", 2},
-    };
-    struct cshim_words words = {.what = sets[set].what, .count = sets[set].count};
-    for (size_t i = 0; i < words.count; i++)
-        words.names[i] = word(set, i);
-    return words;
+    return name_of(CSHIM_ALGORITHMS, algorithm);
 }
 
 const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned *value)

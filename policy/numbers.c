@@ -14,7 +14,7 @@ locale_t cshim_numbers_begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_plain);
-    return uselocale(plain); /* 0 only asks */
+    return uselocale(plain); /* with 0 it changes nothing */
 }
 
 void cshim_numbers_end(locale_t before)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers in files have a decimal point, whatever locale the program around this library is in. */
+/* Reading and writing numbers with a decimal point, whatever locale the program has chosen. */
 #ifndef CSHIM_NUMBERS_H
 #define CSHIM_NUMBERS_H
 
 #include <locale.h>
 
-/* From here to the end the calling thread reads and writes numbers as the C locale does; nothing
- * else may run on it meanwhile that is the program's. Thread-safe; without memory for a locale
- * nothing changes. */
+/* Puts the calling thread into the C locale, and returns the locale that it was in. No code of the
+ * program may run on this thread before cshim_numbers_end. Thread-safe. If there is no memory for a
+ * locale, the thread's stays. */
 locale_t cshim_numbers_begin(void);
 
-/* Puts back what cshim_numbers_begin returned. */
+/* Puts the calling thread back into the locale that cshim_numbers_begin returned. */
 void cshim_numbers_end(locale_t before);
 
 #endif

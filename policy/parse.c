@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.ini's lines and sections. inih splits keys from values; the reader that feeds it sees to
- * what inih leaves open: it counts lines, refuses those that inih would split, takes comments off,
- * and follows the section headers (inih reports neither empty sections nor names above 49 bytes).
- */
+/* Reads policy.ini line by line: sections, keys and comments. */
 #include "policy/parser.h"
 
 #include <ctype.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* More would be a mistake, and keeps the check for unreachable rules short. */
+/* No policy needs more. The check for unreachable rules takes time that grows with their number. */
 #define RULE_LIMIT 256u
+#define BLANKS " \t\r\v\f"
+#define LINE_LIMIT 198 /* characters */
 
-/* Closes the section that is open, at the next header or the end of the text. */
+/* Checks the section that ends here, at the next header or at the end of the text. */
 static bool end_section(struct cshim_parser *parser)
 {
     return parser->section != CSHIM_SECTION_RULE || cshim_check_rule(parser);
@@ -90,7 +88,7 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
                              name, space, name);
 }
 
-/* Opens the section of a header's inside: "compshim" or "rule NAME". Cuts title up. */
+/* Begins the section of a header's text: "compshim" or "rule NAME". Writes to title. */
 static bool begin_section(struct cshim_parser *parser, char *title)
 {
     if (!end_section(parser))
@@ -124,8 +122,8 @@ static bool read_header(struct cshim_parser *parser, const char *line)
     return begin_section(parser, title);
 }
 
-/* The length of line[0..length) without its comment and the blanks before that. A comment begins
- * the line or follows a blank. */
+/* The length of line[0..length) without its comment and the blanks before it. A comment begins with
+ * ; or #, at the beginning of the line or behind a blank. */
 static size_t content_length(const char *line, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -136,50 +134,47 @@ static size_t content_length(const char *line, size_t length)
     return length;
 }
 
-/* inih's reader: puts the next line into buffer. Returns NULL at the end, or if the parse failed.
- */
-static char *read_line(char *buffer, int size, void *stream)
+/* Reads "key = value"; a colon may stand for the =. Writes to line. */
+static bool read_key(struct cshim_parser *parser, char *line)
 {
-    struct cshim_parser *parser = stream;
-    if (parser->failed || parser->next == parser->end)
-        return NULL;
+    char *separator = strpbrk(line, "=:");
+    if (separator == NULL)
+        return cshim_parser_fail(parser, parser->line, "neither '[section]' nor 'key = value'");
+    const char *value = separator + 1 + strspn(separator + 1, BLANKS);
+    while (separator > line && isspace((unsigned char)separator[-1]))
+        separator--;
+    *separator = '\0';
+    if (parser->section == CSHIM_SECTION_NONE)
+        return cshim_parser_fail(
+            parser, parser->line,
+            "key '%s' is outside a section (begin with [compshim] or [rule NAME])", line);
+    if (*value == '\0')
+        return cshim_parser_fail(parser, parser->line, "key '%s' has no value", line);
+    return cshim_set_key(parser, line, value);
+}
+
+/* Reads the next line of the text. */
+static bool read_line(struct cshim_parser *parser)
+{
+    char buffer[LINE_LIMIT + 1];
     const char *line = parser->next;
     const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
     const char *stop = newline != NULL ? newline : parser->end;
     parser->next = newline != NULL ? newline + 1 : parser->end;
     parser->line++;
-    /* inih takes an indented line as the continuation of the last value. */
     while (line < stop && isspace((unsigned char)*line))
         line++;
-    size_t length = content_length(line, (size_t)(stop - line));
-    /* Some versions of inih take a line that fills the buffer for one that was cut. */
-    if (length + 2 > (size_t)size) {
-        cshim_parser_fail(parser, parser->line, "the line is longer than %d characters", size - 2);
-        return NULL;
-    }
+    const size_t length = content_length(line, (size_t)(stop - line));
+    if (length > LINE_LIMIT)
+        return cshim_parser_fail(parser, parser->line, "the line is longer than %d characters",
+                                 LINE_LIMIT);
     memcpy(buffer, line, length);
     buffer[length] = '\0';
     if (strlen(buffer) != length)
-        cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
-    else if (length > 0 && buffer[0] == '[')
-        read_header(parser, buffer);
-    return parser->failed ? NULL : buffer;
-}
-
-/* inih's handler. Returns nonzero always: inih's own count of errors is of malformed lines only. */
-static int handle_key(void *user, const char *section, const char *key, const char *value)
-{
-    (void)section;
-    struct cshim_parser *parser = user;
-    if (parser->section == CSHIM_SECTION_NONE)
-        cshim_parser_fail(parser, parser->line,
-                          "key '%s' is outside a section (begin with [compshim] or [rule NAME])",
-                          key);
-    else if (*value == '\0')
-        cshim_parser_fail(parser, parser->line, "key '%s' has no value", key);
-    else
-        cshim_set_key(parser, key, value);
-    return 1;
+        return cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
+    if (length == 0)
+        return true;
+    return buffer[0] == '[' ? read_header(parser, buffer) : read_key(parser, buffer);
 }
 
 /* Reads all lines into parser->policy. */
@@ -188,16 +183,10 @@ static bool parse_lines(struct cshim_parser *parser)
     static const char byte_order_mark[] = "\xEF\xBB\xBF";
     if (parser->end - parser->next >= 3 && memcmp(parser->next, byte_order_mark, 3) == 0)
         parser->next += 3;
-    int malformed = ini_parse_stream(read_line, parser, handle_key, parser);
-    if (malformed > 0 && (!parser->failed || (unsigned)malformed < parser->line)) {
-        /* The first error of the file is the one to show. */
-        parser->failed = false;
-        return cshim_parser_fail(parser, (unsigned)malformed,
-                                 "neither '[section]' nor 'key = value'");
-    }
-    if (malformed < 0)
-        return cshim_parser_fail(parser, parser->line, "out of memory");
-    return !parser->failed && end_section(parser);
+    while (parser->next < parser->end)
+        if (!read_line(parser))
+            return false;
+    return end_section(parser);
 }
 
 static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, unsigned dtype)
@@ -206,12 +195,12 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, un
            (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
-/* The smallest MPI sum of a type that some rule compresses: most calls are smaller, and need not be
- * looked at further. */
+/* The bytes of the smallest MPI sum of a type that some rule compresses. Most calls are smaller:
+ * the engine passes them on without asking the policy. */
 static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
                               unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* all below are passed on by the rules so far */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* the rules so far pass on all that is smaller */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

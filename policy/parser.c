@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a policy is refused: the one line that says where it is wrong, and how. */
+/* The error of a parse: one line that tells where the policy is wrong, and what is wrong. */
 #include "policy/parser.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A source that is shown longer would leave no room for what is wrong with it. */
+/* Of a longer path only the end is shown: the message needs room for the error. */
 #define SOURCE_SHOWN 255
 
 bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
 {
-    if (parser->failed)
-        return false;
-    parser->failed = true;
     size_t length = strlen(parser->source);
     const char *shown =
         length > SOURCE_SHOWN ? parser->source + length - SOURCE_SHOWN : parser->source;

@@ -9,26 +9,25 @@ enum cshim_section { CSHIM_SECTION_NONE, CSHIM_SECTION_GENERAL, CSHIM_SECTION_RU
 
 /* The state of one cshim_policy_parse. */
 struct cshim_parser {
-    const char *next; /* text not yet read, up to end */
+    const char *next; /* the text that is not yet read, up to `end` */
     const char *end;
     const char *source;
     unsigned line; /* the last one read, from 1 */
     struct cshim_policy *policy;
     enum cshim_section section;
-    bool general_seen;     /* [compshim] */
+    bool general_seen;     /* whether there was a section [compshim] */
     uint32_t keys_seen;    /* in this section, a bit for each of its keys */
-    const char *algorithm; /* the newest rule's, by the name that it uses; static */
-    bool failed;
-    char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
+    const char *algorithm; /* of the newest rule, as the policy calls it; a static string */
+    char *message;         /* of CSHIM_MESSAGE_MAX bytes */
 };
 
-/* Writes "source:line: ..." as the parse's outcome, unless something failed before. Returns false,
- * so that a caller can return it. */
+/* Writes the message "source:line: ...", which ends the parse. Always returns false, for the caller
+ * to return. */
 bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fails at the parser's line: "unknown WHAT 'WORD'", with the nearest of the names or all of them.
- */
+/* Ends the parse at the line read last: "unknown WHAT 'WORD'", with the name that is nearest, or
+ * with all names if none is near. Always returns false. */
 bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
                           const char *const *names, size_t count);
 
@@ -38,8 +37,8 @@ bool cshim_set_key(struct cshim_parser *parser, const char *key, const char *val
 /* Whether the newest rule has the key that fills this field of struct cshim_rule (its offset). */
 bool cshim_has_key(const struct cshim_parser *parser, size_t field);
 
-/* Checks the newest rule, when its last key is read: by itself, and against all before it. Returns
- * false if it failed. */
+/* Checks the newest rule, whose keys have all been read: its keys against each other, and the rule
+ * against those before it. Returns false if it failed. */
 bool cshim_check_rule(struct cshim_parser *parser);
 
 #endif

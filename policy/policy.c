@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A parsed policy: which rule decides, and its end. */
+/* Finds the rule for a call, and frees policies. */
 #include "policy/policy.h"
 
 #include <stdlib.h>
 
-/* Values outside a mask (CSHIM_DTYPE_OTHER, CSHIM_OP_OTHER) are in none. */
+/* CSHIM_DTYPE_OTHER and CSHIM_OP_OTHER are above 31, and in no mask. */
 static bool in_mask(uint32_t mask, unsigned value)
 {
     return value < 32 && (mask >> value & 1) != 0;
 }
 
-static bool rule_matches(const struct cshim_rule *rule, const struct cshim_call *call)
+bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return in_mask(rule->libraries, call->library) &&
            in_mask(rule->collectives, call->collective) && in_mask(rule->dtypes, call->dtype) &&
@@ -24,7 +24,7 @@ const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call)
 {
     for (size_t i = 0; i < policy->rule_count; i++)
-        if (rule_matches(&policy->rules[i], call))
+        if (cshim_rule_matches(&policy->rules[i], call))
             return &policy->rules[i];
     return NULL;
 }

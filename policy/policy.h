@@ -19,7 +19,7 @@ enum cshim_collective {
     CSHIM_ALLREDUCE = 0,
     CSHIM_REDUCE_SCATTER = 1,
     CSHIM_REDUCE = 2,
-    CSHIM_ALLGATHER = 3, /* NCCL's; only by rules that name it */
+    CSHIM_ALLGATHER = 3, /* of NCCL only; matched only by rules that name it */
     CSHIM_COLLECTIVE_COUNT,
 };
 
@@ -63,9 +63,9 @@ struct cshim_rule {
     enum cshim_algorithm algorithm;
     bool error_feedback;
     bool stochastic;      /* rounding */
-    double max_rel_error; /* of one encoding, relative L2; 0: not watched */
-    uint32_t verify;      /* every so many compressed calls also natively; 0: never */
-    uint32_t check_ranks; /* every so many results compared across ranks; 0: never */
+    double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
+    uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */
+    uint32_t check_ranks; /* one result in so many is compared across ranks; 0: none */
 };
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
@@ -90,12 +90,12 @@ struct cshim_call {
     enum cshim_op op;
     uint64_t bytes; /* of the caller's buffer */
     uint32_t ranks;
-    uint32_t nodes;          /* that hold the ranks; 0 where it is not known: any rule's matches */
-    uint32_t ranks_per_node; /* on the node with the fewest; 0 where nodes must not share work */
-    enum cshim_codec_id instead; /* of the rule's codec, or CSHIM_CODEC_NONE */
+    uint32_t nodes;              /* that hold the ranks; 0: not known, rules for any number match */
+    uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical must not be used */
+    enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
     bool nonblocking;
     uint32_t root;  /* of a reduce */
-    uint64_t block; /* of a reduce_scatter: elements of the largest result; 0: all alike */
+    uint64_t block; /* of a reduce_scatter: elements of the largest result; 0: all are equal */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success
@@ -120,12 +120,14 @@ const char *cshim_policy_default_text(void);
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
+/* Whether a rule matches the call. */
+bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
+
 /* The first rule that matches the call, or NULL when none does (which means pass through). */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
 
-/* The words that stand for values in policies, on command lines and in reports, by what they name.
- */
+/* Sets of words for values, in policies, on command lines and in reports. */
 enum cshim_word_set {
     CSHIM_NO_WORDS,
     CSHIM_LIBRARIES,   /* enum cshim_library */

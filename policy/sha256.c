@@ -38,7 +38,7 @@ static void expand_block(const unsigned char block[BLOCK_BYTES], uint32_t words[
     }
 }
 
-/* Steps 2 to 4 of section 6.2.2; s holds a to h. */
+/* Steps 2 to 4 of section 6.2.2; s[0] to s[7] are the standard's a to h. */
 static void hash_block(uint32_t state[8], const unsigned char block[BLOCK_BYTES])
 {
     uint32_t words[64], s[8];
@@ -66,7 +66,7 @@ void cshim_policy_sha256(const char *text, size_t length, char digest[65])
     size_t whole = length / BLOCK_BYTES * BLOCK_BYTES, rest = length - whole;
     for (size_t at = 0; at < whole; at += BLOCK_BYTES)
         hash_block(state, (const unsigned char *)text + at);
-    /* The rest, a one bit, zeros, and the length in bits fill one block or two. */
+    /* Behind the text come a one bit, zeros, and the text's length in bits (section 5.1.1). */
     size_t padded = rest + 1 + LENGTH_BYTES <= BLOCK_BYTES ? BLOCK_BYTES : 2 * BLOCK_BYTES;
     memcpy(last, text + whole, rest);
     last[rest] = 0x80;

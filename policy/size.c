@@ -2,11 +2,11 @@
 /* Sizes as people write them. */
 #include "policy/policy.h"
 
-#include <ctype.h>
 #include <string.h>
 
+#define DIGITS "0123456789"
 #define SIZE_LIMIT ((uint64_t)1 << 63)
-/* Decimals that are read; with the largest unit the product still fits 64 bits. */
+/* More decimals are refused. A size with all of them, in the largest unit, fits 128 bits. */
 #define DECIMALS 9
 
 static bool find_unit(const char *name, uint64_t *bytes)
@@ -32,54 +32,31 @@ static bool find_unit(const char *name, uint64_t *bytes)
     return false;
 }
 
-/* Reads digits, one at least, into *value and moves *text behind them. */
-static bool parse_digits(const char **text, uint64_t *value)
-{
-    if (!isdigit((unsigned char)**text))
-        return false;
-    for (*value = 0; isdigit((unsigned char)**text); ++*text) {
-        if (*value > SIZE_LIMIT / 10)
-            return false;
-        *value = *value * 10 + (uint64_t)(**text - '0');
-    }
-    return true;
-}
-
-/* Reads the digits after the point into *value / *scale and moves *text behind them. */
-static bool parse_decimals(const char **text, uint64_t *value, uint64_t *scale)
-{
-    const char *begin = *text;
-    size_t digits = strspn(begin, "0123456789");
-    *text += digits;
-    if (digits == 0)
-        return false;
-    while (digits > 0 && begin[digits - 1] == '0')
-        digits--;
-    if (digits > DECIMALS)
-        return false;
-    for (size_t i = 0; i < digits; i++) {
-        *value = *value * 10 + (uint64_t)(begin[i] - '0');
-        *scale *= 10;
-    }
-    return true;
-}
-
 bool cshim_parse_size(const char *text, uint64_t *bytes)
 {
-    uint64_t whole, unit, decimals = 0, scale = 1;
-    if (!parse_digits(&text, &whole))
+    const size_t whole = strspn(text, DIGITS);
+    const bool has_point = text[whole] == '.';
+    const char *fraction = text + whole + has_point;
+    size_t decimals = has_point ? strspn(fraction, DIGITS) : 0;
+    const char *unit_name = fraction + decimals + strspn(fraction + decimals, " ");
+    unsigned __int128 number = 0; /* of bytes / scale */
+    uint64_t unit, scale = 1;
+    if (whole == 0 || (has_point && decimals == 0) || !find_unit(unit_name, &unit))
         return false;
-    if (*text == '.') {
-        text++;
-        if (!parse_decimals(&text, &decimals, &scale))
+    while (decimals > 0 && fraction[decimals - 1] == '0')
+        decimals--;
+    if (decimals > DECIMALS)
+        return false;
+    for (size_t i = 0; i < whole; i++) {
+        number = number * 10 + (unsigned)(text[i] - '0');
+        if (number > SIZE_LIMIT)
             return false;
     }
-    text += strspn(text, " ");
-    if (!find_unit(text, &unit) || decimals * unit % scale != 0)
+    for (size_t i = 0; i < decimals; i++, scale *= 10)
+        number = number * 10 + (unsigned)(fraction[i] - '0');
+    number *= unit;
+    if (number % scale != 0 || number / scale > SIZE_LIMIT)
         return false;
-    uint64_t rest = decimals * unit / scale;
-    if (whole > (SIZE_LIMIT - rest) / unit)
-        return false;
-    *bytes = whole * unit + rest;
+    *bytes = (uint64_t)(number / scale);
     return true;
 }

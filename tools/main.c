@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim(1): finds the subcommand and hands over. */
+/* compshim(1): finds the subcommand and runs it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,8 @@
 #ifndef CSHIM_SAMPLE_H
 #define CSHIM_SAMPLE_H
 
-#include "shim/report/ledger.h"
+#include "codecs/codec.h"
+#include "shim/core/row.h"
 
 /* The calls under a rule on a communicator: the first 16, then every 1021st: a prime, so that a
  * program whose tensors come in turns has each of them sampled. Of such a call up to

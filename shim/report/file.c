@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Where the report goes, and the number of the job for its name. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "shim/core/log.h"
 #include "shim/report/report.h"
 
-static char agreed[CSHIM_JOB_MAX]; /* set once, before anything is written */
+static char agreed[CSHIM_JOB_MAX]; /* set once, before the first report or trace */
 
 static const char *launchers_number(void)
 {
@@ -72,8 +73,8 @@ static void write_json(const char *pattern, int rank, const struct cshim_ledger 
         cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
 }
 
-/* In one piece: what a launcher puts before each piece that it reads, and what other ranks write,
- * is not to come into its lines. */
+/* Writes the table by one call. A launcher may put a tag before each piece that it reads, and other
+ * ranks write at the same time: neither may come into the middle of a line. */
 static void write_table(const struct cshim_ledger *ledger, const struct cshim_report_facts *facts)
 {
     char *text = NULL;

@@ -5,8 +5,8 @@
 #include "shim/report/report.h"
 #include "version.h"
 
-/* Bytes of the UTF-8 character at text, or 0 if there is none: its length and first bits, no longer
- * form than needed, no surrogate, nothing above U+10FFFF. */
+/* The bytes of the UTF-8 character at text; 0 if there is none. A form that is longer than needed,
+ * a surrogate, and a number above U+10FFFF are none. */
 static size_t utf8_length(const unsigned char *text)
 {
     static const struct {
@@ -47,7 +47,7 @@ void cshim_report_string(FILE *stream, const char *text)
     fputc('"', stream);
 }
 
-/* JSON has no numbers that are not finite. */
+/* JSON has no infinity and no NaN: these become null. */
 static void json_number(FILE *stream, double value)
 {
     if (isfinite(value))
@@ -56,7 +56,7 @@ static void json_number(FILE *stream, double value)
         fprintf(stream, "null");
 }
 
-/* The figures of a row that have a name of their own, or only those that the totals have, too. */
+/* Writes the fields of a row that have names, or those of them that the totals have, too. */
 static void json_figures(FILE *stream, const struct cshim_row *row, bool in_totals)
 {
     const char *separator = "";
@@ -153,7 +153,7 @@ static void json_kind(FILE *stream, const struct cshim_kind *kind)
             kind->seconds_wait);
 }
 
-/* What COMPSHIM=observe wrote down, for compshim explain --report. */
+/* Writes what COMPSHIM=observe has noted. compshim explain --report reads it. */
 static void json_observed(FILE *stream, const struct cshim_observed *observed)
 {
     fprintf(stream, "  \"observed\": {\n    \"kinds\": [");
@@ -178,7 +178,7 @@ static void json_observed(FILE *stream, const struct cshim_observed *observed)
     fprintf(stream, "\n    ]\n  },\n");
 }
 
-/* Collectives that are never compressed, by function. */
+/* Writes how often functions were called that are never compressed. */
 static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";

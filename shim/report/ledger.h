@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger: what was compressed, what was not and why, and what it cost.
+/* The ledger of a job: which calls were compressed and what they cost, which were passed on and
+ * why.
  *
- * Pure: calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing; a row's place
- * follows from rule, collective, dtype, codec and algorithm, so finding it is one multiplication.
+ * Pure: calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing. There is a row
+ * for each rule, collective, dtype, codec and algorithm; its index is computed from these five.
  */
 #ifndef CSHIM_LEDGER_H
 #define CSHIM_LEDGER_H
@@ -12,24 +13,25 @@
 #include "mpi_names.h"
 #include "shim/core/plan.h"
 #include "shim/report/live.h"
-#include "shim/report/row.h"
+#include "shim/core/row.h"
 
-/* A kind of tensor that moved to a more precise codec, at rank 0 of its communicator. */
+/* A kind of tensor (rule, type and count) that max_rel_error moved to a more precise codec. Noted
+ * at rank 0 of its communicator. */
 struct cshim_move {
-    uint32_t rule; /* index */
-    uint8_t dtype;
-    uint8_t from; /* codecs */
+    uint32_t rule; /* index in the policy */
+    uint8_t dtype; /* enum cshim_dtype */
+    uint8_t from;  /* enum cshim_codec_id */
     uint8_t to;
     uint64_t count; /* elements */
-    uint32_t call;  /* the compressed call of its communicator after which it moved */
-    float error;    /* what its encoding lost */
+    uint32_t call;  /* it moved after this compressed call of its communicator, from 1 on */
+    float error;    /* the relative L2 error of that call's encoding */
 };
 #define CSHIM_MOVES_MAX 64u
 
 /* Calls of a function that is never compressed. Travels between ranks as bytes. */
 struct cshim_counted {
     uint64_t calls;
-    uint64_t bytes; /* one rank's buffer, as far as a glance at the arguments tells */
+    uint64_t bytes; /* of one rank's buffers, as its arguments tell */
 };
 
 struct cshim_ledger {
@@ -39,8 +41,9 @@ struct cshim_ledger {
     struct cshim_row *rows;
     uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
     struct cshim_move move[CSHIM_MOVES_MAX];
-    /* Both atomic, and counted at rank 0 of the communicator. */
-    uint64_t *passed; /* calls by reason: these, or those of live */
+    /* Calls that were passed on, by reason; atomic, and counted at rank 0 of the communicator. They
+     * are own_passed, or those of `live` while the process publishes its figures. */
+    uint64_t *passed;
     uint64_t own_passed[CSHIM_REASON_COUNT];
     struct cshim_live *live; /* where the process publishes its figures, or NULL */
     struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
@@ -50,8 +53,8 @@ struct cshim_ledger {
 bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy);
 void cshim_ledger_free(struct cshim_ledger *ledger);
 
-/* From here on what is counted is published, too; with NULL no longer. Returns where it was
- * published until now. No other thread may use the ledger meanwhile. */
+/* Counts into `live`, too, from here on; NULL ends that. Returns the former `live`. No other thread
+ * may use the ledger meanwhile. */
 struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live);
 
 /* Counts a call that was passed through. */
@@ -73,19 +76,18 @@ const char *cshim_counted_name(enum cshim_mpi_counted function); /* "MPI_Bcast" 
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures);
 
-/* Notes that the plan's kind of tensor moved to codec `to`. */
+/* Notes that the plan's kind of tensor moved to codec `to`, after this call, with this error. */
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
 
-/* Adds row `index` (below row_count) of another rank's ledger, and its passed counts; both ledgers
- * have the same policy. */
+/* Add what another rank counted under the same policy: row `index` (below row_count), calls passed
+ * on by reason, calls of functions that are never compressed, and moves: `moves` of them, of which
+ * the first CSHIM_MOVES_MAX are in move. Not thread-safe. */
 void cshim_ledger_merge_row(struct cshim_ledger *ledger, size_t index, const struct cshim_row *row);
 void cshim_ledger_merge_passed(struct cshim_ledger *ledger,
                                const uint64_t passed[CSHIM_REASON_COUNT]);
-/* Adds another rank's counts of functions that are never compressed. */
 void cshim_ledger_merge_counted(struct cshim_ledger *ledger,
                                 const struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS]);
-/* Adds another rank's moves: `moves` of them, of which the first CSHIM_MOVES_MAX are in move. */
 void cshim_ledger_merge_moves(struct cshim_ledger *ledger, uint64_t moves,
                               const struct cshim_move *move);
 
@@ -99,7 +101,7 @@ struct cshim_row_key {
 };
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index);
 
-/* Calls that were passed through, for all reasons. */
+/* The number of calls that were passed on, for any reason. */
 uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger);
 
 /* The sum of all rows. */

@@ -20,8 +20,8 @@ static void name_file(char *path, size_t size, const char *library, const char *
              (unsigned)geteuid(), (long)getpid(), library, suffix);
 }
 
-/* Gives the file its size, so that no write to it can fail later. Sets errno if it returns false.
- */
+/* Reserves the memory of the file, so that no write to it can fail later. Sets errno if it returns
+ * false. */
 static bool take_room(int file)
 {
     int error;
@@ -32,12 +32,12 @@ static bool take_room(int file)
     return error == 0;
 }
 
-/* A locked file of the right size, mapped; the descriptor stays open, for the lock. Returns NULL
- * with errno set, and leaves no file then. */
+/* Creates, locks and maps the file. The descriptor stays open: closing it would end the lock. If
+ * that fails, removes the file and returns NULL with errno set. */
 static struct cshim_live *map_file(const char *path, int *file)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    unlink(path); /* of a process that had our number before */
+    unlink(path); /* an earlier process of this number may have left one */
     *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (*file < 0)
         return NULL;
@@ -64,7 +64,8 @@ static void fill(struct cshim_live *live, const struct cshim_policy *policy, con
     snprintf(live->library, sizeof live->library, "%s", library);
     snprintf(live->program, sizeof live->program, "%s", program_invocation_short_name);
     snprintf(live->job, sizeof live->job, "%s", cshim_report_job());
-    if (strcmp(live->job, "0") == 0) /* numbered by nobody: the processes that one has started */
+    if (strcmp(live->job, "0") ==
+        0) /* no launcher numbers it: a job is what one process has started */
         snprintf(live->job, sizeof live->job, "by %d", (int)getppid());
     snprintf(live->policy, sizeof live->policy, "%.255s", policy->source);
     live->rule_count =

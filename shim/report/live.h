@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of a running process, in shared memory, for compshim top. Only where COMPSHIM_LIVE=on
- * asks for it. Needs libc only.
+/* Figures of a running process, in shared memory, for compshim top. A process publishes them if
+ * COMPSHIM_LIVE=on. Needs libc only.
  *
- * The file is locked as long as its process lives: one without a lock is stale, whatever process
- * has the number by now. It appears under its name when it is complete. */
+ * Each process has a file in CSHIM_LIVE_FOLDER. The process holds a lock on it until it ends, so a
+ * file without a lock is stale, even if another process has the number by now. The file gets its
+ * name when it is complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
 
 #include "shim/core/plan.h"
-#include "shim/report/row.h"
+#include "shim/core/row.h"
 
 #define CSHIM_LIVE_FOLDER "/dev/shm"
-#define CSHIM_LIVE_PREFIX "compshim-" /* then the user's number, the process's and the library */
+#define CSHIM_LIVE_PREFIX "compshim-" /* behind it: user and process number, and library */
 #define CSHIM_LIVE_MAGIC "cshimtop"
-#define CSHIM_LIVE_RULES 64u /* those beyond are counted as the last */
+#define CSHIM_LIVE_RULES 64u /* the last stands for all further rules, too */
 
 /* Sums over the calls under one rule, as this process counts them in its ledger. */
 struct cshim_live_rule {
     char name[CSHIM_RULE_NAME_MAX];
-    uint64_t codec; /* these two of the last call */
-    uint64_t algorithm;
+    uint64_t codec;     /* of the last call */
+    uint64_t algorithm; /* of the last call */
     struct cshim_row row;
 };
 
-/* Written by one process, read by others while it writes: members are 8 bytes wide, so each is
- * whole. */
+/* One process writes this while others read it. Each member that changes is 8 bytes wide, so that a
+ * reader finds an old value or a new one. */
 struct cshim_live {
     char magic[8];
-    char version[24]; /* of the writer: a reader of another one does not know the layout */
+    char version[24]; /* of the writer: other versions may have another layout */
     uint64_t size;    /* of this structure */
     int64_t pid;
     int64_t rank;
@@ -35,19 +36,20 @@ struct cshim_live {
     int64_t nodes;
     char library[8];
     char program[64];
-    char job[64]; /* by its launcher */
+    char job[64]; /* the launcher's number of the job */
     char policy[256];
-    double started; /* by the monotonic clock */
+    double started; /* cshim_seconds */
     uint64_t rule_count;
     struct cshim_live_rule rules[CSHIM_LIVE_RULES];
     uint64_t passed[CSHIM_REASON_COUNT]; /* calls, atomic */
 };
 
-/* Publishes this process. Returns NULL if that is not asked for, or, after a warning, if it is not
- * possible. */
+/* Creates the file of this process. Returns NULL if COMPSHIM_LIVE does not ask for it, or, with a
+ * warning, if it cannot be created. */
 struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char *library, int rank,
                                    int ranks, int nodes);
-/* Removes the file; withdraw leaves the memory to those that may still count. NULL is nothing. */
+/* Both remove the file. close unmaps the memory, too; withdraw leaves it to threads that may still
+ * count. Both do nothing with NULL. */
 void cshim_live_close(struct cshim_live *live);
 void cshim_live_withdraw(const struct cshim_live *live);
 

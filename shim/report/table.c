@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table that ends a run. */
 #include "shim/report/report.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ static double ratio(uint64_t native, uint64_t wire)
     return wire > 0 ? (double)native / (double)wire : 0.0;
 }
 
-/* "1.50 MiB", in a buffer that is good for the next three calls. */
+/* "1.50 MiB", in one of four buffers that are used in turn. */
 static const char *human_bytes(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -37,7 +38,7 @@ static const char *human_error(const struct cshim_row *row)
     return text;
 }
 
-/* How a row's calls went; of other collectives than all-reduce, which they are. */
+/* The column "algorithm": for other collectives than the all-reduce it names the collective. */
 static const char *row_way(const struct cshim_row_key *key)
 {
     return key->collective == CSHIM_ALLREDUCE ? cshim_algorithm_name(key->algorithm)
@@ -59,7 +60,7 @@ static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
     fputc('\n', stream);
 }
 
-/* What no rule can reach, in a few words; the JSON has it by function. */
+/* One line for all functions that are never compressed. The JSON has them one by one. */
 static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     struct cshim_counted total = {0, 0};
@@ -79,7 +80,7 @@ static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
     fputc('\n', stream);
 }
 
-/* What verify and check_ranks found, and what max_rel_error moved. */
+/* Writes what verify and check_ranks have found, and which tensors max_rel_error has moved. */
 static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                          const struct cshim_row *total)
 {

@@ -55,6 +55,10 @@ expect "a launcher that fails" 1 "$tool" tune -o x.ini -- false
 contains "is told of" "the benchmark failed (exit status 1)"
 expect "a launcher that starts nothing" 1 "$tool" tune -o x.ini -- true
 contains "is told of" "the library did not reach the benchmark's ranks"
+printf '#!/bin/sh\nenv >%s/seen\n' "$PWD" >launcher && chmod +x launcher
+env -u OMPI_MCA_rmaps_base_oversubscribe "$tool" tune -o x.ini -- ./launcher >/dev/null 2>&1
+check "Open MPI 4 and 5 may start more ranks than there are processors" \
+    test "$(grep -cxE 'OMPI_MCA_rmaps_base_oversubscribe=1|PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe' seen)" = 2
 check "nothing is written in any of these cases" test ! -e x.ini -a -z "$(left_over)"
 
 # A real measurement; on a busy machine it may find anything, but what it writes has to be so.

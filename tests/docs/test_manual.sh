@@ -42,7 +42,7 @@ within "compshim-policy(5) has every key, and every word it takes" "$scratch/key
 facts items "$manual/compshim-policy.5" "${key_sections[@]}" >"$scratch/items"
 within "and has no other" "$scratch/items" "$scratch/keys"
 
-facts fields shim/report/json.c shim/report/row.c >"$scratch/fields"
+facts fields shim/report/json.c shim/core/row.c >"$scratch/fields"
 grep -E '^\.' "$manual/compshim-report.5" | grep -oE '\w+' | sort -u >"$scratch/described"
 within "compshim-report(5) has every field" "$scratch/fields" "$scratch/described"
 facts items "$manual/compshim-report.5" "The job" "The calls" "A row" >"$scratch/items"

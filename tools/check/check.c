@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim check: whether a program's all-reduces can be caught, without running it. */
+/* compshim check: tells whether a program's all-reduces can be caught, without running it. */
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
@@ -33,7 +33,7 @@ static int run(int argc, char **argv)
     return tool_finish(caught ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
-/* A program that calls nothing may start one that does. */
+/* A program without calls is not worth a warning: it may start another program that has some. */
 static bool is_worth_a_warning(const struct check_result *result)
 {
     switch (result->program.reason) {

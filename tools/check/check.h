@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside compshim check: what a program's files say about its all-reduces, and the verdict on it.
+/* Inside compshim check: what a program's files tell of its all-reduces, and the verdict on it.
  *
- * From a name to a file (program.c), to the uses of the functions in its closure (uses.c), to a
- * verdict (file.c, verdict.c), to text and JSON (print.c). Whatever these functions return lives
- * until the tool ends.
+ * program.c finds the file of a name, uses.c the uses of the functions in the file and its
+ * libraries, file.c and verdict.c judge by the reasons of reasons.c, and print.c prints the verdict
+ * as text and as JSON. Everything that these functions return lives until the tool ends.
  */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
@@ -13,17 +13,17 @@
 
 #include "tools/elf/closure.h"
 
-#define CHECK_SCRIPTS_MAX 5 /* interpreters in a row that are scripts themselves: Linux has 5 */
+#define CHECK_SCRIPTS_MAX 5 /* Linux follows so many scripts whose interpreter is a script */
 
 /* The part of a path behind its last slash. */
 const char *check_base_name(const char *path);
 
 bool check_starts_with(const char *text, const char *prefix);
 
-/* What a name leads to. */
+/* The file that the system runs for a name. */
 struct check_program {
-    char *path;     /* of the file that the system runs in the end */
-    size_t scripts; /* the scripts on the way there, the first one named by the user */
+    char *path;
+    size_t scripts; /* scripts that lead to it; the user has named the first one */
     char *script_paths[CHECK_SCRIPTS_MAX];
 };
 
@@ -36,17 +36,17 @@ char *check_program_find(struct check_program *program, const char *name);
  * is set-group-ID or has capabilities. NULL if it does not. */
 char *check_secure_mode(const char *path);
 
-/* What is known of a file's name alone. */
+/* What a file's name tells of its program. */
 enum check_calling {
     CHECK_PROGRAM,
-    CHECK_INTERPRETER, /* of a language: it loads libraries as its programs ask for them */
+    CHECK_INTERPRETER, /* of a language: its programs load libraries at run time */
     CHECK_STARTER      /* a shell or launcher: it starts other programs */
 };
 
 enum check_calling check_calling(const char *path);
 
-/* The program in a command line: its first word, or behind launchers the first word that is no
- * option and names a program. NULL if there is none to be sure of. */
+/* The program of a command line: its first word or, if that is a launcher, the first word behind it
+ * that is no option and names a program. NULL if there is none. */
 const char *check_behind_launchers(char **words);
 
 /* How many words of a command line stand before that program; *all: how many there are. */
@@ -55,25 +55,25 @@ size_t check_launchers_words(char **words, size_t *all);
 enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_LIBRARY_COUNT };
 
 enum check_use_kind {
-    CHECK_CALLS,    /* through a place that the loader fills in: a preload comes first */
-    CHECK_PROVIDES, /* the MPI or NCCL library itself */
-    CHECK_EMBEDS,   /* has its own copy, reached through the loader */
-    CHECK_BINDS,    /* has its own copy, and its calls are bound to that */
-    CHECK_HIDES     /* the same; the loader does not know of the function */
+    CHECK_CALLS,    /* it calls the function through the loader: a preload comes first */
+    CHECK_PROVIDES, /* it is the MPI or NCCL library, and defines the function */
+    CHECK_EMBEDS,   /* it has a copy of the function, and calls it through the loader */
+    CHECK_BINDS,    /* it has a copy of the function, to which its calls are bound */
+    CHECK_HIDES     /* it has a copy of the function, which the loader does not know */
 };
 
-/* One of the functions in one object. */
+/* How one object uses one of the functions. */
 struct check_use {
     size_t object;        /* index in the closure */
     const char *symbol;   /* as the object spells it; lives as long as the closure */
-    const char *function; /* the C function that it comes to: "MPI_Allreduce" */
+    const char *function; /* the C function behind it: "MPI_Allreduce" */
     enum check_library library;
     enum check_use_kind kind;
     bool fortran;
     bool internal; /* the object is part of the MPI or NCCL library */
 };
 
-/* An object that opens libraries at run time and names one of those in question. */
+/* An object that opens libraries at run time, and has the name of an MPI or NCCL library in it. */
 struct check_hint {
     size_t object;
     enum check_library library;
@@ -89,7 +89,7 @@ struct check_findings {
     size_t use_count;
     struct check_hint *hints;
     size_t hint_count;
-    bool copies;     /* the program has copy relocations for the MPI library's handles */
+    bool copies;     /* the program has copy relocations for handles of the MPI library */
     bool namespaces; /* something imports dlmopen */
 };
 
@@ -97,7 +97,7 @@ struct check_findings {
  * cannot be read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
 char *check_find(struct check_findings *findings, const char *name);
 
-/* What the functions of the MPI or NCCL in the closure look like to their callers. */
+/* A kind of MPI library, or NCCL, by its binary interface. */
 struct check_abi {
     const char *name;
     const char *engine; /* file name, or NULL if no engine could serve it */
@@ -105,7 +105,7 @@ struct check_abi {
 
 enum check_verdict { CHECK_CAUGHT, CHECK_MAYBE, CHECK_NOT_CAUGHT };
 
-/* Each stands for one verdict. */
+/* Each reason leads to one verdict: see check_verdict. */
 enum check_reason {
     CHECK_INTERPOSED,
     CHECK_DAMAGED,
@@ -127,14 +127,14 @@ enum check_reason {
 
 struct check_judgement {
     enum check_reason reason;
-    const char *explanation; /* a sentence without its full stop, of the program's files */
+    const char *explanation; /* a sentence without its full stop */
     const char *remedy;
-    const struct check_abi *abi; /* NULL if no library was found or named */
+    const struct check_abi *abi; /* NULL if no such library was found */
     size_t provider;             /* index in the closure of the library, SIZE_MAX if none */
     const char *engine;          /* path of the engine that serves it, NULL if none */
 };
 
-/* The verdict on the program, and on the MPI and the NCCL part of it by itself. */
+/* The verdicts on the program, on its use of MPI, and on its use of NCCL. */
 struct check_result {
     struct check_findings findings;
     struct check_judgement program;
@@ -144,15 +144,16 @@ struct check_result {
 /* Fills in the judgements from the findings. `name` is what the user calls the program. */
 void check_judge(struct check_result *result, const char *name);
 
-/* Sets the reason, what to do and, as printf(3) does, why. */
+/* Sets the reason, the remedy and, as printf(3) does, the explanation. */
 void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
                const char *explanation, ...) __attribute__((format(printf, 4, 5)));
 
-/* Judges what keeps any preload out of a program; false if nothing does. */
+/* Judges a program that no preload can get into, whatever it calls. False if it is no such program.
+ */
 bool check_judge_file(const struct check_findings *findings, struct check_judgement *judgement);
 
-/* What a reason comes to; "caught", "maybe", "not caught"; a word for each reason; "mpi", "nccl".
- */
+/* The verdict of a reason, and its name: "caught", "maybe" or "not caught"; a word for the reason;
+ * "mpi" or "nccl". */
 enum check_verdict check_verdict(enum check_reason reason);
 const char *check_verdict_name(enum check_reason reason);
 const char *check_reason_name(enum check_reason reason);
@@ -161,9 +162,9 @@ const char *check_library_name(enum check_library library);
 void check_print_text(const struct check_result *result, const char *name);
 void check_print_json(const struct check_result *result, const char *name);
 
-/* For compshim run: warns if the program in a command line is one that the preload cannot reach.
- * Silent where nothing is to be caught, and about what cannot be found or read; verbose: tells the
- * verdict of any program that can be read. */
+/* For compshim run: warns if the preload cannot catch the calls of the program in a command line.
+ * Says nothing of a program without calls, or one that cannot be found or read. verbose: prints the
+ * verdict on any program that can be read. */
 void check_warn(char **words, bool verbose);
 
 #endif

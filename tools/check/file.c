@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keeps any preload out of a program, whatever it calls. */
+/* Programs that no preload can get into, whatever they call. */
 #include <string.h>
 
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
-/* Position-independent programs without a loader are told from libraries by their flag, or (older
- * linkers) by what only libraries have. */
+/* Whether an object is a program without a loader. A position-independent one differs from a
+ * library by its flag; older linkers do not set it, but then a library has a name, no entry, or
+ * libraries that it needs. */
 static bool is_static(const struct object *object)
 {
     size_t position = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verdict and the findings as text and as JSON. */
+/* Prints the verdict and the findings as text and as JSON. */
 #include <ctype.h>
 #include <jansson.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
-/* Names come from the files that are checked: damaged ones must not reach a terminal as they are.
+/* Replaces control characters, which a terminal must not see. Names in damaged files may have some.
  */
 static const char *printable(const char *text)
 {
@@ -52,7 +52,7 @@ static const char *list_symbols(const struct check_findings *findings, size_t ob
         if (use->object == object && use->kind == kind)
             list = list != NULL ? tool_format("%s, %s", list, use->symbol) : use->symbol;
     }
-    /* The Fortran spellings of an MPI library are many and tell nothing. */
+    /* An MPI library has many Fortran spellings, which tell nothing. */
     if (kind == CHECK_PROVIDES && list != NULL && strlen(list) >= 100)
         list = "the all-reduces, for others to call";
     return list;
@@ -94,7 +94,8 @@ static void print_notes(const struct check_findings *findings)
         printf("  something imports dlmopen: what runs in a namespace of its own is not caught\n");
 }
 
-/* The program's own verdict tells of the one library that most programs use. */
+/* Prints the verdicts on MPI and NCCL if the program calls both. If not, its own verdict is enough.
+ */
 static void print_libraries(const struct check_result *result)
 {
     for (size_t i = 0; i < CHECK_LIBRARY_COUNT; i++)
@@ -126,7 +127,7 @@ void check_print_text(const struct check_result *result, const char *name)
     print_notes(findings);
 }
 
-/* Text of any bytes: JSON takes UTF-8 only, and a path may be something else. */
+/* A text as JSON. If it is not UTF-8, as a path may be, other bytes than ASCII become '?'. */
 static json_t *text_json(const char *text)
 {
     if (text == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a name to the file that the system runs for it. */
+/* Finds the file that the system runs for a name, and what its name tells. */
 #include <ctype.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool is_program(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* A program by its name in PATH, or by its path; NULL if there is none. */
+/* Finds a program by its name in PATH, or by its path. NULL if there is none. */
 static char *find_executable(const char *name)
 {
     const char *folders = getenv("PATH");
@@ -48,7 +48,7 @@ static char *find_executable(const char *name)
     return NULL;
 }
 
-/* The file that a name means; one that is no program is fine if it is there, such as a library. */
+/* Finds the file of a name. It may be one that is no program, such as a library. */
 static char *find_file(const char *name)
 {
     char *path = find_executable(name);
@@ -57,8 +57,8 @@ static char *find_file(const char *name)
     return path;
 }
 
-/* The program in env's arguments: behind options and assignments. Cuts the words up in place; NULL
- * if there is none. */
+/* The program in env's arguments, behind its options and assignments; NULL if there is none. Writes
+ * to words. */
 static char *program_of_env(char *words)
 {
     char *rest = NULL;
@@ -116,7 +116,7 @@ char *check_program_find(struct check_program *program, const char *name)
 char *check_secure_mode(const char *path)
 {
     struct stat status;
-    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x the bit means something else */
+    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
     if (stat(path, &status) != 0)
         return NULL;
     if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
@@ -131,7 +131,7 @@ char *check_secure_mode(const char *path)
     return NULL;
 }
 
-/* A name of the list, perhaps with a version behind it: python3.11, mpirun.openmpi. */
+/* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
 static bool is_one_of(const char *path, const char *const *names)
 {
     const char *name = check_base_name(path);
@@ -152,7 +152,7 @@ static const char *const starters[] = {"sh",       "bash",    "dash",   "ash",  
                                        "fish",     "busybox", "make",   "ssh",  "xargs", "find",
                                        "parallel", "sbatch",  "screen", "tmux", NULL};
 
-/* Their arguments are options and then a program. */
+/* Programs whose arguments are options, and then a program. */
 static const char *const launchers[] = {
     "mpirun",  "mpiexec", "orterun", "prterun", "prun",   "srun",    "aprun",  "jsrun",
     "env",     "nice",    "ionice",  "nohup",   "time",   "timeout", "setsid", "stdbuf",
@@ -170,8 +170,8 @@ enum check_calling check_calling(const char *path)
                : CHECK_PROGRAM;
 }
 
-/* Options' arguments are words too, and which option has one is known to the launcher alone; hardly
- * any is the name of a program. */
+/* Which options have an argument, only the launcher knows. An argument is hardly ever the name of a
+ * program, so the first word that is one is taken. */
 const char *check_behind_launchers(char **words)
 {
     while (*words != NULL && is_one_of(*words, launchers))

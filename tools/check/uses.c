@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in a program's closure the all-reduces and their kin are called, and where they are
- * defined. */
+/* Finds where a program and its libraries call and define the functions that the shim wraps. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -17,7 +16,7 @@ static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_C
 
 #define FUNCTION_COUNT (sizeof functions / sizeof *functions)
 
-/* What Fortran compilers and the mpi_f08 modules put behind a name in some letter case. */
+/* What Fortran compilers and the mpi_f08 modules add to a name, in upper or lower case. */
 static bool is_fortran_suffix(const char *text)
 {
     static const char *const suffixes[] = {"", "_", "__", "_f", "_f08", "_f08_", "_f08ts_"};
@@ -27,7 +26,7 @@ static bool is_fortran_suffix(const char *text)
     return false;
 }
 
-/* Fills in what the symbol's name tells; false if it is none of the functions. */
+/* Fills in what a symbol's name tells. False if it is none of the functions. */
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
@@ -49,8 +48,8 @@ static bool match(const char *symbol, struct check_use *use)
     return false;
 }
 
-/* Whether an object is part of an MPI or NCCL installation: what it calls itself is no sign that
- * the program does. */
+/* Whether an object is part of an MPI or NCCL installation. Such an object calls the functions even
+ * if the program does not. */
 static bool is_internal(const struct closure_object *object)
 {
     static const char *const names[] = {
@@ -71,7 +70,7 @@ static void add_use(struct check_findings *findings, const struct check_use *use
     findings->uses = tool_append(findings->uses, &findings->use_count, sizeof *use, use);
 }
 
-/* The executable comes before all preloads, a library behind them. */
+/* The loader looks for a function in the executable first, then in preloads, then in libraries. */
 static enum check_use_kind kind_of_definition(const struct closure_object *object,
                                               const struct check_use *use,
                                               const struct object_symbol *symbol)
@@ -94,7 +93,7 @@ static bool is_handle(const char *name)
     return check_starts_with(name, "ompi_") || check_starts_with(name, "MPI");
 }
 
-/* Returns whether the object opens libraries at run time. */
+/* Notes the uses in an object's dynamic symbols. Returns whether it opens libraries at run time. */
 static bool look_at_dynamic_symbols(struct check_findings *findings, size_t index, bool internal)
 {
     const struct closure_object *object = &findings->closure.objects[index];
@@ -137,7 +136,7 @@ static void look_at_static_symbols(struct check_findings *findings, size_t index
     }
 }
 
-/* Names of libraries that a program would give to dlopen. */
+/* Looks for names of libraries that a program could give to dlopen. */
 static void look_for_hints(struct check_findings *findings, size_t index)
 {
     static const struct {

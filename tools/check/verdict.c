@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the findings come to: a verdict, its reason, and what to do about it. */
+/* Makes a verdict of the findings, with its reason and what to do. */
 #include <string.h>
 #include <unistd.h>
 
@@ -12,60 +12,6 @@ static const struct check_abi intel_mpi = {"Intel MPI (MPICH ABI)", "libcompshim
 static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", "libcompshim-abi.so"};
 static const struct check_abi unknown_mpi = {"an MPI of an unknown ABI", NULL};
 static const struct check_abi nccl = {"NCCL", "libcompshim-nccl.so"};
-
-static const struct {
-    const char *name;
-    enum check_verdict verdict;
-} reasons[CHECK_REASON_COUNT] = {
-    [CHECK_INTERPOSED] = {"interposed", CHECK_CAUGHT},
-    [CHECK_DAMAGED] = {"damaged", CHECK_NOT_CAUGHT},
-    [CHECK_NO_PROGRAM] = {"no_program", CHECK_NOT_CAUGHT},
-    [CHECK_MACHINE] = {"machine", CHECK_NOT_CAUGHT},
-    [CHECK_STATIC] = {"static", CHECK_NOT_CAUGHT},
-    [CHECK_C_LIBRARY] = {"c_library", CHECK_NOT_CAUGHT},
-    [CHECK_SECURE] = {"secure", CHECK_NOT_CAUGHT},
-    [CHECK_NO_ENGINE] = {"no_engine", CHECK_NOT_CAUGHT},
-    [CHECK_NOT_WRAPPED] = {"not_wrapped", CHECK_NOT_CAUGHT},
-    [CHECK_EMBEDDED] = {"embedded", CHECK_NOT_CAUGHT},
-    [CHECK_OPENED] = {"opened", CHECK_MAYBE},
-    [CHECK_INTERPRETS] = {"interprets", CHECK_MAYBE},
-    [CHECK_STARTS] = {"starts", CHECK_MAYBE},
-    [CHECK_MISSING] = {"missing", CHECK_MAYBE},
-    [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT},
-};
-
-void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
-               const char *explanation, ...)
-{
-    va_list arguments;
-    va_start(arguments, explanation);
-    judgement->reason = reason;
-    judgement->remedy = remedy;
-    judgement->explanation = tool_format_list(explanation, arguments);
-    va_end(arguments);
-}
-
-enum check_verdict check_verdict(enum check_reason reason)
-{
-    return reasons[reason].verdict;
-}
-
-const char *check_verdict_name(enum check_reason reason)
-{
-    static const char *const names[] = {
-        [CHECK_CAUGHT] = "caught", [CHECK_MAYBE] = "maybe", [CHECK_NOT_CAUGHT] = "not caught"};
-    return names[reasons[reason].verdict];
-}
-
-const char *check_reason_name(enum check_reason reason)
-{
-    return reasons[reason].name;
-}
-
-const char *check_library_name(enum check_library library)
-{
-    return library == CHECK_MPI ? "mpi" : "nccl";
-}
 
 static const char *object_name(const struct check_findings *findings, size_t index)
 {
@@ -82,15 +28,16 @@ static bool defines(const struct object *object, const char *name)
     return false;
 }
 
-/* Whether the installed libcompshim.so has a wrapper. Fortran's names come to it through the MPI
- * library's own calls of PMPI_X. */
+/* Whether the installed libcompshim.so has a wrapper. The MPI library's Fortran functions call
+ * PMPI_X, which is where the wrapper catches them. */
 static bool is_wrapped(const struct check_findings *findings, const struct check_use *use)
 {
     return defines(&findings->front,
                    use->fortran ? tool_format("P%s", use->function) : use->symbol);
 }
 
-/* By what the library defines, as the front does; by its name where it is not installed here. */
+/* The kind of a library: by the symbols it defines, as the front does it, or by its name if it is
+ * not installed on this machine. */
 static const struct check_abi *abi_of(const struct closure_object *object,
                                       enum check_library library)
 {
@@ -110,7 +57,7 @@ static const struct check_abi *abi_of(const struct closure_object *object,
     return version != NULL && strcmp(version, ".so.12") == 0 ? &mpich : &unknown_mpi;
 }
 
-/* Names under which the library with the C functions is asked for. */
+/* Whether this is a name of the library with the C functions. */
 static bool is_library_name(const char *name, enum check_library library)
 {
     if (library == CHECK_NCCL)
@@ -119,8 +66,8 @@ static bool is_library_name(const char *name, enum check_library library)
            check_starts_with(name, "libmpich.so");
 }
 
-/* The object that defines the C functions for its callers: the first one in the loader's order, or
- * one that is missing on this machine. */
+/* Finds the object that defines the C functions: the first one in the loader's order, or one that
+ * is missing on this machine. */
 static void find_provider(const struct check_findings *findings, enum check_library library,
                           struct check_judgement *judgement)
 {
@@ -139,7 +86,8 @@ static void find_provider(const struct check_findings *findings, enum check_libr
         judgement->abi = abi_of(&closure->objects[judgement->provider], library);
 }
 
-/* Whether a call would reach the wrapper if there is one. */
+/* Whether a call would reach a wrapper. A Fortran call does if a Fortran layer makes a C call of
+ * it. */
 static bool is_interposable(const struct check_findings *findings, const struct check_use *use)
 {
     if (use->internal || (use->kind != CHECK_CALLS && use->kind != CHECK_EMBEDS))
@@ -214,7 +162,7 @@ static const char *how_to_get_engine(const struct check_findings *findings,
                        abi->engine, findings->front_path);
 }
 
-/* A call that the front catches, if there is an engine to pass it to. */
+/* Judges a call that reaches the front: an engine has to be there for it. */
 static void judge_caught(const struct check_findings *findings, const struct check_use *use,
                          const char *name, struct check_judgement *judgement)
 {
@@ -274,7 +222,7 @@ static const struct check_hint *find_hint(const struct check_findings *findings,
     return NULL;
 }
 
-/* The part of one library, whatever the rest of the program is like. */
+/* Judges the use of one library. */
 static void judge_library(const struct check_findings *findings, enum check_library library,
                           const char *name, struct check_judgement *judgement)
 {
@@ -307,7 +255,8 @@ static const struct closure_object *find_missing(const struct closure *closure)
     return NULL;
 }
 
-/* PyTorch's own library for collectives, in a file of its own or inside PyTorch. */
+/* Whether gloo is there, PyTorch's library for collectives: in a file of its own or inside PyTorch.
+ */
 static bool has_gloo(const struct closure *closure)
 {
     for (size_t i = 0; i < closure->count; i++) {
@@ -318,7 +267,7 @@ static bool has_gloo(const struct closure *closure)
     return false;
 }
 
-/* A program that nothing is to be caught in, as far as its files tell. */
+/* Judges a program whose files have no calls. */
 static void judge_no_call(const struct check_findings *findings, struct check_judgement *judgement)
 {
     const struct closure_object *missing = find_missing(&findings->closure);
@@ -353,8 +302,7 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
 void check_judge(struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    /* What stands for the program: a library that is caught before one that may be, and MPI before
-     * NCCL. */
+    /* The better verdict stands for the program; MPI's if both are the same. */
     const struct check_judgement *best = NULL;
     for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
         const struct check_judgement *library = &result->libraries[i];

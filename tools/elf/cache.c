@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache that ldconfig writes: a header, entries, and the strings they point to. Layout: glibc,
- * sysdeps/generic/dl-cache.h (numbers are in the machine's byte order). */
+/* Reads the cache that ldconfig writes: a header, entries, and the strings that these point to. The
+ * layout is that of glibc's sysdeps/generic/dl-cache.h; numbers are in the machine's byte order. */
 #include <stdint.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 
-/* Up to 2.31 ldconfig wrote a cache of an older kind in front: a header, then 12 bytes per entry.
- */
+/* Up to glibc 2.31 ldconfig put a cache of an older kind before it: a header, and 12 bytes for each
+ * entry. */
 #define OLD_MAGIC "ld.so-1.7.0"
 #define OLD_HEADER 16
 #define OLD_ENTRY 12
@@ -23,7 +23,7 @@ struct cache_header {
     uint32_t unused[3];
 };
 
-/* String offsets count from the header. */
+/* Offsets of strings begin at the header. */
 struct cache_entry {
     int32_t flags;
     uint32_t name;

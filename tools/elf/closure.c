@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search for DT_NEEDED names, in the order of ld.so(8). */
+/* Searches for the libraries that an object needs, in the order of ld.so(8). */
 #include "tools/elf/closure.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 
 #define CACHE_FILE "/etc/ld.so.cache"
 
-/* A search for one name on behalf of one object; `found` is the place to fill. */
+/* A search for a name that one object needs, and what it has found. */
 struct search {
     struct closure *closure;
     size_t loader;
@@ -22,43 +22,39 @@ struct search {
     struct closure_object found;
 };
 
-/* The folder of the system's libraries relative to / and /usr, as $LIB has it: lib64,
- * lib/x86_64-linux-gnu, ... It is read off where this tool's own C library lies. */
-static char *system_folder(void)
+/* The folder of the system's libraries below / and /usr, which is also $LIB: lib64,
+ * lib/x86_64-linux-gnu, ... The C library of this tool lies in it. */
+static const char *system_folder(void)
 {
     Dl_info info;
-    char *folder = tool_copy("lib");
-    if (!dladdr((void *)gnu_get_libc_version, &info) || info.dli_fname == NULL)
-        return folder;
-    char *path = realpath(info.dli_fname, NULL);
-    if (path != NULL) {
-        const char *begin = path + (strncmp(path, "/usr/", 5) == 0 ? 5 : 1);
-        *strrchr(path, '/') = '\0';
-        free(folder);
-        folder = begin > path + strlen(path) ? tool_copy("") : tool_copy(begin);
-    }
-    free(path);
-    return folder;
+    char *path = NULL;
+    if (dladdr((void *)gnu_get_libc_version, &info) && info.dli_fname != NULL)
+        path = realpath(info.dli_fname, NULL);
+    if (path == NULL)
+        return "lib";
+    *strrchr(path, '/') = '\0';
+    if (strncmp(path, "/usr/", 5) == 0)
+        return path + 5;
+    return *path != '\0' ? path + 1 : "";
 }
 
-/* The folder that $ORIGIN means for an object; the caller frees it. For a program the kernel tells
- * the loader the file behind all symbolic links; a library's folder is that of the path it was
- * found by. */
-static char *origin(const struct closure_object *object)
+/* The folder that $ORIGIN means for an object. For a program it is the folder of the file behind
+ * all symbolic links, for a library that of the path where it was found. */
+static const char *origin(const struct closure_object *object)
 {
     char *path =
         object->object.interpreter != NULL ? realpath(object->path, NULL) : tool_copy(object->path);
     char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (slash == NULL) {
-        free(path);
-        return tool_copy(".");
-    }
+    if (slash == NULL)
+        return ".";
     slash[slash == path ? 1 : 0] = '\0';
     return path;
 }
 
-/* What stands for a dynamic string token, whose length goes to *length; NULL if it is none. */
-static char *token_value(const struct closure_object *object, const char *text, size_t *length)
+/* The value of the token at text, ORIGIN, LIB or PLATFORM, perhaps in braces; its length goes to
+ * *length. NULL if there is none. */
+static const char *token_value(const struct closure_object *object, const char *text,
+                               size_t *length)
 {
     static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
     bool braces = *text == '{';
@@ -70,34 +66,29 @@ static char *token_value(const struct closure_object *object, const char *text, 
         *length = size + (braces ? 2 : 0);
         if (i == 0)
             return origin(object);
-        return i == 1 ? system_folder() : tool_copy(platform != NULL ? platform : "");
+        return i == 1 ? system_folder() : platform != NULL ? platform : "";
     }
     return NULL;
 }
 
-/* Replaces $ORIGIN, $LIB and $PLATFORM, with or without braces; the caller frees the result. */
-static char *expand(const struct closure_object *object, const char *text, size_t length)
+/* Replaces $ORIGIN, $LIB and $PLATFORM, with or without braces. */
+static const char *expand(const struct closure_object *object, const char *text, size_t length)
 {
-    char *result = tool_copy("");
-    const char *end = text + length;
-    while (text < end) {
+    const char *result = "";
+    for (const char *end = text + length; text < end;) {
         const char *dollar = memchr(text, '$', (size_t)(end - text));
         size_t plain = (size_t)((dollar != NULL ? dollar : end) - text);
         size_t taken = 0;
-        char *value = dollar != NULL ? token_value(object, dollar + 1, &taken) : NULL;
-        if (dollar != NULL && value == NULL) /* no token: a folder's name may hold a dollar */
+        const char *value = dollar != NULL ? token_value(object, dollar + 1, &taken) : NULL;
+        if (dollar != NULL && value == NULL) /* this dollar is part of a name */
             plain++;
-        char *longer =
-            tool_format("%s%.*s%s", result, (int)plain, text, value != NULL ? value : "");
+        result = tool_format("%s%.*s%s", result, (int)plain, text, value != NULL ? value : "");
         text += plain + (value != NULL ? 1 + taken : 0);
-        free(value);
-        free(result);
-        result = longer;
     }
     return result;
 }
 
-/* Takes a file if there is one, and it is for the program's machine; the path is copied. */
+/* Takes the file at a path if there is one, and it is for the program's machine. */
 static bool try_path(struct search *search, const char *path)
 {
     struct stat status;
@@ -117,23 +108,15 @@ static bool try_path(struct search *search, const char *path)
     return true;
 }
 
-static bool try_folder(struct search *search, const char *folder)
-{
-    char *path = tool_format("%s/%s", folder, search->name);
-    bool found = try_path(search, path);
-    free(path);
-    return found;
-}
-
-/* Tries a list of folders; `owner` is the object whose tokens are meant. */
+/* Tries a list of folders, in which tokens mean those of object `owner`. */
 static bool try_list(struct search *search, const char *list, const char *separators, size_t owner)
 {
     while (list != NULL && *list != '\0') {
         size_t length = strcspn(list, separators);
-        char *folder = expand(&search->closure->objects[owner], list, length);
-        bool found = try_folder(search, *folder != '\0' ? folder : "."); /* empty: this folder */
-        free(folder);
-        if (found)
+        const char *folder = expand(&search->closure->objects[owner], list, length);
+        if (*folder == '\0')
+            folder = "."; /* the current folder */
+        if (try_path(search, tool_format("%s/%s", folder, search->name)))
             return true;
         list += length;
         list += *list != '\0';
@@ -141,8 +124,8 @@ static bool try_list(struct search *search, const char *list, const char *separa
     return false;
 }
 
-/* DT_RPATH of the object, of what loaded it, and so on up to the program; none of them if the
- * object itself has a DT_RUNPATH. */
+/* Tries DT_RPATH of the object, of the object that needs it, and so on up to the program. The
+ * loader ignores them all if the object has a DT_RUNPATH. */
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;
@@ -178,14 +161,6 @@ static bool try_cache(struct search *search, const char *system, bool no_default
     return false;
 }
 
-static bool try_default_folders(struct search *search, const char *system)
-{
-    char *folders = tool_format("/%s:/usr/%s:/lib:/usr/lib", system, system);
-    bool found = try_list(search, folders, ":", search->loader);
-    free(folders);
-    return found;
-}
-
 static bool find_by_name(struct search *search)
 {
     const struct object *loader = &search->closure->objects[search->loader].object;
@@ -193,11 +168,10 @@ static bool find_by_name(struct search *search)
         try_list(search, search->closure->library_path, ":;", search->loader) ||
         try_list(search, loader->runpath, ":", search->loader))
         return true;
-    char *system = system_folder();
-    bool found = try_cache(search, system, loader->no_default_folders) ||
-                 (!loader->no_default_folders && try_default_folders(search, system));
-    free(system);
-    return found;
+    const char *system = system_folder();
+    const char *folders = tool_format("/%s:/usr/%s:/lib:/usr/lib", system, system);
+    return try_cache(search, system, loader->no_default_folders) ||
+           (!loader->no_default_folders && try_list(search, folders, ":", search->loader));
 }
 
 static bool find(struct search *search)
@@ -205,13 +179,10 @@ static bool find(struct search *search)
     if (strchr(search->name, '/') == NULL)
         return find_by_name(search);
     const struct closure_object *loader = &search->closure->objects[search->loader];
-    char *path = expand(loader, search->name, strlen(search->name));
-    bool found = try_path(search, path);
-    free(path);
-    return found;
+    return try_path(search, expand(loader, search->name, strlen(search->name)));
 }
 
-/* The loader takes a name as loaded if an object was asked for under it or has it as DT_SONAME. */
+/* Whether a name is loaded: an object was found by it, or has it as its DT_SONAME. */
 static bool has_name(const struct closure *closure, const char *name)
 {
     for (size_t i = 0; i < closure->count; i++) {
@@ -239,7 +210,6 @@ static void add_needed(struct closure *closure, size_t loader, const char *name)
         return;
     if (find(&search) && has_file(closure, &search.found)) {
         object_close(&search.found.object);
-        free(search.found.path);
         return;
     }
     search.found.name = tool_copy(name);
@@ -272,16 +242,4 @@ bool closure_open(struct closure *closure, const char *path)
             add_needed(closure, i, name);
     }
     return true;
-}
-
-void closure_close(struct closure *closure)
-{
-    for (size_t i = 0; i < closure->count; i++) {
-        object_close(&closure->objects[i].object);
-        free(closure->objects[i].path);
-        free(closure->objects[i].name);
-    }
-    free(closure->objects);
-    free(closure->cache_bytes);
-    *closure = (struct closure){0};
 }

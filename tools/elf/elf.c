@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening an ELF file, its segments and its dynamic table. */
+/* Opens an ELF file, and reads its segments and its dynamic table. */
 #include "tools/elf/elf.h"
 
 #include <errno.h>
@@ -11,19 +11,6 @@
 #include <unistd.h>
 
 #include "tools/lib/tool.h"
-
-bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room)
-{
-    for (size_t i = 0; i < object->segment_count; i++) {
-        const struct object_segment *segment = &object->segments[i];
-        if (address < segment->address || address - segment->address >= segment->size)
-            continue;
-        *offset = segment->offset + (address - segment->address);
-        *room = segment->size - (address - segment->address);
-        return true;
-    }
-    return false;
-}
 
 bool object_is_elf(const struct object *object)
 {
@@ -83,23 +70,13 @@ static void read_program_header(struct object *object, const GElf_Phdr *header)
         read_interpreter(object, header);
     else if (header->p_type == PT_DYNAMIC)
         read_dynamic(object, header);
-    else
-        object->segments[object->segment_count++] =
-            (struct object_segment){header->p_vaddr, header->p_offset, header->p_filesz};
 }
 
 static void read_segments(struct object *object)
 {
-    size_t count = 0;
-    if (elf_getphdrnum(object->elf, &count) != 0 || count == 0) {
+    if (elf_getphdrnum(object->elf, &object->header_count) != 0 || object->header_count == 0)
         object->damage = "it has no program headers that can be read";
-        return;
-    }
-    /* A header takes more bytes than this array's element: a false count cannot ask for much. */
-    if (count > object->size)
-        count = object->size;
-    object->segments = tool_allocate(count, sizeof *object->segments);
-    for (size_t i = 0; i < count && object->damage == NULL; i++) {
+    for (size_t i = 0; i < object->header_count && object->damage == NULL; i++) {
         GElf_Phdr header;
         if (gelf_getphdr(object->elf, (int)i, &header) == NULL)
             object->damage = "its program headers are cut off";
@@ -114,7 +91,7 @@ static size_t dynamic_count(const struct object *object)
     return object->dynamic != NULL ? object->dynamic->d_size / entry : 0;
 }
 
-/* The dynamic table's entry at an index; false at its end. */
+/* Reads the dynamic table's entry at an index. False at its end. */
 static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
 {
     return index < dynamic_count(object) &&
@@ -206,7 +183,7 @@ void object_open_memory(struct object *object, void *image, size_t size)
         object_read_symbols(object);
 }
 
-/* Maps a regular file; an empty one is a NULL image. False with errno set on failure. */
+/* Maps a regular file; the image of an empty one is NULL. False with errno set if that fails. */
 static bool map_file(const char *path, void **image, size_t *size)
 {
     struct stat status;
@@ -243,7 +220,6 @@ void object_close(struct object *object)
     elf_end(object->elf);
     if (object->mapped)
         munmap(object->image, object->size);
-    free(object->segments);
     free(object->relocated);
     *object = (struct object){0};
 }

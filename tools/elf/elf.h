@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what the dynamic loader would read of an ELF file, without loading it: segments, the
- * dynamic table, symbols and the relocations that name them. Section headers are not needed; where
- * they are there, the static symbol table is read too.
+/* Reads of an ELF file what the dynamic loader would read, without loading it: segments, the
+ * dynamic table, symbols, and the relocations that name symbols. Section headers are not needed; if
+ * they are there, the static symbol table is read, too.
  *
- * Any bytes may be given: what is damaged is said in `damage`, and all offsets are checked against
- * the file. Objects are independent of each other; one is used by one thread at a time. Out of
- * memory ends the tool.
+ * The bytes may be any: all offsets are checked, and `damage` tells what is wrong with a file. Only
+ * one thread may use an object at a time. The tool ends if there is no memory.
  */
 #ifndef TOOL_ELF_H
 #define TOOL_ELF_H
@@ -15,13 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the file that the loader maps at an address. */
-struct object_segment {
-    uint64_t address;
-    uint64_t offset;
-    uint64_t size;
-};
-
 struct object_table {
     Elf_Data *symbols;
     size_t count;
@@ -30,23 +22,24 @@ struct object_table {
 };
 
 enum object_table_kind {
-    OBJECT_DYNAMIC, /* what takes part in the loader's binding */
+    OBJECT_DYNAMIC, /* the symbols that the loader binds */
     OBJECT_STATIC,  /* .symtab: all symbols, unless stripped */
     OBJECT_TABLE_COUNT
 };
 
 struct object {
-    const char *damage; /* NULL, or what is wrong with the file: only class to entry hold then */
+    const char
+        *damage; /* what is wrong with the file, or NULL; if set, only elf_class to entry are */
     unsigned elf_class; /* ELFCLASS64, ... */
     unsigned byte_order;
     unsigned machine; /* EM_X86_64, ... */
     unsigned type;    /* ET_EXEC, ET_DYN, ... */
     uint64_t entry;
     const char *interpreter; /* PT_INTERP, or NULL */
-    const char *soname;      /* these three are NULL if there is none */
-    const char *rpath;       /* NULL too if there is a runpath: the loader ignores it then */
+    const char *soname;      /* NULL if there is none, as rpath and runpath are */
+    const char *rpath;       /* also NULL if there is a runpath: then the loader ignores it */
     const char *runpath;
-    bool symbolic;           /* DT_SYMBOLIC or DF_SYMBOLIC: it binds to its own definitions first */
+    bool symbolic;           /* DT_SYMBOLIC or DF_SYMBOLIC: its own definitions come first for it */
     bool pie;                /* DF_1_PIE */
     bool no_default_folders; /* DF_1_NODEFLIB */
 
@@ -55,39 +48,39 @@ struct object {
     unsigned char *image;
     size_t size;
     bool mapped;
-    struct object_segment *segments;
-    size_t segment_count;
+    size_t header_count; /* program headers; all lie in the file unless there is damage */
     Elf_Data *dynamic;
-    uint64_t tags[DT_NUM]; /* values of the dynamic table, the last of each tag; 0 if missing */
+    uint64_t
+        tags[DT_NUM]; /* of the dynamic table, the last value of each tag; 0 if there is none */
     uint64_t gnu_hash;
     struct object_table tables[OBJECT_TABLE_COUNT];
-    unsigned char *relocated; /* by index of dynamic symbol: enum object_relocation, or-ed */
+    unsigned char *relocated; /* for each dynamic symbol: bits of enum object_relocation */
 };
 
 enum object_relocation {
-    OBJECT_RELOCATED = 1, /* reached through a place that the loader fills in */
+    OBJECT_RELOCATED = 1, /* the loader fills in its address somewhere */
     OBJECT_COPIED = 2     /* a copy relocation: the variable lives in the executable */
 };
 
 struct object_symbol {
     const char *name;
-    bool defined;     /* here, not wanted from elsewhere */
+    bool defined;     /* in this object */
     bool preemptible; /* another object's definition can take its place */
     bool relocated;
     bool copied;
 };
 
-/* Maps and reads a file. Returns false, with errno set, if it cannot be read or is no regular file;
- * a file that is no ELF, or a damaged one, is read with `damage` set. Close it in any case but
- * false. The strings in *object live until then. */
+/* Maps and reads a file. Returns false, with errno set, if it cannot be read or is no regular file.
+ * Otherwise the caller closes the object; its strings live until then. A file that is no ELF file,
+ * or a damaged one, is an object with `damage`. */
 bool object_open(struct object *object, const char *path);
 
-/* The same on bytes in memory, which must outlive the object. */
+/* Reads the bytes of a file in memory, which must outlive the object. */
 void object_open_memory(struct object *object, void *image, size_t size);
 
 void object_close(struct object *object);
 
-/* Whether the file begins like an ELF file, damaged or not. */
+/* Whether the file begins as an ELF file does. */
 bool object_is_elf(const struct object *object);
 
 /* Whether two objects are for the same machine. */
@@ -101,19 +94,22 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
 /* Iterates over the DT_NEEDED names; NULL at the end. */
 const char *object_next_needed(const struct object *object, size_t *position);
 
-/* Whether what the loader maps of the file, its dynamic strings apart, contains a text. */
+/* Whether a text is in what the loader maps of the file, without the dynamic strings. */
 bool object_contains(const struct object *object, const char *text);
 
-/* The same in any place of the file. */
+/* Whether a text is anywhere in the file. */
 bool object_mentions(const struct object *object, const char *text);
 
-/* For the files elf*.c only. */
+/* For the files in tools/elf/ only. */
 
-/* Finds the bytes at an address: their offset in the file and how many follow it in the segment
- * (at least 1). False if the file has none. */
+/* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
+bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment);
+
+/* Finds an address in the file: its offset, and how many bytes there are from it to the end of the
+ * segment (at least 1). False if it is not in the file. */
 bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room);
 
-/* Reads both symbol tables and the relocations; sets `damage` if that cannot be done. */
+/* Reads both symbol tables and the relocations. Sets `damage` if that fails. */
 void object_read_symbols(struct object *object);
 
 #endif

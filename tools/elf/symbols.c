@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symbols of an ELF file, which of them the loader binds, and texts in what it maps. */
+/* Reads the symbols of an ELF file and which of them the loader binds; finds texts in the file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +17,10 @@ static uint32_t word_at(const struct object *object, uint64_t offset)
     return swapped ? __builtin_bswap32(word) : word;
 }
 
-/* DT_GNU_HASH: header (buckets, first hashed symbol, bloom words, shift), bloom filter, the buckets
- * with each chain's first symbol, and a word per hashed symbol whose lowest bit ends a chain. So
- * the last symbol is the end of the chain that begins last. Unhashed symbols may follow where
- * nothing is hashed: the relocations tell of those. */
+/* The number of symbols by DT_GNU_HASH. The table has a header (buckets, first hashed symbol, bloom
+ * words, shift), a bloom filter, buckets with the first symbol of each chain, and a word for each
+ * hashed symbol, whose lowest bit is set at the end of a chain. So the last symbol is the end of
+ * the chain that begins last. */
 static size_t count_by_gnu_hash(const struct object *object, uint64_t offset, uint64_t room)
 {
     uint64_t end = offset + room;
@@ -53,39 +53,6 @@ static size_t count_by_hash(const struct object *object)
     return 0;
 }
 
-/* A table of relocations in the loader's order. */
-struct relocations {
-    Elf_Data *data;
-    size_t count;
-    bool addends;
-};
-
-static struct relocations open_relocations(const struct object *object, int address, uint64_t bytes,
-                                           bool addends)
-{
-    struct relocations table = {.addends = addends};
-    Elf_Type type = addends ? ELF_T_RELA : ELF_T_REL;
-    uint64_t offset = 0;
-    uint64_t room = 0;
-    if (bytes == 0 || !object_find(object, object->tags[address], &offset, &room))
-        return table;
-    size_t size = gelf_fsize(object->elf, type, 1, EV_CURRENT);
-    table.count = (bytes < room ? bytes : room) / size;
-    table.data = elf_getdata_rawchunk(object->elf, (int64_t)offset, table.count * size, type);
-    if (table.data == NULL)
-        table.count = 0;
-    return table;
-}
-
-static uint64_t relocation_info(const struct relocations *table, size_t index)
-{
-    GElf_Rela with_addend;
-    GElf_Rel without;
-    if (table->addends)
-        return gelf_getrela(table->data, (int)index, &with_addend) ? with_addend.r_info : 0;
-    return gelf_getrel(table->data, (int)index, &without) ? without.r_info : 0;
-}
-
 static bool is_copy(unsigned machine, uint64_t type)
 {
     switch (machine) {
@@ -102,55 +69,59 @@ static bool is_copy(unsigned machine, uint64_t type)
     }
 }
 
-static void open_all_relocations(const struct object *object, struct relocations tables[3])
+/* Marks the symbols, among the first `limit`, that a table of relocations names. Returns the number
+ * of symbols up to the last of these. */
+static size_t mark_relocated(struct object *object, int address, uint64_t bytes, bool addends,
+                             size_t limit)
 {
-    const uint64_t *tags = object->tags;
-    tables[0] = open_relocations(object, DT_RELA, tags[DT_RELASZ], true);
-    tables[1] = open_relocations(object, DT_REL, tags[DT_RELSZ], false);
-    tables[2] = open_relocations(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA);
+    const Elf_Type type = addends ? ELF_T_RELA : ELF_T_REL;
+    const size_t size = gelf_fsize(object->elf, type, 1, EV_CURRENT);
+    uint64_t offset = 0, room = 0;
+    size_t count = 0;
+    if (bytes == 0 || !object_find(object, object->tags[address], &offset, &room))
+        return 0;
+    Elf_Data *table = elf_getdata_rawchunk(object->elf, (int64_t)offset,
+                                           (bytes < room ? bytes : room) / size * size, type);
+    for (int i = 0; table != NULL && (size_t)i < table->d_size / size; i++) {
+        GElf_Rela with_addend = {0};
+        GElf_Rel without = {0};
+        if (addends)
+            gelf_getrela(table, i, &with_addend);
+        else
+            gelf_getrel(table, i, &without);
+        const uint64_t info = addends ? with_addend.r_info : without.r_info;
+        const uint64_t symbol = GELF_R_SYM(info);
+        if (symbol >= limit)
+            continue;
+        object->relocated[symbol] |=
+            is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
+        count = symbol >= count ? symbol + 1 : count;
+    }
+    return count;
 }
 
-/* Symbols up to the last that a relocation names. */
-static size_t count_by_relocations(const struct relocations tables[3])
-{
-    uint64_t last = 0;
-    for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            uint64_t symbol = GELF_R_SYM(relocation_info(&tables[t], i));
-            last = symbol > last ? symbol : last;
-        }
-    return last + 1;
-}
-
-static void mark_relocated(struct object *object, const struct relocations tables[3])
-{
-    size_t count = object->tables[OBJECT_DYNAMIC].count;
-    object->relocated = tool_allocate(count, 1);
-    for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            uint64_t info = relocation_info(&tables[t], i);
-            if (GELF_R_SYM(info) < count)
-                object->relocated[GELF_R_SYM(info)] |=
-                    is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
-        }
-}
-
+/* No entry of the dynamic table tells how many symbols there are. Those that are hashed are known
+ * from the hash table; of others only those count that a relocation names. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    struct relocations relocations[3];
-    uint64_t offset = 0;
-    uint64_t room = 0;
-    size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
-    if (!object_find(object, object->tags[DT_SYMTAB], &offset, &room)) {
+    const uint64_t *tags = object->tags;
+    const size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+    uint64_t offset = 0, room = 0;
+    if (!object_find(object, tags[DT_SYMTAB], &offset, &room)) {
         object->damage = "its dynamic symbols (DT_SYMTAB) lie outside the file";
         return;
     }
-    open_all_relocations(object, relocations);
-    size_t hashed = count_by_hash(object);
-    size_t relocated = count_by_relocations(relocations);
-    size_t count = hashed > relocated ? hashed : relocated;
-    table->count = count < room / size ? count : room / size;
+    const size_t limit = room / size;
+    const size_t hashed = count_by_hash(object);
+    object->relocated = tool_allocate(limit, 1);
+    const size_t counts[] = {
+        hashed < limit ? hashed : limit,
+        mark_relocated(object, DT_RELA, tags[DT_RELASZ], true, limit),
+        mark_relocated(object, DT_REL, tags[DT_RELSZ], false, limit),
+        mark_relocated(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA, limit)};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        table->count = counts[i] > table->count ? counts[i] : table->count;
     if (table->count == 0)
         return;
     table->symbols =
@@ -158,9 +129,7 @@ static void read_dynamic_symbols(struct object *object)
     if (table->symbols == NULL) {
         object->damage = "its dynamic symbols cannot be read";
         table->count = 0;
-        return;
     }
-    mark_relocated(object, relocations);
 }
 
 /* The bytes of a section, or NULL if it has none in the file. */
@@ -172,7 +141,7 @@ static const char *section_bytes(const struct object *object, const GElf_Shdr *s
     return (const char *)object->image + section->sh_offset;
 }
 
-/* The static table is a help, not a need: where it is damaged it counts as stripped. */
+/* Reads .symtab. If it is damaged, it counts as stripped. */
 static void read_static_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_STATIC];
@@ -235,7 +204,7 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
     return false;
 }
 
-/* Searches bytes of the image, from one offset up to another. */
+/* Whether a text is in the image between two offsets. */
 static bool range_contains(const struct object *object, size_t from, size_t to, const char *text)
 {
     return from < to && memmem(object->image + from, to - from, text, strlen(text)) != NULL;
@@ -247,9 +216,9 @@ bool object_contains(const struct object *object, const char *text)
     const char *image = (const char *)object->image;
     size_t strings = table->strings != NULL ? (size_t)(table->strings - image) : object->size;
     size_t behind = strings + table->strings_size;
-    for (size_t i = 0; i < object->segment_count; i++) {
-        size_t from = object->segments[i].offset;
-        size_t to = from + object->segments[i].size;
+    GElf_Phdr segment;
+    for (size_t i = 0; object_next_segment(object, &i, &segment);) {
+        const size_t from = segment.p_offset, to = from + segment.p_filesz;
         if (range_contains(object, from, to < strings ? to : strings, text) ||
             range_contains(object, from > behind ? from : behind, to, text))
             return true;

@@ -6,8 +6,10 @@
 #include <jansson.h>
 
 #include "shim/core/plan.h"
+#include "tools/lib/tool.h"
 
 struct explain_options {
+    const struct tool_command *command; /* explain, for messages of wrong use */
     const char *policy;
     uint64_t size; /* UINT64_MAX: none given */
     const char *sizes;
@@ -22,31 +24,33 @@ struct explain_options {
     bool json;
 };
 
-/* A call, and what becomes of it. */
+/* A call, and its plan. */
 struct explain_answer {
     const struct cshim_policy *policy;
     struct cshim_call call;
     struct cshim_plan plan;
 };
 
-/* The reason of a plan that does not compress, for a narrow column; "" if it does. */
+/* The name of a plan's reason; "" if it compresses the call. */
 const char *explain_reason(const struct cshim_plan *plan);
 
-/* Plans a call of that many bytes. They have to be whole elements: else it is wrong use. */
-struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
+/* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
+struct explain_answer explain_call(const struct explain_options *chosen,
+                                   const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
+/* Prints the answer as text. */
+void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON; the caller releases it. */
 json_t *explain_json(const struct explain_answer *answer);
 /* Prints a value and releases it. */
 void explain_print_json(json_t *value);
 
-/* Each size of chosen->sizes ("1MiB,4MiB" or "64KiB-64MiB", doubling); call has all facts but the
- * bytes. Wrong sizes are wrong use. */
+/* Explains the call for each size of chosen->sizes, see tool_parse_sizes. */
 void explain_sizes(const struct explain_options *chosen, const struct cshim_policy *policy,
                    const struct cshim_call *call);
 
-/* What the policy would have done to the run that chosen->report is of. */
+/* Explains what the policy would have done to the run of chosen->report. */
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain --report: a dry run. Every kind of call that COMPSHIM=observe wrote down is
- * planned as the policy says; bytes are exact, times estimated. */
+/* compshim explain --report: a dry run. Each kind of call that COMPSHIM=observe has noted is
+ * planned under the policy. The bytes are exact, the times are estimated. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -12,17 +12,18 @@
 #include "tools/lib/ledger_file.h"
 #include "tools/lib/tool.h"
 
-/* What becomes of one kind of call; figures over all its calls. */
+/* One kind of call, its plan, and figures over all its calls. */
 struct outcome {
     struct cshim_kind kind;
     struct explain_answer answer;
     double bytes_native;
     double bytes_wire;
     double seconds_before;
-    double seconds_after; /* NAN: nothing to estimate it from */
+    double seconds_after; /* NAN: there is nothing to estimate it from */
 };
 
 struct dry_run {
+    const struct explain_options *chosen;
     struct ledger_file report;
     const struct cshim_policy *policy;
     enum cshim_library library;
@@ -30,7 +31,7 @@ struct dry_run {
     struct estimate_point points[CSHIM_PROBES_MAX];
     size_t count;
     struct outcome *outcomes;
-    /* Over all: */
+    /* Sums over all kinds: */
     double compressed_calls;
     double bytes_native; /* of the compressed calls */
     double bytes_wire;
@@ -52,7 +53,7 @@ static unsigned find_word(enum cshim_word_set set, const json_t *kind, const cha
     return cshim_word_find(set, ledger_text(kind, key), &value) != NULL ? value : other;
 }
 
-/* A whole number of a kind, from `least` up to what a double holds exactly. */
+/* A whole number of a kind, from `least` up to the largest that a double holds exactly. */
 static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kind, const char *key,
                       double least)
 {
@@ -94,7 +95,7 @@ static struct cshim_kind read_kind(const struct dry_run *run, size_t index, cons
     return read;
 }
 
-/* Sizes put together are planned as their mean. */
+/* Plans a kind. Where it stands for several sizes, their mean is planned. */
 static struct explain_answer plan_kind(const struct dry_run *run, size_t index,
                                        const struct cshim_kind *kind)
 {
@@ -113,7 +114,7 @@ static struct explain_answer plan_kind(const struct dry_run *run, size_t index,
         bytes -= bytes % element;
     if (element > 0 && bytes % element != 0)
         refuse(run, index, "bytes");
-    return explain_call(run->policy, &call, bytes);
+    return explain_call(run->chosen, run->policy, &call, bytes);
 }
 
 static void estimate(const struct dry_run *run, struct outcome *outcome)
@@ -126,7 +127,7 @@ static void estimate(const struct dry_run *run, struct outcome *outcome)
         return;
     outcome->bytes_native = calls * (double)plan->bytes_native;
     outcome->bytes_wire = calls * (double)plan->bytes_wire;
-    if (plan->rule->verify > 0) /* these are also made natively */
+    if (plan->rule->verify > 0) /* these calls are also made natively */
         outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
     outcome->seconds_after = outcome->kind.seconds_wait +
                              calls * estimate_seconds(&run->basis, plan, outcome->kind.nodes);
@@ -139,7 +140,7 @@ static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
            a->kind.nodes == b->kind.nodes;
 }
 
-/* What all ranks send for the sample of one call. */
+/* The bytes that all ranks send for the sample of one call. */
 static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *plan)
 {
     const double others = plan->ranks - 1;
@@ -150,7 +151,9 @@ static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *
     return others * plan->ranks * (double)cshim_sample_block_bytes(plan->ranks);
 }
 
-/* The samples of a rule's calls on communicators alike, taken as one, are shared out evenly. */
+/* Adds the bytes of samples. Which calls are sampled depends on how many the rule has compressed on
+ * a communicator: kinds with the same rule, ranks and nodes are taken for calls of one
+ * communicator, and share its samples in proportion to their calls. */
 static void add_samples(const struct dry_run *run, struct outcome *outcome)
 {
     const struct cshim_plan *plan = &outcome->answer.plan;
@@ -200,8 +203,8 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable = false;
     if (chosen->link != NULL && !estimate_parse_rate(chosen->link, &run->basis.link))
-        tool_misuse(&tool_explain, "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
-                    chosen->link);
+        tool_misuse(chosen->command,
+                    "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", chosen->link);
     if (!ledger_open(chosen->report, &run->report, &unreadable, message))
         tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     const json_t *observed = json_object_get(run->report.root, "observed");
@@ -228,7 +231,7 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     }
 }
 
-/* "12.345", or "-" for what cannot be estimated. */
+/* "12.345", or "-" if it could not be estimated. */
 static char *seconds_text(double seconds)
 {
     return isfinite(seconds) ? tool_format("%.3f", seconds) : tool_copy("-");
@@ -325,7 +328,7 @@ static void print_json(const struct dry_run *run)
 
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy)
 {
-    struct dry_run run = {.policy = policy};
+    struct dry_run run = {.chosen = chosen, .policy = policy};
     open_report(&run, chosen);
     if (chosen->json)
         print_json(&run);

@@ -33,12 +33,12 @@ void explain_sizes(const struct explain_options *chosen, const struct cshim_poli
     static const char *const headings[] = {"size",   "rule", "codec", "algorithm", "segments",
                                            "native", "wire", "ratio", "error"};
     static uint64_t sizes[SIZES_MAX];
-    const size_t count = tool_parse_sizes(&tool_explain, chosen->sizes, sizes, SIZES_MAX);
+    const size_t count = tool_parse_sizes(chosen->command, chosen->sizes, sizes, SIZES_MAX);
     struct tool_table table = {.columns = 9, .numeric_from = 4, .headings = 1};
     json_t *answers = json_array();
     tool_table_copy(&table, headings);
     for (size_t i = 0; i < count; i++) {
-        const struct explain_answer answer = explain_call(policy, call, sizes[i]);
+        const struct explain_answer answer = explain_call(chosen, policy, call, sizes[i]);
         add_answer(&table, &answer);
         json_array_append_new(answers, explain_json(&answer));
     }

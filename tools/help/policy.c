@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim help policy: the keys of policy.ini, from the parser's own tables. */
+/* compshim help policy: prints the parser's tables of keys. */
 #include <string.h>
 
 #include "policy/policy.h"
@@ -19,7 +19,7 @@ static int widest(next_key *next, int width)
     return width;
 }
 
-/* The words a key takes stand behind its help, or below it where the line would be too long. */
+/* Prints a key's words behind its help, or below it if the line would be too long. */
 static void print_words(const struct cshim_policy_key *key, int column, int indent)
 {
     column++;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Estimates of a call's time. */
 #include "tools/lib/estimate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <strings.h>
 
-/* What the pieces of an exchange reach of a link, and one step of small messages: both as measured
- * over TCP, see docs/measurements.md. */
+/* The share of a link's rate that an exchange reaches, and the time of a step of small messages.
+ * Both were measured over TCP: see docs/measurements.md. */
 #define LINK_SHARE 0.95
 #define STEP_SECONDS 150e-6
 
@@ -34,7 +35,7 @@ bool estimate_parse_rate(const char *text, double *bytes_per_second)
     return false;
 }
 
-/* The smallest and the largest measurement of a codec. */
+/* Finds the smallest and the largest measurement of a codec. */
 static void find_points(const struct estimate_basis *basis, enum cshim_codec_id codec,
                         const struct estimate_point **small, const struct estimate_point **large)
 {
@@ -61,7 +62,7 @@ static double by_link(const struct estimate_basis *basis, const struct cshim_pla
     return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (basis->link * LINK_SHARE);
 }
 
-/* The line through two measurements, in bytes that each rank sends. */
+/* Takes the time from the line through the two measurements, over the bytes that a rank sends. */
 static double by_points(const struct estimate_basis *basis, const struct cshim_plan *plan)
 {
     const struct estimate_point *small, *large;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files of this installation, LD_PRELOAD, and the policy of a launch. */
 #include "tools/lib/launch.h"
 
 #include <errno.h>
@@ -12,41 +13,41 @@
 #define LIBRARY_NAME "libcompshim.so"
 #define DLSYM_NAME "libcompshim_dl.so"
 
-/* The dynamic linker takes both as separators in LD_PRELOAD, and has no way to quote them. */
+/* The loader takes both for separators in LD_PRELOAD, and knows no quotes. */
 #define PRELOAD_SEPARATORS " :"
 
-static char *executable_folder(void)
+char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice)
 {
-    char *path = realpath("/proc/self/exe", NULL);
-    if (path == NULL)
+    char *tool = realpath("/proc/self/exe", NULL);
+    if (tool == NULL)
         tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
                   strerror(errno));
-    *strrchr(path, '/') = '\0';
-    return path;
+    *strrchr(tool, '/') = '\0';
+    char *found = NULL;
+    for (size_t i = 0; i < count && found == NULL; i++) {
+        char *candidate = tool_format("%s%s/%s", tool, folders[i], name);
+        found = realpath(candidate, NULL);
+        free(candidate);
+    }
+    if (found == NULL)
+        tool_fail(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
+    free(tool);
+    return found;
 }
 
 char *launch_find_library(void)
 {
-    static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/x86_64-linux-gnu",
-                                         "/../lib/aarch64-linux-gnu"};
-    char *folder = executable_folder();
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *candidate = tool_format("%s%s/" LIBRARY_NAME, folder, places[i]);
-        char *library = realpath(candidate, NULL);
-        free(candidate);
-        if (library == NULL)
-            continue;
-        if (strpbrk(library, PRELOAD_SEPARATORS) != NULL)
-            tool_fail(TOOL_SYSTEM,
-                      "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
-                      library);
-        free(folder);
-        return library;
-    }
-    tool_fail(TOOL_SYSTEM,
-              "no " LIBRARY_NAME " in %s, nor in lib, lib64, lib/x86_64-linux-gnu or "
-              "lib/aarch64-linux-gnu beside it; build it with make or install both into one prefix",
-              folder);
+    static const char *const folders[] = {"", "/../lib", "/../lib64", "/../lib/x86_64-linux-gnu",
+                                          "/../lib/aarch64-linux-gnu"};
+    char *library = launch_find(
+        LIBRARY_NAME, folders, sizeof folders / sizeof *folders,
+        "nor in lib, lib64, lib/x86_64-linux-gnu or lib/aarch64-linux-gnu beside it; build it with "
+        "make or install both into one prefix");
+    if (strpbrk(library, PRELOAD_SEPARATORS) != NULL)
+        tool_fail(TOOL_SYSTEM,
+                  "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
+                  library);
+    return library;
 }
 
 static bool is_file(const char *entry, size_t length, const char *file)

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the shim gets into a program: where the library is, and what LD_PRELOAD has to say. */
+/* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. */
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 
 #include "policy/policy.h"
+
+/* The absolute path of a file in one of the folders, which are relative to that of this tool's
+ * executable ("" or "/../lib"); the caller frees it. Exits with TOOL_SYSTEM if it is in none: "no
+ * NAME in FOLDER, ADVICE". */
+char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice);
 
 /* The absolute path of libcompshim.so, looked for beside the executable of this tool and in the lib
  * folders beside its folder; the caller frees it. Exits with TOOL_SYSTEM, naming the folders, if it
@@ -14,9 +19,9 @@ char *launch_find_library(void);
  * Exits with TOOL_SYSTEM if there is none. */
 char *launch_with_dlsym(const char *library);
 
-/* The LD_PRELOAD value with the library in front of what is there already (may be NULL), any
- * earlier entries for the shim's libraries left out. library NULL: without the shim. The caller
- * frees it; empty if nothing is to be preloaded. */
+/* The value of LD_PRELOAD: the library (NULL: none) and then the entries of `existing` (may be
+ * NULL) that are not the shim's own libraries. The caller frees it; it is empty if there are none.
+ */
 char *launch_preload(const char *library, const char *existing);
 
 /* Loads and parses the policy that a run would use (path as for cshim_policy_load). Prints the

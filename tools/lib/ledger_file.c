@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the JSON report. */
 #include "tools/lib/ledger_file.h"
 
 #include <ctype.h>
@@ -9,7 +10,8 @@
 #include "policy/policy.h"
 #include "tools/lib/tool.h"
 
-/* What the readers below index without looking; everything else may be missing. */
+/* Returns the name of a missing part that every report has, or NULL. Readers allow any other part
+ * to be missing. */
 static const char *missing_part(const json_t *root)
 {
     if (!json_is_string(json_object_get(root, "compshim")))
@@ -21,7 +23,7 @@ static const char *missing_part(const json_t *root)
     return NULL;
 }
 
-/* jansson quotes what it could not read, line ends and all. */
+/* jansson's messages quote what it could not read, with control characters. */
 static void keep_printable(char *text)
 {
     for (; *text != '\0'; text++)
@@ -29,7 +31,7 @@ static void keep_printable(char *text)
             *text = '?';
 }
 
-/* Reports of older versions call two of the algorithms by other names. */
+/* Replaces the names that two algorithms had in reports of older versions. */
 static void rename_algorithms(const json_t *rows)
 {
     size_t i;

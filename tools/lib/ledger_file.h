@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON report that a run leaves (COMPSHIM_REPORT=FILE), read back. */
+/* Reads the JSON report that a run has written (COMPSHIM_REPORT=FILE). */
 #ifndef TOOL_LEDGER_FILE_H
 #define TOOL_LEDGER_FILE_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* A report: checked to be one, and read through the functions below. */
+/* A file that was found to be a report. The functions below read it. */
 struct ledger_file {
     const char *path; /* the caller's string */
     json_t *root;
@@ -20,9 +20,9 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
                  char message[LEDGER_MESSAGE_MAX]);
 void ledger_close(struct ledger_file *ledger);
 
-/* A number of totals; 0 if it is not there. */
+/* A number of the report's totals; 0 if it is not there. */
 double ledger_total(const struct ledger_file *ledger, const char *key);
-/* The same of any object. */
+/* A number of any object; 0 if it is not there. */
 double ledger_number(const json_t *object, const char *key);
 /* The sampled error of a row, negative if none was taken. */
 double ledger_error(const json_t *row);

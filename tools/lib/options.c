@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One table per command drives both the parsing and the text of --help. */
+/* Parses a command's options and prints its --help, both by the command's table of options. */
 #include "tools/lib/tool.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #define OPTIONS_MAX 32 /* of one command */
 #define COUNT_MAX 1000000ul
 
-/* What getopt_long returns for the option at an index: above every letter. */
+/* The code by which getopt_long returns the option at an index. Letters have smaller codes. */
 #define OPTION_CODE(index) (256 + (int)(index))
 
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
@@ -25,7 +25,7 @@ const char *tool_hint(const char *prefix, const char *word, const char *const *n
     return hint;
 }
 
-/* Writes getopt's own two descriptions of the table. */
+/* Describes the table to getopt_long: its long options, and its letters. */
 static void describe(const struct tool_command *command, struct option *longs, char *letters)
 {
     const struct tool_option *options = command->options;
@@ -75,7 +75,7 @@ static void store(const struct tool_command *command, const struct tool_option *
     }
 }
 
-/* The option that getopt returned: by index for a long one, by letter for a short one. */
+/* The option of a code from getopt_long: a letter, or OPTION_CODE of an index. */
 static const struct tool_option *find_option(const struct tool_option *options, int code)
 {
     if (code >= OPTION_CODE(0))

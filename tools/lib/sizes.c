@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing lists and ranges of sizes. */
 #include "tools/lib/sizes.h"
 
 #include <string.h>

@@ -5,9 +5,9 @@
 
 #include "tools/lib/tool.h"
 
-/* Fills sizes from "1MiB,25MiB" or "64KiB-64MiB" (the first and its doubles, up to and with the
- * last), in the order given; returns how many. Anything else, or more than `room`, is wrong use of
- * the command's option --sizes. */
+/* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
+ * A range stands for its first size, the doubles of that, and its last size. Any other text, or
+ * more than `room` sizes, is wrong use of the command's option --sizes. */
 size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
                         size_t room);
 

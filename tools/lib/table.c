@@ -31,13 +31,7 @@ char *tool_shorten(const char *text, size_t width)
 
 void tool_table_add(struct tool_table *table, char **cells)
 {
-    size_t used = table->rows * table->columns;
-    char **larger = realloc(table->cells, (used + table->columns) * sizeof *larger);
-    if (larger == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    table->cells = larger;
-    memcpy(larger + used, cells, table->columns * sizeof *cells);
-    table->rows++;
+    table->cells = tool_append(table->cells, &table->rows, table->columns * sizeof *cells, cells);
 }
 
 void tool_table_copy(struct tool_table *table, const char *const *cells)
@@ -65,7 +59,7 @@ static size_t column_width(const struct tool_table *table, size_t column)
     return width;
 }
 
-/* Text from other programs may hold anything: a terminal is not to obey it. */
+/* Texts of other programs may have control characters, which a terminal must not see. */
 static void print_cell(const char *text, size_t width, bool right, FILE *file)
 {
     size_t used = tool_text_width(text);
@@ -78,7 +72,8 @@ static void print_cell(const char *text, size_t width, bool right, FILE *file)
 
 static void print_row(const struct tool_table *table, size_t row, const size_t *widths, FILE *file)
 {
-    size_t last = table->columns; /* no blanks at the end of a line */
+    size_t last = table->columns; /* the last cell that is not empty: no line ends with blanks */
+    fputs(table->prefix != NULL ? table->prefix : "", file);
     while (last > 0 && cell_text(table, row, last - 1)[0] == '\0')
         last--;
     for (size_t column = 0; column < last; column++) {
@@ -102,6 +97,7 @@ void tool_table_print(const struct tool_table *table, FILE *file)
         print_row(table, row, widths, file);
         if (table->headings == 0 || row + 1 != table->headings)
             continue;
+        fputs(table->prefix != NULL ? table->prefix : "", file);
         for (size_t i = 0; i < line; i++)
             fputc('-', file);
         fputc('\n', file);
@@ -144,7 +140,8 @@ void tool_print_markdown(const char *text, FILE *file)
     }
 }
 
-/* Markdown has one line of headings: all above each other, an empty one as that to its left. */
+/* Markdown has one line of headings. Headings that stand above each other are joined by a comma;
+ * for an empty one the heading left of it is taken. */
 static void print_markdown_headings(const struct tool_table *table, FILE *file)
 {
     for (size_t column = 0; column < table->columns; column++) {

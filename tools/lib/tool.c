@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Messages, memory, files and texts. */
 #include "tools/lib/tool.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ char *tool_format(const char *format, ...)
     return text;
 }
 
-/* Reads to the end rather than to the size that stat tells: files under /proc tell 0. */
+/* Reads to the end of the file: its size is not known before, as stat gives 0 under /proc. */
 static char *read_all(FILE *file, size_t *length)
 {
     size_t room = 4096;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the subcommands of compshim(1) share: exit statuses, messages, options, tables, memory.
  *
- * The tool is one thread and short-lived. Functions that cannot go on print what is wrong and what
- * to do, and exit with the status that says whose fault it is; callers need no error paths for
- * them.
+ * The tool has one thread, and ends soon. A function that cannot go on prints what is wrong and
+ * what to do, and exits with the status for that: its callers need no error paths.
  */
 #ifndef TOOL_H
 #define TOOL_H
@@ -16,9 +15,9 @@
 
 enum tool_status {
     TOOL_GOOD = 0,
-    TOOL_NOT_SO = 1, /* the thing asked about is not so: a bad policy, a run that failed */
+    TOOL_NOT_SO = 1, /* the answer is no: a bad policy, a run that failed */
     TOOL_USAGE = 2,
-    TOOL_SYSTEM = 3 /* a file, a process or memory that could not be had */
+    TOOL_SYSTEM = 3 /* no file, process or memory, as the system says */
 };
 
 /* What an option's argument is, and the type of the field that it fills. */
@@ -29,8 +28,8 @@ enum tool_option_kind {
     TOOL_COUNT /* uint32_t, 1 to 1000000 */
 };
 
-/* One option: parsing, --help and, through docs/man/page.awk, compshim(1) read this. The last entry
- * of a table has a NULL name. */
+/* One option. The parser and --help read this table, and docs/man/page.awk reads its text for
+ * compshim(1). The last entry of a table has a NULL name. */
 struct tool_option {
     const char *name;
     char letter; /* 0 for none */
@@ -44,8 +43,8 @@ struct tool_command {
     const char *name;
     const char *summary; /* one line, for the list of commands */
     const char *usage;   /* what follows "compshim NAME", also in compshim(1) */
-    const char *details; /* paragraphs below the options in --help, or NULL */
-    bool takes_command;  /* the first operand ends the options: it is a command line */
+    const char *details; /* what --help prints below the options, or NULL */
+    bool takes_command;  /* its operands are a command line, which may have options of its own */
     const struct tool_option *options;
     int (*run)(int argc, char **argv);
 };
@@ -71,12 +70,12 @@ void tool_help_policy(void);
  * until the next call. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* "compshim: ..." on stderr. */
+/* Prints "compshim: ..." on stderr. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, and exits with the status. */
+/* Prints "compshim: ..." on stderr, and exits with the status. */
 void tool_fail(enum tool_status status, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-/* The same with status 2 and a pointer to the command's --help. */
+/* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
 void tool_misuse(const struct tool_command *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
@@ -98,8 +97,8 @@ char *tool_read_file(const char *path, size_t *length);
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 
-/* Opens a file to write to, and closes it. NULL and false, with a message printed, if it, or what
- * was written to it since, is lost. */
+/* Opens a file for writing; NULL if that fails. Closes it; false if not everything was written.
+ * Both print a message if they fail. */
 FILE *tool_open(const char *path);
 bool tool_close(FILE *file, const char *path);
 
@@ -113,7 +112,7 @@ size_t tool_text_width(const char *text);
 /* The text, or its beginning with an ellipsis if it is wider; the caller frees it. */
 char *tool_shorten(const char *text, size_t width);
 
-/* Writes the text so that Markdown takes nothing in it for markup or for the end of a cell. */
+/* Writes the text with backslashes, where Markdown would take a character for markup. */
 void tool_print_markdown(const char *text, FILE *file);
 
 /* A table of text, printed with aligned columns, as CSV or as Markdown. Where there are two rows of
@@ -122,6 +121,7 @@ struct tool_table {
     size_t columns;
     size_t numeric_from; /* columns from this one on are aligned right */
     size_t headings;     /* rows above the line */
+    const char *prefix;  /* of each printed line; NULL: none */
     size_t rows;
     char **cells; /* rows * columns, owned */
 };
@@ -133,8 +133,8 @@ void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
 void tool_table_print_markdown(const struct tool_table *table, FILE *file);
-/* The same or as tool_table_print, below an empty line and a title; nothing if there are only
- * headings. */
+/* Prints the table, as Markdown or as tool_table_print does, below an empty line and a title.
+ * Prints nothing if the table has only headings. */
 void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,
                              FILE *file);
 void tool_table_free(struct tool_table *table);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/run/forward.h"
-
+/* What each launcher does with the environment of compshim run. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +7,11 @@
 #include "shim/core/environment.h"
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
+#include "tools/run/run.h"
 
 extern char **environ;
 
-/* A launcher and its words: from its own name up to the program's. */
+/* A launcher's words, from its own name up to the program's. */
 struct launcher {
     char **words;
     size_t count;
@@ -31,7 +31,7 @@ static bool is_listed(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* The list with the names of our variables that are set, and not in it yet. */
+/* Adds to a list the names of the shim's variables that are set and not in it yet. */
 static const char *add_ours(const char *list)
 {
     for (char **entry = environ; *entry != NULL; entry++) {
@@ -42,7 +42,7 @@ static const char *add_ours(const char *list)
     return list;
 }
 
-/* The place of the word that has an option's value: behind "--export=" or the next word. NULL if
+/* Finds the word with an option's value: "--export=VALUE", or the word behind "--export". NULL if
  * the option is not given. */
 static char **find_option(const struct launcher *launcher, const char *option)
 {
@@ -58,7 +58,7 @@ static char **find_option(const struct launcher *launcher, const char *option)
     return NULL;
 }
 
-/* srun's tasks get what its list names; without a list, or with ALL in it, everything. */
+/* srun gives its tasks the variables of its list; all, if there is no list or it has ALL in it. */
 static void mend_srun(const struct launcher *launcher)
 {
     char **word = find_option(launcher, "--export");
@@ -80,7 +80,7 @@ static void mend_srun(const struct launcher *launcher)
               word != NULL ? "--export" : "SLURM_EXPORT_ENV", mended);
 }
 
-/* What a batch job's environment is good for is the script's business: only told. */
+/* Changes nothing: what a batch job's script does with its environment is not known. */
 static void see_sbatch(const struct launcher *launcher)
 {
     char **word = find_option(launcher, "--export");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/run/locality.h"
-
+/* Whether a command line stays on this host. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/check/check.h"
+#include "tools/run/run.h"
 
-/* They start programs on other hosts, in containers, or later. */
+/* Whether a word is a program that starts others on other hosts, in containers, or later. */
 static bool leads_away(const char *word)
 {
     static const char *const names[] = {
@@ -21,8 +21,8 @@ static bool leads_away(const char *word)
     return false;
 }
 
-/* A launcher's option for hosts, whatever the number of its dashes: Open MPI's, Hydra's, Horovod's.
- */
+/* Whether a word is a launcher's option that names hosts: of Open MPI, Hydra or Horovod, with one
+ * dash or two. */
 static bool names_hosts(const char *word)
 {
     static const char *const options[] = {"H",
@@ -52,7 +52,7 @@ static bool names_hosts(const char *word)
     return false;
 }
 
-/* Batch systems, and hosts for launchers that are given none. */
+/* Variables of batch systems, and those that name hosts for a launcher without such options. */
 static bool environment_names_hosts(void)
 {
     static const char *const names[] = {"SLURM_JOB_ID",
@@ -78,8 +78,8 @@ bool locality_is_certain(char **words)
     size_t all = 0;
     size_t count = check_launchers_words(words, &all);
     const char *launcher = check_base_name(words[0]);
-    /* Later parts, behind a colon, may have options of their own; these launchers take a script for
-     * the program. */
+    /* Parts of a command behind a colon have options of their own. horovodrun and torchrun count as
+     * the program here, but their options follow them. */
     bool has_parts = strcmp(launcher, "horovodrun") == 0 || strcmp(launcher, "torchrun") == 0;
     for (size_t i = 0; i < all; i++)
         has_parts |= strcmp(words[i], ":") == 0;

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "tools/check/check.h"
-#include "tools/run/forward.h"
+#include "tools/run/run.h"
 #include "tools/lib/launch.h"
-#include "tools/run/locality.h"
+#include "tools/run/run.h"
 #include "tools/lib/tool.h"
-#include "tools/run/witness.h"
+#include "tools/run/run.h"
 
 struct run_options {
     const char *policy;
@@ -39,7 +39,7 @@ static void set(const char *name, const char *value, bool verbose)
         tool_warn("%s=%s", name, value);
 }
 
-/* A policy that does not parse would end the job at its start: better to say so before. */
+/* A policy with an error would end the job at its start: it is found before. */
 static void check_policy(const struct run_options *chosen)
 {
     struct cshim_policy *policy = launch_load_policy(chosen->policy);
@@ -48,7 +48,7 @@ static void check_policy(const struct run_options *chosen)
     cshim_policy_free(policy);
 }
 
-/* Sets the environment of the program. */
+/* Sets the command's environment. */
 static void prepare(const struct run_options *chosen)
 {
     char *library = launch_find_library();

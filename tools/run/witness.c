@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parent of a command: passes on signals, waits, and listens for processes that the library was
- * reached in.
+/* The parent of a command: hands signals on to it, waits for its end, and hears from processes in
+ * which the preloaded library has come to MPI or NCCL.
  *
- * The command stays in the process group of this tool, so that the terminal's signals reach it by
- * themselves. A signal for this process alone is passed on; one for the whole group must not be,
- * or the command had it twice (mpirun takes the second for an order to leave everything behind).
- * The two look the same here. So there is a witness, a child in the same group that does nothing
- * but wait for signals: what it gets as well was for the group. Who signals one process after the
- * other has a moment for it; then the witness is asked, since it may not have run yet. */
-#include "tools/run/witness.h"
-
+ * The command is in the process group of this tool: the terminal's signals reach both. A signal
+ * that was sent to this process alone has to be handed on. A signal that was sent to the whole
+ * group must not be: the command has it already, and mpirun takes a second one for the order to end
+ * at once without cleaning up. A process cannot tell the two apart. Therefore a second child, the
+ * witness, is in the group, too, and only waits for signals. A signal that the witness gets as well
+ * was sent to the group. As some programs signal the processes of a group one after the other, this
+ * process waits WITNESS_SECONDS for the witness's report; then it asks, because the witness may not
+ * have run in this time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,31 +29,32 @@
 #include "shim/core/presence.h"
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
+#include "tools/run/run.h"
 
-#define WITNESS_SECONDS 0.2 /* until the witness is asked about a signal */
-#define QUESTION SIGRTMAX   /* taken after all signals that came before: so is its report */
+#define WITNESS_SECONDS 0.2 /* after a signal, until the witness is asked */
+#define QUESTION SIGRTMAX   /* the witness takes this signal after all others that have come */
 
 static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
 
 struct watch {
-    sigset_t signals;   /* those that are passed on, SIGCONT, SIGCHLD and SIGPIPE: blocked */
-    sigset_t witnessed; /* the same, and the question */
+    sigset_t signals;   /* blocked: those of passed_on, SIGCONT, SIGCHLD and SIGPIPE */
+    sigset_t witnessed; /* signals, and QUESTION */
     sigset_t inherited;
     struct sigaction inherited_child;
-    int receiver; /* of datagrams, -1 once there was one */
+    int receiver; /* the socket; -1 once a datagram has come */
     int arrivals; /* signalfd */
-    int reports;  /* the witness's: a byte for each signal */
+    int reports;  /* from the witness: a byte for each signal that it gets */
     pid_t witness;
     pid_t command;
-    double for_group[NSIG]; /* when the witness last had the signal */
+    double for_group[NSIG]; /* when the witness last reported the signal */
     bool reached;
     bool interrupted;
     bool ended;
-    int status; /* as from waitpid, once it has ended */
+    int status; /* of the command, from waitpid, once it has ended */
 };
 
-/* Adds a name to those that another run, around this one, has put there. */
+/* Puts the socket's name into the environment, before the names of runs around this one. */
 static void publish(const char *name)
 {
     const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
@@ -72,7 +73,8 @@ int watch_run_open(void)
         return -1;
     char *name = tool_format("compshim-%016llx%016llx", random[0], random[1]);
     const size_t length = strlen(name);
-    memcpy(address.sun_path + 1, name, length); /* behind a NUL: the abstract namespace */
+    memcpy(address.sun_path + 1, name,
+           length); /* a name behind a NUL is in the abstract namespace */
     int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (receiver >= 0 && bind(receiver, (const struct sockaddr *)&address,
                               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
@@ -88,7 +90,8 @@ int watch_run_open(void)
 static void block_signals(struct watch *watch)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigaction(SIGCHLD, &plain, &watch->inherited_child); /* if ignored, no child is to be had */
+    sigaction(SIGCHLD, &plain,
+              &watch->inherited_child); /* if it is ignored, waitpid finds no child */
     sigemptyset(&watch->signals);
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
         sigaddset(&watch->signals, passed_on[i]);
@@ -111,7 +114,7 @@ static void open_pipe(int ends[2])
         tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
 }
 
-/* A child that does not outlive this process, even if that is killed. */
+/* Forks a child that is killed when this process ends. */
 static pid_t start_child(void)
 {
     const pid_t parent = getpid();
@@ -144,7 +147,7 @@ static void start_witness(struct watch *watch)
 
 static void start_command(struct watch *watch, char **words)
 {
-    int ends[2]; /* tells why the command could not be started; closed by its start */
+    int ends[2]; /* brings errno if the command cannot be started; execvp closes it */
     int error = 0;
     open_pipe(ends);
     watch->command = start_child();
@@ -163,7 +166,7 @@ static void start_command(struct watch *watch, char **words)
     close(ends[0]);
 }
 
-/* Returns false if there is no witness any more. */
+/* Reads the witness's reports. Returns false if the witness has ended. */
 static bool take_reports(struct watch *watch)
 {
     unsigned char signal = 0;
@@ -174,7 +177,7 @@ static bool take_reports(struct watch *watch)
     return bytes != 0;
 }
 
-/* Whether the command has had a signal already. */
+/* Whether a signal was sent to the whole group, and so to the command. */
 static bool was_for_group(struct watch *watch, int signal)
 {
     struct pollfd reports = {.fd = watch->reports, .events = POLLIN};
@@ -188,7 +191,7 @@ static bool was_for_group(struct watch *watch, int signal)
         const double left = deadline - cshim_seconds();
         if (left <= 0 && !asked) {
             kill(watch->witness, QUESTION);
-            kill(watch->witness, SIGCONT); /* it may have been stopped with the group */
+            kill(watch->witness, SIGCONT); /* it may be stopped, as the group was */
             asked = true;
         }
         poll(&reports, 1, asked ? -1 : 1 + (int)(1e3 * left));
@@ -198,13 +201,15 @@ static bool was_for_group(struct watch *watch, int signal)
 static void take_signal(struct watch *watch, const struct signalfd_siginfo *arrived)
 {
     const int signal = (int)arrived->ssi_signo;
-    /* The kernel tells the group of the keys; of a terminal's end it may tell one process. */
+    /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for the
+     * end of the terminal, to one process. */
     const bool of_keys = arrived->ssi_code > 0 && signal != SIGHUP;
     if (signal == SIGCHLD || signal == SIGPIPE)
         return;
     watch->interrupted |=
         signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-    /* A second SIGCONT does no harm, and no stop that it ends may be seen after it. */
+    /* SIGCONT is always handed on: a second one does no harm, and waiting could let a later stop
+     * come before it. */
     if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
         kill(watch->command, signal);
 }
@@ -226,7 +231,8 @@ static void take_datagram(struct watch *watch)
     watch->receiver = -1;
 }
 
-/* Stops when the command has stopped, for the shell to see; it goes on with SIGCONT. */
+/* Notes the end of the command. If the command has stopped, stops this process, too, for the shell
+ * to see; SIGCONT ends that. */
 static void take_children(struct watch *watch)
 {
     int status = 0;
@@ -252,19 +258,19 @@ static void attend(struct watch *watch)
         take_reports(watch);
         take_signals(watch);
         take_children(watch);
-        take_datagram(watch); /* last: whatever ended has told before */
+        take_datagram(watch); /* the last step: what has ended has sent its datagram before */
     }
     kill(watch->witness, SIGKILL);
     waitpid(watch->witness, NULL, 0);
 }
 
-/* By the signal itself, so that whoever waits sees what it would have seen of the command. */
+/* Ends this process by a signal, so that its parent sees what it would see of the command. */
 static _Noreturn void end_by(int signal_number)
 {
     sigset_t only;
     sigemptyset(&only);
     sigaddset(&only, signal_number);
-    prctl(PR_SET_DUMPABLE, 0); /* the command has left a core, if wanted */
+    prctl(PR_SET_DUMPABLE, 0); /* no core: the command has left one */
     signal(signal_number, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &only, NULL);
     raise(signal_number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim top: what running jobs on this host do, from what their processes publish. */
+/* compshim top: shows the figures that running processes on this host publish. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static const struct tool_option options[] = {
     {0},
 };
 
-/* What was read of the processes at one time. */
+/* The figures of all processes at one time. */
 struct look {
     double time;
     size_t count;
@@ -46,7 +46,7 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Its process is gone: a lock lives as long as its process. */
+/* Whether the file's process has ended: it held a lock as long as it lived. */
 static bool is_stale(int file)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -63,7 +63,7 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
         return false;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
         if (is_stale(file) && status.st_uid == geteuid() &&
-            time(NULL) - status.st_mtime > 1) /* it may be about to lock it */
+            time(NULL) - status.st_mtime > 1) /* a newer file may not be locked yet */
             unlinkat(folder, name, 0);
         else if (status.st_size >= (off_t)sizeof *process)
             is_read = pread(file, process, sizeof *process, 0) == sizeof *process;
@@ -74,7 +74,8 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
            process->size == sizeof *process && process->rule_count <= CSHIM_LIVE_RULES;
 }
 
-/* Texts of others end, and hold nothing that a terminal would obey. */
+/* Ends a text of another process, and replaces control characters, which a terminal must not see.
+ */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
@@ -133,7 +134,8 @@ static uint64_t count_passed(const struct cshim_live *process)
     return passed;
 }
 
-/* Sums over the processes of a job; `rule` SIZE_MAX: what was passed on. */
+/* Adds up a rule's figures over the processes of a job. With `rule` SIZE_MAX it counts the calls
+ * that were passed on. */
 static struct cshim_row add_up(const struct look *look, const struct cshim_live *job, size_t rule)
 {
     struct cshim_row sum = {0};
@@ -150,7 +152,7 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     return sum;
 }
 
-/* Calls per second between two looks. A job that is new since the first has none yet. */
+/* Calls per second between two looks; "-" for a job that was not there at the first. */
 static char *rate(const struct look *before, const struct look *after, const struct cshim_live *job,
                   size_t rule)
 {
@@ -182,7 +184,7 @@ static void add_rule(struct tool_table *table, const struct look *before, const 
     tool_table_add(table, cells);
 }
 
-/* A job: its processes on this host are [first, end) of the later look. */
+/* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
     static const char *const headings[] = {"rule",   "codec", "algorithm", "calls", "calls/s",
@@ -236,7 +238,8 @@ static void watch(struct look *before, struct look *after, const struct top_opti
 static int run(int argc, char **argv)
 {
     struct top_options chosen = {.interval = 1};
-    const struct sigaction action = {.sa_handler = stop}; /* no SA_RESTART: it ends the waiting */
+    const struct sigaction action = {.sa_handler =
+                                         stop}; /* without SA_RESTART a signal ends sleep() */
     struct look looks[2] = {{0}};
     const int first = tool_parse(&tool_top, argc, argv, &chosen);
     if (first < argc)

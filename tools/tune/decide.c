@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From measurements to a policy. */
+/* Makes a policy of measurements. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,12 @@
 #include "tools/tune/tune.h"
 #include "version.h"
 
-/* Differences below this are within what two measurements of the same differ by. */
+/* Two measurements of the same call may differ by this factor. */
 #define MARGIN 1.05
-/* On one node a codec takes the processors that the program computes with, which the benchmark does
- * not show, and small sums are over before the ranks have met: only what gains this much, from this
- * size on. */
+/* On one node a codec takes processors from the program, which the benchmark does not show, and the
+ * time of a small call is mostly waiting. There a call has to gain this factor, and to be this
+ * large.
+ */
 #define MARGIN_OF_ONE_NODE 1.5
 #define LEAST_OF_ONE_NODE ((uint64_t)1 << 20)
 
@@ -65,13 +66,13 @@ void tune_choose(const struct tune_measured *measured, double max_rel_error,
     size_t larger = TUNE_NATIVE;
     for (size_t i = measured->size_count; i-- > 0; larger = choices[i])
         choices[i] = choose(measured, &measured->sizes[i], max_rel_error, larger);
-    /* Compression starts to pay at a size and goes on: one size alone below others is chance. */
+    /* Compression pays from some size on: a gain at one size alone, below others, is chance. */
     for (size_t i = 0; i + 1 < measured->size_count; i++)
         if (choices[i + 1] == TUNE_NATIVE && (i == 0 || choices[i - 1] == TUNE_NATIVE))
             choices[i] = TUNE_NATIVE;
 }
 
-/* "64KiB": whole units where that is exact. */
+/* "64KiB", in the largest unit of which it is a whole number. */
 static char *size_text(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
@@ -83,7 +84,7 @@ static char *size_text(uint64_t bytes)
     return tool_format("%llu%s", (unsigned long long)bytes, units[unit]);
 }
 
-/* The algorithm that `auto` takes for a codec and size on the ranks measured. */
+/* The algorithm that `auto` chooses for a codec and size on the ranks that were measured. */
 static enum cshim_algorithm automatic(const struct tune_measured *measured,
                                       enum cshim_codec_id codec, uint64_t bytes)
 {
@@ -112,7 +113,8 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
     return cshim_plan_call(&policy, &call, bytes / sizeof(float)).algorithm;
 }
 
-/* The first column of comments, then one for native and one for each codec: its fastest way. */
+/* Adds the row of a size: the size, the choice, the native time, and for each codec the time of its
+ * fastest algorithm. */
 static void add_comment_row(struct tool_table *table, const struct tune_measured *measured,
                             const struct tune_size *size, const struct tune_way *choice)
 {
@@ -138,57 +140,37 @@ static void add_comment_row(struct tool_table *table, const struct tune_measured
 
 static void print_measured(FILE *file, const struct tune_measured *measured, const size_t *choices)
 {
-    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1};
-    char *text = NULL, *rest = NULL;
-    size_t length = 0;
+    const char *headings[3 + TUNE_WAYS_MAX] = {"size", "best", "native"};
+    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1, .prefix = "; "};
     for (size_t i = 0; i < measured->way_count; i++)
-        table.columns += i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec;
-    char **headings = tool_allocate(table.columns, sizeof *headings);
-    headings[0] = tool_copy("size");
-    headings[1] = tool_copy("best");
-    headings[2] = tool_copy("native");
-    for (size_t i = 0, column = 3; i < measured->way_count; i++)
         if (i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec)
-            headings[column++] = tool_copy(cshim_codec_name(measured->ways[i].codec));
-    tool_table_add(&table, headings);
-    free(headings);
+            headings[table.columns++] = cshim_codec_name(measured->ways[i].codec);
+    tool_table_copy(&table, headings);
     for (size_t i = 0; i < measured->size_count; i++)
         add_comment_row(&table, measured, &measured->sizes[i],
                         choices[i] != TUNE_NATIVE ? &measured->ways[choices[i]] : NULL);
-    FILE *lines = open_memstream(&text, &length);
-    if (lines == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    tool_table_print(&table, lines);
-    fclose(lines);
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        fprintf(file, "; %s\n", line);
-    free(text);
-    tool_table_free(&table);
+    tool_table_print(&table, file);
 }
 
-/* Sizes [first, end) go one way. The rule reaches up to where another way was measured to be good,
- * but not to where none was. */
+/* Writes the rule for the sizes [first, end), for which one way was chosen. It ends below the next
+ * size if another way was chosen for that, and at its own last size if none was. */
 static void print_rule(FILE *file, const struct tune_measured *measured, const size_t *choices,
                        size_t first, size_t end)
 {
     const struct tune_way *way = &measured->ways[choices[first]];
     const struct tune_size *sizes = measured->sizes;
     bool is_automatic = true;
-    char *from = size_text(sizes[first].bytes);
-    fprintf(file, "\n[rule from_%s]\n", from);
-    fprintf(file, "min_size  = %s\n", from);
-    free(from);
-    if (end < measured->size_count) {
-        const bool goes_on = choices[end] != TUNE_NATIVE;
-        char *to = size_text(goes_on ? sizes[end].bytes - 1 : sizes[end - 1].bytes);
-        fprintf(file, "max_size  = %s\n", to);
-        free(to);
-    }
+    const char *from = size_text(sizes[first].bytes);
+    fprintf(file, "\n[rule from_%s]\nmin_size  = %s\n", from, from);
+    if (end < measured->size_count)
+        fprintf(
+            file, "max_size  = %s\n",
+            size_text(choices[end] != TUNE_NATIVE ? sizes[end].bytes - 1 : sizes[end - 1].bytes));
     for (size_t i = first; i < end; i++)
         is_automatic &= automatic(measured, way->codec, sizes[i].bytes) == way->algorithm;
     fprintf(file, "dtype     = float32\nop        = sum\n");
     fprintf(file, measured->nodes > 1 ? "nodes     = 2-\n" : "nodes     = 1\n");
-    /* What `auto` would take, it takes for other numbers of ranks rightly, too. */
+    /* Where `auto` makes the same choice, it chooses for other numbers of ranks, too. */
     if (is_automatic)
         fprintf(file, "ranks     = 2-\n");
     else
@@ -196,10 +178,9 @@ static void print_rule(FILE *file, const struct tune_measured *measured, const s
                 cshim_algorithm_name(way->algorithm));
     fprintf(file, "codec     = %s\n", cshim_codec_name(way->codec));
     const struct tune_size *last = &sizes[end - 1];
-    char *at = size_text(last->bytes);
-    fprintf(file, "; at %s %.2f times as fast as natively; expected error %.1e\n", at,
-            last->native / last->ways[choices[first]], tune_error(way, measured->ranks));
-    free(at);
+    fprintf(file, "; at %s %.2f times as fast as natively; expected error %.1e\n",
+            size_text(last->bytes), last->native / last->ways[choices[first]],
+            tune_error(way, measured->ranks));
 }
 
 char *tune_policy(const struct tune_measured *measured, double max_rel_error)

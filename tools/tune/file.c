@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measurements of compshim tune as JSON, to decide by them again. */
+/* Writes and reads the measurements of compshim tune as JSON. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the bundled benchmark without the library, and with it in every way. One job measures many
- * ways: its policy has a rule for each, told apart by sizes that differ in a few elements. Rounds
- * are repeated while there is time; a figure is the best round's median. */
+ * ways: its policy has a rule for each way and size, and the benchmark's sizes differ by a few
+ * elements, so that each matches one rule. Rounds are repeated as long as there is time. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,62 +17,30 @@
 #include "tools/tune/tune.h"
 
 #define ROUNDS_MAX 31
-#define ROUNDS_WANTED 3   /* sizes that leave no time for these are left out */
+#define ROUNDS_WANTED 3   /* the largest sizes are left out if they leave no time for these */
 #define RULES_MAX 240     /* of one policy */
 #define CALLS_AT_LEAST 6  /* of the benchmark, per size */
-#define SIZE_SECONDS 0.02 /* and it repeats a size for this long */
+#define SIZE_SECONDS 0.02 /* the benchmark repeats a size for at least so long */
 #define ESTIMATE_BYTES ((uint64_t)1 << 20)
-
-/* The samples of one figure. */
-struct samples {
-    size_t count;
-    double seconds[ROUNDS_MAX];
-};
 
 struct session {
     struct tune_measured *measured;
     char *const *launcher;
     char *benchmark;
     char *library;
-    char *policy; /* files of the runs */
+    char *policy; /* the files of the jobs */
     char *report;
     double deadline;
-    enum tune_end end; /* why a run gave no output */
-    struct samples native[TUNE_SIZES_MAX];
-    struct samples ways[TUNE_SIZES_MAX][TUNE_WAYS_MAX];
+    enum tune_end end; /* why a job gave no output */
 };
 
-/* The size that stands for one way: whole elements, and apart from the others'. */
+/* The bytes that the benchmark is given for a way: no other way or size has the same. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
 {
     return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);
 }
 
-static char *find_benchmark(void)
-{
-    static const char *const places[] = {"/allreduce_bench",
-                                         "/../libexec/compshim/allreduce_bench"};
-    char *tool = realpath("/proc/self/exe", NULL);
-    if (tool == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
-                  strerror(errno));
-    *strrchr(tool, '/') = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *candidate = tool_format("%s%s", tool, places[i]);
-        char *found = realpath(candidate, NULL);
-        free(candidate);
-        if (found == NULL)
-            continue;
-        free(tool);
-        return found;
-    }
-    tool_fail(TOOL_SYSTEM,
-              "no allreduce_bench in %s, nor in libexec/compshim of its prefix; build it with make "
-              "or install it with make install",
-              tool);
-}
-
-/* The launcher, then the benchmark with a list of sizes; the words but the list are others'. */
+/* The command: the launcher's words, the benchmark, and its arguments. */
 static char **make_command(const struct session *session, char *sizes, char *seconds)
 {
     size_t words = 0;
@@ -122,42 +90,40 @@ static char *run(struct session *session, char *sizes, bool shimmed, const char 
     return NULL;
 }
 
-/* The samples that a line of the benchmark is for, or NULL. */
-static struct samples *find_samples(struct session *session, uint64_t bytes)
+/* The figure that a line of the benchmark is for, or NULL. */
+static double *find_figure(const struct session *session, uint64_t bytes)
 {
-    const struct tune_measured *measured = session->measured;
+    struct tune_measured *measured = session->measured;
     for (size_t size = 0; size < measured->size_count; size++) {
         if (bytes == measured->sizes[size].bytes)
-            return &session->native[size];
+            return &measured->sizes[size].native;
         for (size_t way = 0; way < measured->way_count; way++)
             if (bytes == size_of(session, size, way))
-                return &session->ways[size][way];
+                return &measured->sizes[size].ways[way];
     }
     return NULL;
 }
 
-/* Keeps the benchmark's lines: bytes, calls, median and least seconds. */
-static void keep(struct session *session, const char *output)
+/* Reads a line of the benchmark: bytes, calls, median and least seconds. */
+static bool read_line(const char *line, unsigned long long *bytes, double *median)
 {
-    for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
-        unsigned long long bytes, calls;
-        double median, least;
-        line += *line == '\n';
-        if (sscanf(line, "%llu %llu %lf %lf", &bytes, &calls, &median, &least) != 4 || median <= 0)
-            continue;
-        struct samples *samples = find_samples(session, bytes);
-        if (samples != NULL && samples->count < ROUNDS_MAX)
-            samples->seconds[samples->count++] = median;
-    }
+    unsigned long long calls;
+    double least;
+    return sscanf(line, "%llu %llu %lf %lf", bytes, &calls, median, &least) == 4 && *median > 0;
 }
 
-/* The best round's median: what else went on in the others is not the way's fault. */
-static double best(const struct samples *samples)
+/* Keeps the least of all rounds' medians: what is slower in other rounds comes from other work on
+ * the machine. */
+static void keep(const struct session *session, const char *output)
 {
-    double least = NAN;
-    for (size_t i = 0; i < samples->count; i++)
-        least = fmin(least, samples->seconds[i]); /* NAN is no number to it */
-    return least;
+    for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
+        unsigned long long bytes;
+        double median;
+        line += *line == '\n';
+        double *figure = read_line(line, &bytes, &median) ? find_figure(session, bytes) : NULL;
+        if (figure != NULL)
+            *figure = fmin(*figure, median); /* fmin ignores NAN */
+    }
 }
 
 static bool write_policy(const struct session *session, size_t first, size_t end)
@@ -187,7 +153,8 @@ static bool write_policy(const struct session *session, size_t first, size_t end
     return false;
 }
 
-/* What the job says of itself in its report: the library reaches its ranks, and where they are. */
+/* Reads the ranks and nodes of the job from its report. There is one only if the library has
+ * reached all ranks. */
 static bool read_job(const struct session *session)
 {
     struct ledger_file ledger;
@@ -220,7 +187,7 @@ static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
 static void list_ways(struct tune_measured *measured)
 {
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        if (codec == CSHIM_CODEC_FP32) /* the identity for float32, as raw is */
+        if (codec == CSHIM_CODEC_FP32) /* with float32 it does the same as raw */
             continue;
         if (codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16)
             add_way(measured, codec, CSHIM_ALGORITHM_CAST);
@@ -231,7 +198,8 @@ static void list_ways(struct tune_measured *measured)
     }
 }
 
-/* Leaves out the largest sizes if, with times in proportion, they leave no time for some rounds. */
+/* Leaves the largest sizes out if there is no time for ROUNDS_WANTED rounds with them. A call's
+ * time is taken to be in proportion to its size. */
 static void limit_sizes(struct session *session, double seconds_of_estimate, double seconds)
 {
     struct tune_measured *measured = session->measured;
@@ -251,12 +219,13 @@ static void limit_sizes(struct session *session, double seconds_of_estimate, dou
     measured->size_count = kept;
 }
 
-/* The first job: is the library there, where are the ranks, how long will sizes take? */
+/* Runs the first job. It shows whether the library reaches the ranks, how many ranks and nodes
+ * there are, and how long a call takes. */
 static bool explore(struct session *session, double seconds)
 {
     char sizes[32];
-    unsigned long long bytes, calls;
-    double median, least;
+    unsigned long long bytes;
+    double median;
     snprintf(sizes, sizeof sizes, "%llu", (unsigned long long)ESTIMATE_BYTES);
     if (!write_policy(session, 0, 0)) {
         session->end = TUNE_FAILED;
@@ -267,8 +236,7 @@ static bool explore(struct session *session, double seconds)
         return false;
     session->end = TUNE_FAILED;
     const char *line = strstr(output, sizes);
-    const bool is_measured =
-        line != NULL && sscanf(line, "%llu %llu %lf %lf", &bytes, &calls, &median, &least) == 4;
+    const bool is_measured = line != NULL && read_line(line, &bytes, &median);
     free(output);
     if (!read_job(session))
         return false;
@@ -281,7 +249,8 @@ static bool explore(struct session *session, double seconds)
     return true;
 }
 
-/* The list of sizes [first, end): their own, or those that stand for each way. */
+/* The benchmark's list for the sizes [first, end): those themselves, or those that stand for the
+ * ways. */
 static char *size_list(const struct session *session, size_t first, size_t end, bool ways)
 {
     char *text = NULL;
@@ -336,52 +305,49 @@ static bool measure_round(struct session *session, unsigned round)
     return true;
 }
 
-/* Figures out of the samples; a size that natively has none is none. */
-static bool conclude(struct session *session)
+/* Whether every size has a native time. Says which has none. */
+static bool is_complete(const struct tune_measured *measured)
 {
-    struct tune_measured *measured = session->measured;
-    for (size_t size = 0; size < measured->size_count; size++) {
-        measured->sizes[size].native = best(&session->native[size]);
+    for (size_t size = 0; size < measured->size_count; size++)
         if (isnan(measured->sizes[size].native)) {
             tool_warn("the benchmark printed no time for %llu bytes",
                       (unsigned long long)measured->sizes[size].bytes);
             return false;
         }
-        for (size_t way = 0; way < measured->way_count; way++)
-            measured->sizes[size].ways[way] = best(&session->ways[size][way]);
-    }
     return true;
 }
 
 enum tune_end tune_measure(char *const *launcher, double seconds, const char *folder,
                            struct tune_measured *measured)
 {
-    struct session *session = tool_allocate(1, sizeof *session);
-    *session = (struct session){.measured = measured,
-                                .launcher = launcher,
-                                .benchmark = find_benchmark(),
-                                .library = launch_find_library(),
-                                .policy = tool_format("%s/policy.ini", folder),
-                                .report = tool_format("%s/report.json", folder),
-                                .deadline = cshim_seconds() + seconds};
-    bool goes_on = explore(session, seconds);
+    static const char *const folders[] = {"", "/../libexec/compshim"};
+    struct session session = {
+        .measured = measured,
+        .launcher = launcher,
+        .benchmark = launch_find("allreduce_bench", folders, 2,
+                                 "nor in libexec/compshim of its prefix; build it with make or "
+                                 "install it with make install"),
+        .library = launch_find_library(),
+        .policy = tool_format("%s/policy.ini", folder),
+        .report = tool_format("%s/report.json", folder),
+        .deadline = cshim_seconds() + seconds};
+    for (size_t size = 0; size < measured->size_count; size++) {
+        measured->sizes[size].native = NAN;
+        for (size_t way = 0; way < TUNE_WAYS_MAX; way++)
+            measured->sizes[size].ways[way] = NAN;
+    }
+    bool goes_on = explore(&session, seconds);
     double longest = 0;
     for (unsigned round = 1; goes_on && round <= ROUNDS_MAX; round++) {
         const double began = cshim_seconds();
-        if (round > 1 && began + longest > session->deadline)
+        if (round > 1 && began + longest > session.deadline)
             break;
-        goes_on = measure_round(session, round);
+        goes_on = measure_round(&session, round);
         longest = fmax(longest, cshim_seconds() - began);
     }
-    enum tune_end end = session->end;
     if (goes_on)
-        end = conclude(session) ? TUNE_DONE : TUNE_FAILED;
-    unlink(session->policy);
-    unlink(session->report);
-    free(session->policy);
-    free(session->report);
-    free(session->library);
-    free(session->benchmark);
-    free(session);
-    return end;
+        session.end = is_complete(measured) ? TUNE_DONE : TUNE_FAILED;
+    unlink(session.policy);
+    unlink(session.report);
+    return session.end;
 }

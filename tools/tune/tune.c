@@ -10,6 +10,7 @@
 
 #include "policy/policy.h"
 #include "tools/compare/compare.h"
+#include "tools/lib/launch.h"
 #include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
@@ -59,7 +60,7 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     const size_t count = tool_parse_sizes(&tool_tune, text, sizes, TUNE_SIZES_MAX);
     qsort(sizes, count, sizeof *sizes, by_value);
     for (size_t i = 0; i < count; i++) {
-        /* Ways are told apart by sizes that lie close above each. */
+        /* The benchmark is given sizes close above these, one for each way. */
         if (sizes[i] < 1024 || sizes[i] % sizeof(float) != 0 || sizes[i] > (uint64_t)1 << 30)
             tool_misuse(&tool_tune, "--sizes: %llu bytes: take whole float32 from 1KiB to 1GiB",
                         (unsigned long long)sizes[i]);
@@ -70,7 +71,8 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     }
 }
 
-/* A folder beside the output: where the job starts, rank 0 can most likely read it, too. */
+/* Makes a folder beside the output. Rank 0 may run on another host: it can most likely read what is
+ * beside the output, but not what is in /tmp. */
 static char *make_folder(const char *output)
 {
     const char *slash = strrchr(output, '/');
@@ -78,11 +80,7 @@ static char *make_folder(const char *output)
                                slash != NULL ? (int)(slash - output) + 1 : 0, output);
     if (mkdtemp(folder) == NULL)
         tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
-    char *absolute = realpath(folder, NULL);
-    if (absolute == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", folder, strerror(errno));
-    free(folder);
-    return absolute;
+    return launch_absolute(folder);
 }
 
 static void measure(const struct tune_options *chosen, char *const *launcher,
@@ -90,9 +88,12 @@ static void measure(const struct tune_options *chosen, char *const *launcher,
 {
     char *folder = make_folder(chosen->output);
     compare_catch_signals();
+    /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
+     * second. */
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
     const enum tune_end end = tune_measure(launcher, chosen->time, folder, measured);
     rmdir(folder);
-    free(folder);
     if (end == TUNE_STOPPED) {
         tool_warn("interrupted: nothing is written");
         exit(128 + compare_stop_signal());
@@ -101,7 +102,7 @@ static void measure(const struct tune_options *chosen, char *const *launcher,
         exit(TOOL_NOT_SO);
 }
 
-/* Under another name first: whoever reads the policy meanwhile finds the old one or the new one. */
+/* Writes the policy under another name and renames it, so that no reader finds half of it. */
 static void write_policy(const char *path, const char *text)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -140,17 +141,15 @@ static int run(int argc, char **argv)
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         tool_fail(TOOL_NOT_SO, "%s exists already: take --force, or another --output",
                   chosen.output);
-    if (chosen.from != NULL) {
+    if (chosen.from != NULL)
         tune_load(chosen.from, &measured);
-    } else {
+    else
         measure(&chosen, argv + first, &measured);
-    }
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         tune_save(&measured, chosen.save);
     write_policy(chosen.output, text);
     fputs(text, stdout);
-    free(text);
     return tool_finish(TOOL_GOOD);
 }
 

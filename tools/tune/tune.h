@@ -8,20 +8,20 @@
 #define TUNE_WAYS_MAX 32u
 #define TUNE_SIZES_MAX 32u
 
-/* A way to make a call. */
+/* A codec and an algorithm for a call. */
 struct tune_way {
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm; /* never AUTO */
 };
 
-/* Seconds of an all-reduce of float32, the slowest rank's: the median call of the best round. */
+/* Seconds of an all-reduce of float32 on the slowest rank: the median call of the best round. */
 struct tune_size {
     uint64_t bytes;
     double native;
     double ways[TUNE_WAYS_MAX]; /* NAN: not measured */
 };
 
-/* All that a policy is decided by. */
+/* All measurements that a policy is made of. */
 struct tune_measured {
     uint32_t ranks;
     uint32_t nodes;
@@ -33,12 +33,12 @@ struct tune_measured {
 
 #define TUNE_NATIVE SIZE_MAX
 
-/* tune_decide.c, pure: the same measurements give the same policy.
+/* decide.c: pure, the same measurements give the same policy.
  *
- * Chooses a way for each size, or TUNE_NATIVE: of those whose expected error is at most
- * max_rel_error and that measured at least 5 % faster than native the fastest; of those within 5 %
- * of it that of the next larger size, else the most precise. A size alone, with a larger one next
- * to it that goes natively, goes natively, too. */
+ * Chooses a way for each size, or TUNE_NATIVE. A way may be chosen if its expected error is at most
+ * max_rel_error and it was at least 5 % faster than the native call. Among the ways within 5 % of
+ * the fastest, the one of the next larger size is chosen, else the most precise. Where only one
+ * size in a row would gain and the next larger one is native, it is native, too. */
 void tune_choose(const struct tune_measured *measured, double max_rel_error,
                  size_t choices[TUNE_SIZES_MAX]);
 /* The expected relative L2 error of a way's result, for normally distributed data. */
@@ -46,13 +46,14 @@ double tune_error(const struct tune_way *way, uint32_t ranks);
 /* The choices as a policy, with what was measured as comments; the caller frees it. */
 char *tune_policy(const struct tune_measured *measured, double max_rel_error);
 
-/* tune_file.c: measurements as JSON. Reading exits if the file is none. */
+/* file.c: writes and reads measurements as JSON. Reading exits if the file has none. */
 void tune_save(const struct tune_measured *measured, const char *path);
 void tune_load(const char *path, struct tune_measured *measured);
 
-/* tune_measure.c: runs the benchmark by `launcher` (a command to which the program is added) in
- * every way for about `seconds`, with files in `folder`. Fills all but the sizes' bytes, which the
- * caller has set; leaves the largest out if they would take too long. What failed has been told. */
+/* measure.c: runs the benchmark by `launcher` (a command to which the program is added) in every
+ * way for about `seconds`, with files in `folder`. The caller has set the bytes of the sizes; the
+ * rest of *measured is filled in. The largest sizes are left out if they would take too long.
+ * Prints what has failed. */
 enum tune_end { TUNE_DONE, TUNE_STOPPED, TUNE_FAILED };
 enum tune_end tune_measure(char *const *launcher, double seconds, const char *folder,
                            struct tune_measured *measured);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/report/row.h"
+#include "shim/core/row.h"
 
 #include <math.h>
 

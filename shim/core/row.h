@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A row of the report: sums over the calls of one kind.
+ *
+ * Pure: calls neither MPI nor CUDA, allocates nothing. Functions take no locks. */
+#ifndef CSHIM_ROW_H
+#define CSHIM_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rows travel between ranks, and to compshim top, as bytes: all members are 8 bytes wide. Figures
+ * of a call as a whole (calls, bytes_in, seconds, samples) are counted at rank 0 of its
+ * communicator; bytes_wire and bytes_native on every rank, for its own part. */
+struct cshim_row {
+    uint64_t calls;
+    uint64_t bytes_in;      /* of the callers' buffers */
+    uint64_t bytes_wire;    /* handed to the library for sending */
+    uint64_t bytes_network; /* the part of bytes_wire that goes to other nodes */
+    uint64_t bytes_native;  /* that a ring of the library would have sent */
+    double seconds;
+    double seconds_encode;
+    double seconds_exchange;
+    double seconds_decode; /* decoding and reducing */
+    /* Sampled elements. Their exact sums are made in float64. */
+    double error_squares; /* the sum of (result - exact sum)^2 */
+    double sum_squares;   /* the sum of the exact sums' squares */
+    uint64_t samples;     /* how many elements */
+    /* The policy's verify: calls that were also made natively. An error is the compressed result
+     * minus the native result. */
+    uint64_t verified;           /* how many calls */
+    double verify_errors;        /* the sum of the errors */
+    double verify_error_squares; /* the sum of their squares */
+    double verify_largest;       /* the largest magnitude of an error */
+    double verify_magnitudes;    /* the sum of the native results' magnitudes */
+    double verify_squares;       /* the sum of the native results' squares */
+    /* The policy's check_ranks. */
+    uint64_t checked;   /* calls whose results were compared across ranks */
+    uint64_t differing; /* calls whose results were not the same on all ranks */
+};
+
+/* A member of a row: how two of them are added, and where it stands in the report. */
+struct cshim_row_field {
+    const char *name; /* of the JSON's field; NULL: the JSON has only what is computed from it */
+    bool in_totals;   /* whether the JSON's totals have the field, too */
+    enum { CSHIM_FIELD_COUNT, CSHIM_FIELD_REAL, CSHIM_FIELD_LARGEST } kind;
+    size_t offset;
+};
+
+/* All members in their order, which is that of the JSON. Those with names come first. */
+#define CSHIM_ROW_FIELDS (sizeof(struct cshim_row) / sizeof(uint64_t))
+extern const struct cshim_row_field cshim_row_fields[CSHIM_ROW_FIELDS];
+
+/* Adds the figures of a row to those of another. */
+void cshim_row_add(struct cshim_row *to, const struct cshim_row *from);
+
+/* The sampled relative L2 error of a row; negative if nothing was sampled. */
+double cshim_row_error(const struct cshim_row *row);
+
+/* What verify found of a row's calls. */
+struct cshim_verdict {
+    double rel_l2;  /* the relative L2 error */
+    double largest; /* the largest magnitude of an error */
+    double bias;    /* the sum of the errors over the sum of the native results' magnitudes */
+};
+struct cshim_verdict cshim_row_verdict(const struct cshim_row *row);
+
+#endif
