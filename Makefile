@@ -204,7 +204,7 @@ $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_st
 
 $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
 	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
-		-o $@ $(filter %.o,$^) -lm
+		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 # These are not linked to an MPI: those with the same ABI have it under several file names. The front
 # sees to it that the MPI in the process is found.
@@ -213,10 +213,8 @@ $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
 $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
 		shim/mpi/exports.map
 	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
-		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -lm
+		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
 
-$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
-	$(CC) $(flags) -o $@ $^ -ljansson -lelf -lm
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
@@ -233,7 +231,7 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
 $(BUILD)/codec_bench: $(call objects,tests/bench/codec_bench.c $(pure_sources))
-	$(CC) $(flags) -o $@ $^ -lm
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
 
 $(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
 	$(MPICC) $(flags) -o $@ $^ -lm
@@ -264,7 +262,7 @@ $(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
 $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kernels/binary.o \
 		shim/nccl/exports.map
 	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
-		-o $@ $(filter %.o,$^) -lm
+		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 # The manual pages: prose, and what the tables of the options and keys say.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk

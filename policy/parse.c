@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads policy.ini line by line: sections, keys and comments. */
+/* Reads policy.ini line by line. inih splits each line into key and value. The reader that feeds
+ * inih does what inih does not: it counts lines, refuses lines that inih would cut, takes comments
+ * off, and handles the section headers, because inih reports neither empty sections nor names above
+ * 49 bytes. */
 #include "policy/parser.h"
 
 #include <ctype.h>
+#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* No policy needs more. The check for unreachable rules takes time that grows with their number. */
 #define RULE_LIMIT 256u
-#define BLANKS " \t\r\v\f"
-#define LINE_LIMIT 198 /* characters */
 
 /* Checks the section that ends here, at the next header or at the end of the text. */
 static bool end_section(struct cshim_parser *parser)
@@ -134,47 +136,50 @@ static size_t content_length(const char *line, size_t length)
     return length;
 }
 
-/* Reads "key = value"; a colon may stand for the =. Writes to line. */
-static bool read_key(struct cshim_parser *parser, char *line)
+/* inih calls this for the next line, which goes to buffer. Returns NULL at the end of the text, or
+ * if the parse has failed. */
+static char *read_line(char *buffer, int size, void *stream)
 {
-    char *separator = strpbrk(line, "=:");
-    if (separator == NULL)
-        return cshim_parser_fail(parser, parser->line, "neither '[section]' nor 'key = value'");
-    const char *value = separator + 1 + strspn(separator + 1, BLANKS);
-    while (separator > line && isspace((unsigned char)separator[-1]))
-        separator--;
-    *separator = '\0';
-    if (parser->section == CSHIM_SECTION_NONE)
-        return cshim_parser_fail(
-            parser, parser->line,
-            "key '%s' is outside a section (begin with [compshim] or [rule NAME])", line);
-    if (*value == '\0')
-        return cshim_parser_fail(parser, parser->line, "key '%s' has no value", line);
-    return cshim_set_key(parser, line, value);
-}
-
-/* Reads the next line of the text. */
-static bool read_line(struct cshim_parser *parser)
-{
-    char buffer[LINE_LIMIT + 1];
+    struct cshim_parser *parser = stream;
+    if (parser->failed || parser->next == parser->end)
+        return NULL;
     const char *line = parser->next;
     const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
     const char *stop = newline != NULL ? newline : parser->end;
     parser->next = newline != NULL ? newline + 1 : parser->end;
     parser->line++;
+    /* inih would take an indented line for the rest of the last value. */
     while (line < stop && isspace((unsigned char)*line))
         line++;
-    const size_t length = content_length(line, (size_t)(stop - line));
-    if (length > LINE_LIMIT)
-        return cshim_parser_fail(parser, parser->line, "the line is longer than %d characters",
-                                 LINE_LIMIT);
+    size_t length = content_length(line, (size_t)(stop - line));
+    /* Some versions of inih ignore the line behind one that fills the buffer. */
+    if (length + 2 > (size_t)size) {
+        cshim_parser_fail(parser, parser->line, "the line is longer than %d characters", size - 2);
+        return NULL;
+    }
     memcpy(buffer, line, length);
     buffer[length] = '\0';
     if (strlen(buffer) != length)
-        return cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
-    if (length == 0)
-        return true;
-    return buffer[0] == '[' ? read_header(parser, buffer) : read_key(parser, buffer);
+        cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
+    else if (length > 0 && buffer[0] == '[')
+        read_header(parser, buffer);
+    return parser->failed ? NULL : buffer;
+}
+
+/* inih calls this for each key. It always returns nonzero: 0 would be a malformed line to inih. */
+static int handle_key(void *user, const char *section, const char *key, const char *value)
+{
+    (void)section;
+    struct cshim_parser *parser = user;
+    if (parser->section == CSHIM_SECTION_NONE)
+        cshim_parser_fail(parser, parser->line,
+                          "key '%s' is outside a section (begin with [compshim] or [rule NAME])",
+                          key);
+    else if (*value == '\0')
+        cshim_parser_fail(parser, parser->line, "key '%s' has no value", key);
+    else
+        cshim_set_key(parser, key, value);
+    return 1;
 }
 
 /* Reads all lines into parser->policy. */
@@ -183,10 +188,16 @@ static bool parse_lines(struct cshim_parser *parser)
     static const char byte_order_mark[] = "\xEF\xBB\xBF";
     if (parser->end - parser->next >= 3 && memcmp(parser->next, byte_order_mark, 3) == 0)
         parser->next += 3;
-    while (parser->next < parser->end)
-        if (!read_line(parser))
-            return false;
-    return end_section(parser);
+    int malformed = ini_parse_stream(read_line, parser, handle_key, parser);
+    if (malformed > 0 && (!parser->failed || (unsigned)malformed < parser->line)) {
+        /* This line stands before the one that failed: the first error is shown. */
+        parser->failed = false;
+        return cshim_parser_fail(parser, (unsigned)malformed,
+                                 "neither '[section]' nor 'key = value'");
+    }
+    if (malformed < 0)
+        return cshim_parser_fail(parser, parser->line, "out of memory");
+    return !parser->failed && end_section(parser);
 }
 
 static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, unsigned dtype)

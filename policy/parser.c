@@ -11,6 +11,9 @@
 
 bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
 {
+    if (parser->failed)
+        return false;
+    parser->failed = true;
     size_t length = strlen(parser->source);
     const char *shown =
         length > SOURCE_SHOWN ? parser->source + length - SOURCE_SHOWN : parser->source;

@@ -18,11 +18,12 @@ struct cshim_parser {
     bool general_seen;     /* whether there was a section [compshim] */
     uint32_t keys_seen;    /* in this section, a bit for each of its keys */
     const char *algorithm; /* of the newest rule, as the policy calls it; a static string */
-    char *message;         /* of CSHIM_MESSAGE_MAX bytes */
+    bool failed;
+    char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
 };
 
-/* Writes the message "source:line: ...", which ends the parse. Always returns false, for the caller
- * to return. */
+/* Ends the parse with the message "source:line: ...", unless it has failed already. Always returns
+ * false, for the caller to return. */
 bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

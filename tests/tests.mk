@@ -7,7 +7,7 @@ fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
 	$(addprefix tools/lib/,ledger_file.c options.c table.c tool.c) \
 	$(wildcard tools/report/*.c tools/html/*.c tools/elf/*.c)
-fuzz_libraries := -ljansson -lelf -lz -lm
+fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
@@ -31,12 +31,12 @@ $(BUILD)/tests/test_lap: $(call objects,tests/unit/test_lap.c shim/nccl/lap.c sh
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
 		$(call objects,tools/tune/decide.c tools/lib/table.c tools/lib/tool.c $(pure_sources))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -lcmocka -lm
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
 		$(call objects,$(pure_sources) shim/core/log.c $(report_sources))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -lcmocka -ljansson -lm
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
 
 $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))

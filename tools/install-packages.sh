@@ -4,7 +4,7 @@
 #   tools/install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|slurm
 #   tools/install-packages.sh packages NAME...
 set -u
-build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libjansson-dev libelf-dev"
+build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
 case ${1-} in
 build) packages=$build ;;
 test) packages="$build g++ libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion duktape" ;;
