@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are captured into a CUDA graph. Their kernels and messages become nodes of it; the
- * memory of their messages belongs to the graph, because it may be launched at any time beside
- * calls that are not captured. */
-#include <stdlib.h>
+#include "shim/nccl/capture.h"
 
-#include "shim/nccl/internal.h"
+#include <stdlib.h>
 
 struct capture {
     const struct cshim_nccl_comm *comm;
@@ -16,8 +13,8 @@ struct capture {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards captures */
 static struct capture *captures;
 
-/* The graph and all that was made of it are gone. Called on a thread of CUDA's, which forbids calls
- * of CUDA. */
+/* The graph and everything made of it are gone. CUDA calls this on a thread of its own, where no
+ * function of CUDA may be called. */
 static void end_capture(void *data)
 {
     struct capture *capture = data;
@@ -44,7 +41,7 @@ static struct cshim_workspace *find(const struct cshim_nccl_call *call)
     return workspace;
 }
 
-/* Gives the graph a share in the capture, which ends with it, or here if that cannot be. */
+/* Has the capture end with the graph. It ends here if the graph cannot hold it. */
 static CUresult tie(const struct cshim_nccl_call *call, struct capture *capture)
 {
     const struct cshim_cuda *cuda = &call->comm->cuda;
@@ -61,9 +58,9 @@ static CUresult tie(const struct cshim_nccl_call *call, struct capture *capture)
     return result;
 }
 
-/* A graph cannot wait for an event from outside. The communicator that had the workspace is gone:
- * its last round is done, or soon. */
-static void wait_for_idle(const struct cshim_nccl_comm *comm, struct cshim_workspace *workspace)
+/* A graph cannot wait for an event from outside, so the host waits. The workspace comes from a
+ * communicator that is gone: its last batch is done, or soon will be. */
+static void wait_until_idle(const struct cshim_nccl_comm *comm, struct cshim_workspace *workspace)
 {
     if (workspace->used)
         comm->cuda.EventSynchronize(workspace->idle);
@@ -79,17 +76,41 @@ static struct capture *make(const struct cshim_nccl_call *call)
         return NULL;
     capture->comm = comm;
     capture->id = call->capture_id;
-    struct cshim_scope scope = cshim_nccl_enter(comm); /* what is allocated is not captured */
+    struct cshim_scope scope = cshim_device_enter(comm); /* allocations are not captured */
     if (scope.result == CUDA_SUCCESS)
         capture->workspace = cshim_workspace_take(comm, why, sizeof why);
     if (capture->workspace != NULL)
-        wait_for_idle(comm, capture->workspace);
-    cshim_nccl_leave(comm, &scope);
+        wait_until_idle(comm, capture->workspace);
+    cshim_device_leave(comm, &scope);
     if (capture->workspace != NULL)
         return capture;
     cshim_log(CSHIM_LOG_ERROR, "%s", why);
     free(capture);
     return NULL;
+}
+
+enum cshim_reason cshim_capture_look(struct cshim_nccl_call *call)
+{
+    char why[CSHIM_CUDA_WHY_MAX];
+    CUstreamCaptureStatus status;
+    struct cshim_cuda opened;
+    const struct cshim_cuda *cuda = &call->comm->cuda;
+    if (!call->comm->prepared) {
+        if (!cshim_cuda_open(&opened, why, sizeof why))
+            return CSHIM_REASON_NOT_AGREED;
+        cuda = &opened;
+    }
+    if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
+                                   NULL) != CUDA_SUCCESS)
+        return CSHIM_REASON_CAPTURED;
+    if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
+        call->capture_id = 0;
+        return CSHIM_REASON_COMPRESS;
+    }
+    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
+        cuda->UserObjectCreate == NULL || cuda->GraphRetainUserObject == NULL)
+        return CSHIM_REASON_CAPTURED;
+    return CSHIM_REASON_COMPRESS;
 }
 
 struct cshim_workspace *cshim_capture_workspace(const struct cshim_nccl_call *call)
@@ -103,10 +124,9 @@ struct cshim_workspace *cshim_capture_workspace(const struct cshim_nccl_call *ca
     captures = capture;
     pthread_mutex_unlock(&lock);
     workspace = capture->workspace;
-    return cshim_nccl_check(call->comm, tie(call, capture), "keeping memory for a graph") ==
-                   ncclSuccess
-               ? workspace
-               : NULL;
+    const CUresult result = tie(call, capture);
+    const char *what = "keeping memory for a graph";
+    return cshim_device_check(call->comm, result, what) == ncclSuccess ? workspace : NULL;
 }
 
 void cshim_capture_forget(const struct cshim_nccl_comm *comm)

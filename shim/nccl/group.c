@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's groups. What is called inside one may come before other work on its stream, so nothing is
- * launched before the outermost end; then, first, what NCCL does itself. The state is the
- * thread's, as NCCL's is. */
+#include "shim/nccl/group.h"
+
 #include <stdlib.h>
 
-#include "shim/nccl/internal.h"
+#include "shim/nccl/premul.h"
+#include "shim/nccl/rendezvous.h"
 
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
@@ -27,41 +27,22 @@ struct group {
 
 static __thread struct group group;
 
-bool cshim_group_open(void)
-{
-    return group.depth > 0;
-}
-
-/* Room for one more. */
-static bool grow(void **array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return true;
-    const size_t more = *room == 0 ? 8 : 2 * *room;
-    void *grown = realloc(*array, more * size);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 static void clear_calls(void)
 {
     for (size_t i = 0; i < group.call_count; i++)
-        cshim_nccl_comm_release(group.calls[i].comm);
+        cshim_registry_release(group.calls[i].comm);
     free(group.calls);
     group.calls = NULL;
     group.call_count = group.call_room = 0;
 }
 
-/* Destroys the operations that calls were waiting with. */
+/* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
 static void end_ops(void)
 {
     struct cshim_premul premul;
     for (size_t i = 0; i < group.op_count; i++) {
         const struct ended_op *ended = &group.ops[i];
-        if (cshim_premul_find(ended->op, ended->comm, &premul)) /* not gone with its communicator */
+        if (cshim_premul_find(ended->op, ended->comm, &premul))
             cshim_premul_destroy(ended->op, ended->comm);
     }
     free(group.ops);
@@ -69,20 +50,21 @@ static void end_ops(void)
     group.op_count = group.op_room = 0;
 }
 
-/* Tells the other ranks that a new communicator is there. Waits for nobody. */
+/* Tells the other ranks that a new communicator is there. Does not wait for them. */
 static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->state = cshim_nccl_comm_make(newcomer, why, sizeof why);
-    if (newcomer->state != NULL && (newcomer->member != NULL || newcomer->job != NULL))
-        cshim_nccl_comm_reserve(newcomer->state, why, sizeof why);
+        newcomer->known = cshim_registry_make(*newcomer->comm, newcomer->nonblocking,
+                                              newcomer->ranks, newcomer->rank, why, sizeof why);
+    if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
+        cshim_prepare_reserve(newcomer->known, why, sizeof why);
     if (newcomer->member != NULL)
         cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
 }
 
-/* The decision of the ranks about it. Fails if this rank cannot follow it: native, it would be
- * alone among ranks that compress. */
+/* Waits for the ranks' decision about a new communicator. Fails if this rank cannot follow it: it
+ * would make native calls among ranks that compress. */
 static ncclResult_t decide(struct cshim_newcomer *newcomer)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
@@ -108,24 +90,24 @@ static ncclResult_t decide(struct cshim_newcomer *newcomer)
     return ncclSuccess;
 }
 
-/* Adds a new communicator with what its ranks decided. */
+/* Adds a new communicator as its ranks decided. */
 static ncclResult_t welcome(struct cshim_newcomer *newcomer)
 {
     const ncclResult_t status = newcomer->member != NULL ? decide(newcomer) : ncclSuccess;
-    struct cshim_nccl_comm *state = newcomer->state;
-    if (state != NULL && status == ncclSuccess && newcomer->job != NULL) {
-        state->member = newcomer->member;
+    struct cshim_nccl_comm *comm = newcomer->known;
+    if (comm != NULL && status == ncclSuccess && newcomer->job != NULL) {
+        comm->member = newcomer->member;
         newcomer->member = NULL;
     }
     cshim_rendezvous_leave(newcomer->member);
-    if (state != NULL && status == ncclSuccess)
-        cshim_nccl_comm_add(state, newcomer->job, newcomer->nodes);
-    else if (state != NULL)
-        cshim_nccl_comm_release(state);
+    if (comm != NULL && status == ncclSuccess)
+        cshim_registry_add(comm, newcomer->job, newcomer->nodes);
+    else if (comm != NULL)
+        cshim_registry_release(comm);
     return status;
 }
 
-/* The communicators that were made in this group. Those of a failed group do not exist. */
+/* Adds the communicators that were made in this group. Those of a failed group do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
     ncclResult_t status = ncclSuccess;
@@ -146,8 +128,8 @@ static ncclResult_t settle_newcomers(bool made)
 
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
 {
-    if (!grow((void **)&group.newcomers, group.newcomer_count, &group.newcomer_room,
-              sizeof *group.newcomers))
+    if (!cshim_grow((void **)&group.newcomers, group.newcomer_count, &group.newcomer_room,
+                    sizeof *group.newcomers))
         return ncclSystemError;
     group.newcomers[group.newcomer_count++] = *newcomer;
     return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
@@ -155,25 +137,27 @@ ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 {
-    if (!grow((void **)&group.calls, group.call_count, &group.call_room, sizeof *group.calls)) {
-        cshim_nccl_comm_release(call->comm);
+    if (!cshim_grow((void **)&group.calls, group.call_count, &group.call_room,
+                    sizeof *group.calls)) {
+        cshim_registry_release(call->comm);
         return ncclSystemError;
     }
     group.calls[group.call_count++] = *call;
     if (group.depth > 0)
         return ncclSuccess;
-    const ncclResult_t status = cshim_rounds_run(group.calls, group.call_count);
+    const ncclResult_t status = cshim_batches_run(group.calls, group.call_count);
     clear_calls();
     return status;
 }
 
-bool cshim_group_end_op(ncclRedOp_t op, ncclComm_t comm)
+ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
-    if (group.depth == 0 ||
-        !grow((void **)&group.ops, group.op_count, &group.op_room, sizeof *group.ops))
-        return false;
+    struct cshim_premul premul;
+    if (group.depth == 0 || !cshim_premul_find(op, comm, &premul) ||
+        !cshim_grow((void **)&group.ops, group.op_count, &group.op_room, sizeof *group.ops))
+        return cshim_premul_destroy(op, comm);
     group.ops[group.op_count++] = (struct ended_op){op, comm};
-    return true;
+    return ncclSuccess;
 }
 
 ncclResult_t cshim_group_start(void)
@@ -189,12 +173,12 @@ ncclResult_t cshim_group_end(void)
     ncclResult_t status = cshim_nccl.real->GroupEnd();
     if (group.depth == 0 || --group.depth > 0)
         return status;
-    /* In progress: of non-blocking communicators, whose calls are never held back. */
+    /* In progress are only non-blocking communicators, whose calls are never held back. */
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
     if (going && group.call_count > 0) {
-        const ncclResult_t ran = cshim_rounds_run(group.calls, group.call_count);
+        const ncclResult_t ran = cshim_batches_run(group.calls, group.call_count);
         status = ran != ncclSuccess ? ran : status;
     }
     clear_calls();
@@ -202,13 +186,13 @@ ncclResult_t cshim_group_end(void)
     return status;
 }
 
-/* Nothing is launched: NCCL estimates the group with the calls as they were made. */
+/* Nothing is launched. NCCL estimates the group with the calls that waited, as native ones. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;
     const bool outermost = group.depth == 1;
     for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
-        status = cshim_nccl_natively(&group.calls[i]);
+        status = cshim_call_natively(&group.calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
         clear_calls();

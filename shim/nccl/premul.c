@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that ncclRedOpCreatePreMulSum makes: a sum whose elements are first multiplied by
- * a scalar of this rank. NCCL uses the handles of destroyed ones again. */
+#include "shim/nccl/premul.h"
+
 #include <stdlib.h>
 
 #include "codecs/scalar.h"
-#include "shim/nccl/internal.h"
 
 struct operation {
     ncclRedOp_t op;
@@ -66,7 +65,7 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
     if (status != ncclSuccess)
         return status;
     struct operation *made = calloc(1, sizeof *made);
-    if (made == NULL) /* the other ranks know theirs */
+    if (made == NULL) /* the other ranks have made theirs: this one cannot go on without */
         return ncclSystemError;
     made->op = *op;
     made->comm = comm;
@@ -89,12 +88,8 @@ static void forget(struct operation **place)
     free(operation);
 }
 
-/* Calls of a group that wait may still need it. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
 {
-    struct cshim_premul premul;
-    if (cshim_premul_find(op, comm, &premul) && cshim_group_end_op(op, comm))
-        return ncclSuccess;
     const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
     pthread_mutex_lock(&lock);
     struct operation **place = find(op, comm);

@@ -2,6 +2,8 @@
 #include "shim/nccl/steps.h"
 
 #include "codecs/scalar.h"
+#include "shim/core/header.h"
+#include "shim/nccl/feedback.h"
 
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {
@@ -29,7 +31,7 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     const CUresult result =
         cshim_kernel_launch(&comm->cuda, operation, codec, segment->call->stream,
                             cshim_kernel_blocks(operation, count, comm->processors), parameters);
-    return cshim_nccl_check(comm, result, "launching a kernel");
+    return cshim_device_check(comm, result, "launching a kernel");
 }
 
 /* The kernels write here which message was not the expected one. */
@@ -218,7 +220,7 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
     const CUresult result = comm->cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_nccl_check(comm, result, "clearing a word");
+        return cshim_device_check(comm, result, "clearing a word");
     return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
 }
 
