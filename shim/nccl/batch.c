@@ -2,6 +2,7 @@
 #include "shim/nccl/batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/core/header.h"
 #include "shim/nccl/capture.h"
@@ -9,22 +10,28 @@
 #include "shim/nccl/steps.h"
 
 struct batch {
-    struct cshim_segment *segments;
+    const struct cshim_segment *segments;
     size_t count;
-    size_t room;
 };
 
-bool cshim_grow(void **array, size_t count, size_t *room, size_t size)
+bool cshim_list_add(struct cshim_list *list, const void *item, size_t size)
 {
-    if (count < *room)
-        return true;
-    const size_t more = *room == 0 ? 8 : 2 * *room;
-    void *grown = realloc(*array, more * size);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *room = more;
+    if (list->count == list->room) {
+        const size_t room = list->room == 0 ? 8 : 2 * list->room;
+        void *grown = realloc(list->items, room * size);
+        if (grown == NULL)
+            return false;
+        list->items = grown;
+        list->room = room;
+    }
+    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
     return true;
+}
+
+void cshim_list_clear(struct cshim_list *list)
+{
+    free(list->items);
+    *list = (struct cshim_list){0};
 }
 
 /* Choosing segments
@@ -54,26 +61,24 @@ static bool is_behind(const struct cshim_nccl_call *calls, size_t index)
 
 /* Chooses the segments of a batch: of each communicator the next one of its first unfinished call,
  * and those of later calls as long as the workspace has room. All ranks choose alike. */
-static ncclResult_t fill(struct batch *batch, struct cshim_nccl_call *calls, size_t count)
+static ncclResult_t choose(struct cshim_list *segments, struct cshim_nccl_call *calls, size_t count)
 {
-    batch->count = 0;
+    segments->count = 0;
     for (size_t i = 0; i < count; i++)
         calls[i].in_batch = false;
     for (size_t i = 0; i < count; i++) {
         struct cshim_nccl_call *call = &calls[i];
-        struct cshim_segment segments[2];
+        struct cshim_segment next[2];
         if (call->segments_done == call->plan.segments || is_behind(calls, i))
             continue;
         const uint64_t used = taken(calls, i, call->comm);
         if (used > 0 && used + cshim_segment_memory(call) > CSHIM_WORKSPACE_BYTES)
             continue;
         uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory;
-        const size_t made = cshim_segment_make(call, memory + used, segments);
+        const size_t made = cshim_segment_make(call, memory + used, next);
         for (size_t part = 0; part < made; part++) {
-            if (!cshim_grow((void **)&batch->segments, batch->count, &batch->room,
-                            sizeof *batch->segments))
+            if (!cshim_list_add(segments, &next[part], sizeof next[part]))
                 return ncclSystemError;
-            batch->segments[batch->count++] = segments[part];
         }
         call->in_batch = true;
     }
@@ -260,21 +265,21 @@ static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
-    struct batch batch = {0};
+    struct cshim_list segments = {0};
     ncclResult_t status = prepare(calls, count);
     if (status == ncclSuccess)
         status = plan_all(calls, count);
     if (status == ncclSuccess)
         status = cshim_measure_begin(calls, count);
     while (status == ncclSuccess) {
-        status = fill(&batch, calls, count);
-        if (status != ncclSuccess || batch.count == 0)
+        status = choose(&segments, calls, count);
+        if (status != ncclSuccess || segments.count == 0)
             break;
-        status = run(&batch);
+        status = run(&(struct batch){segments.items, segments.count});
         for (size_t i = 0; i < count; i++)
             calls[i].segments_done += calls[i].in_batch ? 1 : 0;
     }
     cshim_measure_end(calls, count, status == ncclSuccess);
-    free(batch.segments);
+    cshim_list_clear(&segments);
     return status;
 }

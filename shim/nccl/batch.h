@@ -11,7 +11,15 @@
  * if the preparation or the planner says so. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
-/* Room for one more element in an array that grows. Returns false without memory. */
-bool cshim_grow(void **array, size_t count, size_t *room, size_t size);
+/* An array that grows. Zeros are an empty one. */
+struct cshim_list {
+    void *items;
+    size_t count;
+    size_t room;
+};
+/* Adds an item of a size to a list whose items all have it. Returns false without memory. */
+bool cshim_list_add(struct cshim_list *list, const void *item, size_t size);
+/* Frees the items. */
+void cshim_list_clear(struct cshim_list *list);
 
 #endif

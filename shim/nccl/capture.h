@@ -13,11 +13,9 @@
  * alike. */
 enum cshim_reason cshim_capture_look(struct cshim_nccl_call *call);
 
-/* The workspace of a captured call: one for each communicator and graph, which the graph gives back
- * when it ends. Returns NULL after an error message if there is none to be had. Thread-safe. */
+/* The workspace of a captured call: that of its communicator's last captured call if the graph is
+ * the same one, else a new one. The graph gives it back when it ends. Returns NULL after an error
+ * message if there is none to be had. */
 struct cshim_workspace *cshim_capture_workspace(const struct cshim_nccl_call *call);
-
-/* A communicator ends: no later capture is of it. */
-void cshim_capture_forget(const struct cshim_nccl_comm *comm);
 
 #endif

@@ -27,6 +27,8 @@ struct cshim_nccl_comm {
     uint32_t processors;
     CUstream stream; /* for the preparation and the end */
     struct cshim_workspace *workspace;
+    cuuint64_t capture_id;                     /* of the graph of the last captured call, ... */
+    struct cshim_workspace *capture_workspace; /* ... and what the graph holds */
     uint32_t nodes;
     uint32_t node; /* this rank's */
     uint32_t local_rank;

@@ -3,22 +3,6 @@
 
 #include "shim/nccl/premul.h"
 
-static enum cshim_dtype dtype_of(ncclDataType_t datatype)
-{
-    switch (datatype) {
-    case ncclFloat32:
-        return CSHIM_FLOAT32;
-    case ncclFloat64:
-        return CSHIM_FLOAT64;
-    case ncclFloat16:
-        return CSHIM_FLOAT16;
-    case ncclBfloat16:
-        return CSHIM_BFLOAT16;
-    default:
-        return CSHIM_DTYPE_OTHER;
-    }
-}
-
 /* A sum whose elements are multiplied first is a sum. */
 static enum cshim_op op_of(const struct cshim_nccl_call *call)
 {
@@ -42,7 +26,7 @@ uint64_t cshim_call_elements(const struct cshim_nccl_call *call)
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
-    const enum cshim_dtype dtype = dtype_of(call->datatype);
+    const enum cshim_dtype dtype = cshim_nccl_dtype(call->datatype);
     /* NCCL's operation with a factor belongs to the communicator, not to that of a node. */
     const bool has_levels = comm->inside != NULL && call->op < ncclNumOps;
     return (struct cshim_call){

@@ -12,42 +12,36 @@ struct ended_op {
     ncclComm_t comm;
 };
 
-struct group {
+static __thread struct group {
     int depth;
-    struct cshim_nccl_call *calls;
-    size_t call_count;
-    size_t call_room;
-    struct cshim_newcomer *newcomers;
-    size_t newcomer_count;
-    size_t newcomer_room;
-    struct ended_op *ops;
-    size_t op_count;
-    size_t op_room;
-};
+    struct cshim_list calls;     /* struct cshim_nccl_call */
+    struct cshim_list newcomers; /* struct cshim_newcomer */
+    struct cshim_list ops;       /* struct ended_op */
+} group;
 
-static __thread struct group group;
+static ncclResult_t run_calls(void)
+{
+    return cshim_batches_run(group.calls.items, group.calls.count);
+}
 
 static void clear_calls(void)
 {
-    for (size_t i = 0; i < group.call_count; i++)
-        cshim_registry_release(group.calls[i].comm);
-    free(group.calls);
-    group.calls = NULL;
-    group.call_count = group.call_room = 0;
+    struct cshim_nccl_call *calls = group.calls.items;
+    for (size_t i = 0; i < group.calls.count; i++)
+        cshim_registry_release(calls[i].comm);
+    cshim_list_clear(&group.calls);
 }
 
 /* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
 static void end_ops(void)
 {
     struct cshim_premul premul;
-    for (size_t i = 0; i < group.op_count; i++) {
-        const struct ended_op *ended = &group.ops[i];
-        if (cshim_premul_find(ended->op, ended->comm, &premul))
-            cshim_premul_destroy(ended->op, ended->comm);
+    const struct ended_op *ops = group.ops.items;
+    for (size_t i = 0; i < group.ops.count; i++) {
+        if (cshim_premul_find(ops[i].op, ops[i].comm, &premul))
+            cshim_premul_destroy(ops[i].op, ops[i].comm);
     }
-    free(group.ops);
-    group.ops = NULL;
-    group.op_count = group.op_room = 0;
+    cshim_list_clear(&group.ops);
 }
 
 /* Tells the other ranks that a new communicator is there. Does not wait for them. */
@@ -110,53 +104,47 @@ static ncclResult_t welcome(struct cshim_newcomer *newcomer)
 /* Adds the communicators that were made in this group. Those of a failed group do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
+    struct cshim_newcomer *newcomers = group.newcomers.items;
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < group.newcomer_count && made; i++)
-        announce(&group.newcomers[i]);
-    for (size_t i = 0; i < group.newcomer_count; i++) {
-        struct cshim_newcomer *newcomer = &group.newcomers[i];
-        const ncclResult_t settled = made ? welcome(newcomer) : ncclSuccess;
+    for (size_t i = 0; i < group.newcomers.count && made; i++)
+        announce(&newcomers[i]);
+    for (size_t i = 0; i < group.newcomers.count; i++) {
+        const ncclResult_t settled = made ? welcome(&newcomers[i]) : ncclSuccess;
         status = settled != ncclSuccess ? settled : status;
         if (!made)
-            cshim_rendezvous_leave(newcomer->member);
+            cshim_rendezvous_leave(newcomers[i].member);
     }
-    free(group.newcomers);
-    group.newcomers = NULL;
-    group.newcomer_count = group.newcomer_room = 0;
+    cshim_list_clear(&group.newcomers);
     return status;
 }
 
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
 {
-    if (!cshim_grow((void **)&group.newcomers, group.newcomer_count, &group.newcomer_room,
-                    sizeof *group.newcomers))
+    if (!cshim_list_add(&group.newcomers, newcomer, sizeof *newcomer))
         return ncclSystemError;
-    group.newcomers[group.newcomer_count++] = *newcomer;
     return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 {
-    if (!cshim_grow((void **)&group.calls, group.call_count, &group.call_room,
-                    sizeof *group.calls)) {
+    if (!cshim_list_add(&group.calls, call, sizeof *call)) {
         cshim_registry_release(call->comm);
         return ncclSystemError;
     }
-    group.calls[group.call_count++] = *call;
     if (group.depth > 0)
         return ncclSuccess;
-    const ncclResult_t status = cshim_batches_run(group.calls, group.call_count);
+    const ncclResult_t status = run_calls();
     clear_calls();
     return status;
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
+    const struct ended_op ended = {op, comm};
     struct cshim_premul premul;
     if (group.depth == 0 || !cshim_premul_find(op, comm, &premul) ||
-        !cshim_grow((void **)&group.ops, group.op_count, &group.op_room, sizeof *group.ops))
+        !cshim_list_add(&group.ops, &ended, sizeof ended))
         return cshim_premul_destroy(op, comm);
-    group.ops[group.op_count++] = (struct ended_op){op, comm};
     return ncclSuccess;
 }
 
@@ -177,8 +165,8 @@ ncclResult_t cshim_group_end(void)
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
-    if (going && group.call_count > 0) {
-        const ncclResult_t ran = cshim_batches_run(group.calls, group.call_count);
+    if (going && group.calls.count > 0) {
+        const ncclResult_t ran = run_calls();
         status = ran != ncclSuccess ? ran : status;
     }
     clear_calls();
@@ -190,9 +178,10 @@ ncclResult_t cshim_group_end(void)
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;
+    const struct cshim_nccl_call *calls = group.calls.items;
     const bool outermost = group.depth == 1;
-    for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
-        status = cshim_call_natively(&group.calls[i]);
+    for (size_t i = 0; i < group.calls.count && outermost && status == ncclSuccess; i++)
+        status = cshim_call_natively(&calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
         clear_calls();

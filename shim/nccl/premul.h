@@ -7,6 +7,9 @@
 
 #include "shim/nccl/job.h"
 
+/* The planner's name of an element type. */
+enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype);
+
 struct cshim_premul {
     double factor;
     const void *factor_at;   /* on the device; NULL: `factor` is the scalar */

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/capture.h"
 #include "shim/nccl/feedback.h"
 #include "shim/nccl/rendezvous.h"
 
@@ -400,7 +399,6 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
     struct cshim_cuda *cuda = &comm->cuda;
     if (comm->context == NULL)
         return;
-    cshim_capture_forget(comm);
     struct cshim_scope scope = cshim_device_enter(comm);
     cshim_measure_free(comm);
     cshim_feedback_free(comm);
