@@ -6,8 +6,6 @@
 
 #include "shim/core/header.h"
 #include "shim/nccl/capture.h"
-#include "shim/nccl/feedback.h"
-#include "shim/nccl/steps.h"
 
 struct batch {
     const struct cshim_segment *segments;

@@ -2,7 +2,6 @@
 #include "shim/nccl/collectives.h"
 
 #include "shim/nccl/capture.h"
-#include "shim/nccl/premul.h"
 
 /* Why a call goes to NCCL as it is, as far as that can be known before the communicator is
  * prepared. Arguments that NCCL refuses are left to it. */
@@ -45,7 +44,6 @@ static bool names_gathers(const struct cshim_policy *policy)
 /* Compresses a call or makes it natively. */
 static ncclResult_t make(struct cshim_nccl_call call)
 {
-    struct cshim_premul premul = {.factor = 1};
     call.comm = cshim_registry_find(call.handle);
     if (call.comm == NULL)
         return cshim_call_natively(&call);
@@ -59,10 +57,9 @@ static ncclResult_t make(struct cshim_nccl_call call)
     const enum cshim_reason reason = reason_of(&call);
     if (reason != CSHIM_REASON_COMPRESS)
         return pass(&call, reason);
+    call.premul.factor = 1;
     if (call.op >= ncclNumOps)
-        cshim_premul_find(call.op, call.handle, &premul);
-    call.factor = premul.factor;
-    call.factor_at = premul.factor_at;
+        cshim_premul_find(call.op, call.handle, &call.premul);
     return cshim_group_add(&call);
 }
 

@@ -4,7 +4,7 @@
 #define CSHIM_NCCL_COMMUNICATOR_H
 
 #include "kernels/loader.h"
-#include "shim/nccl/job.h"
+#include "shim/nccl/premul.h"
 
 struct cshim_nccl_comm {
     ncclComm_t comm;

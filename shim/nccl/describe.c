@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/describe.h"
 
-#include "shim/nccl/premul.h"
-
 /* A sum whose elements are multiplied first is a sum. */
 static enum cshim_op op_of(const struct cshim_nccl_call *call)
 {

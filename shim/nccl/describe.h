@@ -26,9 +26,8 @@ struct cshim_nccl_call {
     ncclDataType_t datatype;
     ncclRedOp_t op;
     cudaStream_t stream;
-    double factor;         /* of ncclRedOpCreatePreMulSum, or 1, ... */
-    const void *factor_at; /* ... or, if not NULL, its address on the device */
-    cuuint64_t capture_id; /* of the graph that the call is captured into, or 0 */
+    struct cshim_premul premul; /* a factor of 1 for other operations */
+    cuuint64_t capture_id;      /* of the graph that the call is captured into, or 0 */
     CUgraph graph;
 
     /* How the call is reissued: batch.c fills it in. */

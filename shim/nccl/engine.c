@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include "shim/nccl/collectives.h"
-#include "shim/nccl/premul.h"
-#include "shim/nccl/rendezvous.h"
 
 /* What ranks send each other, beside the codecs: raised with each change of it. */
 #define PROTOCOL 2

@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-#include "shim/nccl/premul.h"
-#include "shim/nccl/rendezvous.h"
-
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
     ncclRedOp_t op;

@@ -7,8 +7,6 @@
 
 #include "shim/nccl/registry.h"
 
-struct cshim_member;
-
 /* ncclGroupStart, ncclGroupEnd, ncclGroupSimulateEnd. */
 ncclResult_t cshim_group_start(void);
 ncclResult_t cshim_group_end(void);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/rendezvous.h"
 #include "shim/report/report.h"
 
 struct cshim_nccl_process cshim_nccl;

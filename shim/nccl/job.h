@@ -8,11 +8,10 @@
 
 #include "shim/core/log.h"
 #include "shim/nccl/engine.h"
+#include "shim/nccl/rendezvous.h"
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
 #include "shim/report/trace.h"
-
-struct cshim_offer;
 
 /* Set when the engine starts, and constant afterwards. */
 struct cshim_nccl_process {

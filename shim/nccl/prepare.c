@@ -5,8 +5,6 @@
 #include <time.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/feedback.h"
-#include "shim/nccl/rendezvous.h"
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
  * again and again. There is no limit: natively ranks wait for each other as long as the program

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "shim/nccl/rendezvous.h"
 #include "shim/nccl/report.h"
 
 #define BUCKETS 256u

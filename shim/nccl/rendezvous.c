@@ -230,23 +230,23 @@ static void pause_until(double deadline)
         nanosleep(&pause, NULL);
 }
 
-/* Takes the reply to a request, which is sent first if that was not done. `text` gets the policy's
- * text, which follows a reply that is on; the caller frees it. */
+/* Takes the reply to a request, which is sent first if that was not done. `text`, if not NULL, gets
+ * the policy's text, which follows a reply that is on; the caller frees it. */
 static bool ask(struct cshim_member *member, enum cshim_request_kind kind, double deadline,
                 struct cshim_reply *reply, char **text)
 {
-    *text = NULL;
     if ((!member->is_asked && !send_until(member, kind, deadline)) ||
         !receive(member, reply, sizeof *reply, deadline))
         return false;
     member->is_asked = false;
     reply->text[sizeof reply->text - 1] = '\0';
-    if (!reply->on)
+    if (!reply->on || text == NULL)
         return true;
     *text = reply->length < CSHIM_WIRE_POLICY_MAX ? calloc(1, reply->length + 1) : NULL;
     if (*text != NULL && receive(member, *text, reply->length, deadline))
         return true;
     free(*text);
+    *text = NULL;
     return false;
 }
 
@@ -277,7 +277,6 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
 {
     uint8_t copy[CSHIM_ID_BYTES];
     struct cshim_reply reply;
-    char *text;
     memcpy(copy, id, sizeof copy);
     const struct cshim_tag *tag = find_tag(copy, false);
     if (tag == NULL) {
@@ -296,7 +295,7 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     member->request.nonce = tag->nonce;
     member->request.hello = *hello;
     gethostname(member->request.machine, sizeof member->request.machine - 1);
-    if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, &text))
+    if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;
     explain(why, "cannot reach the process that made the unique id");
     cshim_rendezvous_leave(member);
@@ -316,7 +315,6 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     struct cshim_reply reply;
     if (!ask_again(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply, &decision.text)) {
         explain(decision.why, "no answer from the process that made the unique id");
-        decision.text = NULL;
         decision.known = !member->may_be_heard; /* without this rank it cannot be "on" */
         hang_up(member);
         return decision;
@@ -346,9 +344,8 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
 {
     const double patience = COME_SECONDS + 0.01 * member->request.hello.ranks;
     struct cshim_reply reply;
-    char *text;
     member->request.why[0] = why[0] = '\0';
-    if (!ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, &text))
+    if (!ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL))
         return CSHIM_NO_ANSWER;
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);
     return (enum cshim_absence)reply.absence;

@@ -193,7 +193,7 @@ static bool make_room(void)
     const size_t more = room == 0 ? 16 : 2 * room;
     if (count < room)
         return true;
-    void *grown = realloc(connections, more * sizeof *connections);
+    void *grown = realloc(connections, more * sizeof(struct connection *));
     if (grown == NULL)
         return false;
     connections = grown;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/job.h"
 #include "shim/report/report.h"
 
 static void write_report(struct cshim_nccl_job *job)

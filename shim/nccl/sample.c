@@ -76,14 +76,14 @@ static CUresult write_factor(const struct cshim_nccl_call *call)
 {
     const struct cshim_cuda *cuda = &call->comm->cuda;
     const enum cshim_dtype dtype = call->plan.dtype;
-    const float factor = (float)call->factor;
+    const float factor = (float)call->premul.factor;
     uint32_t words[2] = {0};
     CUresult result = CUDA_SUCCESS;
-    if (call->factor_at != NULL)
-        return cuda->MemcpyAsync(own_block(call), (CUdeviceptr)(uintptr_t)call->factor_at,
+    if (call->premul.factor_at != NULL)
+        return cuda->MemcpyAsync(own_block(call), (CUdeviceptr)(uintptr_t)call->premul.factor_at,
                                  cshim_dtype_bytes(dtype), call->stream);
     if (dtype == CSHIM_FLOAT64)
-        memcpy(words, &call->factor, sizeof words);
+        memcpy(words, &call->premul.factor, sizeof words);
     else
         cshim_decode(CSHIM_CODEC_FP32, dtype, &factor, 1, words);
     for (uint32_t i = 0; i < 2 && result == CUDA_SUCCESS; i++)

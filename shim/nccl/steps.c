@@ -3,7 +3,6 @@
 
 #include "codecs/scalar.h"
 #include "shim/core/header.h"
-#include "shim/nccl/feedback.h"
 
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {
@@ -91,8 +90,8 @@ static ncclResult_t encode(const struct cshim_segment *segment)
         .stride = segment->stride,
         .own = segment->pieces > 1 ? segment->received + segment->rank * segment->stride : NULL,
         .own_piece = segment->rank,
-        .factor = call->factor,
-        .factor_at = call->factor_at,
+        .factor = call->premul.factor,
+        .factor_at = call->premul.factor_at,
         .options = options_of(segment, CSHIM_MESSAGE_PARTS),
     };
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
@@ -211,8 +210,8 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
         .input = segment->input,
         .count = segment->length,
         .dtype = segment->call->plan.dtype,
-        .factor = segment->call->factor,
-        .factor_at = segment->call->factor_at,
+        .factor = segment->call->premul.factor,
+        .factor_at = segment->call->premul.factor_at,
         .largest = segment->largest,
     };
     if (!is_scaled(segment))
@@ -241,8 +240,8 @@ static ncclResult_t convert(const struct cshim_segment *segment, bool narrows)
         .count = segment->length,
         .dtype = call->plan.dtype,
         .headroom = cshim_cast_headroom(segment->peers),
-        .factor = narrows ? call->factor : last_factor(segment),
-        .factor_at = narrows ? call->factor_at : NULL,
+        .factor = narrows ? call->premul.factor : last_factor(segment),
+        .factor_at = narrows ? call->premul.factor_at : NULL,
         .largest = segment->largest,
     };
     if (call->plan.codec == CSHIM_CODEC_RAW)

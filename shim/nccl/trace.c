@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "shim/nccl/communicator.h"
 #include "shim/report/report.h"
 
 /* A line of the timeline in the file: a stream. All streams beyond the last line share it. */

@@ -5,7 +5,6 @@
 #ifndef CSHIM_NCCL_TRACE_H
 #define CSHIM_NCCL_TRACE_H
 
-#include "shim/nccl/communicator.h"
 #include "shim/nccl/timeline.h"
 
 /* Adds what a timeline has added up to the traces of its calls' jobs. It began at a time of
