@@ -24,7 +24,7 @@ $(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka
 
-$(BUILD)/tests/test_lap: $(call objects,tests/unit/test_lap.c shim/nccl/lap.c shim/core/schedule.c)
+$(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/nccl/timeline.c shim/core/schedule.c)
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ -lcmocka -lm
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of communicators, and the engine's table. */
-#include <limits.h>
+/* The life of communicators, and the engine's table of functions. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/nccl/internal.h"
+#include "shim/nccl/collectives.h"
 
 /* What ranks send each other, beside the codecs: raised with each change of it. */
 #define PROTOCOL 2
-
-struct cshim_nccl_process cshim_nccl;
 
 static void resume_parent(void)
 {
@@ -45,7 +42,8 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     const ncclResult_t status = cshim_nccl.real->GetUniqueId(id);
     if (status != ncclSuccess)
         return status;
-    const struct cshim_offer offer = cshim_nccl_job_load(source);
+    struct cshim_offer offer;
+    cshim_nccl_job_load(&offer, source);
     if (!cshim_rendezvous_serve((uint8_t *)id->internal, &offer, why))
         cshim_log(CSHIM_LOG_WARN, "NCCL is not compressed: %s", why);
     free((char *)offer.text);
@@ -67,7 +65,7 @@ static struct cshim_member *join(const ncclUniqueId *id, int ranks, int rank,
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
-        .host = cshim_nccl_host(),
+        .host = cshim_device_host(),
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
         .nonblocking = is_nonblocking(config),
@@ -132,7 +130,8 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     ncclResult_t status = cshim_nccl.real->CommInitAll(comms, devices, list);
     if (status != ncclSuccess || is_nonblocking(NULL))
         return status;
-    const struct cshim_offer offer = cshim_nccl_job_load(source);
+    struct cshim_offer offer;
+    cshim_nccl_job_load(&offer, source);
     struct cshim_nccl_job *job = cshim_nccl_job_find(&offer);
     free((char *)offer.text);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
@@ -146,11 +145,11 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
-    struct cshim_nccl_comm *state = cshim_nccl_comm_find(parent);
+    struct cshim_nccl_comm *state = cshim_registry_find(parent);
     if (state == NULL)
         return status;
     const struct cshim_newcomer newcomer = {.comm = child, .job = state->job};
-    cshim_nccl_comm_release(state);
+    cshim_registry_release(state);
     if (status != ncclSuccess || is_nonblocking(config))
         return status;
     return cshim_group_expect(&newcomer);
@@ -198,13 +197,13 @@ static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *state, nccl
 static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_count,
                                 ncclComm_t *child, ncclConfig_t *config, int flags)
 {
-    struct cshim_nccl_comm *state = cshim_nccl_comm_find(comm);
+    struct cshim_nccl_comm *state = cshim_registry_find(comm);
     const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(state);
     ncclResult_t status =
         cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags);
     status = close_stop(stops, state, status);
     if (state != NULL)
-        cshim_nccl_comm_release(state);
+        cshim_registry_release(state);
     return expect_child(status, comm, child, config);
 }
 
@@ -216,15 +215,13 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 /* The real call waits for what is under way; how long that took is known only then. */
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
-    struct cshim_nccl_comm *state = cshim_nccl_comm_take(comm);
+    struct cshim_nccl_comm *state = cshim_registry_take(comm);
     cshim_premul_forget(comm);
     end_levels(state, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
-    if (state != NULL) {
-        cshim_timing_collect(state);
-        cshim_sampling_collect(state);
-    }
-    cshim_nccl_comm_end(state);
+    if (state != NULL)
+        cshim_measure_collect(state);
+    cshim_registry_end(state);
     return status;
 }
 
@@ -232,26 +229,25 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
  * calls that have ended by themselves. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
-    struct cshim_nccl_comm *state = cshim_nccl_comm_take(comm);
+    struct cshim_nccl_comm *state = cshim_registry_take(comm);
     cshim_premul_forget(comm);
     if (state != NULL) {
-        cshim_timing_collect(state);
-        cshim_sampling_collect(state);
-        cshim_nccl_comm_abort(state);
+        cshim_measure_collect(state);
+        cshim_registry_abort(state);
     }
     const bool stops = open_stop(state);
     const ncclResult_t status = close_stop(stops, state, cshim_nccl.real->CommAbort(comm));
-    cshim_nccl_comm_end(state);
+    cshim_registry_end(state);
     return status;
 }
 
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
-    struct cshim_nccl_comm *state = cshim_nccl_comm_find(comm);
+    struct cshim_nccl_comm *state = cshim_registry_find(comm);
     const bool stops = open_stop(state);
     const ncclResult_t status = close_stop(stops, state, cshim_nccl.real->CommRevoke(comm, flags));
     if (state != NULL)
-        cshim_nccl_comm_release(state);
+        cshim_registry_release(state);
     return status;
 }
 
@@ -275,7 +271,7 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .GroupEnd = cshim_group_end,
             .GroupSimulateEnd = cshim_group_simulate_end,
             .RedOpCreatePreMulSum = cshim_premul_create,
-            .RedOpDestroy = cshim_premul_destroy,
+            .RedOpDestroy = cshim_group_destroy_op,
             .AllReduce = cshim_nccl_all_reduce,
             .ReduceScatter = cshim_nccl_reduce_scatter,
             .AllGather = cshim_nccl_all_gather,

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error_feedback: what rounding took from each element, kept on the device from call to call.
- *
- * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
- * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
- */
-#include <stdlib.h>
+#include "shim/nccl/feedback.h"
 
-#include "shim/nccl/internal.h"
+#include <stdlib.h>
 
 static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 
-/* Elements of the sums that this rank encodes: a chunk of each segment, and what hierarchical
- * leaves over. */
+/* Elements of the sums that this rank encodes: a chunk of each segment, and less than a grain that
+ * shares inside nodes leave over. */
 static uint64_t reduced_count(const struct cshim_plan *plan)
 {
     return plan->segments * (plan->segment / (plan->peers * plan->shares)) + CSHIM_GRAIN;
@@ -22,7 +17,7 @@ static uint64_t residual_bytes(const struct cshim_plan *plan)
     return (plan->count + reduced_count(plan)) * sizeof(float);
 }
 
-/* Frees in stream order behind the last round. */
+/* Frees the memory in the order of the communicator's stream. */
 static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
 {
     if (residual->sent != 0)
@@ -33,8 +28,8 @@ static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *r
 
 void cshim_feedback_free(struct cshim_nccl_comm *comm)
 {
-    if (comm->residuals != NULL && comm->workspace->used)
-        comm->cuda.StreamWaitEvent(comm->stream, comm->workspace->idle, CU_EVENT_WAIT_DEFAULT);
+    if (comm->residuals != NULL) /* the last batch may use them */
+        cshim_workspace_await(comm->workspace, comm, comm->stream);
     for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
          residual = next) {
         next = residual->next;
@@ -42,7 +37,7 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
     }
     comm->residuals = NULL;
     if (comm->pool != NULL)
-        comm->cuda.MemPoolDestroy(comm->pool); /* when all of it is free */
+        comm->cuda.MemPoolDestroy(comm->pool); /* CUDA waits until all of it is free */
     comm->pool = NULL;
 }
 
@@ -59,7 +54,7 @@ static void warn(const struct cshim_nccl_call *call)
               call->comm->rank, (unsigned long long)call->comm->job->policy->feedback_memory);
 }
 
-/* Zeros, in the order of the call's stream. */
+/* Allocates zeros, in the order of the call's stream. */
 static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
 {
     struct cshim_nccl_comm *comm = call->comm;
@@ -95,12 +90,12 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
     residual->count = call->plan.count;
     residual->dtype = call->plan.dtype;
     residual->bytes = bytes;
-    struct cshim_scope scope = cshim_nccl_enter(call->comm);
+    struct cshim_scope scope = cshim_device_enter(call->comm);
     const CUresult result = scope.result == CUDA_SUCCESS ? allocate(call, residual) : scope.result;
     residual->reduced = residual->sent + residual->count * sizeof(float);
     if (result != CUDA_SUCCESS)
         free_residual(call->comm, residual);
-    cshim_nccl_leave(call->comm, &scope);
+    cshim_device_leave(call->comm, &scope);
     return result == CUDA_SUCCESS ? residual : NULL;
 }
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's groups. What is called inside one may come before other work on its stream, so nothing is
- * launched before the outermost end; then, first, what NCCL does itself. The state is the
- * thread's, as NCCL's is. */
-#include <stdlib.h>
+#include "shim/nccl/group.h"
 
-#include "shim/nccl/internal.h"
+#include <stdlib.h>
 
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
@@ -12,77 +9,53 @@ struct ended_op {
     ncclComm_t comm;
 };
 
-struct group {
+static __thread struct group {
     int depth;
-    struct cshim_nccl_call *calls;
-    size_t call_count;
-    size_t call_room;
-    struct cshim_newcomer *newcomers;
-    size_t newcomer_count;
-    size_t newcomer_room;
-    struct ended_op *ops;
-    size_t op_count;
-    size_t op_room;
-};
+    struct cshim_list calls;     /* struct cshim_nccl_call */
+    struct cshim_list newcomers; /* struct cshim_newcomer */
+    struct cshim_list ops;       /* struct ended_op */
+} group;
 
-static __thread struct group group;
-
-bool cshim_group_open(void)
+static ncclResult_t run_calls(void)
 {
-    return group.depth > 0;
-}
-
-/* Room for one more. */
-static bool grow(void **array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return true;
-    const size_t more = *room == 0 ? 8 : 2 * *room;
-    void *grown = realloc(*array, more * size);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
+    return cshim_batches_run(group.calls.items, group.calls.count);
 }
 
 static void clear_calls(void)
 {
-    for (size_t i = 0; i < group.call_count; i++)
-        cshim_nccl_comm_release(group.calls[i].comm);
-    free(group.calls);
-    group.calls = NULL;
-    group.call_count = group.call_room = 0;
+    struct cshim_nccl_call *calls = group.calls.items;
+    for (size_t i = 0; i < group.calls.count; i++)
+        cshim_registry_release(calls[i].comm);
+    cshim_list_clear(&group.calls);
 }
 
-/* Destroys the operations that calls were waiting with. */
+/* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
 static void end_ops(void)
 {
     struct cshim_premul premul;
-    for (size_t i = 0; i < group.op_count; i++) {
-        const struct ended_op *ended = &group.ops[i];
-        if (cshim_premul_find(ended->op, ended->comm, &premul)) /* not gone with its communicator */
-            cshim_premul_destroy(ended->op, ended->comm);
+    const struct ended_op *ops = group.ops.items;
+    for (size_t i = 0; i < group.ops.count; i++) {
+        if (cshim_premul_find(ops[i].op, ops[i].comm, &premul))
+            cshim_premul_destroy(ops[i].op, ops[i].comm);
     }
-    free(group.ops);
-    group.ops = NULL;
-    group.op_count = group.op_room = 0;
+    cshim_list_clear(&group.ops);
 }
 
-/* Tells the other ranks that a new communicator is there. Waits for nobody. */
+/* Tells the other ranks that a new communicator is there. Does not wait for them. */
 static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->state = cshim_nccl_comm_make(newcomer, why, sizeof why);
-    if (newcomer->state != NULL && (newcomer->member != NULL || newcomer->job != NULL))
-        cshim_nccl_comm_reserve(newcomer->state, why, sizeof why);
+        newcomer->known = cshim_registry_make(*newcomer->comm, newcomer->nonblocking,
+                                              newcomer->ranks, newcomer->rank, why, sizeof why);
+    if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
+        cshim_prepare_reserve(newcomer->known, why, sizeof why);
     if (newcomer->member != NULL)
         cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
 }
 
-/* The decision of the ranks about it. Fails if this rank cannot follow it: native, it would be
- * alone among ranks that compress. */
+/* Waits for the ranks' decision about a new communicator. Fails if this rank cannot follow it: it
+ * would make native calls among ranks that compress. */
 static ncclResult_t decide(struct cshim_newcomer *newcomer)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
@@ -108,72 +81,68 @@ static ncclResult_t decide(struct cshim_newcomer *newcomer)
     return ncclSuccess;
 }
 
-/* Adds a new communicator with what its ranks decided. */
+/* Adds a new communicator as its ranks decided. */
 static ncclResult_t welcome(struct cshim_newcomer *newcomer)
 {
     const ncclResult_t status = newcomer->member != NULL ? decide(newcomer) : ncclSuccess;
-    struct cshim_nccl_comm *state = newcomer->state;
-    if (state != NULL && status == ncclSuccess && newcomer->job != NULL) {
-        state->member = newcomer->member;
+    struct cshim_nccl_comm *comm = newcomer->known;
+    if (comm != NULL && status == ncclSuccess && newcomer->job != NULL) {
+        comm->member = newcomer->member;
         newcomer->member = NULL;
     }
     cshim_rendezvous_leave(newcomer->member);
-    if (state != NULL && status == ncclSuccess)
-        cshim_nccl_comm_add(state, newcomer->job, newcomer->nodes);
-    else if (state != NULL)
-        cshim_nccl_comm_release(state);
+    if (comm != NULL && status == ncclSuccess)
+        cshim_registry_add(comm, newcomer->job, newcomer->nodes);
+    else if (comm != NULL)
+        cshim_registry_release(comm);
     return status;
 }
 
-/* The communicators that were made in this group. Those of a failed group do not exist. */
+/* Adds the communicators that were made in this group. Those of a failed group do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
+    struct cshim_newcomer *newcomers = group.newcomers.items;
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < group.newcomer_count && made; i++)
-        announce(&group.newcomers[i]);
-    for (size_t i = 0; i < group.newcomer_count; i++) {
-        struct cshim_newcomer *newcomer = &group.newcomers[i];
-        const ncclResult_t settled = made ? welcome(newcomer) : ncclSuccess;
+    for (size_t i = 0; i < group.newcomers.count && made; i++)
+        announce(&newcomers[i]);
+    for (size_t i = 0; i < group.newcomers.count; i++) {
+        const ncclResult_t settled = made ? welcome(&newcomers[i]) : ncclSuccess;
         status = settled != ncclSuccess ? settled : status;
         if (!made)
-            cshim_rendezvous_leave(newcomer->member);
+            cshim_rendezvous_leave(newcomers[i].member);
     }
-    free(group.newcomers);
-    group.newcomers = NULL;
-    group.newcomer_count = group.newcomer_room = 0;
+    cshim_list_clear(&group.newcomers);
     return status;
 }
 
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
 {
-    if (!grow((void **)&group.newcomers, group.newcomer_count, &group.newcomer_room,
-              sizeof *group.newcomers))
+    if (!cshim_list_add(&group.newcomers, newcomer, sizeof *newcomer))
         return ncclSystemError;
-    group.newcomers[group.newcomer_count++] = *newcomer;
     return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 {
-    if (!grow((void **)&group.calls, group.call_count, &group.call_room, sizeof *group.calls)) {
-        cshim_nccl_comm_release(call->comm);
+    if (!cshim_list_add(&group.calls, call, sizeof *call)) {
+        cshim_registry_release(call->comm);
         return ncclSystemError;
     }
-    group.calls[group.call_count++] = *call;
     if (group.depth > 0)
         return ncclSuccess;
-    const ncclResult_t status = cshim_rounds_run(group.calls, group.call_count);
+    const ncclResult_t status = run_calls();
     clear_calls();
     return status;
 }
 
-bool cshim_group_end_op(ncclRedOp_t op, ncclComm_t comm)
+ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
-    if (group.depth == 0 ||
-        !grow((void **)&group.ops, group.op_count, &group.op_room, sizeof *group.ops))
-        return false;
-    group.ops[group.op_count++] = (struct ended_op){op, comm};
-    return true;
+    const struct ended_op ended = {op, comm};
+    struct cshim_premul premul;
+    if (group.depth == 0 || !cshim_premul_find(op, comm, &premul) ||
+        !cshim_list_add(&group.ops, &ended, sizeof ended))
+        return cshim_premul_destroy(op, comm);
+    return ncclSuccess;
 }
 
 ncclResult_t cshim_group_start(void)
@@ -189,12 +158,12 @@ ncclResult_t cshim_group_end(void)
     ncclResult_t status = cshim_nccl.real->GroupEnd();
     if (group.depth == 0 || --group.depth > 0)
         return status;
-    /* In progress: of non-blocking communicators, whose calls are never held back. */
+    /* In progress are only non-blocking communicators, whose calls are never held back. */
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
-    if (going && group.call_count > 0) {
-        const ncclResult_t ran = cshim_rounds_run(group.calls, group.call_count);
+    if (going && group.calls.count > 0) {
+        const ncclResult_t ran = run_calls();
         status = ran != ncclSuccess ? ran : status;
     }
     clear_calls();
@@ -202,13 +171,14 @@ ncclResult_t cshim_group_end(void)
     return status;
 }
 
-/* Nothing is launched: NCCL estimates the group with the calls as they were made. */
+/* Nothing is launched. NCCL estimates the group with the calls that waited, as native ones. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;
+    const struct cshim_nccl_call *calls = group.calls.items;
     const bool outermost = group.depth == 1;
-    for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
-        status = cshim_nccl_natively(&group.calls[i]);
+    for (size_t i = 0; i < group.calls.count && outermost && status == ncclSuccess; i++)
+        status = cshim_call_natively(&calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
         clear_calls();

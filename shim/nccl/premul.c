@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that ncclRedOpCreatePreMulSum makes: a sum whose elements are first multiplied by
- * a scalar of this rank. NCCL uses the handles of destroyed ones again. */
+#include "shim/nccl/premul.h"
+
 #include <stdlib.h>
 
-#include "codecs/scalar.h"
-#include "shim/nccl/internal.h"
+#include "shim/core/sample.h"
 
 struct operation {
     ncclRedOp_t op;
@@ -16,27 +15,19 @@ struct operation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards operations */
 static struct operation *operations;
 
-/* The value of one element on the host. */
-static double read_scalar(const void *scalar, ncclDataType_t datatype)
+enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype)
 {
-    uint16_t half;
-    float single = 1;
-    double value = 1;
     switch (datatype) {
-    case ncclFloat64:
-        memcpy(&value, scalar, sizeof value);
-        return value;
     case ncclFloat32:
-        memcpy(&single, scalar, sizeof single);
-        return single;
+        return CSHIM_FLOAT32;
+    case ncclFloat64:
+        return CSHIM_FLOAT64;
     case ncclFloat16:
-        memcpy(&half, scalar, sizeof half);
-        return cshim_fp16_decode(half, 0);
+        return CSHIM_FLOAT16;
     case ncclBfloat16:
-        memcpy(&half, scalar, sizeof half);
-        return cshim_bits_float((uint32_t)half << 16);
+        return CSHIM_BFLOAT16;
     default:
-        return 1;
+        return CSHIM_DTYPE_OTHER;
     }
 }
 
@@ -65,16 +56,17 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         cshim_nccl.real->RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
     if (status != ncclSuccess)
         return status;
+    const enum cshim_dtype dtype = cshim_nccl_dtype(datatype);
     struct operation *made = calloc(1, sizeof *made);
-    if (made == NULL) /* the other ranks know theirs */
+    if (made == NULL) /* the other ranks have made theirs: this one cannot go on without */
         return ncclSystemError;
     made->op = *op;
     made->comm = comm;
-    if (residence == ncclScalarHostImmediate)
-        made->premul.factor = read_scalar(scalar, datatype);
-    else
-        made->premul = (struct cshim_premul){.factor = 1, .factor_at = scalar};
-    made->premul.datatype = datatype;
+    made->premul = (struct cshim_premul){.factor = 1, .datatype = datatype};
+    if (residence != ncclScalarHostImmediate)
+        made->premul.factor_at = scalar;
+    else if (dtype != CSHIM_DTYPE_OTHER)
+        cshim_sample_widen(dtype, scalar, 1, &made->premul.factor);
     pthread_mutex_lock(&lock);
     made->next = operations;
     operations = made;
@@ -89,12 +81,8 @@ static void forget(struct operation **place)
     free(operation);
 }
 
-/* Calls of a group that wait may still need it. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
 {
-    struct cshim_premul premul;
-    if (cshim_premul_find(op, comm, &premul) && cshim_group_end_op(op, comm))
-        return ncclSuccess;
     const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
     pthread_mutex_lock(&lock);
     struct operation **place = find(op, comm);

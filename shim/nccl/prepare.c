@@ -1,227 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compressed calls of a communicator need, made at the first one: kernels on the device,
- * memory, and what the ranks tell each other through NCCL itself, now that all are known to have
- * the shim. Waits for the other ranks as NCCL's own first call does, and for the GPU.
- *
- * What the telling itself needs is reserved when the communicator is made, while a rank without it
- * can still say so: from then on only CUDA or NCCL itself can fail, or a process end. Then the
- * others are told by way of the rendezvous. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "shim/nccl/prepare.h"
 
-/* Others that have not come are asked for after so long, and named again and again. There is no
- * limit: natively ranks wait for each other as long as the program lets them. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "shim/core/clock.h"
+
+/* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
+ * again and again. There is no limit: natively ranks wait for each other as long as the program
+ * lets them.
+ */
 #define ASK_SECONDS 2.0
 #define WARN_SECONDS 60.0
 
-/* One communicator's preparation under way. */
-struct preparation {
-    struct cshim_nccl_comm *state;
-    struct cshim_reserve *reserve;
+/* What a rank tells the others. */
+struct facts {
+    uint64_t host;
+    uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
+    uint64_t began;  /* where its trace's time begins; 0: it has no trace */
 };
 
-ncclResult_t cshim_nccl_check(const struct cshim_nccl_comm *state, CUresult result,
-                              const char *what)
+/* What telling needs: on the device and on the host, this rank's facts and behind them those of all
+ * ranks. One preparation uses it after the other. */
+struct exchange {
+    struct cshim_pool_item item;
+    CUstream stream;
+    CUdeviceptr memory;
+    struct facts *facts;
+};
+static struct cshim_pool spare;
+
+/* A communicator's preparation under way. */
+struct preparation {
+    struct cshim_nccl_comm *comm;
+    struct exchange *exchange;
+};
+
+static CUresult allocate(const struct cshim_nccl_comm *comm, struct exchange *exchange)
 {
-    char why[CSHIM_CUDA_WHY_MAX];
+    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof *exchange->facts;
+    struct cshim_scope scope = cshim_device_enter(comm);
+    CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
-        return ncclSuccess;
-    cshim_cuda_explain(&state->cuda, what, result, why, sizeof why);
-    cshim_log(CSHIM_LOG_ERROR, "%s", why);
-    return ncclUnhandledCudaError;
+        result = comm->cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS)
+        result = comm->cuda.MemAlloc(&exchange->memory, bytes);
+    cshim_device_leave(comm, &scope);
+    return result;
 }
 
-uint64_t cshim_nccl_host(void)
+/* Returns NULL, and why, if there is none to be had. */
+static struct exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why, size_t size)
 {
-    char text[256] = "";
-    const char *given = getenv("NCCL_HOSTID");
-    if (given != NULL && *given != '\0') {
-        snprintf(text, sizeof text, "%s", given);
-    } else {
-        FILE *stream = fopen("/proc/sys/kernel/random/boot_id", "re");
-        if (stream == NULL || fgets(text, sizeof text, stream) == NULL)
-            gethostname(text, sizeof text - 1);
-        if (stream != NULL)
-            fclose(stream);
+    struct exchange *exchange = cshim_pool_take(&spare, comm);
+    if (exchange != NULL)
+        return exchange;
+    exchange = calloc(1, sizeof *exchange);
+    if (exchange != NULL)
+        exchange->facts = calloc((size_t)comm->ranks + 1, sizeof *exchange->facts);
+    if (exchange == NULL || exchange->facts == NULL) {
+        snprintf(why, size, "no memory");
+        free(exchange);
+        return NULL;
     }
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *at = text; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-    return hash;
-}
-
-static bool open_cuda(struct cshim_nccl_comm *state, char *why, size_t size)
-{
-    struct cshim_cuda *cuda = &state->cuda;
-    int processors = 0;
-    CUdevice device;
-    if (state->context != NULL)
-        return true;
-    if (!cshim_cuda_open(cuda, why, size))
-        return false;
-    CUresult result = cuda->DeviceGet(&device, state->device);
+    exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
+    const CUresult result = allocate(comm, exchange);
     if (result == CUDA_SUCCESS)
-        result =
-            cuda->DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-    if (result == CUDA_SUCCESS)
-        result = cuda->DevicePrimaryCtxRetain(&state->context, device);
-    if (result != CUDA_SUCCESS) {
-        state->context = NULL;
-        cshim_cuda_explain(cuda, "the communicator's device", result, why, size);
-        return false;
-    }
-    state->processors = (uint32_t)processors;
-    return true;
+        return exchange;
+    cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
+    if (exchange->stream != NULL)
+        comm->cuda.StreamDestroy(exchange->stream);
+    free(exchange->facts);
+    free(exchange);
+    return NULL;
 }
 
-struct cshim_scope cshim_nccl_enter(const struct cshim_nccl_comm *state)
+bool cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
 {
-    struct cshim_scope scope = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
-    scope.result = state->cuda.CtxPushCurrent(state->context);
-    if (scope.result == CUDA_SUCCESS)
-        scope.relaxed = state->cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
-    return scope;
+    struct exchange *exchange =
+        cshim_device_open(comm, why, size) ? take_exchange(comm, why, size) : NULL;
+    if (exchange != NULL)
+        cshim_pool_give(&spare, &exchange->item);
+    return exchange != NULL;
 }
 
-void cshim_nccl_leave(const struct cshim_nccl_comm *state, struct cshim_scope *scope)
+/* What fails here fails for this rank only: the others are told. */
+static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char *why, size_t size)
 {
-    if (scope->relaxed)
-        state->cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
-    if (scope->result == CUDA_SUCCESS)
-        state->cuda.CtxPopCurrent(NULL);
-}
-
-bool cshim_nccl_comm_reserve(struct cshim_nccl_comm *state, char *why, size_t size)
-{
-    if (!open_cuda(state, why, size))
-        return false;
-    struct cshim_reserve *reserve = cshim_reserve_take(state, why, size);
-    if (reserve != NULL)
-        cshim_reserve_give(reserve);
-    return reserve != NULL;
-}
-
-/* What fails here fails for this rank only, which says so to the others. */
-static enum cshim_reason make_ready(struct cshim_nccl_comm *state, char *why, size_t size)
-{
-    if (!cshim_kernels_load(&state->cuda, state->context, why, size))
+    if (!cshim_kernels_load(&comm->cuda, comm->context, why, size))
         return CSHIM_REASON_NO_KERNELS;
-    const CUresult result = state->cuda.StreamCreate(&state->stream, CU_STREAM_NON_BLOCKING);
+    const CUresult result = comm->cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
-        cshim_cuda_explain(&state->cuda, "a stream", result, why, size);
+        cshim_cuda_explain(&comm->cuda, "a stream", result, why, size);
         return CSHIM_REASON_NO_MEMORY;
     }
-    state->calls_by_rule = calloc(state->job->policy->rule_count, sizeof *state->calls_by_rule);
-    if (state->calls_by_rule == NULL) {
+    comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
+    if (comm->calls_by_rule == NULL) {
         snprintf(why, size, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
-    state->workspace = cshim_workspace_take(state, why, size);
-    return state->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
+    comm->workspace = cshim_workspace_take(comm, why, size);
+    return comm->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
-/* Up to the exchange. */
-static ncclResult_t begin(struct preparation *preparation, struct cshim_nccl_comm *state)
+/* Makes this rank ready, and puts its facts on the device. */
+static ncclResult_t begin(struct preparation *preparation, struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
-    preparation->state = state;
-    if (open_cuda(state, why, sizeof why))
-        preparation->reserve = cshim_reserve_take(state, why, sizeof why);
-    if (preparation->reserve == NULL) {
+    preparation->comm = comm;
+    if (cshim_device_open(comm, why, sizeof why))
+        preparation->exchange = take_exchange(comm, why, sizeof why);
+    if (preparation->exchange == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;
     }
-    struct cshim_reserve *reserve = preparation->reserve;
-    struct cshim_scope scope = cshim_nccl_enter(state);
-    reserve->facts[0].host = cshim_nccl_host();
-    reserve->facts[0].began = cshim_nccl_trace_align(0);
-    reserve->facts[0].reason =
-        scope.result == CUDA_SUCCESS ? make_ready(state, why, sizeof why) : CSHIM_REASON_NO_MEMORY;
-    if (reserve->facts[0].reason != CSHIM_REASON_COMPRESS)
-        cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", state->rank,
-                  why);
-    const ncclResult_t status = cshim_nccl_check(
-        state,
-        state->cuda.MemcpyAsync(reserve->memory, (CUdeviceptr)(uintptr_t)reserve->facts,
-                                sizeof *reserve->facts, reserve->stream),
+    struct exchange *exchange = preparation->exchange;
+    struct cshim_scope scope = cshim_device_enter(comm);
+    exchange->facts[0].host = cshim_device_host();
+    exchange->facts[0].began = cshim_nccl_job_origin(0);
+    exchange->facts[0].reason =
+        scope.result == CUDA_SUCCESS ? make_ready(comm, why, sizeof why) : CSHIM_REASON_NO_MEMORY;
+    if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
+        cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
+    const ncclResult_t status = cshim_device_check(
+        comm,
+        comm->cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
+                               sizeof *exchange->facts, exchange->stream),
         "copying this rank's facts");
-    cshim_nccl_leave(state, &scope);
+    cshim_device_leave(comm, &scope);
     return status;
 }
 
-static ncclResult_t exchange(struct preparation *preparations, size_t count)
+static ncclResult_t gather_facts(struct preparation *preparations, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
         const struct preparation *one = &preparations[i];
-        const struct cshim_reserve *reserve = one->reserve;
-        const void *own = (const void *)(uintptr_t)reserve->memory;
-        void *all = (void *)(uintptr_t)(reserve->memory + sizeof(struct cshim_facts));
-        status = cshim_nccl.real->AllGather(own, all, sizeof(struct cshim_facts), ncclUint8,
-                                            one->state->comm, reserve->stream);
+        const struct exchange *exchange = one->exchange;
+        const void *own = (const void *)(uintptr_t)exchange->memory;
+        void *all = (void *)(uintptr_t)(exchange->memory + sizeof(struct facts));
+        status = cshim_nccl.real->AllGather(own, all, sizeof(struct facts), ncclUint8,
+                                            one->comm->comm, exchange->stream);
     }
     const ncclResult_t ended = cshim_nccl.real->GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
 
-/* Whether the communicator has failed or been aborted meanwhile. */
-static ncclResult_t look(struct cshim_nccl_comm *state)
+/* Returns an error if the communicator has failed or been aborted meanwhile. */
+static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
 {
     ncclResult_t failure = ncclSuccess;
-    pthread_mutex_lock(&state->asking);
+    pthread_mutex_lock(&comm->asking);
     ncclResult_t status = ncclSystemError;
-    if (!cshim_nccl_is_aborted(state))
-        status = cshim_nccl.real->CommGetAsyncError(state->comm, &failure);
-    pthread_mutex_unlock(&state->asking);
+    if (!cshim_nccl_is_aborted(comm))
+        status = cshim_nccl.real->CommGetAsyncError(comm->comm, &failure);
+    pthread_mutex_unlock(&comm->asking);
     if (status != ncclSuccess)
         return status;
     return failure == ncclInProgress ? ncclSuccess : failure;
 }
 
 /* Asks for the ranks that are missing, and warns of them now and then. */
-static ncclResult_t ask(const struct cshim_nccl_comm *state, double waited, double *warn,
+static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, double *warn,
                         bool *missing)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "not all of them are there";
     const enum cshim_absence absence =
-        state->member != NULL ? cshim_rendezvous_wait(state->member, why) : CSHIM_NO_ANSWER;
+        comm->member != NULL ? cshim_rendezvous_wait(comm->member, why) : CSHIM_NO_ANSWER;
     *missing = absence == CSHIM_RANKS_MISSING;
     if (absence == CSHIM_RANK_LOST) {
         cshim_log(CSHIM_LOG_ERROR,
                   "the first compressed call of a communicator of %d ranks cannot be made: %s",
-                  state->ranks, why);
+                  comm->ranks, why);
         return ncclRemoteError;
     }
     if (waited > *warn) {
         cshim_log(CSHIM_LOG_WARN,
                   "rank %d has waited %.0f s in the first compressed call of a communicator of %d "
                   "ranks: %s",
-                  state->rank, waited, state->ranks,
+                  comm->rank, waited, comm->ranks,
                   *missing ? why : "the others are in it, or cannot be asked for");
         *warn = 5 * waited;
     }
     return ncclSuccess;
 }
 
-/* Asked in a mode in which that does not break another thread's capture. */
+/* Whether the facts have come. Asking breaks no thread's capture. */
 static CUresult query(const struct preparation *preparation)
 {
-    const struct cshim_cuda *cuda = &preparation->state->cuda;
+    const struct cshim_cuda *cuda = &preparation->comm->cuda;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     cuda->ThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = cuda->StreamQuery(preparation->reserve->stream);
+    const CUresult result = cuda->StreamQuery(preparation->exchange->stream);
     cuda->ThreadExchangeStreamCaptureMode(&mode);
     return result;
 }
 
-/* Waits for the facts of all ranks. */
-static ncclResult_t wait(const struct preparation *preparation)
+static ncclResult_t await_facts(const struct preparation *preparation)
 {
-    struct cshim_nccl_comm *state = preparation->state;
+    struct cshim_nccl_comm *comm = preparation->comm;
     const double began = cshim_seconds();
     const struct timespec pause = {.tv_nsec = 100000};
     double asked = began, warn = WARN_SECONDS;
@@ -230,25 +207,26 @@ static ncclResult_t wait(const struct preparation *preparation)
     CUresult result = CUDA_SUCCESS;
     while (status == ncclSuccess && (result = query(preparation)) == CUDA_ERROR_NOT_READY) {
         nanosleep(&pause, NULL);
-        status = look(state);
+        status = look_for_failure(comm);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
-            status = ask(state, cshim_seconds() - began, &warn, &missing);
+            status = ask(comm, cshim_seconds() - began, &warn, &missing);
             asked = cshim_seconds();
         }
     }
     if (status != ncclSuccess)
         return status;
-    return cshim_nccl_check(state, result, "telling the other ranks");
+    return cshim_device_check(comm, result, "telling the other ranks");
 }
 
-/* Nodes are numbered by their lowest rank. */
-static void place(struct cshim_nccl_comm *state, const struct cshim_facts *all)
+/* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them only.
+ */
+static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
 {
     uint32_t least = UINT32_MAX, most = 0;
-    state->nodes = 0; /* what the rendezvous told is counted anew */
-    for (int rank = 0; rank < state->ranks; rank++) {
+    comm->nodes = 0;
+    for (int rank = 0; rank < comm->ranks; rank++) {
         uint32_t before = 0, on_node = 0;
-        for (int other = 0; other < state->ranks; other++) {
+        for (int other = 0; other < comm->ranks; other++) {
             before += other < rank && all[other].host == all[rank].host;
             on_node += all[other].host == all[rank].host;
         }
@@ -256,77 +234,76 @@ static void place(struct cshim_nccl_comm *state, const struct cshim_facts *all)
             continue;
         least = on_node < least ? on_node : least;
         most = on_node > most ? on_node : most;
-        if (all[rank].host == all[state->rank].host)
-            state->node = state->nodes;
-        state->nodes++;
+        if (all[rank].host == all[comm->rank].host)
+            comm->node = comm->nodes;
+        comm->nodes++;
     }
-    state->local_rank = 0;
-    for (int rank = 0; rank < state->rank; rank++)
-        state->local_rank += all[rank].host == all[state->rank].host;
-    state->ranks_per_node = least == most ? least : 0;
+    comm->local_rank = 0;
+    for (int rank = 0; rank < comm->rank; rank++)
+        comm->local_rank += all[rank].host == all[comm->rank].host;
+    comm->ranks_per_node = least == most ? least : 0;
 }
 
-static ncclResult_t finish(const struct preparation *preparation)
+static ncclResult_t take_facts(const struct preparation *preparation)
 {
-    struct cshim_nccl_comm *state = preparation->state;
-    const struct cshim_reserve *reserve = preparation->reserve;
-    const size_t bytes = (size_t)state->ranks * sizeof(struct cshim_facts);
-    struct cshim_facts *all = reserve->facts + 1;
-    struct cshim_scope scope = cshim_nccl_enter(state);
-    CUresult result = state->cuda.MemcpyAsync(
-        (CUdeviceptr)(uintptr_t)all, reserve->memory + sizeof *all, bytes, reserve->stream);
+    struct cshim_nccl_comm *comm = preparation->comm;
+    const struct exchange *exchange = preparation->exchange;
+    const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
+    struct facts *all = exchange->facts + 1;
+    struct cshim_scope scope = cshim_device_enter(comm);
+    CUresult result = comm->cuda.MemcpyAsync(
+        (CUdeviceptr)(uintptr_t)all, exchange->memory + sizeof *all, bytes, exchange->stream);
     if (result == CUDA_SUCCESS)
-        result = state->cuda.StreamSynchronize(reserve->stream);
-    cshim_nccl_leave(state, &scope);
+        result = comm->cuda.StreamSynchronize(exchange->stream);
+    cshim_device_leave(comm, &scope);
     if (result != CUDA_SUCCESS)
-        return cshim_nccl_check(state, result, "the ranks' facts");
-    for (int rank = 0; rank < state->ranks; rank++) {
+        return cshim_device_check(comm, result, "the ranks' facts");
+    for (int rank = 0; rank < comm->ranks; rank++) {
         if (all[rank].reason != CSHIM_REASON_COMPRESS)
-            state->reason = (enum cshim_reason)all[rank].reason;
-        cshim_nccl_trace_align(all[rank].began);
+            comm->reason = (enum cshim_reason)all[rank].reason;
+        cshim_nccl_job_origin(all[rank].began);
     }
-    place(state, all);
-    cshim_nccl_job_grow(state->job, state->rank == 0, state->ranks, state->nodes);
-    scope = cshim_nccl_enter(state);
-    cshim_timing_make(state);
-    cshim_sampling_make(state);
-    cshim_nccl_leave(state, &scope);
-    state->prepared = true;
+    find_nodes(comm, all);
+    cshim_nccl_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
+    scope = cshim_device_enter(comm);
+    cshim_measure_make(comm);
+    cshim_device_leave(comm, &scope);
+    comm->prepared = true;
     return ncclSuccess;
 }
 
-static bool has_levels(const struct cshim_nccl_comm *state)
+static bool has_levels(const struct cshim_nccl_comm *comm)
 {
-    return state->reason == CSHIM_REASON_COMPRESS && state->nodes > 1 &&
-           state->ranks_per_node > 1 && state->ranks <= CSHIM_LEVELS_RANKS;
+    return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 && comm->ranks_per_node > 1 &&
+           comm->ranks <= CSHIM_LEVELS_RANKS;
 }
 
-/* The communicators of `hierarchical`. All of one kind are made in one group: a thread that drives
- * several devices would wait for itself otherwise. */
+/* Makes the communicators that hierarchical needs. All of one kind are made in one group: otherwise
+ * a thread that drives several devices would wait for itself. */
 static ncclResult_t split(const struct preparation *preparations, size_t count, bool inside)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        struct cshim_nccl_comm *state = preparations[i].state;
-        if (!has_levels(state))
+        struct cshim_nccl_comm *comm = preparations[i].comm;
+        if (!has_levels(comm))
             continue;
-        const uint32_t color = inside ? state->node : state->local_rank;
-        status = cshim_nccl.real->CommSplit(state->comm, (int)color, state->rank,
-                                            inside ? &state->inside : &state->across, NULL);
+        const uint32_t color = inside ? comm->node : comm->local_rank;
+        status = cshim_nccl.real->CommSplit(comm->comm, (int)color, comm->rank,
+                                            inside ? &comm->inside : &comm->across, NULL);
     }
     const ncclResult_t ended = cshim_nccl.real->GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
 
-/* Without ncclCommSplit (before 2.18) there are no levels, on any rank. */
+/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
 static ncclResult_t split_all(const struct preparation *preparations, size_t count)
 {
     bool wanted = false;
     for (size_t i = 0; i < count; i++) {
-        struct cshim_nccl_comm *state = preparations[i].state;
+        struct cshim_nccl_comm *comm = preparations[i].comm;
         if (cshim_nccl.real->CommSplit == NULL)
-            state->ranks_per_node = 0;
-        wanted = wanted || has_levels(state);
+            comm->ranks_per_node = 0;
+        wanted = wanted || has_levels(comm);
     }
     ncclResult_t status = ncclSuccess;
     if (wanted)
@@ -336,52 +313,53 @@ static ncclResult_t split_all(const struct preparation *preparations, size_t cou
     return status;
 }
 
-/* Waits until all ranks of a communicator have come, or are not to be waited for here. */
-static ncclResult_t gather(struct cshim_nccl_comm *state)
+/* Waits until all ranks of a communicator have come, unless nobody can be asked for them. */
+static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
     double warn = WARN_SECONDS;
     ncclResult_t status = ncclSuccess;
-    bool missing = state->member != NULL;
+    bool missing = comm->member != NULL;
     while (missing && status == ncclSuccess) {
-        status = look(state);
+        status = look_for_failure(comm);
         if (status == ncclSuccess)
-            status = ask(state, cshim_seconds() - began, &warn, &missing);
+            status = ask(comm, cshim_seconds() - began, &warn, &missing);
     }
     return status;
 }
 
+/* The ranks meet at the rendezvous first. NCCL itself would not say for whom it waits. */
 static ncclResult_t meet(struct preparation *preparations, size_t count)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count; i++) {
-        if (preparations[i].state->member != NULL)
-            cshim_rendezvous_come(preparations[i].state->member);
+        if (preparations[i].comm->member != NULL)
+            cshim_rendezvous_come(preparations[i].comm->member);
     }
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = gather(preparations[i].state);
+        status = await_ranks(preparations[i].comm);
     if (status == ncclSuccess)
-        status = exchange(preparations, count);
+        status = gather_facts(preparations, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = wait(&preparations[i]);
+        status = await_facts(&preparations[i]);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = finish(&preparations[i]);
+        status = take_facts(&preparations[i]);
     return status;
 }
 
-/* The others need not wait for a rank that has failed. One that fails because another is gone is
- * not the cause. */
-static void tell(struct cshim_nccl_comm *state, ncclResult_t status)
+/* Tells the rendezvous that this rank is done. If it has failed, the others need not wait for it;
+ * but a rank that fails because another one is gone is not the cause. */
+static void leave_meeting(struct cshim_nccl_comm *comm, ncclResult_t status)
 {
     char failure[CSHIM_RENDEZVOUS_WHY_MAX];
     const bool cause = status != ncclSuccess && status != ncclRemoteError;
-    if (state->member == NULL)
+    if (comm->member == NULL)
         return;
     snprintf(failure, sizeof failure, "it failed: %s", cshim_nccl.real->GetErrorString(status));
-    cshim_rendezvous_done(state->member, cause ? failure : NULL);
+    cshim_rendezvous_done(comm->member, cause ? failure : NULL);
 }
 
-/* After a failure the stream may hold what never ends: the reserve is not used again. */
+/* After a failure the stream may hold work that never ends: then the exchange is not used again. */
 static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
 {
     struct preparation *preparations = calloc(count, sizeof *preparations);
@@ -391,16 +369,16 @@ static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
     if (status == ncclSuccess)
         status = meet(preparations, count);
     for (size_t i = 0; i < count; i++)
-        tell(comms[i], status);
+        leave_meeting(comms[i], status);
     if (status == ncclSuccess)
         status = split_all(preparations, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        cshim_reserve_give(preparations[i].reserve);
+        cshim_pool_give(&spare, &preparations[i].exchange->item);
     free(preparations);
     return status;
 }
 
-ncclResult_t cshim_nccl_comm_prepare(struct cshim_nccl_comm **comms, size_t count)
+ncclResult_t cshim_prepare(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
@@ -413,22 +391,20 @@ ncclResult_t cshim_nccl_comm_prepare(struct cshim_nccl_comm **comms, size_t coun
     return status;
 }
 
-/* At the end of a process CUDA may be gone: then there is nothing to give back to it. */
-void cshim_nccl_comm_unprepare(struct cshim_nccl_comm *state)
+/* At the end of a process CUDA may be gone. Then there is nothing to give back to it. */
+void cshim_prepare_undo(struct cshim_nccl_comm *comm)
 {
-    struct cshim_cuda *cuda = &state->cuda;
-    if (state->context == NULL)
+    struct cshim_cuda *cuda = &comm->cuda;
+    if (comm->context == NULL)
         return;
-    cshim_capture_forget(state);
-    struct cshim_scope scope = cshim_nccl_enter(state);
-    cshim_timing_free(state);
-    cshim_sampling_leave(state);
-    cshim_feedback_free(state);
-    if (state->stream != NULL)
-        cuda->StreamDestroy(state->stream);
-    cshim_nccl_leave(state, &scope);
-    if (state->workspace != NULL)
-        cshim_workspace_give(state->workspace);
-    free(state->calls_by_rule);
-    cuda->DevicePrimaryCtxRelease((CUdevice)state->device);
+    struct cshim_scope scope = cshim_device_enter(comm);
+    cshim_measure_free(comm);
+    cshim_feedback_free(comm);
+    if (comm->stream != NULL)
+        cuda->StreamDestroy(comm->stream);
+    cshim_device_leave(comm, &scope);
+    if (comm->workspace != NULL)
+        cshim_workspace_give(comm->workspace);
+    free(comm->calls_by_rule);
+    cuda->DevicePrimaryCtxRelease((CUdevice)comm->device);
 }

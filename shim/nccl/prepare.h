@@ -1,33 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the NCCL engine: how the ranks of a communicator tell each other, at its first compressed
- * call, whether they can compress. */
+/* The preparation of communicators: what compressed calls need is made at the first one, by all
+ * ranks together. They tell each other through NCCL itself whether they can compress.
+ *
+ * What the telling needs is reserved when the communicator is made, while a rank without it can
+ * still say so at the rendezvous. From then on a preparation fails only if CUDA or NCCL fails, or a
+ * process ends. Then the other ranks hear of it by way of the rendezvous. */
 #ifndef CSHIM_NCCL_PREPARE_H
 #define CSHIM_NCCL_PREPARE_H
 
-#include "shim/nccl/internal.h"
+#include "shim/nccl/measure.h"
 
-/* What a rank tells the others. */
-struct cshim_facts {
-    uint64_t host;
-    uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot */
-    uint64_t began;  /* where its trace's time begins; 0: it has none */
-};
+/* Makes sure that the ranks can tell each other what they need to. Returns false, and why, if
+ * this rank cannot. */
+bool cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size);
 
-/* What telling needs, of a communicator of up to `ranks` on the device: used by one preparation
- * after the other. */
-struct cshim_reserve {
-    int device;
-    int ranks;
-    CUstream stream;
-    CUdeviceptr memory;        /* of the device: one rank's facts, then those of all */
-    struct cshim_facts *facts; /* the same on the host */
-    struct cshim_reserve *next;
-};
+/* Prepares communicators, which takes the same course on all ranks: a communicator may get a reason
+ * why it does not compress. Waits for the other ranks as NCCL's own first call does, and for the
+ * GPU. */
+ncclResult_t cshim_prepare(struct cshim_nccl_comm **comms, size_t count);
 
-/* reserve.c: takes one that is free on the communicator's device, or makes one. Returns NULL, and
- * why, if it cannot be had. */
-struct cshim_reserve *cshim_reserve_take(const struct cshim_nccl_comm *state, char *why,
-                                         size_t size);
-void cshim_reserve_give(struct cshim_reserve *reserve);
+/* Gives back what the preparation has made. */
+void cshim_prepare_undo(struct cshim_nccl_comm *comm);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The member's side, and the address in the id. */
 #include "shim/nccl/rendezvous.h"
 
 #include <arpa/inet.h>
@@ -20,12 +19,13 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
-/* Hello: nobody waits longer for a connection and its answer. Ready: the server answers sooner,
- * unless its process is gone or stopped; each connection is given up before the next is tried. */
+/* A hello is given up after so long, with all its tries. */
 #define HELLO_SECONDS 10.0
+/* The server decides sooner, unless its process is gone or stopped. Each connection is given up
+ * before the next is tried. */
 #define READY_SECONDS 60.0
 #define ATTEMPT_SECONDS (CSHIM_READY_SECONDS + 5.0)
-/* In the first call: beyond what the server waits itself. */
+/* In the first call: longer than the server itself waits. */
 #define COME_SECONDS 3.0
 #define PAUSE_SECONDS 0.2
 
@@ -33,8 +33,8 @@ struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
     int socket;        /* or -1 */
-    bool may_be_heard; /* some of "ready" has been sent: the decision may count on this rank */
-    bool asked;        /* who is absent: the answer is on its way */
+    bool is_asked;     /* the answer to the latest request is due on the socket */
+    bool may_be_heard; /* some of READY has been sent: the decision may count on this rank */
 };
 
 static void explain(char *why, const char *what)
@@ -42,7 +42,8 @@ static void explain(char *why, const char *what)
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s: %s", what, strerror(errno));
 }
 
-/* The place for an address at the end of the id: nothing else may be there. */
+/* The place of the tag at the end of an id. Returns NULL if a tag is not there, or if the place is
+ * to be empty and is not. */
 static struct cshim_tag *find_tag(uint8_t id[CSHIM_ID_BYTES], bool want_empty)
 {
     struct cshim_tag *tag = (struct cshim_tag *)&id[CSHIM_ID_BYTES - sizeof(struct cshim_tag)];
@@ -52,9 +53,18 @@ static struct cshim_tag *find_tag(uint8_t id[CSHIM_ID_BYTES], bool want_empty)
     return tag->magic == CSHIM_TAG_MAGIC ? tag : NULL;
 }
 
-/* The address at which NCCL itself waits for the ranks: it lies in the id as a sockaddr, behind
- * eight bytes of magic in all but the oldest versions. Any other that is up will do instead. */
-static bool choose_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *tag)
+static void set_address(struct cshim_tag *tag, const union cshim_address *address)
+{
+    tag->family = address->any.sa_family;
+    if (tag->family == AF_INET)
+        memcpy(tag->address, &address->four.sin_addr, sizeof address->four.sin_addr);
+    else
+        memcpy(tag->address, &address->six.sin6_addr, sizeof address->six.sin6_addr);
+}
+
+/* Sets the address at which NCCL itself waits for the ranks. It lies in the id as a sockaddr,
+ * behind eight bytes of magic in all but the oldest versions. */
+static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *tag)
 {
     static const size_t places[] = {8, 0};
     union cshim_address address = {0};
@@ -64,24 +74,31 @@ static bool choose_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *t
                           address.four.sin_addr.s_addr != htonl(INADDR_ANY);
         const bool six = address.any.sa_family == AF_INET6 && address.six.sin6_port != 0 &&
                          !IN6_IS_ADDR_UNSPECIFIED(&address.six.sin6_addr);
-        if (four || six) {
-            cshim_tag_set_address(tag, &address);
-            return true;
-        }
+        if (!four && !six)
+            continue;
+        set_address(tag, &address);
+        return true;
     }
+    return false;
+}
+
+/* Sets an address of any interface that is up. */
+static bool find_any_address(struct cshim_tag *tag)
+{
     struct ifaddrs *interfaces;
+    union cshim_address address = {0};
     bool found = false;
     if (getifaddrs(&interfaces) != 0)
         return false;
     for (struct ifaddrs *one = interfaces; one != NULL && !found; one = one->ifa_next) {
-        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET ||
-            (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) != IFF_UP)
-            continue;
-        memcpy(&address.four, one->ifa_addr, sizeof address.four);
-        cshim_tag_set_address(tag, &address);
-        found = true;
+        found = one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
+                (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
+        if (found)
+            memcpy(&address.four, one->ifa_addr, sizeof address.four);
     }
     freeifaddrs(interfaces);
+    if (found)
+        set_address(tag, &address);
     return found;
 }
 
@@ -99,7 +116,7 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
                  "with NCCL_COMM_ID every rank makes the id for itself");
         return false;
     }
-    if (!choose_address(id, &tag) ||
+    if ((!find_nccls_address(id, &tag) && !find_any_address(&tag)) ||
         getrandom(&tag.nonce, sizeof tag.nonce, 0) != sizeof tag.nonce) {
         explain(why, "no address to meet at");
         return false;
@@ -134,6 +151,7 @@ static void hang_up(struct cshim_member *member)
     if (member->socket >= 0)
         close(member->socket);
     member->socket = -1;
+    member->is_asked = false;
     errno = saved;
 }
 
@@ -161,25 +179,26 @@ static bool connect_until(struct cshim_member *member, double deadline)
     return false;
 }
 
-/* Sends the member's request as one of this kind; on its connection, if it has one. */
+/* Sends the member's request as one of this kind, on its connection or a new one. */
 static bool send_until(struct cshim_member *member, enum cshim_request_kind kind, double deadline)
 {
+    const char *request = (const char *)&member->request;
     member->request.kind = kind;
     if (member->socket < 0 && !connect_until(member, deadline))
         return false;
     for (size_t done = 0; done < sizeof member->request;) {
-        const ssize_t sent = send(member->socket, (const char *)&member->request + done,
-                                  sizeof member->request - done, MSG_NOSIGNAL);
+        const ssize_t sent =
+            send(member->socket, request + done, sizeof member->request - done, MSG_NOSIGNAL);
         if (sent > 0) {
             done += (size_t)sent;
             member->may_be_heard = member->may_be_heard || kind == CSHIM_REQUEST_READY;
-            continue;
-        }
-        if ((errno != EAGAIN && errno != EINTR) || !wait_for(member->socket, POLLOUT, deadline)) {
+        } else if ((errno != EAGAIN && errno != EINTR) ||
+                   !wait_for(member->socket, POLLOUT, deadline)) {
             hang_up(member);
             return false;
         }
     }
+    member->is_asked = true;
     return true;
 }
 
@@ -211,23 +230,45 @@ static void pause_until(double deadline)
         nanosleep(&pause, NULL);
 }
 
-/* Tries again where a connection breaks: the server may have had no room for it. */
-static bool say_hello(struct cshim_member *member)
+/* Takes the reply to a request, which is sent first if that was not done. `text`, if not NULL, gets
+ * the policy's text, which follows a reply that is on; the caller frees it. */
+static bool ask(struct cshim_member *member, enum cshim_request_kind kind, double deadline,
+                struct cshim_reply *reply, char **text)
 {
-    const double deadline = cshim_seconds() + HELLO_SECONDS;
-    struct cshim_reply reply;
+    if ((!member->is_asked && !send_until(member, kind, deadline)) ||
+        !receive(member, reply, sizeof *reply, deadline))
+        return false;
+    member->is_asked = false;
+    reply->text[sizeof reply->text - 1] = '\0';
+    if (!reply->on || text == NULL)
+        return true;
+    *text = reply->length < CSHIM_WIRE_POLICY_MAX ? calloc(1, reply->length + 1) : NULL;
+    if (*text != NULL && receive(member, *text, reply->length, deadline))
+        return true;
+    free(*text);
+    *text = NULL;
+    return false;
+}
+
+/* Asks again where a connection breaks: the server may have had no room for it. One that is refused
+ * tells that its process is gone, and will not come back. */
+static bool ask_again(struct cshim_member *member, enum cshim_request_kind kind, double seconds,
+                      struct cshim_reply *reply, char **text)
+{
+    const double deadline = cshim_seconds() + seconds;
     for (;;) {
-        if (send_until(member, CSHIM_REQUEST_HELLO, deadline) &&
-            receive(member, &reply, sizeof reply, deadline))
-            break;
+        const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
+        const bool is_answered =
+            ask(member, kind, attempt < deadline ? attempt : deadline, reply, text);
         const int saved = errno;
-        pause_until(deadline);
+        if (is_answered)
+            hang_up(member);
+        else
+            pause_until(deadline);
         errno = saved;
-        if (saved == ECONNREFUSED || cshim_seconds() >= deadline)
-            return false;
+        if (is_answered || saved == ECONNREFUSED || cshim_seconds() >= deadline)
+            return is_answered;
     }
-    hang_up(member);
-    return true;
 }
 
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
@@ -235,6 +276,7 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     uint8_t copy[CSHIM_ID_BYTES];
+    struct cshim_reply reply;
     memcpy(copy, id, sizeof copy);
     const struct cshim_tag *tag = find_tag(copy, false);
     if (tag == NULL) {
@@ -253,7 +295,7 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     member->request.nonce = tag->nonce;
     member->request.hello = *hello;
     gethostname(member->request.machine, sizeof member->request.machine - 1);
-    if (say_hello(member))
+    if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;
     explain(why, "cannot reach the process that made the unique id");
     cshim_rendezvous_leave(member);
@@ -267,58 +309,26 @@ void cshim_rendezvous_ready(struct cshim_member *member, const char *unable)
     send_until(member, CSHIM_REQUEST_READY, cshim_seconds() + ATTEMPT_SECONDS);
 }
 
-/* The answer to "ready", on whatever connection it comes. */
-static bool hear_decision(struct cshim_member *member, struct cshim_reply *reply, char **text)
-{
-    const double deadline = cshim_seconds() + READY_SECONDS;
-    for (;;) {
-        const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
-        const double limit = attempt < deadline ? attempt : deadline;
-        *text = NULL;
-        if ((member->socket >= 0 || send_until(member, CSHIM_REQUEST_READY, limit)) &&
-            receive(member, reply, sizeof *reply, limit)) {
-            if (!reply->on)
-                return true;
-            *text = reply->length < CSHIM_WIRE_POLICY_MAX ? malloc(reply->length + 1) : NULL;
-            if (*text != NULL && receive(member, *text, reply->length, limit))
-                return true;
-            free(*text);
-        }
-        const int saved = errno;
-        pause_until(deadline);
-        errno = saved;
-        /* Refused: the process is gone, and comes no more. */
-        if (saved == ECONNREFUSED || cshim_seconds() >= deadline)
-            return false;
-    }
-}
-
 struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
 {
-    struct cshim_decision decision = {0};
+    struct cshim_decision decision = {.known = true, .speaker = member->request.hello.rank};
     struct cshim_reply reply;
-    if (!hear_decision(member, &reply, &decision.text)) {
+    if (!ask_again(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply, &decision.text)) {
         explain(decision.why, "no answer from the process that made the unique id");
-        decision.text = NULL;
         decision.known = !member->may_be_heard; /* without this rank it cannot be "on" */
-        decision.speaker = member->request.hello.rank;
         hang_up(member);
         return decision;
     }
-    hang_up(member);
-    reply.text[sizeof reply.text - 1] = '\0';
-    decision.known = true;
     decision.on = reply.on != 0;
     if (decision.on) {
         memcpy(decision.source, reply.text, sizeof decision.source);
         decision.observe = reply.observe != 0;
         decision.nodes = reply.nodes;
         decision.length = reply.length;
-        decision.text[reply.length] = '\0';
     } else {
         decision.speaker = reply.speaker;
-        memcpy(decision.why, reply.text, sizeof decision.why);
-        decision.why[sizeof decision.why - 1] = '\0';
+        snprintf(decision.why, sizeof decision.why, "%.*s", (int)sizeof decision.why - 1,
+                 reply.text);
     }
     return decision;
 }
@@ -326,7 +336,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
 void cshim_rendezvous_come(struct cshim_member *member)
 {
     member->request.why[0] = '\0';
-    member->asked = send_until(member, CSHIM_REQUEST_WAIT, cshim_seconds() + COME_SECONDS);
+    send_until(member, CSHIM_REQUEST_WAIT, cshim_seconds() + COME_SECONDS);
 }
 
 enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
@@ -334,16 +344,10 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
 {
     const double patience = COME_SECONDS + 0.01 * member->request.hello.ranks;
     struct cshim_reply reply;
-    why[0] = '\0';
-    if (!member->asked)
-        cshim_rendezvous_come(member);
-    if (!member->asked || !receive(member, &reply, sizeof reply, cshim_seconds() + patience)) {
-        member->asked = false;
+    member->request.why[0] = why[0] = '\0';
+    if (!ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL))
         return CSHIM_NO_ANSWER;
-    }
-    member->asked = false;
-    memcpy(why, reply.text, CSHIM_RENDEZVOUS_WHY_MAX);
-    why[CSHIM_RENDEZVOUS_WHY_MAX - 1] = '\0';
+    snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);
     return (enum cshim_absence)reply.absence;
 }
 

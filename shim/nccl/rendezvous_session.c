@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks of an id have said, and what is decided for them. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "shim/nccl/rendezvous_wire.h"
 
-/* What is remembered of all ids, at most: of older ones first those that are not in use are
- * forgotten. */
+/* All sessions take so much memory at most. Beyond it, old ones are forgotten, those that are not
+ * in use first. */
 #define REMEMBERED_BYTES ((size_t)16 << 20)
-/* A rank whose connection broke comes back within this, or its process has ended. */
+/* A rank whose connection has broken comes back within this, or its process has ended. */
 #define BACK_SECONDS 5.0
 
 #define RANKS_MAX (1u << 20)
 #define RANKS_NAMED 4
 
+/* What is known of a rank. */
 struct place {
-    bool here; /* has said hello */
-    bool ready;
+    bool here;     /* it has said hello */
+    bool ready;    /* ncclCommInitRank has returned there */
     bool came;     /* to the first call, ... */
     bool waits;    /* ... and is in it */
-    double broken; /* since when its connection has been, while it waits; 0: it is not */
+    double broken; /* since when its connection has been broken while it waits; 0: it is not */
     uint64_t version;
     uint64_t host;
     uint32_t nonblocking;
     char machine[CSHIM_MACHINE_MAX];
-    char *failure; /* why it is unable or failed, or NULL */
+    char *failure; /* why it is unable or has failed, or NULL */
 };
 
 struct cshim_session {
     uint64_t nonce;
     const struct cshim_offer *offer;
-    uint32_t ranks; /* 0: nobody has said hello */
+    uint32_t ranks; /* 0: no rank has said hello */
     struct place *places;
     uint32_t ready;
     uint32_t came;
-    bool trouble;    /* a rank has failed, or its connection is broken */
+    bool trouble;    /* a rank has failed, or its connection has broken */
     double deadline; /* of the decision; 0: none */
-    bool heard;      /* something since it was last looked at */
+    bool heard;      /* something new, since it was last tried to decide */
     bool decided;
     struct cshim_reply reply;
     struct cshim_session *next; /* older */
@@ -50,12 +50,6 @@ static size_t bytes_of(const struct cshim_session *session)
     return sizeof *session + session->ranks * sizeof *session->places;
 }
 
-/* Ranks have come, and not all have their decision. */
-static bool is_in_use(const struct cshim_session *session)
-{
-    return session->ranks > 0 && !session->decided;
-}
-
 static void drop(struct cshim_session **link)
 {
     struct cshim_session *session = *link;
@@ -67,7 +61,8 @@ static void drop(struct cshim_session **link)
     free(session);
 }
 
-/* Forgets the oldest session that is not in use, or else the oldest, but for `kept`. */
+/* Forgets the oldest session whose ranks do not wait for a decision, or else the oldest, but never
+ * `kept`. */
 static bool drop_oldest(const struct cshim_session *kept)
 {
     struct cshim_session **oldest = NULL, **idle = NULL;
@@ -75,7 +70,7 @@ static bool drop_oldest(const struct cshim_session *kept)
         if (*link == kept)
             continue;
         oldest = link;
-        if (!is_in_use(*link))
+        if ((*link)->ranks == 0 || (*link)->decided)
             idle = link;
     }
     if (idle == NULL)
@@ -118,12 +113,8 @@ const struct cshim_offer *cshim_session_offer(const struct cshim_session *sessio
     return session->offer;
 }
 
-double cshim_session_deadline(const struct cshim_session *session)
-{
-    return session->deadline;
-}
-
-/* The first rank that waits for the decision; before any does, the first that has said hello. */
+/* Chooses who tells the user: the first rank that waits for the decision; before any does, the
+ * first that has said hello. */
 static uint32_t find_speaker(const struct cshim_session *session)
 {
     uint32_t here = session->ranks;
@@ -140,8 +131,8 @@ static void decide_off(struct cshim_session *session)
     session->reply.speaker = find_speaker(session);
 }
 
-/* Takes in who a rank is. The first one says how many there are; one that says otherwise is not in
- * the same job. */
+/* Takes in who a rank is. The first one says how many ranks there are. A rank that says otherwise
+ * is not in the same job. */
 static struct place *welcome(struct cshim_session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
@@ -210,74 +201,52 @@ void cshim_session_break(struct cshim_session *session, uint32_t rank, double no
     session->trouble = true;
 }
 
-/* Writes "rank 1 on node7, 3 on node9 TEXT" of the places that `is_odd`, the first few of them; a
- * rank that has not said hello is on no known machine. Returns how many there are. */
-static unsigned name_ranks(const struct cshim_session *session, const char *text,
-                           bool (*is_odd)(const struct place *, const struct place *), char *why,
-                           size_t size)
+/* What may be wrong with a rank. */
+enum fault { MISSING, OTHER_VERSION, NONBLOCKING, UNABLE, NOT_READY, NOT_COME };
+
+static bool has_fault(const struct place *place, enum fault fault, uint64_t version)
 {
+    switch (fault) {
+    case MISSING:
+        return !place->here;
+    case OTHER_VERSION:
+        return place->version != version;
+    case NONBLOCKING:
+        return place->nonblocking != 0;
+    case UNABLE:
+        return place->failure != NULL;
+    case NOT_READY:
+        return !place->ready;
+    default:
+        return !place->came;
+    }
+}
+
+/* Writes "rank 1 on node7, 3 on node9 TEXT" of the ranks that have a fault, and names the first few
+ * of them. The first rank that is here has the right version. Returns whether there are any. */
+static bool name_ranks(const struct cshim_session *session, enum fault fault, const char *text,
+                       char why[CSHIM_RENDEZVOUS_WHY_MAX])
+{
+    const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
     const struct place *first = session->places;
-    unsigned odd = 0;
+    unsigned count = 0;
     size_t length = 0;
     while (!first->here)
         first++;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         const struct place *place = &session->places[rank];
-        if (!is_odd(first, place))
+        if (!has_fault(place, fault, first->version))
             continue;
-        if (odd++ < RANKS_NAMED && length < size)
+        if (count++ < RANKS_NAMED && length < size)
             length += (size_t)snprintf(why + length, size - length, "%s%u%s%.32s",
-                                       odd > 1 ? ", " : "rank ", rank, place->here ? " on " : "",
+                                       count > 1 ? ", " : "rank ", rank, place->here ? " on " : "",
                                        place->machine);
     }
-    if (odd > RANKS_NAMED && length < size)
-        length += (size_t)snprintf(why + length, size - length, ", ... (%u)", odd);
-    if (odd > 0 && length < size)
+    if (count > RANKS_NAMED && length < size)
+        length += (size_t)snprintf(why + length, size - length, ", ... (%u)", count);
+    if (count > 0 && length < size)
         snprintf(why + length, size - length, " %s", text);
-    return odd;
-}
-
-static bool is_missing(const struct place *first, const struct place *place)
-{
-    (void)first;
-    return !place->here;
-}
-
-static bool is_other(const struct place *first, const struct place *place)
-{
-    return place->version != first->version;
-}
-
-static bool is_nonblocking(const struct place *first, const struct place *place)
-{
-    (void)first;
-    return place->nonblocking != 0;
-}
-
-static bool is_unable(const struct place *first, const struct place *place)
-{
-    (void)first;
-    return place->failure != NULL;
-}
-
-static bool is_not_ready(const struct place *first, const struct place *place)
-{
-    (void)first;
-    return !place->ready;
-}
-
-static bool has_not_come(const struct place *first, const struct place *place)
-{
-    (void)first;
-    return !place->came;
-}
-
-static const struct place *first_unable(const struct cshim_session *session)
-{
-    const struct place *place = session->places;
-    while (place->failure == NULL)
-        place++;
-    return place;
+    return count > 0;
 }
 
 static uint32_t count_nodes(const struct cshim_session *session)
@@ -292,21 +261,23 @@ static uint32_t count_nodes(const struct cshim_session *session)
     return nodes;
 }
 
-/* What speaks against compression, whoever else may become ready. */
-static bool finds_reason(const struct cshim_session *session, char *why, size_t size)
+/* Finds what speaks against compression, whichever ranks may still become ready. */
+static bool finds_reason(const struct cshim_session *session, char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     char text[CSHIM_RENDEZVOUS_WHY_MAX];
-    if (name_ranks(session, "without compshim: is LD_PRELOAD set on every host?", is_missing, why,
-                   size) > 0 ||
-        name_ranks(session, "with another version of compshim", is_other, why, size) > 0 ||
-        name_ranks(session, "with a non-blocking communicator", is_nonblocking, why, size) > 0)
+    const struct place *place = session->places;
+    const struct place *end = place + session->ranks;
+    if (name_ranks(session, MISSING, "without compshim: is LD_PRELOAD set on every host?", why) ||
+        name_ranks(session, OTHER_VERSION, "with another version of compshim", why) ||
+        name_ranks(session, NONBLOCKING, "with a non-blocking communicator", why))
         return true;
-    if (name_ranks(session, "", is_unable, why, size) == 0)
+    while (place < end && place->failure == NULL)
+        place++;
+    if (place == end)
         return false;
     snprintf(text, sizeof text, "cannot compress: %.*s", CSHIM_RENDEZVOUS_WHY_MAX - 20,
-             first_unable(session)->failure);
-    name_ranks(session, text, is_unable, why, size);
-    return true;
+             place->failure);
+    return name_ranks(session, UNABLE, text, why);
 }
 
 static void turn_on(struct cshim_session *session)
@@ -321,26 +292,24 @@ static void turn_on(struct cshim_session *session)
     session->decided = true;
 }
 
-bool cshim_session_decide(struct cshim_session *session, double now, struct cshim_reply *reply)
+/* Decides, if it is time. */
+static void decide(struct cshim_session *session, double now)
 {
-    char *why = session->reply.text;
     const bool late = session->deadline > 0 && now >= session->deadline;
-    if (!session->decided && session->ready > 0 && (session->heard || late)) {
-        session->heard = false;
-        if (finds_reason(session, why, CSHIM_RENDEZVOUS_WHY_MAX)) {
-            decide_off(session);
-        } else if (session->ready == session->ranks) {
-            turn_on(session);
-        } else if (late) {
-            name_ranks(session,
-                       "did not come out of ncclCommInitRank with the others: has the process "
-                       "ended, or been stopped?",
-                       is_not_ready, why, CSHIM_RENDEZVOUS_WHY_MAX);
-            decide_off(session);
-        }
+    if (session->decided || session->ready == 0 || (!session->heard && !late))
+        return;
+    session->heard = false;
+    if (finds_reason(session, session->reply.text)) {
+        decide_off(session);
+    } else if (session->ready == session->ranks) {
+        turn_on(session);
+    } else if (late) {
+        name_ranks(session, NOT_READY,
+                   "did not come out of ncclCommInitRank with the others: has the process "
+                   "ended, or been stopped?",
+                   session->reply.text);
+        decide_off(session);
     }
-    *reply = session->reply;
-    return session->decided;
 }
 
 /* The first rank that has failed or ended, or NULL. */
@@ -354,30 +323,39 @@ static const struct place *first_lost(const struct cshim_session *session, doubl
     return NULL;
 }
 
-double cshim_session_patience(const struct cshim_session *session)
-{
-    return 1.0 + 0.002 * session->ranks; /* for the thread that answers all of them */
-}
-
-bool cshim_session_absent(const struct cshim_session *session, double since, double now,
+/* Whether all ranks have come to the first call. The thread that answers needs some time for many.
+ */
+static double find_absent(const struct cshim_session *session, double since, double now,
                           struct cshim_reply *reply)
 {
+    const double due = since + 1.0 + 0.002 * session->ranks;
     const struct place *lost = first_lost(session, now);
-    memset(reply, 0, sizeof *reply);
     if (lost != NULL) {
         reply->absence = CSHIM_RANK_LOST;
         snprintf(reply->text, CSHIM_RENDEZVOUS_WHY_MAX, "rank %u on %s: %s",
                  (unsigned)(lost - session->places), lost->machine,
                  lost->failure != NULL ? lost->failure : "its process has ended");
-        return true;
-    }
-    if (session->came == session->ranks) {
+    } else if (session->came == session->ranks) {
         reply->absence = CSHIM_ALL_HERE;
-        return true;
+    } else if (now < due) {
+        return due;
+    } else {
+        reply->absence = CSHIM_RANKS_MISSING;
+        name_ranks(session, NOT_COME, "not there yet", reply->text);
     }
-    if (now < since + cshim_session_patience(session))
-        return false;
-    reply->absence = CSHIM_RANKS_MISSING;
-    name_ranks(session, "not there yet", has_not_come, reply->text, CSHIM_RENDEZVOUS_WHY_MAX);
-    return true;
+    return 0;
+}
+
+double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
+                            double since, double now, struct cshim_reply *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    if (request->kind == CSHIM_REQUEST_WAIT)
+        return find_absent(session, since, now, reply);
+    if (request->kind == CSHIM_REQUEST_READY) {
+        decide(session, now);
+        *reply = session->reply;
+        return session->decided ? 0 : session->deadline;
+    }
+    return 0;
 }

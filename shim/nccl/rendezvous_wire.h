@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to the rendezvous: what lies in the id, and the messages. A request and its reply have
- * one length each; all ranks have the same version, which the hello carries, or stay native: the
- * structures travel as they are. */
+ * one length each. They travel as the structures are: all ranks have the same version, which the
+ * hello carries, or stay native. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 
@@ -28,7 +28,7 @@ struct cshim_tag {
 enum cshim_request_kind {
     CSHIM_REQUEST_HELLO, /* answered at once */
     CSHIM_REQUEST_READY, /* answered with the decision */
-    CSHIM_REQUEST_WAIT,  /* answered with who is absent, as soon as all are here or one is lost */
+    CSHIM_REQUEST_WAIT,  /* answered when all ranks have come or one is lost, or after a while */
     CSHIM_REQUEST_DONE,  /* not answered */
     CSHIM_REQUEST_KINDS,
 };
@@ -39,7 +39,7 @@ struct cshim_request {
     uint64_t nonce;
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];    /* for messages */
-    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* ready: unable; done: failed; or empty */
+    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: unable; DONE: failed; or empty */
 };
 
 struct cshim_reply {
@@ -58,16 +58,7 @@ union cshim_address {
     struct sockaddr_in6 six;
 };
 
-/* The address without the port. */
-static inline void cshim_tag_set_address(struct cshim_tag *tag, const union cshim_address *address)
-{
-    tag->family = address->any.sa_family;
-    if (tag->family == AF_INET)
-        memcpy(tag->address, &address->four.sin_addr, sizeof address->four.sin_addr);
-    else
-        memcpy(tag->address, &address->six.sin6_addr, sizeof address->six.sin6_addr);
-}
-
+/* The tag's address and port. Returns its size. */
 static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
                                               union cshim_address *address)
 {
@@ -83,29 +74,29 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     return sizeof address->six;
 }
 
-/* rendezvous_server.c: answers for the tag's nonce at its address, whose port it sets. Returns
- * false, with errno set, if that cannot be. */
+/* rendezvous_server.c: answers for the tag's nonce. The first tag's address is where this process
+ * listens; the tag gets that address and its port. Returns false, with errno set, if that cannot
+ * be.
+ */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
-/* rendezvous_session.c: what the ranks of one id have said. No sockets; the caller locks. */
+/* rendezvous_session.c: what the ranks of one id have said, and what is decided for them. No
+ * sockets; times are those of cshim_seconds; the caller locks. */
 struct cshim_session;
 
-/* The offer stays the caller's and is not copied. NULL: no memory. */
+/* The offer stays the caller's and is not copied. Returns NULL without memory. */
 struct cshim_session *cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
+/* The session of a nonce; NULL if it was forgotten or never there. */
 struct cshim_session *cshim_session_find(uint64_t nonce);
-/* Takes in what a rank says, at a time in seconds. Returns false if that makes no sense. */
+/* Takes in what a rank says. Returns false if that makes no sense. */
 bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
                         double now);
 /* The connection on which a rank waits has broken. */
 void cshim_session_break(struct cshim_session *session, uint32_t rank, double now);
-/* Decides, if it is time. Returns whether it is decided; the reply is for all ranks. */
-bool cshim_session_decide(struct cshim_session *session, double now, struct cshim_reply *reply);
-/* When it is decided at the latest. */
-double cshim_session_deadline(const struct cshim_session *session);
-/* For a rank that waits in the first call, since `since`. Returns whether it is to be answered. */
-bool cshim_session_absent(const struct cshim_session *session, double since, double now,
-                          struct cshim_reply *reply);
-double cshim_session_patience(const struct cshim_session *session); /* seconds of such a wait */
+/* The reply to a request that was heard at `since`. Returns 0 if there is one, else the time at
+ * which there will be one at the latest. */
+double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
+                            double since, double now, struct cshim_reply *reply);
 /* The policy of a session that is on. */
 const struct cshim_offer *cshim_session_offer(const struct cshim_session *session);
 

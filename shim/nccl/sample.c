@@ -1,57 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampled error (shim/core/sample.h). Before a sampled call a few elements of all ranks are
- * copied and gathered by NCCL; rank 0 has them copied to its host, and its result's behind the
- * call. They are compared once the last copy has happened, which nothing waits for.
- *
- * Whether a call is sampled is the same on all ranks, whose memory for it is part of the workspace.
- * What rank 0 needs beyond that is its own business: without, it gathers and compares nothing. */
-#include "shim/core/sample.h"
+#include "shim/nccl/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/nccl/internal.h"
-
-enum state {
-    FREE,
-    FILLED,    /* copies are under way */
-    FORGOTTEN, /* the same, but nobody wants to know any more */
-    LOST       /* it is not known when they end */
-};
-
-/* A call's blocks on rank 0's host, then its result's elements. */
-struct slot {
-    enum state state;
+/* Rank 0's host memory for one call:
+ *
+ *     | each rank's block: a factor, elements | elements of the result |
+ *
+ * One thread at a time takes slots. Another thread may compare or drop those that are COPIED. */
+struct cshim_sample_slot {
+    enum {
+        FREE,
+        TAKEN,   /* for a call under way */
+        COPIED,  /* the copies are under way, with `copied` behind them */
+        DROPPED, /* so they are, but nobody will compare them */
+    } state;     /* atomic */
     uint8_t *memory;
     CUevent copied;
-    struct cshim_plan plan;
     struct cshim_nccl_sample sample;
+    enum cshim_dtype dtype;
     bool is_average;
-    struct cshim_nccl_job *job;
 };
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
 
-/* A workspace's, from communicator to communicator: copies of an aborted one may come late. */
+/* Belongs to a workspace: copies of an aborted communicator may still come when the next one has
+ * it. */
 struct cshim_samples {
-    pthread_mutex_t lock; /* guards the slots: another thread may abort the communicator */
-    struct slot slots[CSHIM_SAMPLES_OF_GROUP];
+    struct cshim_sample_slot slots[CSHIM_SAMPLES_OF_GROUP];
 };
 
-/* Asked in a mode in which that does not break another thread's capture. */
-static bool has_happened(const struct cshim_nccl_comm *comm, CUevent event)
+static void set_state(struct cshim_sample_slot *slot, int state)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const bool happened = comm->cuda.EventQuery(event) == CUDA_SUCCESS;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    return happened;
+    __atomic_store_n(&slot->state, state, __ATOMIC_RELEASE);
+}
+
+static int state_of(const struct cshim_sample_slot *slot)
+{
+    return (int)__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
 }
 
 /* Before the call
  * -----------------------------------------------------------------------------------------*/
-/* Decides whether a call is sampled, by what is equal on all ranks. Of an all-gather rank 0's own
- * block is compared, which it has as the others have it: nothing is to be gathered. */
+/* Of an all-gather only rank 0's own block is compared: rank 0 has it as all others have it, so
+ * nothing has to be gathered. */
 static void choose(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
@@ -73,30 +66,24 @@ static void choose(struct cshim_nccl_call *call)
     };
 }
 
-/* Whether this rank's elements are compared. */
-static bool has_part(const struct cshim_nccl_call *call)
-{
-    return (uint32_t)call->comm->rank < call->sample.ranks;
-}
-
 static CUdeviceptr own_block(const struct cshim_nccl_call *call)
 {
     return call->sample.memory + (uint64_t)call->comm->rank * call->sample.block;
 }
 
-/* The factor of this rank, in the type of the elements. */
+/* Writes this rank's factor, in the type of the elements. */
 static CUresult write_factor(const struct cshim_nccl_call *call)
 {
     const struct cshim_cuda *cuda = &call->comm->cuda;
     const enum cshim_dtype dtype = call->plan.dtype;
-    const float factor = (float)call->factor;
+    const float factor = (float)call->premul.factor;
     uint32_t words[2] = {0};
     CUresult result = CUDA_SUCCESS;
-    if (call->factor_at != NULL)
-        return cuda->MemcpyAsync(own_block(call), (CUdeviceptr)(uintptr_t)call->factor_at,
+    if (call->premul.factor_at != NULL)
+        return cuda->MemcpyAsync(own_block(call), (CUdeviceptr)(uintptr_t)call->premul.factor_at,
                                  cshim_dtype_bytes(dtype), call->stream);
     if (dtype == CSHIM_FLOAT64)
-        memcpy(words, &call->factor, sizeof words);
+        memcpy(words, &call->premul.factor, sizeof words);
     else
         cshim_decode(CSHIM_CODEC_FP32, dtype, &factor, 1, words);
     for (uint32_t i = 0; i < 2 && result == CUDA_SUCCESS; i++)
@@ -105,81 +92,76 @@ static CUresult write_factor(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Writes this rank's block. The elements are of the same place as those of rank 0's result. */
+/* Writes this rank's block. Its elements have the same places as those of rank 0's result. */
 static ncclResult_t write_block(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->send + call->sample.first * element;
-    struct cshim_scope scope = cshim_nccl_enter(comm);
+    struct cshim_scope scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
-        result = cshim_workspace_await(call);
+        result = cshim_workspace_await(call->workspace, comm, call->stream);
     if (result == CUDA_SUCCESS && call->sample.is_scaled)
         result = write_factor(call);
     if (result == CUDA_SUCCESS)
         result = comm->cuda.MemcpyAsync(own_block(call) + CSHIM_SAMPLE_FACTOR_BYTES, from,
                                         call->sample.length * element, call->stream);
-    cshim_nccl_leave(comm, &scope);
-    return cshim_nccl_check(comm, result, "sampling a call");
+    cshim_device_leave(comm, &scope);
+    return cshim_device_check(comm, result, "sampling a call");
 }
 
-static ncclResult_t gather(const struct cshim_nccl_call *call)
-{
-    const void *own = (const void *)(uintptr_t)own_block(call);
-    void *all = (void *)(uintptr_t)call->sample.memory;
-    if (call->sample.ranks <= 1)
-        return ncclSuccess;
-    if (cshim_nccl_is_aborted(call->comm))
-        return ncclSystemError;
-    return cshim_nccl.real->AllGather(own, all, call->sample.block, ncclUint8, call->comm->comm,
-                                      call->stream);
-}
-
-static ncclResult_t gather_all(const struct cshim_nccl_call *calls, size_t count)
+static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     if (status != ncclSuccess)
         return status;
-    for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = gather(&calls[i]);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
+        const struct cshim_nccl_call *call = &calls[i];
+        if (call->sample.ranks <= 1)
+            continue;
+        status = ncclSystemError;
+        if (!cshim_nccl_is_aborted(call->comm))
+            status = cshim_nccl.real->AllGather(
+                (const void *)(uintptr_t)own_block(call), (void *)(uintptr_t)call->sample.memory,
+                call->sample.block, ncclUint8, call->comm->comm, call->stream);
+    }
     const ncclResult_t ended = cshim_nccl.real->GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
 
-/* A slot with an event; the lock is held. */
-static struct slot *take_slot(const struct cshim_nccl_comm *comm)
+/* A slot with an event, or NULL. */
+static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
 {
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
-        struct slot *slot = &comm->samples->slots[i];
-        if (slot->state == FORGOTTEN && has_happened(comm, slot->copied))
-            slot->state = FREE;
-        if (slot->state != FREE)
+        struct cshim_sample_slot *slot = &comm->samples->slots[i];
+        const int state = state_of(slot);
+        if (state != FREE && (state != DROPPED || !cshim_device_happened(comm, slot->copied)))
             continue;
         if (slot->copied == NULL &&
             comm->cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return NULL;
-        slot->state = LOST; /* until it is filled */
+        set_state(slot, TAKEN);
         return slot;
     }
     return NULL;
 }
 
-/* Rank 0 has the blocks copied. The communicator's context is current. */
+/* Rank 0 copies the blocks of all ranks. */
 static void copy_blocks(struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_nccl_sample *sample = &call->sample;
-    pthread_mutex_lock(&comm->samples->lock);
-    struct slot *slot = take_slot(comm);
-    pthread_mutex_unlock(&comm->samples->lock);
+    struct cshim_scope scope = cshim_device_enter(comm);
+    struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? take_slot(comm) : NULL;
     if (slot != NULL &&
         comm->cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
                                sample->ranks * sample->block, call->stream) == CUDA_SUCCESS)
         call->sample.slot = slot;
+    cshim_device_leave(comm, &scope);
 }
 
-ncclResult_t cshim_sampling_begin(struct cshim_nccl_call *calls, size_t count)
+ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
 {
     ncclResult_t status = ncclSuccess;
     bool any = false;
@@ -191,24 +173,19 @@ ncclResult_t cshim_sampling_begin(struct cshim_nccl_call *calls, size_t count)
             continue;
         choose(call);
         any = any || call->sample.ranks > 1;
-        if (has_part(call))
+        if ((uint32_t)call->comm->rank < call->sample.ranks)
             status = write_block(call);
     }
     if (any && status == ncclSuccess)
-        status = gather_all(calls, count);
+        status = gather(calls, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        const struct cshim_nccl_comm *comm = calls[i].comm;
-        if (calls[i].sample.length == 0 || comm->samples == NULL)
-            continue;
-        struct cshim_scope scope = cshim_nccl_enter(comm);
-        if (scope.result == CUDA_SUCCESS)
+        if (calls[i].sample.length > 0 && calls[i].comm->samples != NULL)
             copy_blocks(&calls[i]);
-        cshim_nccl_leave(comm, &scope);
     }
     return status;
 }
 
-uint64_t cshim_sampling_bytes_wire(const struct cshim_nccl_call *call)
+uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_sample *sample = &call->sample;
     return sample->ranks > 1 ? sample->ranks * (sample->ranks - 1) * sample->block : 0;
@@ -216,121 +193,83 @@ uint64_t cshim_sampling_bytes_wire(const struct cshim_nccl_call *call)
 
 /* Behind it
  * -----------------------------------------------------------------------------------------------*/
-static void copy_result(const struct cshim_nccl_call *call, struct slot *slot, bool is_good)
+/* A slot whose event cannot be recorded stays TAKEN: it is not known when its copies end. */
+void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 {
     const struct cshim_cuda *cuda = &call->comm->cuda;
+    struct cshim_sample_slot *slot = call->sample.slot;
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->receive + call->sample.first * element;
     const CUdeviceptr to = (CUdeviceptr)(uintptr_t)slot->memory + CSHIM_SAMPLE_GATHERED_BYTES;
-    if (is_good)
-        is_good = cuda->MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
+    struct cshim_scope scope = cshim_device_enter(call->comm);
+    if (scope.result == CUDA_SUCCESS && is_kept)
+        is_kept = cuda->MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
                   CUDA_SUCCESS;
-    if (cuda->EventRecord(slot->copied, call->stream) != CUDA_SUCCESS)
-        return;
-    slot->plan = call->plan;
     slot->sample = call->sample;
+    slot->dtype = call->plan.dtype;
     slot->is_average = call->op == ncclAvg;
-    slot->job = call->comm->job;
-    slot->state = is_good ? FILLED : FORGOTTEN;
+    if (scope.result == CUDA_SUCCESS &&
+        cuda->EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
+        set_state(slot, is_kept ? COPIED : DROPPED);
+    cshim_device_leave(call->comm, &scope);
 }
 
-void cshim_sampling_end(struct cshim_nccl_call *calls, size_t count, bool is_good)
+bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,
+                               const struct cshim_sample_slot *slot)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct cshim_nccl_comm *comm = calls[i].comm;
-        if (calls[i].sample.slot == NULL)
-            continue;
-        struct cshim_scope scope = cshim_nccl_enter(comm);
-        pthread_mutex_lock(&comm->samples->lock);
-        if (scope.result == CUDA_SUCCESS)
-            copy_result(&calls[i], calls[i].sample.slot, is_good);
-        pthread_mutex_unlock(&comm->samples->lock);
-        cshim_nccl_leave(comm, &scope);
-    }
+    return state_of(slot) != COPIED || cshim_device_happened(comm, slot->copied);
 }
 
-/* Reading
- * ---------------------------------------------------------------------------------------------*/
-/* The sums of what all ranks told, each times its factor. */
-static void add_up(const struct slot *slot, double sums[CSHIM_SAMPLE_MAX])
+/* The sum of the elements of all ranks, each times its rank's factor. */
+static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;
-    const enum cshim_dtype dtype = slot->plan.dtype;
     double values[CSHIM_SAMPLE_MAX], factor = slot->is_average ? 1.0 / sample->ranks : 1;
     memset(sums, 0, sample->length * sizeof *sums);
     for (uint32_t rank = 0; rank < sample->ranks; rank++) {
         const uint8_t *block = slot->memory + rank * sample->block;
         if (sample->is_scaled)
-            cshim_sample_widen(dtype, block, 1, &factor);
-        cshim_sample_widen(dtype, block + CSHIM_SAMPLE_FACTOR_BYTES, sample->length, values);
+            cshim_sample_widen(slot->dtype, block, 1, &factor);
+        cshim_sample_widen(slot->dtype, block + CSHIM_SAMPLE_FACTOR_BYTES, sample->length, values);
         for (uint32_t i = 0; i < sample->length; i++)
             sums[i] += factor * values[i];
     }
 }
 
-static void compare(const struct slot *slot)
+void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figures)
 {
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
-    struct cshim_row figures = {0};
-    add_up(slot, sums);
-    cshim_sample_widen(slot->plan.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
-                       slot->sample.length, results);
-    cshim_sample_add(&figures, results, sums, slot->sample.length);
-    cshim_ledger_add(&slot->job->ledger, &slot->plan, &figures);
-    slot->job->due = true;
-}
-
-void cshim_sampling_collect(const struct cshim_nccl_comm *comm)
-{
-    struct cshim_samples *samples = comm->samples;
-    if (samples == NULL)
+    if (state_of(slot) != COPIED)
         return;
-    pthread_mutex_lock(&samples->lock);
-    for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
-        struct slot *slot = &samples->slots[i];
-        if (slot->state != FILLED || !has_happened(comm, slot->copied))
-            continue;
-        compare(slot);
-        slot->state = FREE;
-    }
-    pthread_mutex_unlock(&samples->lock);
+    add_up(slot, sums);
+    cshim_sample_widen(slot->dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES, slot->sample.length,
+                       results);
+    cshim_sample_add(figures, results, sums, slot->sample.length);
+    set_state(slot, FREE);
 }
 
-/* The life of it
- * --------------------------------------------------------------------------------------*/
-static struct cshim_samples *make_samples(const struct cshim_cuda *cuda)
+void cshim_sample_drop(struct cshim_sample_slot *slot)
 {
-    void *memory;
-    struct cshim_samples *samples = calloc(1, sizeof *samples);
-    if (samples == NULL)
-        return NULL;
-    if (cuda->MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
-                           CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
-        free(samples);
-        return NULL;
-    }
-    pthread_mutex_init(&samples->lock, NULL);
-    for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++)
-        samples->slots[i].memory = (uint8_t *)memory + i * SLOT_BYTES;
-    return samples;
+    if (slot != NULL && state_of(slot) == COPIED)
+        set_state(slot, DROPPED);
 }
 
-void cshim_sampling_make(struct cshim_nccl_comm *comm)
+void cshim_sample_make(struct cshim_nccl_comm *comm)
 {
     struct cshim_workspace *workspace = comm->workspace;
-    if (workspace == NULL || comm->rank != 0 || !comm->job->is_timed)
+    void *memory;
+    if (workspace == NULL || comm->rank != 0 || !comm->job->is_reported)
         return;
-    if (workspace->samples == NULL)
-        workspace->samples = make_samples(&comm->cuda);
-    comm->samples = workspace->samples;
-}
-
-void cshim_sampling_leave(struct cshim_nccl_comm *comm)
-{
-    for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP && comm->samples != NULL; i++) {
-        struct slot *slot = &comm->samples->slots[i];
-        if (slot->state == FILLED)
-            slot->state = FORGOTTEN;
+    if (workspace->samples == NULL) {
+        struct cshim_samples *samples = calloc(1, sizeof *samples);
+        if (samples == NULL || comm->cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
+                                                       CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+            free(samples);
+            return;
+        }
+        for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++)
+            samples->slots[i].memory = (uint8_t *)memory + i * SLOT_BYTES;
+        workspace->samples = samples;
     }
-    comm->samples = NULL;
+    comm->samples = workspace->samples;
 }

@@ -2,6 +2,7 @@
 #include "shim/nccl/steps.h"
 
 #include "codecs/scalar.h"
+#include "shim/core/header.h"
 
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {
@@ -29,7 +30,7 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     const CUresult result =
         cshim_kernel_launch(&comm->cuda, operation, codec, segment->call->stream,
                             cshim_kernel_blocks(operation, count, comm->processors), parameters);
-    return cshim_nccl_check(comm, result, "launching a kernel");
+    return cshim_device_check(comm, result, "launching a kernel");
 }
 
 /* The kernels write here which message was not the expected one. */
@@ -89,8 +90,8 @@ static ncclResult_t encode(const struct cshim_segment *segment)
         .stride = segment->stride,
         .own = segment->pieces > 1 ? segment->received + segment->rank * segment->stride : NULL,
         .own_piece = segment->rank,
-        .factor = call->factor,
-        .factor_at = call->factor_at,
+        .factor = call->premul.factor,
+        .factor_at = call->premul.factor_at,
         .options = options_of(segment, CSHIM_MESSAGE_PARTS),
     };
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
@@ -209,8 +210,8 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
         .input = segment->input,
         .count = segment->length,
         .dtype = segment->call->plan.dtype,
-        .factor = segment->call->factor,
-        .factor_at = segment->call->factor_at,
+        .factor = segment->call->premul.factor,
+        .factor_at = segment->call->premul.factor_at,
         .largest = segment->largest,
     };
     if (!is_scaled(segment))
@@ -218,7 +219,7 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
     const CUresult result = comm->cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_nccl_check(comm, result, "clearing a word");
+        return cshim_device_check(comm, result, "clearing a word");
     return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
 }
 
@@ -239,8 +240,8 @@ static ncclResult_t convert(const struct cshim_segment *segment, bool narrows)
         .count = segment->length,
         .dtype = call->plan.dtype,
         .headroom = cshim_cast_headroom(segment->peers),
-        .factor = narrows ? call->factor : last_factor(segment),
-        .factor_at = narrows ? call->factor_at : NULL,
+        .factor = narrows ? call->premul.factor : last_factor(segment),
+        .factor_at = narrows ? call->premul.factor_at : NULL,
         .largest = segment->largest,
     };
     if (call->plan.codec == CSHIM_CODEC_RAW)

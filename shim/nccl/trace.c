@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM_TRACE: each process keeps the events of its ranks, on the GPU's streams but by the
- * host's clock, and writes them to a file of its own: nothing ends an NCCL job on all ranks at
- * once. */
-#include "shim/report/trace.h"
+#include "shim/nccl/trace.h"
 
-#include <time.h>
 #include <unistd.h>
 
-#include "shim/nccl/internal.h"
+#include "shim/nccl/communicator.h"
 #include "shim/report/report.h"
 
-/* A line of the timeline: a stream. Those beyond the last share it. */
+/* A line of the timeline in the file: a stream. All streams beyond the last line share it. */
 #define LANES 255u
 
 static struct lane {
@@ -19,101 +15,63 @@ static struct lane {
     int device;
 } lanes[LANES];
 static size_t lane_count;
-static uint64_t origin; /* where the file's time begins: nanoseconds of the wall clock */
-static size_t written;  /* events, so far */
+static size_t written;                                   /* events, so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these */
 
-static uint64_t wall_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void cshim_nccl_trace_setup(struct cshim_nccl_job *job)
-{
-    if (cshim_trace_wanted() == NULL)
-        return;
-    cshim_nccl_trace_align(wall_clock());
-    job->trace = cshim_trace_make();
-    if (job->trace == NULL)
-        cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
-}
-
-uint64_t cshim_nccl_trace_align(uint64_t began)
-{
-    pthread_mutex_lock(&lock);
-    if (origin == 0 || (began > 0 && began < origin))
-        origin = began;
-    const uint64_t earliest = origin;
-    pthread_mutex_unlock(&lock);
-    return earliest;
-}
-
 /* Lanes are numbered from 1. */
-static uint8_t lane_of(const struct cshim_lap *lap)
+static uint8_t lane_of(const struct cshim_timeline *timeline)
 {
-    const struct cshim_nccl_comm *comm = lap->comm;
+    const struct cshim_nccl_comm *comm = timeline->comm;
     size_t lane = 0;
     pthread_mutex_lock(&lock);
     while (lane < lane_count &&
-           (lanes[lane].context != comm->context || lanes[lane].stream != lap->stream))
+           (lanes[lane].context != comm->context || lanes[lane].stream != timeline->stream))
         lane++;
     if (lane == lane_count && lane_count < LANES)
-        lanes[lane_count++] = (struct lane){comm->context, lap->stream, comm->device};
+        lanes[lane_count++] = (struct lane){comm->context, timeline->stream, comm->device};
     pthread_mutex_unlock(&lock);
     return (uint8_t)(lane < LANES ? lane + 1 : LANES);
 }
 
-/* Calls that share their rounds overlap, as nonblocking ones do. */
-static void add_call(const struct cshim_lap *lap, const struct cshim_lap_part *part, double begin,
-                     uint8_t lane)
-{
-    const struct cshim_plan *plan = &part->plan;
-    cshim_trace_add(part->job->trace,
-                    (struct cshim_trace_event){
-                        .begin = begin + part->begin,
-                        .seconds = part->end - part->begin,
-                        .bytes = part->bytes,
-                        .call = part->sequence,
-                        .rule = (uint16_t)(plan->rule - part->job->policy->rules),
-                        .kind = lap->part_count > 1 ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
-                        .collective = (uint8_t)plan->collective,
-                        .codec = (uint8_t)plan->codec,
-                        .algorithm = (uint8_t)plan->algorithm,
-                        .thread = lane,
-                    });
-}
-
-struct place {
-    double begin;
-    uint8_t lane;
-};
-
-static void add_phase(void *context, const struct cshim_lap_slice *slice)
+/* A call comes before its phases, which may begin at the same time. Calls that share their batches
+ * overlap: they are shown like nonblocking ones. */
+void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
 {
     static const enum cshim_trace_kind kinds[CSHIM_PHASES] = {
-        CSHIM_TRACE_ENCODE, CSHIM_TRACE_EXCHANGE, CSHIM_TRACE_DECODE};
-    const struct place *place = context;
-    if (!slice->has_phase || slice->part->job->trace == NULL)
-        return;
-    cshim_trace_add(slice->part->job->trace,
-                    (struct cshim_trace_event){.begin = place->begin + slice->begin,
-                                               .seconds = slice->seconds,
-                                               .call = slice->part->sequence,
-                                               .kind = (uint8_t)kinds[slice->phase],
-                                               .thread = place->lane});
-}
-
-/* A call comes before what is inside it: they may begin at the same time. */
-void cshim_nccl_trace_lap(const struct cshim_lap *lap, double begin)
-{
-    struct place place = {.begin = begin, .lane = lane_of(lap)};
-    for (size_t i = 0; i < lap->part_count; i++) {
-        if (lap->parts[i].job->trace != NULL)
-            add_call(lap, &lap->parts[i], begin, place.lane);
+        [CSHIM_PHASE_ENCODE] = CSHIM_TRACE_ENCODE,
+        [CSHIM_PHASE_EXCHANGE] = CSHIM_TRACE_EXCHANGE,
+        [CSHIM_PHASE_DECODE] = CSHIM_TRACE_DECODE,
+    };
+    const uint8_t lane = lane_of(timeline);
+    for (size_t i = 0; i < timeline->call_count; i++) {
+        const struct cshim_timed_call *call = &timeline->calls[i];
+        const struct cshim_trace_event event = {
+            .begin = begin + call->begin,
+            .seconds = call->end - call->begin,
+            .bytes = call->bytes,
+            .call = call->sequence,
+            .rule = (uint16_t)(call->plan.rule - call->job->policy->rules),
+            .kind = timeline->call_count > 1 ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
+            .collective = (uint8_t)call->plan.collective,
+            .codec = (uint8_t)call->plan.codec,
+            .algorithm = (uint8_t)call->plan.algorithm,
+            .thread = lane,
+        };
+        if (call->job->trace != NULL)
+            cshim_trace_add(call->job->trace, event);
     }
-    cshim_lap_visit(lap, add_phase, &place);
+    for (size_t i = 0; i < timeline->share_count; i++) {
+        const struct cshim_share *share = &timeline->shares[i];
+        const struct cshim_timed_call *call = &timeline->calls[share->call];
+        if (share->step == CSHIM_STEPS || call->job->trace == NULL)
+            continue;
+        cshim_trace_add(call->job->trace,
+                        (struct cshim_trace_event){.begin = begin + share->begin,
+                                                   .seconds = share->seconds,
+                                                   .call = call->sequence,
+                                                   .kind = kinds[cshim_step_phase(share->step)],
+                                                   .thread = lane});
+    }
 }
 
 static void name_lanes(struct cshim_trace_file *file, int rank)
@@ -128,11 +86,9 @@ static void name_lanes(struct cshim_trace_file *file, int rank)
     }
 }
 
-static void write_file(const struct cshim_nccl_job *jobs, int rank, const char *path)
+static void write_file(const struct cshim_nccl_job *jobs, int rank, double origin, const char *path)
 {
-    /* The origin by the clock of the events. */
-    const double ago = 1e-9 * (double)(int64_t)(wall_clock() - origin);
-    struct cshim_trace_file file = {.origin = cshim_seconds() - ago};
+    struct cshim_trace_file file = {.origin = origin};
     char host[256] = "";
     if (!cshim_trace_open(&file, path))
         return;
@@ -150,22 +106,27 @@ static void write_file(const struct cshim_nccl_job *jobs, int rank, const char *
     cshim_trace_close(&file, path);
 }
 
-void cshim_nccl_trace_write(const struct cshim_nccl_job *jobs)
+void cshim_nccl_trace_write(void)
 {
     char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
     const char *wanted = cshim_trace_wanted();
+    const int rank = cshim_nccl_job_rank();
+    if (wanted == NULL || getpid() != cshim_nccl.pid)
+        return;
+    const double origin = cshim_nccl_job_origin_seconds();
     size_t count = 0;
+    const struct cshim_nccl_job *jobs = cshim_nccl_jobs_lock();
     for (const struct cshim_nccl_job *job = jobs; job != NULL; job = job->next)
         count += job->trace != NULL ? job->trace->count : 0;
     pthread_mutex_lock(&lock);
-    if (wanted != NULL && count > written) {
-        const int rank = cshim_nccl_job_rank();
+    if (count > written) {
         written = count;
-        if (cshim_nccl_choose_name(wanted, rank, name) &&
+        if (cshim_nccl_job_file(wanted, rank, name) &&
             cshim_report_path(name, rank, cshim_report_job(), path, sizeof path))
-            write_file(jobs, rank, path);
+            write_file(jobs, rank, origin, path);
         else
             cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
     }
     pthread_mutex_unlock(&lock);
+    cshim_nccl_jobs_unlock();
 }

@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
+#include "shim/nccl/workspace.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/nccl/internal.h"
+static struct cshim_pool spare;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards spare */
-static struct cshim_workspace *spare;
-
-static struct cshim_workspace *take_spare(int device)
-{
-    pthread_mutex_lock(&lock);
-    struct cshim_workspace **place = &spare;
-    while (*place != NULL && (*place)->device != device)
-        place = &(*place)->next;
-    struct cshim_workspace *workspace = *place;
-    if (workspace != NULL)
-        *place = workspace->next;
-    pthread_mutex_unlock(&lock);
-    return workspace;
-}
-
-static CUresult make(const struct cshim_cuda *cuda, struct cshim_workspace *workspace)
+static CUresult allocate(const struct cshim_cuda *cuda, struct cshim_workspace *workspace)
 {
     const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
     const size_t fault_bytes = CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t);
@@ -42,40 +27,42 @@ static CUresult make(const struct cshim_cuda *cuda, struct cshim_workspace *work
     return result;
 }
 
-struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *state, char *why,
-                                             size_t size)
+static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *why, size_t size)
 {
-    struct cshim_workspace *workspace = take_spare(state->device);
+    struct cshim_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {
-        workspace = calloc(1, sizeof *workspace);
-        if (workspace == NULL) {
-            snprintf(why, size, "no memory");
-            return NULL;
-        }
-        workspace->device = state->device;
-        const CUresult result = make(&state->cuda, workspace);
-        if (result != CUDA_SUCCESS) {
-            cshim_cuda_explain(&state->cuda, "memory for compressed messages", result, why, size);
-            free(workspace);
-            return NULL;
-        }
+        snprintf(why, size, "no memory");
+        return NULL;
     }
-    memset(workspace->fault, 0, CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t));
-    return workspace;
+    workspace->item = (struct cshim_pool_item){.device = comm->device, .ranks = INT32_MAX};
+    const CUresult result = allocate(&comm->cuda, workspace);
+    if (result == CUDA_SUCCESS)
+        return workspace;
+    cshim_cuda_explain(&comm->cuda, "memory for compressed messages", result, why, size);
+    free(workspace);
+    return NULL;
 }
 
-CUresult cshim_workspace_await(const struct cshim_nccl_call *call)
+struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm, char *why,
+                                             size_t size)
 {
-    if (!call->workspace->used)
-        return CUDA_SUCCESS;
-    return call->comm->cuda.StreamWaitEvent(call->stream, call->workspace->idle,
-                                            CU_EVENT_WAIT_DEFAULT);
+    struct cshim_workspace *workspace = cshim_pool_take(&spare, comm);
+    if (workspace == NULL)
+        workspace = make(comm, why, size);
+    if (workspace != NULL)
+        memset(workspace->fault, 0, CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t));
+    return workspace;
 }
 
 void cshim_workspace_give(struct cshim_workspace *workspace)
 {
-    pthread_mutex_lock(&lock);
-    workspace->next = spare;
-    spare = workspace;
-    pthread_mutex_unlock(&lock);
+    cshim_pool_give(&spare, &workspace->item);
+}
+
+CUresult cshim_workspace_await(const struct cshim_workspace *workspace,
+                               const struct cshim_nccl_comm *comm, CUstream stream)
+{
+    if (!workspace->used)
+        return CUDA_SUCCESS;
+    return comm->cuda.StreamWaitEvent(stream, workspace->idle, CU_EVENT_WAIT_DEFAULT);
 }

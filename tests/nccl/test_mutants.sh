@@ -39,7 +39,7 @@ expect "decoded before the group has ended: found" 1 group
 contains "decoded before the group has ended: by its result" "the data of the group's end: element"
 
 mutant "scratch shared without ordering" shim/nccl/workspace.c \
-    '/^CUresult cshim_workspace_await/,/^}/ s/if \(!call->workspace->used\)/if (true)/'
+    '/^CUresult cshim_workspace_await/,/^}/ s/if \(!workspace->used\)/if (true)/'
 expect "scratch shared without ordering: found" 1 streams 0
 contains "scratch shared without ordering: by its result" "one of several streams: element"
 expect "scratch shared without ordering: found before it does harm" 3 streams 1

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/core/header.h"
+#include "shim/nccl/capture.h"
+
+struct batch {
+    const struct cshim_segment *segments;
+    size_t count;
+};
+
+bool cshim_list_add(struct cshim_list *list, const void *item, size_t size)
+{
+    if (list->count == list->room) {
+        const size_t room = list->room == 0 ? 8 : 2 * list->room;
+        void *grown = realloc(list->items, room * size);
+        if (grown == NULL)
+            return false;
+        list->items = grown;
+        list->room = room;
+    }
+    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
+    return true;
+}
+
+void cshim_list_clear(struct cshim_list *list)
+{
+    free(list->items);
+    *list = (struct cshim_list){0};
+}
+
+/* Choosing segments
+ * --------------------------------------------------------------------------------------*/
+/* Memory that earlier segments of the batch have taken of their communicator's workspace. */
+static uint64_t taken(const struct cshim_nccl_call *calls, size_t count,
+                      const struct cshim_nccl_comm *comm)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (calls[i].comm == comm && calls[i].in_batch)
+            bytes += cshim_segment_memory(&calls[i]);
+    }
+    return bytes;
+}
+
+/* Whether an earlier call on the same communicator has more segments to come: those go first. */
+static bool is_behind(const struct cshim_nccl_call *calls, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        const uint64_t next = calls[i].segments_done + (calls[i].in_batch ? 1 : 0);
+        if (calls[i].comm == calls[index].comm && next < calls[i].plan.segments)
+            return true;
+    }
+    return false;
+}
+
+/* Chooses the segments of a batch: of each communicator the next one of its first unfinished call,
+ * and those of later calls as long as the workspace has room. All ranks choose alike. */
+static ncclResult_t choose(struct cshim_list *segments, struct cshim_nccl_call *calls, size_t count)
+{
+    segments->count = 0;
+    for (size_t i = 0; i < count; i++)
+        calls[i].in_batch = false;
+    for (size_t i = 0; i < count; i++) {
+        struct cshim_nccl_call *call = &calls[i];
+        struct cshim_segment next[2];
+        if (call->segments_done == call->plan.segments || is_behind(calls, i))
+            continue;
+        const uint64_t used = taken(calls, i, call->comm);
+        if (used > 0 && used + cshim_segment_memory(call) > CSHIM_WORKSPACE_BYTES)
+            continue;
+        uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory;
+        const size_t made = cshim_segment_make(call, memory + used, next);
+        for (size_t part = 0; part < made; part++) {
+            if (!cshim_list_add(segments, &next[part], sizeof next[part]))
+                return ncclSystemError;
+        }
+        call->in_batch = true;
+    }
+    return ncclSuccess;
+}
+
+/* Running them
+ * --------------------------------------------------------------------------------------*/
+/* Whether a segment is the batch's first one on its communicator and stream. */
+static bool is_first(const struct batch *batch, size_t index)
+{
+    const struct cshim_nccl_call *call = batch->segments[index].call;
+    for (size_t i = 0; i < index; i++) {
+        const struct cshim_nccl_call *before = batch->segments[i].call;
+        if (before->comm == call->comm && before->stream == call->stream)
+            return false;
+    }
+    return true;
+}
+
+typedef CUresult ordering(const struct cshim_nccl_call *call);
+
+static CUresult acquire(const struct cshim_nccl_call *call)
+{
+    return cshim_workspace_await(call->workspace, call->comm, call->stream);
+}
+
+/* Streams that shared a workspace wait for each other in turn. So the event stands for all. */
+static CUresult release(const struct cshim_nccl_call *call)
+{
+    CUresult result = acquire(call);
+    if (result == CUDA_SUCCESS)
+        result = call->comm->cuda.EventRecord(call->workspace->idle, call->stream);
+    call->workspace->used = result == CUDA_SUCCESS;
+    return result;
+}
+
+/* Orders each stream of the batch with the last batch in its workspace, or with the next one. */
+static ncclResult_t order(const struct batch *batch, ordering *ordering, const char *what)
+{
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
+        const struct cshim_nccl_call *call = batch->segments[i].call;
+        if (!is_first(batch, i))
+            continue;
+        struct cshim_scope scope = cshim_device_enter(call->comm);
+        const CUresult result = scope.result == CUDA_SUCCESS ? ordering(call) : scope.result;
+        cshim_device_leave(call->comm, &scope);
+        status = cshim_device_check(call->comm, result, what);
+    }
+    return status;
+}
+
+static ncclResult_t launch(const struct batch *batch, enum cshim_step step)
+{
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
+        const struct cshim_nccl_comm *comm = batch->segments[i].call->comm;
+        struct cshim_scope scope = cshim_device_enter(comm);
+        status = cshim_device_check(comm, scope.result, "entering the communicator's context");
+        if (status == ncclSuccess)
+            status = cshim_step_enqueue(&batch->segments[i], step);
+        cshim_device_leave(comm, &scope);
+    }
+    return status;
+}
+
+static ncclResult_t exchange(const struct batch *batch, enum cshim_step step)
+{
+    ncclResult_t status = cshim_nccl.real->GroupStart();
+    if (status != ncclSuccess)
+        return status;
+    for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
+        status = cshim_step_enqueue(&batch->segments[i], step);
+    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
+
+/* Another thread may abort a communicator at any time. Then its handle may not be used any more. */
+static bool is_aborted(const struct batch *batch)
+{
+    bool aborted = false;
+    for (size_t i = 0; i < batch->count; i++)
+        aborted = aborted || cshim_nccl_is_aborted(batch->segments[i].call->comm);
+    return aborted;
+}
+
+static bool has_step(const struct batch *batch, enum cshim_step step)
+{
+    bool has = false;
+    for (size_t i = 0; i < batch->count; i++)
+        has = has || cshim_schedule_has(batch->segments[i].schedule, step);
+    return has;
+}
+
+static ncclResult_t run(const struct batch *batch)
+{
+    ncclResult_t status = order(batch, acquire, "waiting for the workspace");
+    cshim_measure_batch(batch->segments, batch->count);
+    for (enum cshim_step step = 0; step < CSHIM_STEPS && status == ncclSuccess; step++) {
+        if (!has_step(batch, step))
+            continue;
+        if (is_aborted(batch))
+            return ncclSystemError;
+        status = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE ? exchange(batch, step)
+                                                                : launch(batch, step);
+        cshim_measure_step(batch->segments, batch->count, step);
+    }
+    if (status == ncclSuccess)
+        status = order(batch, release, "freeing the workspace");
+    return status;
+}
+
+/* Planning the calls
+ * --------------------------------------------------------------------------------------*/
+/* A kernel has seen a message that was not the expected one, some time ago: the ranks have made
+ * different calls, and their results are wrong since then. */
+static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
+{
+    const volatile uint32_t *fault = comm->workspace->fault;
+    char text[CSHIM_MISMATCH_MAX];
+    uint32_t words[CSHIM_KERNEL_HEADER_WORDS];
+    if (fault[0] != CSHIM_KERNEL_FAULT_WRITTEN)
+        return ncclSuccess;
+    for (size_t i = 0; i < CSHIM_KERNEL_HEADER_WORDS; i++)
+        words[i] = fault[2 + i];
+    cshim_header_describe(words, text);
+    cshim_log(CSHIM_LOG_ERROR,
+              "ranks of a communicator of %d do not make the same NCCL calls: rank %d, at its "
+              "compressed call %u or before, got as piece %u: %s",
+              comm->ranks, comm->rank, comm->sequence, fault[1], text);
+    return ncclInternalError;
+}
+
+/* Prepares the communicators that have no compressed call yet, all at once. */
+static ncclResult_t prepare(const struct cshim_nccl_call *calls, size_t count)
+{
+    struct cshim_nccl_comm **comms = calloc(count, sizeof(struct cshim_nccl_comm *));
+    size_t fresh = 0;
+    if (comms == NULL)
+        return ncclSystemError;
+    for (size_t i = 0; i < count; i++) {
+        size_t known = 0;
+        while (known < fresh && comms[known] != calls[i].comm)
+            known++;
+        if (!calls[i].comm->prepared && known == fresh)
+            comms[fresh++] = calls[i].comm;
+    }
+    const ncclResult_t status = cshim_prepare(comms, fresh);
+    free(comms);
+    return status;
+}
+
+/* Plans a call, or makes it natively if it is not worth compressing after all. */
+static ncclResult_t plan(struct cshim_nccl_call *call)
+{
+    struct cshim_nccl_comm *comm = call->comm;
+    const struct cshim_call facts = cshim_call_facts(call);
+    if (comm->reason == CSHIM_REASON_COMPRESS)
+        call->plan = cshim_plan_call(comm->job->policy, &facts, cshim_call_elements(call));
+    else
+        call->plan.reason = comm->reason;
+    if (call->plan.reason != CSHIM_REASON_COMPRESS) {
+        cshim_measure_pass(comm, call->plan.reason);
+        return cshim_call_natively(call);
+    }
+    cshim_measure_collect(comm);
+    call->sequence = ++comm->sequence;
+    call->workspace = call->capture_id != 0 ? cshim_capture_workspace(call) : comm->workspace;
+    if (call->plan.rule->error_feedback)
+        call->residual = cshim_feedback_find(call);
+    return call->workspace != NULL ? look_for_fault(comm) : ncclUnhandledCudaError;
+}
+
+/* Those that are made natively go in one group. */
+static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
+{
+    ncclResult_t status = cshim_nccl.real->GroupStart();
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        status = plan(&calls[i]);
+    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
+
+ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
+{
+    struct cshim_list segments = {0};
+    ncclResult_t status = prepare(calls, count);
+    if (status == ncclSuccess)
+        status = plan_all(calls, count);
+    if (status == ncclSuccess)
+        status = cshim_measure_begin(calls, count);
+    while (status == ncclSuccess) {
+        status = choose(&segments, calls, count);
+        if (status != ncclSuccess || segments.count == 0)
+            break;
+        status = run(&(struct batch){segments.items, segments.count});
+        for (size_t i = 0; i < count; i++)
+            calls[i].segments_done += calls[i].in_batch ? 1 : 0;
+    }
+    cshim_measure_end(calls, count, status == ncclSuccess);
+    cshim_list_clear(&segments);
+    return status;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/collectives.h"
+
+#include "shim/nccl/capture.h"
+
+/* Why a call goes to NCCL as it is, as far as that can be known before the communicator is
+ * prepared. Arguments that NCCL refuses are left to it. */
+static enum cshim_reason reason_of(struct cshim_nccl_call *call)
+{
+    const struct cshim_rule *rule;
+    if (call->comm->reason != CSHIM_REASON_COMPRESS || call->comm->job == NULL)
+        return call->comm->reason;
+    const struct cshim_call facts = cshim_call_facts(call);
+    const enum cshim_reason reason =
+        cshim_plan_reason(call->comm->job->policy, &facts, cshim_call_elements(call), &rule);
+    if (reason != CSHIM_REASON_COMPRESS)
+        return reason;
+    if (call->send == NULL || call->receive == NULL)
+        return CSHIM_REASON_DISABLED;
+    return cshim_capture_look(call);
+}
+
+/* Makes a call natively. Calls that are not compressed for a reason are counted. */
+static ncclResult_t pass(const struct cshim_nccl_call *call, enum cshim_reason reason)
+{
+    if (reason != CSHIM_REASON_DISABLED)
+        cshim_measure_pass(call->comm, reason);
+    const ncclResult_t status = cshim_call_natively(call);
+    cshim_registry_release(call->comm);
+    return status;
+}
+
+/* Whether a rule names all-gathers. No other policy compresses them: they carry parameters rather
+ * than gradients, or data that is only labelled as floats. */
+static bool names_gathers(const struct cshim_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        if ((policy->rules[i].collectives >> CSHIM_ALLGATHER & 1) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Compresses a call or makes it natively. */
+static ncclResult_t make(struct cshim_nccl_call call)
+{
+    call.comm = cshim_registry_find(call.handle);
+    if (call.comm == NULL)
+        return cshim_call_natively(&call);
+    const struct cshim_nccl_job *job = call.comm->job;
+    if (call.collective == CSHIM_ALLGATHER && (job == NULL || !names_gathers(job->policy)))
+        return pass(&call, CSHIM_REASON_DISABLED);
+    if (job != NULL && job->observed != NULL) {
+        cshim_measure_observe(&call);
+        return pass(&call, CSHIM_REASON_DISABLED);
+    }
+    const enum cshim_reason reason = reason_of(&call);
+    if (reason != CSHIM_REASON_COMPRESS)
+        return pass(&call, reason);
+    call.premul.factor = 1;
+    if (call.op >= ncclNumOps)
+        cshim_premul_find(call.op, call.handle, &call.premul);
+    return cshim_group_add(&call);
+}
+
+ncclResult_t cshim_nccl_all_reduce(const void *send, void *receive, size_t count,
+                                   ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                   cudaStream_t stream)
+{
+    return make((struct cshim_nccl_call){.collective = CSHIM_ALLREDUCE,
+                                         .handle = comm,
+                                         .send = send,
+                                         .receive = receive,
+                                         .count = count,
+                                         .datatype = datatype,
+                                         .op = op,
+                                         .stream = stream});
+}
+
+ncclResult_t cshim_nccl_reduce_scatter(const void *send, void *receive, size_t count,
+                                       ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                       cudaStream_t stream)
+{
+    return make((struct cshim_nccl_call){.collective = CSHIM_REDUCE_SCATTER,
+                                         .handle = comm,
+                                         .send = send,
+                                         .receive = receive,
+                                         .count = count,
+                                         .datatype = datatype,
+                                         .op = op,
+                                         .stream = stream});
+}
+
+ncclResult_t cshim_nccl_all_gather(const void *send, void *receive, size_t count,
+                                   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+    return make((struct cshim_nccl_call){.collective = CSHIM_ALLGATHER,
+                                         .handle = comm,
+                                         .send = send,
+                                         .receive = receive,
+                                         .count = count,
+                                         .datatype = datatype,
+                                         .op = ncclSum,
+                                         .stream = stream});
+}

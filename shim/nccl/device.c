@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/device.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all pools */
+
+bool cshim_device_open(struct cshim_nccl_comm *comm, char *why, size_t size)
+{
+    struct cshim_cuda *cuda = &comm->cuda;
+    int processors = 0;
+    CUdevice device;
+    if (comm->context != NULL)
+        return true;
+    if (!cshim_cuda_open(cuda, why, size))
+        return false;
+    CUresult result = cuda->DeviceGet(&device, comm->device);
+    if (result == CUDA_SUCCESS)
+        result =
+            cuda->DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    if (result == CUDA_SUCCESS)
+        result = cuda->DevicePrimaryCtxRetain(&comm->context, device);
+    if (result != CUDA_SUCCESS) {
+        comm->context = NULL;
+        cshim_cuda_explain(cuda, "the communicator's device", result, why, size);
+        return false;
+    }
+    comm->processors = (uint32_t)processors;
+    return true;
+}
+
+struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm)
+{
+    struct cshim_scope scope = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    scope.result = comm->cuda.CtxPushCurrent(comm->context);
+    if (scope.result == CUDA_SUCCESS)
+        scope.relaxed = comm->cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
+    return scope;
+}
+
+void cshim_device_leave(const struct cshim_nccl_comm *comm, struct cshim_scope *scope)
+{
+    if (scope->relaxed)
+        comm->cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
+    if (scope->result == CUDA_SUCCESS)
+        comm->cuda.CtxPopCurrent(NULL);
+}
+
+bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const bool happened = comm->cuda.EventQuery(event) == CUDA_SUCCESS;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    return happened;
+}
+
+ncclResult_t cshim_device_check(const struct cshim_nccl_comm *comm, CUresult result,
+                                const char *what)
+{
+    char why[CSHIM_CUDA_WHY_MAX];
+    if (result == CUDA_SUCCESS)
+        return ncclSuccess;
+    cshim_cuda_explain(&comm->cuda, what, result, why, sizeof why);
+    cshim_log(CSHIM_LOG_ERROR, "%s", why);
+    return ncclUnhandledCudaError;
+}
+
+uint64_t cshim_device_host(void)
+{
+    char text[256] = "";
+    const char *given = getenv("NCCL_HOSTID");
+    if (given != NULL && *given != '\0') {
+        snprintf(text, sizeof text, "%s", given);
+    } else {
+        FILE *stream = fopen("/proc/sys/kernel/random/boot_id", "re");
+        if (stream == NULL || fgets(text, sizeof text, stream) == NULL)
+            gethostname(text, sizeof text - 1);
+        if (stream != NULL)
+            fclose(stream);
+    }
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *at = text; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    return hash;
+}
+
+void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *comm)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_pool_item **link = &pool->first;
+    while (*link != NULL && ((*link)->device != comm->device || (*link)->ranks < comm->ranks))
+        link = &(*link)->next;
+    struct cshim_pool_item *item = *link;
+    if (item != NULL)
+        *link = item->next;
+    pthread_mutex_unlock(&lock);
+    return item;
+}
+
+void cshim_pool_give(struct cshim_pool *pool, struct cshim_pool_item *item)
+{
+    pthread_mutex_lock(&lock);
+    item->next = pool->first;
+    pool->first = item;
+    pthread_mutex_unlock(&lock);
+}

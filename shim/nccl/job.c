@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/core/clock.h"
+#include "shim/report/report.h"
+
+struct cshim_nccl_process cshim_nccl;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct cshim_nccl_job *jobs;
+static struct cshim_live *live; /* what the first job publishes, or NULL */
+static uint64_t origin;         /* of traces: nanoseconds of the wall clock; 0: none */
+
+static bool wants_to_observe(void)
+{
+    const char *value = getenv("COMPSHIM");
+    return value != NULL && strcmp(value, "observe") == 0;
+}
+
+/* The text of this process's own policy. Returns NULL, and why, if the policy is wrong. */
+static char *load(size_t *length, char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
+{
+    char *text = cshim_policy_load(NULL, length, source, message);
+    struct cshim_policy *policy =
+        text != NULL ? cshim_policy_parse(text, *length, source, message) : NULL;
+    if (policy == NULL) {
+        free(text);
+        return NULL;
+    }
+    cshim_policy_free(policy);
+    return text;
+}
+
+void cshim_nccl_job_load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX])
+{
+    char message[CSHIM_MESSAGE_MAX];
+    *offer = (struct cshim_offer){.source = source, .observe = wants_to_observe()};
+    offer->text = load(&offer->length, source, message);
+    if (offer->text == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", message);
+        _exit(1); /* before any work; exit handlers could wait for other ranks */
+    }
+}
+
+struct cshim_nccl_job *cshim_nccl_job_native(void)
+{
+    char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    struct cshim_offer offer = {.source = source, .observe = wants_to_observe()};
+    struct cshim_nccl_job *job = cshim_nccl_jobs_lock();
+    cshim_nccl_jobs_unlock();
+    if (job != NULL)
+        return job;
+    char *text = load(&offer.length, source, message);
+    offer.text = text;
+    job = text != NULL ? cshim_nccl_job_find(&offer) : NULL;
+    free(text);
+    return job;
+}
+
+/* The lock is held. */
+static void begin_trace(struct cshim_nccl_job *job)
+{
+    struct timespec now;
+    if (cshim_trace_wanted() == NULL)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (origin == 0)
+        origin = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    job->trace = cshim_trace_make();
+    if (job->trace == NULL)
+        cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
+}
+
+static struct cshim_nccl_job *make_job(const struct cshim_offer *offer, const char *sha256)
+{
+    char message[CSHIM_MESSAGE_MAX] = "no memory for the policy";
+    struct cshim_nccl_job *job = calloc(1, sizeof *job);
+    if (job != NULL)
+        job->policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    if (job == NULL || job->policy == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", message);
+        free(job);
+        return NULL;
+    }
+    if (offer->observe && (job->observed = malloc(sizeof *job->observed)) != NULL)
+        cshim_observed_init(job->observed);
+    if ((offer->observe && job->observed == NULL) ||
+        !cshim_ledger_init(&job->ledger, job->policy)) {
+        cshim_log(CSHIM_LOG_ERROR, "no memory for the ledger");
+        cshim_policy_free(job->policy);
+        free(job->observed);
+        free(job);
+        return NULL;
+    }
+    memcpy(job->sha256, sha256, sizeof job->sha256);
+    job->started = cshim_seconds();
+    cshim_log_set_level(job->policy->log);
+    job->is_reported = cshim_report_wanted(job->policy) != NULL;
+    begin_trace(job);
+    return job;
+}
+
+/* Only the first job of a process is published. How many ranks it has is not known yet. */
+static void publish(struct cshim_nccl_job *job)
+{
+    live = cshim_live_open(job->policy, "nccl", cshim_nccl_job_rank(), 1, 1);
+    (void)cshim_ledger_publish(&job->ledger, live);
+}
+
+struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer)
+{
+    char sha256[65];
+    cshim_policy_sha256(offer->text, offer->length, sha256);
+    pthread_mutex_lock(&lock);
+    struct cshim_nccl_job *job = jobs;
+    while (job != NULL &&
+           (strcmp(job->sha256, sha256) != 0 || (job->observed != NULL) != offer->observe))
+        job = job->next;
+    if (job == NULL && (job = make_job(offer, sha256)) != NULL) {
+        if (jobs == NULL)
+            publish(job);
+        job->next = jobs;
+        jobs = job;
+    }
+    pthread_mutex_unlock(&lock);
+    return job;
+}
+
+void cshim_nccl_job_grow(struct cshim_nccl_job *job, bool has_rank_0, int ranks, uint32_t nodes)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_live *shown = job->ledger.live;
+    if (has_rank_0 && (uint32_t)ranks > job->ranks)
+        job->ranks = (uint32_t)ranks;
+    if (has_rank_0 && nodes > job->nodes)
+        job->nodes = nodes;
+    if (shown != NULL && ranks > shown->ranks)
+        shown->ranks = ranks;
+    if (shown != NULL && nodes > shown->nodes)
+        shown->nodes = nodes;
+    pthread_mutex_unlock(&lock);
+}
+
+struct cshim_nccl_job *cshim_nccl_jobs_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    return jobs;
+}
+
+void cshim_nccl_jobs_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_nccl_jobs_withdraw(void)
+{
+    cshim_live_withdraw(live);
+}
+
+int cshim_nccl_job_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return (int)strtol(value, NULL, 10);
+    }
+    return 0;
+}
+
+/* Where a program reduces by MPI too, the MPI engine's file has the name that is wanted. This one
+ * goes beside it, as report.nccl.json. A process that is not the job's first one adds its number:
+ * report.rank4.json. */
+bool cshim_nccl_job_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
+{
+    const char *slash = strrchr(wanted, '/');
+    const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
+    const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
+    char part[32] = "";
+    if (rank > 0 && strstr(wanted, "{rank}") == NULL)
+        snprintf(part, sizeof part, ".rank%d", rank);
+    const int length = snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s", stem, wanted,
+                                cshim_nccl.beside_mpi ? ".nccl" : "", part, wanted + stem);
+    return length < CSHIM_PATH_MAX;
+}
+
+uint64_t cshim_nccl_job_origin(uint64_t began)
+{
+    pthread_mutex_lock(&lock);
+    if (began > 0 && (origin == 0 || began < origin))
+        origin = began;
+    const uint64_t earliest = origin;
+    pthread_mutex_unlock(&lock);
+    return earliest;
+}
+
+double cshim_nccl_job_origin_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t wall = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return cshim_seconds() - 1e-9 * (double)(int64_t)(wall - cshim_nccl_job_origin(0));
+}

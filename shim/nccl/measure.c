@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/measure.h"
+
+#include <stdlib.h>
+
+#include "shim/core/clock.h"
+#include "shim/nccl/sample.h"
+#include "shim/nccl/trace.h"
+
+/* Events of a communicator. While all of them are under way, what comes is not divided or not
+ * timed. */
+#define EVENTS 1024
+/* A batch has a mark for each step, and one for waiting. */
+#define MARKS_OF_BATCH (CSHIM_STEPS + 1)
+/* CUDA tells times between events as floats. So after so many seconds they are counted from a later
+ * event. */
+#define BASE_SECONDS 1.0
+#define TIES 4
+
+struct cshim_measurement {
+    pthread_mutex_t lock;         /* guards all of it: another thread may abort the communicator */
+    struct cshim_timeline *first; /* under way, in the order of the calls */
+    struct cshim_timeline *last;
+    CUevent base; /* for traces: it happened at base_at of the host's clock; or NULL */
+    double base_at;
+    size_t made;
+    size_t free_count;
+    CUevent free[EVENTS];
+};
+
+void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason)
+{
+    if (comm->counted == NULL)
+        return;
+    cshim_ledger_pass(&comm->counted->ledger, reason);
+    comm->counted->due = true;
+}
+
+/* Rank 0 does it for all. */
+void cshim_measure_observe(const struct cshim_nccl_call *call)
+{
+    const struct cshim_call facts = cshim_call_facts(call);
+    const struct cshim_kind kind = {
+        .collective = (uint8_t)facts.collective,
+        .dtype = (uint8_t)facts.dtype,
+        .op = (uint8_t)facts.op,
+        .ranks = facts.ranks,
+        .nodes = facts.nodes,
+        .ranks_per_node = facts.ranks_per_node,
+        .bytes = facts.bytes,
+        .calls = 1,
+        .bytes_total = facts.bytes,
+    };
+    if (call->comm->rank != 0)
+        return;
+    cshim_observed_add(call->comm->job->observed, &kind);
+    call->comm->job->due = true;
+}
+
+/* What is known of a compressed call without asking the GPU. */
+static void count(const struct cshim_nccl_call *call)
+{
+    const struct cshim_nccl_comm *comm = call->comm;
+    const struct cshim_row figures = {
+        .calls = 1,
+        .bytes_in = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
+        .bytes_wire = call->plan.bytes_wire + cshim_sample_bytes_wire(call),
+        .bytes_network = call->plan.bytes_network,
+        .bytes_native = call->plan.bytes_native,
+    };
+    if (call->plan.reason != CSHIM_REASON_COMPRESS || comm->rank != 0)
+        return;
+    cshim_ledger_add(&comm->job->ledger, &call->plan, &figures);
+    comm->job->due = true;
+}
+
+/* Events
+ * -----------------------------------------------------------------------------------------*/
+static CUevent take_event(const struct cshim_nccl_comm *comm)
+{
+    struct cshim_measurement *measurement = comm->measurement;
+    CUevent event = NULL;
+    struct cshim_scope scope = cshim_device_enter(comm);
+    pthread_mutex_lock(&measurement->lock);
+    if (measurement->free_count > 0)
+        event = measurement->free[--measurement->free_count];
+    else if (measurement->made < EVENTS && scope.result == CUDA_SUCCESS &&
+             comm->cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+        measurement->made++;
+    pthread_mutex_unlock(&measurement->lock);
+    cshim_device_leave(comm, &scope);
+    return event;
+}
+
+static void record(struct cshim_timeline *timeline, CUevent event)
+{
+    const struct cshim_nccl_comm *comm = timeline->comm;
+    cshim_timeline_mark(timeline, event);
+    struct cshim_scope scope = cshim_device_enter(comm);
+    if (scope.result != CUDA_SUCCESS ||
+        comm->cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
+        timeline->is_broken = true;
+    cshim_device_leave(comm, &scope);
+}
+
+/* The lock is held. */
+static void free_timeline(struct cshim_measurement *measurement, struct cshim_timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->mark_count; i++)
+        measurement->free[measurement->free_count++] = timeline->marks[i].event;
+    if (timeline->reserve != NULL)
+        measurement->free[measurement->free_count++] = timeline->reserve;
+    for (size_t i = 0; i < timeline->call_count; i++)
+        cshim_sample_drop(timeline->calls[i].slot);
+    free(timeline);
+}
+
+/* Timelines of calls under way
+ * -----------------------------------------------------------------------*/
+/* Whether anybody wants to know. A call that is captured has none: its events would be part of the
+ * graph. */
+static bool is_measured(const struct cshim_nccl_call *call)
+{
+    const struct cshim_nccl_comm *comm = call->comm;
+    return call->plan.reason == CSHIM_REASON_COMPRESS && call->capture_id == 0 &&
+           comm->measurement != NULL &&
+           (comm->job->trace != NULL || (comm->rank == 0 && comm->job->is_reported));
+}
+
+static bool is_beside(const struct cshim_nccl_call *call, const struct cshim_nccl_call *other)
+{
+    return call->plan.reason == CSHIM_REASON_COMPRESS && call->stream == other->stream &&
+           call->comm->context == other->comm->context;
+}
+
+static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *call)
+{
+    call->timeline = timeline;
+    call->timed = (uint32_t)timeline->call_count;
+    timeline->calls[timeline->call_count++] = (struct cshim_timed_call){
+        .plan = call->plan,
+        .sequence = call->sequence,
+        .bytes = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
+        .job = call->comm->job,
+        .is_counted = call->comm->rank == 0 && call->comm->job->is_reported,
+        .slot = call->sample.slot,
+    };
+}
+
+/* Makes a timeline of the calls on one stream, of which `first` is the first. */
+static void add_timeline(struct cshim_nccl_call *calls, size_t call_count,
+                         const struct cshim_nccl_call *first)
+{
+    size_t segments = 0, beside = 0;
+    for (size_t i = 0; i < call_count; i++) {
+        segments += is_beside(&calls[i], first) ? calls[i].plan.segments : 0;
+        beside += is_beside(&calls[i], first) ? 1 : 0;
+    }
+    const size_t shares = segments * MARKS_OF_BATCH;
+    struct cshim_timeline *timeline =
+        cshim_timeline_make(shares < EVENTS ? shares + 1 : EVENTS, shares, beside);
+    if (timeline == NULL)
+        return;
+    timeline->comm = first->comm;
+    timeline->stream = first->stream;
+    for (size_t i = 0; i < call_count; i++) {
+        if (is_beside(&calls[i], first))
+            add_call(timeline, &calls[i]);
+    }
+}
+
+ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_count)
+{
+    const ncclResult_t status = cshim_sample_begin(calls, call_count);
+    for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
+        if (calls[i].timeline == NULL && is_measured(&calls[i]))
+            add_timeline(calls, call_count, &calls[i]);
+    }
+    return status;
+}
+
+/* Since the last mark there was a step, or waiting (CSHIM_STEPS). Once there is no event for a
+ * mark, it is only known which calls had a segment in a batch. */
+static void mark(struct cshim_timeline *timeline, enum cshim_step step)
+{
+    if (timeline->is_broken || (timeline->is_short && step != CSHIM_STEPS))
+        return;
+    CUevent event = timeline->is_short ? NULL : take_event(timeline->comm);
+    timeline->is_short = event == NULL;
+    cshim_timeline_share(timeline, timeline->is_short ? CSHIM_STEPS : step);
+    if (event != NULL)
+        record(timeline, event);
+}
+
+/* A timeline has events for its beginning and its end, or none at all. */
+static void begin(struct cshim_timeline *timeline)
+{
+    CUevent event = take_event(timeline->comm);
+    if (event != NULL)
+        timeline->reserve = take_event(timeline->comm);
+    timeline->enqueued = cshim_seconds();
+    if (event != NULL)
+        record(timeline, event);
+    timeline->is_broken = timeline->is_broken || timeline->reserve == NULL;
+}
+
+/* The timeline of a segment, if the segment is the batch's first there; else NULL. */
+static struct cshim_timeline *first_of(const struct cshim_segment *segments, size_t index)
+{
+    struct cshim_timeline *timeline = segments[index].call->timeline;
+    for (size_t i = 0; i < index; i++) {
+        if (segments[i].call->timeline == timeline)
+            return NULL;
+    }
+    return timeline;
+}
+
+void cshim_measure_batch(const struct cshim_segment *segments, size_t segment_count)
+{
+    for (size_t i = 0; i < segment_count; i++) {
+        const struct cshim_nccl_call *call = segments[i].call;
+        struct cshim_timeline *timeline = first_of(segments, i);
+        for (size_t j = 0; timeline != NULL && j < timeline->call_count; j++)
+            timeline->calls[j].batch_bytes = 0;
+        if (call->timeline != NULL)
+            call->timeline->calls[call->timed].batch_bytes += cshim_segment_bytes(&segments[i]);
+    }
+    for (size_t i = 0; i < segment_count; i++) {
+        struct cshim_timeline *timeline = first_of(segments, i);
+        if (timeline != NULL && timeline->enqueued <= 0)
+            begin(timeline);
+        else if (timeline != NULL)
+            mark(timeline, CSHIM_STEPS);
+    }
+}
+
+void cshim_measure_step(const struct cshim_segment *segments, size_t segment_count,
+                        enum cshim_step step)
+{
+    for (size_t i = 0; i < segment_count; i++) {
+        struct cshim_timeline *timeline = first_of(segments, i);
+        if (timeline != NULL && cshim_timeline_has(timeline, step))
+            mark(timeline, step);
+    }
+}
+
+/* Hands a timeline on to whoever collects it, if it has something to tell. */
+static void keep(struct cshim_timeline *timeline, bool is_good)
+{
+    struct cshim_measurement *measurement = timeline->comm->measurement;
+    bool tells = !timeline->is_broken;
+    for (size_t i = 0; i < timeline->call_count; i++)
+        tells = tells || timeline->calls[i].slot != NULL;
+    pthread_mutex_lock(&measurement->lock);
+    if (is_good && tells) {
+        *(measurement->first == NULL ? &measurement->first : &measurement->last->next) = timeline;
+        measurement->last = timeline;
+    } else {
+        free_timeline(measurement, timeline);
+    }
+    pthread_mutex_unlock(&measurement->lock);
+}
+
+void cshim_measure_end(struct cshim_nccl_call *calls, size_t call_count, bool is_good)
+{
+    for (size_t i = 0; i < call_count; i++) {
+        struct cshim_timeline *timeline = calls[i].timeline;
+        if (is_good)
+            count(&calls[i]);
+        if (timeline == NULL || !timeline->is_short || timeline->reserve == NULL)
+            continue;
+        record(timeline, timeline->reserve);
+        timeline->reserve = NULL;
+    }
+    for (size_t i = 0; i < call_count; i++) { /* behind the last mark: copies are not timed */
+        if (calls[i].sample.slot != NULL)
+            cshim_sample_end(&calls[i], is_good && calls[i].timeline != NULL);
+    }
+    for (size_t i = 0; i < call_count; i++) {
+        struct cshim_timeline *timeline = calls[i].timeline;
+        for (size_t j = i; j < call_count; j++) {
+            if (calls[j].timeline == timeline)
+                calls[j].timeline = NULL;
+        }
+        if (timeline != NULL)
+            keep(timeline, is_good);
+    }
+}
+
+/* Reading
+ * ---------------------------------------------------------------------------------------*/
+static bool elapsed(const struct cshim_cuda *cuda, CUevent from, CUevent to, double *seconds)
+{
+    float milliseconds = 0;
+    const bool is_known = cuda->EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
+    *seconds = 1e-3 * (double)milliseconds;
+    return is_known;
+}
+
+static bool read_times(const struct cshim_timeline *timeline)
+{
+    bool are_known = !timeline->is_broken;
+    for (size_t i = 1; i < timeline->mark_count && are_known; i++)
+        are_known = elapsed(&timeline->comm->cuda, timeline->marks[0].event,
+                            timeline->marks[i].event, &timeline->marks[i].time);
+    return are_known;
+}
+
+/* Finds when a timeline began by the host's clock. It was not before the host enqueued it, and its
+ * end was not after the host saw it. So far each timeline sets the GPU's clock right. */
+static bool find_begin(struct cshim_measurement *measurement, struct cshim_timeline *timeline,
+                       double *began)
+{
+    struct cshim_mark *last = &timeline->marks[timeline->mark_count - 1];
+    const double now = cshim_seconds();
+    double since;
+    if (measurement->base == NULL ||
+        !elapsed(&timeline->comm->cuda, measurement->base, timeline->marks[0].event, &since))
+        return false;
+    *began = measurement->base_at + since;
+    if (*began + last->time > now)
+        *began = now - last->time;
+    if (*began < timeline->enqueued)
+        *began = timeline->enqueued;
+    measurement->base_at = *began - since;
+    if (since > BASE_SECONDS) {
+        const CUevent base = measurement->base;
+        measurement->base = last->event;
+        measurement->base_at = *began + last->time;
+        last->event = base;
+    }
+    return true;
+}
+
+static void read_timeline(struct cshim_measurement *measurement, struct cshim_timeline *timeline)
+{
+    const bool is_timed = read_times(timeline);
+    double began;
+    if (is_timed)
+        cshim_timeline_add_up(timeline);
+    for (size_t i = 0; i < timeline->call_count; i++) {
+        struct cshim_timed_call *call = &timeline->calls[i];
+        if (call->slot != NULL)
+            cshim_sample_compare(call->slot, &call->figures);
+        if (!call->is_counted || (!is_timed && call->slot == NULL))
+            continue;
+        cshim_ledger_add(&call->job->ledger, &call->plan, &call->figures);
+        call->job->due = true;
+    }
+    if (is_timed && timeline->comm->job->trace != NULL && find_begin(measurement, timeline, &began))
+        cshim_nccl_trace_add(timeline, began);
+}
+
+static bool has_happened(const struct cshim_timeline *timeline)
+{
+    const struct cshim_nccl_comm *comm = timeline->comm;
+    bool has = timeline->is_broken ||
+               cshim_device_happened(comm, timeline->marks[timeline->mark_count - 1].event);
+    for (size_t i = 0; i < timeline->call_count && has; i++) {
+        const struct cshim_sample_slot *slot = timeline->calls[i].slot;
+        has = slot == NULL || cshim_sample_has_happened(comm, slot);
+    }
+    return has;
+}
+
+/* Timelines of one stream happen in their order. One of another stream may wait for them here. */
+void cshim_measure_collect(struct cshim_nccl_comm *comm)
+{
+    struct cshim_measurement *measurement = comm->measurement;
+    if (measurement == NULL)
+        return;
+    pthread_mutex_lock(&measurement->lock);
+    for (struct cshim_timeline *timeline;
+         (timeline = measurement->first) != NULL && has_happened(timeline);) {
+        measurement->first = timeline->next;
+        read_timeline(measurement, timeline);
+        free_timeline(measurement, timeline);
+    }
+    pthread_mutex_unlock(&measurement->lock);
+}
+
+/* The life of it
+ * --------------------------------------------------------------------------------------*/
+/* Tells the GPU's clock by the host's: an event happened in the middle of waiting for it. The last
+ * try counts, when everything is warm. */
+static void tie_clocks(struct cshim_nccl_comm *comm)
+{
+    const CUevent event = take_event(comm);
+    bool is_seen = event != NULL;
+    for (unsigned i = 0; i < TIES && is_seen; i++) {
+        const double began = cshim_seconds();
+        is_seen = comm->cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
+                  comm->cuda.EventSynchronize(event) == CUDA_SUCCESS;
+        comm->measurement->base_at = (began + cshim_seconds()) / 2;
+    }
+    if (is_seen)
+        comm->measurement->base = event;
+    else if (event != NULL)
+        comm->measurement->free[comm->measurement->free_count++] = event;
+}
+
+void cshim_measure_make(struct cshim_nccl_comm *comm)
+{
+    struct cshim_measurement *measurement = calloc(1, sizeof *measurement);
+    if (measurement == NULL)
+        return;
+    pthread_mutex_init(&measurement->lock, NULL);
+    comm->measurement = measurement;
+    if (comm->job->trace != NULL)
+        tie_clocks(comm);
+    cshim_sample_make(comm);
+}
+
+void cshim_measure_free(struct cshim_nccl_comm *comm)
+{
+    struct cshim_measurement *measurement = comm->measurement;
+    if (measurement == NULL)
+        return;
+    for (struct cshim_timeline *timeline; (timeline = measurement->first) != NULL;) {
+        measurement->first = timeline->next;
+        free_timeline(measurement, timeline);
+    }
+    if (measurement->base != NULL)
+        comm->cuda.EventDestroy(measurement->base);
+    for (size_t i = 0; i < measurement->free_count; i++)
+        comm->cuda.EventDestroy(measurement->free[i]);
+    pthread_mutex_destroy(&measurement->lock);
+    free(measurement);
+    comm->measurement = NULL;
+}

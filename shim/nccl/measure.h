@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is told of calls. The functions below are one stream of events, in the order in which they
+ * happen to a call. The ledger with the live figures, the observed kinds of calls, the trace and
+ * the sampled errors are made of it.
+ *
+ * How long steps take on the GPU is told by CUDA events between what is enqueued on the streams.
+ * They are read after they have happened: nothing waits for them. Calls of graphs are not timed. */
+#ifndef CSHIM_NCCL_MEASURE_H
+#define CSHIM_NCCL_MEASURE_H
+
+#include "shim/nccl/steps.h"
+
+/* A call goes to NCCL as it is. */
+void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason);
+/* COMPSHIM=observe: so it does, and is written down. */
+void cshim_measure_observe(const struct cshim_nccl_call *call);
+
+/* A group of calls was planned, and nothing of it is enqueued. Gathers what is sampled: as far as
+ * NCCL has one outcome on all ranks, so has this. */
+ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count);
+/* A batch of segments of these calls is about to run; */
+void cshim_measure_batch(const struct cshim_segment *segments, size_t count);
+/* a step of it is enqueued. */
+void cshim_measure_step(const struct cshim_segment *segments, size_t count, enum cshim_step step);
+/* All batches are enqueued; or, with is_good false, one has failed and the calls do not count. */
+void cshim_measure_end(struct cshim_nccl_call *calls, size_t count, bool is_good);
+
+/* Takes the times and errors that are known by now into ledger and trace. Any thread may do so. */
+void cshim_measure_collect(struct cshim_nccl_comm *comm);
+
+/* Makes what measuring a communicator's calls needs. Its context is current. Without memory its
+ * calls are not timed. Waits for the GPU if there is a trace. */
+void cshim_measure_make(struct cshim_nccl_comm *comm);
+/* What is not known yet will not be told. */
+void cshim_measure_free(struct cshim_nccl_comm *comm);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The time of a timeline is shared out among its calls: fairly, and all of it. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "shim/nccl/timeline.h"
+
+static struct cshim_timeline *make(size_t calls)
+{
+    struct cshim_timeline *timeline = cshim_timeline_make(32, 64, calls);
+    assert_non_null(timeline);
+    timeline->call_count = calls;
+    cshim_timeline_mark(timeline, NULL); /* at 0 */
+    return timeline;
+}
+
+static void add_call(struct cshim_timeline *timeline, uint32_t call,
+                     enum cshim_collective collective, enum cshim_algorithm algorithm)
+{
+    timeline->calls[call].plan.schedule = cshim_schedule_of(collective, algorithm);
+}
+
+/* A batch of so many bytes of each call. */
+static void begin_batch(struct cshim_timeline *timeline, uint64_t first, uint64_t second)
+{
+    timeline->calls[0].batch_bytes = first;
+    if (timeline->call_count > 1)
+        timeline->calls[1].batch_bytes = second;
+}
+
+/* Until `time` the calls of the batch did a step. */
+static void add_interval(struct cshim_timeline *timeline, enum cshim_step step, double time)
+{
+    cshim_timeline_share(timeline, step);
+    cshim_timeline_mark(timeline, NULL);
+    timeline->marks[timeline->mark_count - 1].time = time;
+}
+
+static void assert_seconds(double seconds, double wanted)
+{
+    if (fabs(seconds - wanted) > 1e-12)
+        fail_msg("%g s, not %g", seconds, wanted);
+}
+
+static void assert_figures(const struct cshim_timed_call *call, double encode, double exchange,
+                           double decode, double other)
+{
+    assert_seconds(call->figures.seconds_encode, encode);
+    assert_seconds(call->figures.seconds_exchange, exchange);
+    assert_seconds(call->figures.seconds_decode, decode);
+    assert_seconds(call->figures.seconds, encode + exchange + decode + other);
+}
+
+static void one_call(void **state)
+{
+    (void)state;
+    struct cshim_timeline *timeline = make(1);
+    add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
+    begin_batch(timeline, 100, 0);
+    add_interval(timeline, CSHIM_STEP_ENCODE, 1);
+    add_interval(timeline, CSHIM_STEP_EXCHANGE, 3);
+    add_interval(timeline, CSHIM_STEP_SUM, 6);
+    add_interval(timeline, CSHIM_STEP_COLLECT, 10);
+    add_interval(timeline, CSHIM_STEP_DECODE, 15);
+    begin_batch(timeline, 50, 0);
+    add_interval(timeline, CSHIM_STEPS, 21); /* waits */
+    add_interval(timeline, CSHIM_STEP_ENCODE, 28);
+    cshim_timeline_add_up(timeline);
+    assert_figures(&timeline->calls[0], 1 + 7, 2 + 4, 3 + 5, 6);
+    assert_seconds(timeline->calls[0].begin, 0);
+    assert_seconds(timeline->calls[0].end, 28);
+    free(timeline);
+}
+
+/* What both do is shared by their bytes; what one does alone is its own. */
+static void two_calls(void **state)
+{
+    (void)state;
+    struct cshim_timeline *timeline = make(2);
+    add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
+    add_call(timeline, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT);
+    begin_batch(timeline, 300, 100);
+    add_interval(timeline, CSHIM_STEP_ENCODE, 4);
+    add_interval(timeline, CSHIM_STEP_EXCHANGE, 8);
+    add_interval(timeline, CSHIM_STEP_SUM, 12);
+    add_interval(timeline, CSHIM_STEP_COLLECT, 16);
+    add_interval(timeline, CSHIM_STEP_DECODE, 20);
+    assert_true(cshim_timeline_has(timeline, CSHIM_STEP_COLLECT));
+    assert_false(cshim_timeline_has(timeline, CSHIM_STEP_NARROW));
+    cshim_timeline_add_up(timeline);
+    assert_figures(&timeline->calls[0], 3, 3 + 4, 3 + 4, 0);
+    assert_figures(&timeline->calls[1], 1, 1, 1, 0);
+    assert_seconds(timeline->calls[1].begin, 3);
+    assert_seconds(timeline->calls[1].end, 12);
+    free(timeline);
+}
+
+/* There were no events left after the first step. The rest is shared by all, but is of no phase. */
+static void a_short_one(void **state)
+{
+    (void)state;
+    struct cshim_timeline *timeline = make(2);
+    add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
+    add_call(timeline, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
+    begin_batch(timeline, 100, 0);
+    add_interval(timeline, CSHIM_STEP_ENCODE, 2);
+    cshim_timeline_share(timeline, CSHIM_STEPS);
+    begin_batch(timeline, 100, 200);
+    add_interval(timeline, CSHIM_STEPS, 10);
+    cshim_timeline_add_up(timeline);
+    assert_figures(&timeline->calls[0], 2, 0, 0, 4);
+    assert_figures(&timeline->calls[1], 0, 0, 0, 4);
+    free(timeline);
+}
+
+static void a_clock_that_goes_back(void **state)
+{
+    (void)state;
+    struct cshim_timeline *timeline = make(1);
+    add_call(timeline, 0, CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT);
+    begin_batch(timeline, 100, 0);
+    add_interval(timeline, CSHIM_STEP_ENCODE, 2);
+    add_interval(timeline, CSHIM_STEP_EXCHANGE, 1.5);
+    cshim_timeline_add_up(timeline);
+    assert_figures(&timeline->calls[0], 2, 0, 0, 0);
+    free(timeline);
+}
+
+/* The phases of a call's steps. */
+static void phases(void **state)
+{
+    (void)state;
+    static const struct {
+        enum cshim_collective collective;
+        enum cshim_algorithm algorithm;
+        const char *phases; /* of each step: encode, exchange, decode or none */
+    } calls[] = {
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_CAST, "-exe-xd-"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT, "-ex-d---"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT, "-ex-dxd-"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_HIERARCHICAL, "xex-dxdx"},
+        {CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT, "-ex-d---"},
+        {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const struct cshim_schedule *schedule =
+            cshim_schedule_of(calls[i].collective, calls[i].algorithm);
+        for (enum cshim_step step = 0; step < CSHIM_STEPS; step++) {
+            const bool has = cshim_schedule_has(schedule, step);
+            const char got = has ? "exd"[cshim_step_phase(step)] : '-';
+            const char wanted = calls[i].phases[step];
+            if (got != wanted)
+                fail_msg("call %zu, step %d: %c, not %c", i, (int)step, got, wanted);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_call),    cmocka_unit_test(two_calls),
+        cmocka_unit_test(a_short_one), cmocka_unit_test(a_clock_that_goes_back),
+        cmocka_unit_test(phases),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
