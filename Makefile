@@ -228,7 +228,7 @@ nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
 	$(foreach a,$(CUDA_ARCHITECTURES),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
 	$(foreach a,$(CUDA_INTERMEDIATE),-gencode arch=compute_$(a)$(comma)code=compute_$(a))
 
-kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h scalar.h)
+kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h formats.def scalar.h)
 
 $(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers)
 	@mkdir -p $(@D)

@@ -83,8 +83,7 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
     int headroom = 1; /* 2^headroom >= ranks, and one for the rounding at each hop */
     while (headroom < 31 && (1u << (headroom - 1)) < exchange->plan->ranks)
         headroom++;
-    *exponent = cshim_scale_exponent(largest, CSHIM_FP16_BUMP, CSHIM_FP16_MAX_EXPONENT - headroom,
-                                     CSHIM_FP16_MIN_SCALE);
+    *exponent = cshim_cast_exponent(largest, headroom);
     return status;
 }
 
