@@ -246,9 +246,9 @@ $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kerne
 # The manual pages: prose, and what the tables of the options and keys say.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk
 	@mkdir -p $(@D)
-	awk -f docs/man/page.awk $(filter %.c,$^) $< >$@
+	awk -f docs/man/page.awk $(filter %.c %.def,$^) $< >$@
 $(BUILD)/man/compshim.1: $(tool_sources)
-$(BUILD)/man/compshim-policy.5: policy/keys.c
+$(BUILD)/man/compshim-policy.5: policy/keys.c codecs/formats.def
 
 include tests/tests.mk
 

@@ -6,6 +6,7 @@
 #   contains NAME TEXT         passes if $output contains TEXT
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
 #   finish                     prints the counts; exits 1 if anything failed
+#   codecs                     prints the names of all codecs but fp32, which is raw for float32
 #
 #   mpi, shimmed, policy       see below
 #   to_hosts HOSTS AGENT       see below
@@ -51,6 +52,8 @@ fail() {
     echo "not ok - $1"
     [ -z "${2-}" ] || printf '%s\n' "$2" | sed 's/^/    /'
 }
+codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vx fp32; }
+
 check() {
     local name=$1 text
     shift
