@@ -249,7 +249,7 @@ nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
 	$(foreach a,$(CUDA_ARCHITECTURES),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
 	$(foreach a,$(CUDA_INTERMEDIATE),-gencode arch=compute_$(a)$(comma)code=compute_$(a))
 
-kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h scalar.h)
+kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h formats.def scalar.h)
 
 $(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers)
 	@mkdir -p $(@D)
@@ -267,9 +267,9 @@ $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kerne
 # The manual pages: prose, and what the tables of the options and keys say.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk
 	@mkdir -p $(@D)
-	awk -f docs/man/page.awk $(filter %.c,$^) $< >$@
+	awk -f docs/man/page.awk $(filter %.c %.def,$^) $< >$@
 $(BUILD)/man/compshim.1: $(tool_sources)
-$(BUILD)/man/compshim-policy.5: policy/keys.c
+$(BUILD)/man/compshim-policy.5: policy/keys.c codecs/formats.def
 
 include tests/tests.mk
 

@@ -27,17 +27,11 @@ enum cshim_dtype {
     CSHIM_DTYPE_OTHER = 255 /* integers, pairs, derived types: never compressed */
 };
 
-/* Wire formats. The values travel in message headers: never renumber. */
+/* Wire formats, by the rows of formats.def. The values travel in message headers. */
 enum cshim_codec_id {
     CSHIM_CODEC_NONE = 0, /* pass through: the caller's call, untouched */
-    CSHIM_CODEC_RAW = 1,  /* the caller's own bytes: tests the whole path exactly */
-    CSHIM_CODEC_FP32 = 2, /* float64 narrowed to float32; the identity for float32 */
-    CSHIM_CODEC_FP16 = 3,
-    CSHIM_CODEC_BF16 = 4,
-    CSHIM_CODEC_FP8_E4M3 = 5,
-    CSHIM_CODEC_FP8_E5M2 = 6,
-    CSHIM_CODEC_INT8 = 7,
-    CSHIM_CODEC_INT4 = 8,
+#define FORMAT(ID, NAME, name) CSHIM_CODEC_##NAME = ID,
+#include "codecs/formats.def"
     CSHIM_CODEC_COUNT
 };
 

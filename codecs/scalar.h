@@ -1,88 +1,202 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every conversion of every wire format, defined once, for the CPU reference, the tests' claim that
- * the SIMD versions are right, and the GPU kernels. Valid C11 and CUDA C++; the arithmetic is that
- * of floats.h. docs/wire-format.md gives the formulas in prose.
+/* Every conversion of every wire format, defined once: for the portable loops, for what the vector
+ * loops leave to them, and for the GPU. Valid C11 and CUDA C++; the arithmetic is that of floats.h.
+ * docs/wire-format.md gives the formulas in prose.
+ *
+ * The functions take a format as a structure of numbers. Where the codec is a constant these are
+ * constants too, and the compiler keeps only what that format needs.
  */
 #ifndef CSHIM_SCALAR_H
 #define CSHIM_SCALAR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "codecs/codec.h"
 #include "codecs/floats.h"
 
-/* Block sizes, largest exponents, smallest scale exponents, and what is added to the bits of the
- * largest magnitude so that one that would round above the top code takes the next exponent: BUMP
- * where it is rounded to nearest, RANDOM_BUMP where at random (then, any that is above that code).
- */
-#define CSHIM_FP16_BLOCK 256
-#define CSHIM_FP16_MAX_EXPONENT 15
-#define CSHIM_FP16_MIN_SCALE (-125)
-#define CSHIM_FP16_BUMP 0x1000u
-#define CSHIM_FP16_RANDOM_BUMP 0x1fffu
+#if defined(__cplusplus)
+#define CSHIM_CONSTANT constexpr CSHIM_HD
+#else
+#define CSHIM_CONSTANT CSHIM_HD
+#endif
 
-#define CSHIM_E4M3_BLOCK 128
-#define CSHIM_E4M3_MAX_EXPONENT 8
-#define CSHIM_E4M3_MIN_SCALE (-135)
-#define CSHIM_E4M3_BUMP 0x17ffffu
-#define CSHIM_E4M3_RANDOM_BUMP 0x1fffffu
+enum cshim_family {
+    CSHIM_FAMILY_UPPER,  /* the upper bits of a float32 */
+    CSHIM_FAMILY_FLOAT,  /* a small float times a power of two */
+    CSHIM_FAMILY_INTEGER /* an integer times a scale of 8 significant bits */
+};
 
-#define CSHIM_E5M2_BLOCK 128
-#define CSHIM_E5M2_MAX_EXPONENT 15
-#define CSHIM_E5M2_MIN_SCALE (-133)
-#define CSHIM_E5M2_BUMP 0x100000u
-#define CSHIM_E5M2_RANDOM_BUMP 0x1fffffu
+/* A wire format as numbers: a row of formats.def, and what follows from it. */
+struct cshim_format {
+    enum cshim_family family;
+    int bits;        /* of a code */
+    int block;       /* elements that share a scale; a grain where there is none */
+    int scale_bytes; /* 0 where there is none */
+    /* Of floats: */
+    int mantissa_bits;
+    int has_infinity; /* if not, only the code with all magnitude bits set is reserved, for NaN */
+    int min_exponent; /* of the smallest normal code */
+    int max_exponent; /* of the largest code */
+    int min_scale;    /* the exponent that scale byte 0 stands for */
+    /* Added to the bits of a block's largest magnitude, so that one that would round above the top
+     * code takes the next exponent: where it is rounded to nearest, and where at random, when any
+     * that is above that code may. */
+    uint32_t bump, random_bump;
+    /* Of integers: */
+    int top; /* the largest code */
+};
 
-#define CSHIM_INT8_BLOCK 64
-#define CSHIM_INT8_NAN (-128)
+CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
+{
+    const struct cshim_format format = {
+        CSHIM_FAMILY_UPPER, bits, (int)CSHIM_GRAIN, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    return format;
+}
 
-#define CSHIM_INT4_BLOCK 32
-#define CSHIM_INT4_NAN 8 /* -8 in four bits */
+/* The smallest scale is the one with which the smallest code is float32's smallest number, or as
+ * small as a byte allows that also has the scale of float32's largest number. */
+CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int mantissa_bits,
+                                                      int has_infinity, int block)
+{
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const int max_exponent = has_infinity ? bias : bias + 1;
+    const int exact = mantissa_bits + bias - 1 - 149, fitting = -127 - max_exponent;
+    const uint32_t steps = has_infinity ? 1 : 2; /* from the top code to the next power of two */
+    const uint32_t half_step = 1u << (22 - mantissa_bits);
+    const struct cshim_format format = {CSHIM_FAMILY_FLOAT,
+                                        1 + exponent_bits + mantissa_bits,
+                                        block,
+                                        1,
+                                        mantissa_bits,
+                                        has_infinity,
+                                        1 - bias,
+                                        max_exponent,
+                                        exact > fitting ? exact : fitting,
+                                        (2 * steps - 1) * half_step - (steps - 1),
+                                        2 * steps * half_step - 1,
+                                        0};
+    return format;
+}
 
-/* The exponent of the scale of a block whose largest finite magnitude has the bits given. Zeros
- * take 2^0, which all loops have a fast way for; gradients have many blocks of zeros. */
-CSHIM_HD int cshim_scale_exponent(uint32_t largest, uint32_t bump, int max_exponent, int min_scale)
+CSHIM_CONSTANT struct cshim_format cshim_integer_format(int bits, int block)
+{
+    const struct cshim_format format = {CSHIM_FAMILY_INTEGER, bits, block, 2, 0, 0, 0, 0, 0, 0, 0,
+                                        (1 << (bits - 1)) - 1};
+    return format;
+}
+
+/* The format of a codec; that of fp32 for raw and for what is no codec. */
+CSHIM_CONSTANT struct cshim_format cshim_format(uint32_t codec)
+{
+    switch (codec) {
+#define UPPER(ID, NAME, name, BITS, ...)                                                           \
+    case ID:                                                                                       \
+        return cshim_upper_format(BITS);
+#define FLOAT(ID, NAME, name, EXPONENT, MANTISSA, INFINITE, BLOCK, ...)                            \
+    case ID:                                                                                       \
+        return cshim_float_format(EXPONENT, MANTISSA, INFINITE, BLOCK);
+#define INTEGER(ID, NAME, name, BITS, BLOCK, ...)                                                  \
+    case ID:                                                                                       \
+        return cshim_integer_format(BITS, BLOCK);
+#include "codecs/formats.def"
+    default:
+        return cshim_upper_format(32);
+    }
+}
+
+/* Bytes of count codes: they follow each other without gaps, the first in the lowest bits. */
+CSHIM_HD uint64_t cshim_payload_bytes(unsigned bits, uint64_t count)
+{
+    return count * (bits / 8) + (count * (bits % 8) + 7) / 8;
+}
+
+/* Code number i of up to 8 bits: it lies in one byte or in two. */
+CSHIM_HD uint32_t cshim_narrow_code(const uint8_t *payload, unsigned bits, uint64_t i)
+{
+    const uint64_t bit = bits * i;
+    uint32_t window = payload[bit / 8];
+    if (bit % 8 + bits > 8) {
+        window |= (uint32_t)payload[bit / 8 + 1] << 8;
+    }
+    return window >> bit % 8 & ((1u << bits) - 1);
+}
+
+/* The exponent of the scale of a block of floats whose largest finite magnitude has the bits given;
+ * `headroom` leaves so many binades free above it. Zeros take 2^0, for which all loops have a fast
+ * way; gradients have many blocks of zeros. */
+CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, uint32_t bump,
+                                  int headroom)
 {
     if (largest == 0) {
         return 0;
     }
-    int exponent = (int)((largest + bump) >> 23) - 127 - max_exponent;
-    return exponent < min_scale ? min_scale : exponent;
+    int exponent = (int)((largest + bump) >> 23) - 127 - format.max_exponent + headroom;
+    return exponent < format.min_scale ? format.min_scale : exponent;
 }
 
-/* fp16: IEEE binary16 times 2^exponent. */
-CSHIM_HD uint16_t cshim_fp16_encode(float value, int exponent)
+/* The exponent with which fp16 carries a whole buffer: 2^headroom times the largest finite
+ * magnitude, whose bits are given, stays below the top code. */
+CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
 {
-    uint32_t bits = cshim_float_bits(value);
-    uint32_t sign = bits >> 16 & 0x8000u;
-    uint32_t magnitude = bits & ~CSHIM_SIGN_BIT;
-    if (magnitude > CSHIM_INFINITY_BITS) {
-        return 0x7e00u;
+    const struct cshim_format half = cshim_format(CSHIM_CODEC_FP16);
+    return cshim_scale_exponent(half, largest, half.bump, headroom);
+}
+
+/* The sign, the exponent 0 and the mantissa 0 of a value's code. */
+CSHIM_HD uint32_t cshim_code_sign(struct cshim_format format, float value)
+{
+    return cshim_float_bits(value) >> 31 << (format.bits - 1);
+}
+
+/* The code of infinity, which is that of NaN where the format has none. */
+CSHIM_HD uint32_t cshim_float_infinity(struct cshim_format format)
+{
+    const uint32_t largest = (1u << (format.bits - 1)) - 1;
+    return format.has_infinity ? largest >> format.mantissa_bits << format.mantissa_bits : largest;
+}
+
+/* A small float of a value that is divided by 2^exponent. */
+CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, int exponent)
+{
+    uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
+    uint32_t infinity = cshim_float_infinity(format);
+    if (magnitude > CSHIM_INFINITY_BITS ||
+        (magnitude == CSHIM_INFINITY_BITS && !format.has_infinity)) {
+        return format.has_infinity ? infinity | 1u << (format.mantissa_bits - 1) : infinity;
     }
     if (magnitude == CSHIM_INFINITY_BITS) {
-        return (uint16_t)(sign | 0x7c00u);
+        return cshim_code_sign(format, value) | infinity;
     }
     float scaled = cshim_scale_by_power(value, -exponent);
-    return (uint16_t)(sign | cshim_minifloat_encode(scaled, 10, -14));
+    return cshim_code_sign(format, value) |
+           cshim_minifloat_encode(scaled, format.mantissa_bits, format.min_exponent);
 }
 
-/* The same for a finite value, rounded at random; likewise for the other formats below. */
-CSHIM_HD uint16_t cshim_fp16_random(float value, int exponent, uint32_t random)
+CSHIM_HD float cshim_float_decode(struct cshim_format format, uint32_t code, int exponent)
 {
-    float scaled = cshim_scale_by_power(value, -exponent);
-    return (uint16_t)((cshim_float_bits(value) >> 16 & 0x8000u) |
-                      cshim_minifloat_random(scaled, 10, -14, random));
+    uint32_t sign = code >> (format.bits - 1) << 31;
+    uint32_t magnitude = code & ((1u << (format.bits - 1)) - 1);
+    uint32_t infinity = cshim_float_infinity(format);
+    if (magnitude >= infinity) {
+        bool is_infinity = magnitude == infinity && format.has_infinity;
+        return cshim_bits_float(is_infinity ? sign | CSHIM_INFINITY_BITS : CSHIM_NAN_BITS);
+    }
+    float value = cshim_minifloat_decode(magnitude, format.mantissa_bits, format.min_exponent);
+    value = cshim_saturate(cshim_scale_by_power(value, exponent));
+    return cshim_bits_float(sign | cshim_float_bits(value));
+}
+
+/* fp16 and bf16 are element types too, whose conversions have names. fp16 is IEEE binary16 times
+ * 2^exponent; bf16 is the upper half of a float32, and a finite value never becomes Inf. */
+CSHIM_HD uint16_t cshim_fp16_encode(float value, int exponent)
+{
+    return (uint16_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP16), value, exponent);
 }
 
 CSHIM_HD float cshim_fp16_decode(uint16_t code, int exponent)
 {
-    uint32_t sign = (code & 0x8000u) << 16;
-    uint32_t magnitude = code & 0x7fffu;
-    if (magnitude >= 0x7c00u) {
-        return cshim_bits_float(magnitude > 0x7c00u ? CSHIM_NAN_BITS : sign | CSHIM_INFINITY_BITS);
-    }
-    float value = cshim_minifloat_decode(magnitude, 10, -14);
-    value = cshim_saturate(cshim_scale_by_power(value, exponent));
-    return cshim_bits_float(sign | cshim_float_bits(value));
+    return cshim_float_decode(cshim_format(CSHIM_CODEC_FP16), code, exponent);
 }
 
 /* The IEEE conversion to binary16, for buffers of float16: what is too large becomes Inf, because
@@ -97,7 +211,6 @@ CSHIM_HD uint16_t cshim_half_from_float(float value)
     return cshim_fp16_encode(value, 0);
 }
 
-/* bf16: the upper half of a float32. A finite value never becomes Inf. */
 CSHIM_HD uint16_t cshim_bf16_encode(float value)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -123,62 +236,6 @@ CSHIM_HD float cshim_bf16_decode(uint16_t code)
     return cshim_canonical(cshim_bits_float((uint32_t)code << 16));
 }
 
-/* fp8_e4m3: 4 exponent and 3 mantissa bits, top 448, no Inf, NaN 0x7f; times 2^exponent. */
-CSHIM_HD uint8_t cshim_e4m3_encode(float value, int exponent)
-{
-    uint32_t bits = cshim_float_bits(value);
-    if ((bits & ~CSHIM_SIGN_BIT) >= CSHIM_INFINITY_BITS) {
-        return 0x7fu;
-    }
-    float scaled = cshim_scale_by_power(value, -exponent);
-    return (uint8_t)((bits >> 24 & 0x80u) | cshim_minifloat_encode(scaled, 3, -6));
-}
-
-CSHIM_HD uint8_t cshim_e4m3_random(float value, int exponent, uint32_t random)
-{
-    float scaled = cshim_scale_by_power(value, -exponent);
-    return (uint8_t)((cshim_float_bits(value) >> 24 & 0x80u) |
-                     cshim_minifloat_random(scaled, 3, -6, random));
-}
-
-CSHIM_HD float cshim_e4m3_decode(uint8_t code, int exponent)
-{
-    uint32_t sign = (code & 0x80u) << 24;
-    uint32_t magnitude = code & 0x7fu;
-    if (magnitude == 0x7fu) {
-        return cshim_bits_float(CSHIM_NAN_BITS);
-    }
-    float value = cshim_minifloat_decode(magnitude, 3, -6);
-    value = cshim_saturate(cshim_scale_by_power(value, exponent));
-    return cshim_bits_float(sign | cshim_float_bits(value));
-}
-
-/* fp8_e5m2: 5 exponent and 2 mantissa bits, top 57344, Inf 0x7c, NaN 0x7e; times 2^exponent. */
-CSHIM_HD uint8_t cshim_e5m2_encode(float value, int exponent)
-{
-    uint32_t bits = cshim_float_bits(value);
-    uint32_t sign = bits >> 24 & 0x80u;
-    uint32_t magnitude = bits & ~CSHIM_SIGN_BIT;
-    if (magnitude >= CSHIM_INFINITY_BITS) {
-        return (uint8_t)(magnitude > CSHIM_INFINITY_BITS ? 0x7eu : sign | 0x7cu);
-    }
-    float scaled = cshim_scale_by_power(value, -exponent);
-    return (uint8_t)(sign | cshim_minifloat_encode(scaled, 2, -14));
-}
-
-CSHIM_HD uint8_t cshim_e5m2_random(float value, int exponent, uint32_t random)
-{
-    float scaled = cshim_scale_by_power(value, -exponent);
-    return (uint8_t)((cshim_float_bits(value) >> 24 & 0x80u) |
-                     cshim_minifloat_random(scaled, 2, -14, random));
-}
-
-/* An e5m2 code is the upper half of a binary16 code. */
-CSHIM_HD float cshim_e5m2_decode(uint8_t code, int exponent)
-{
-    return cshim_fp16_decode((uint16_t)(code << 8), exponent);
-}
-
 /* The integer formats' 16-bit scale code E << 7 | m stands for (128 + m) * 2^(E - 156). Those with
  * a normal float32 value are that value's upper half, less 22 << 7. Ordinary ones are normal and
  * small enough for 127 times them to be finite. */
@@ -188,11 +245,13 @@ CSHIM_HD float cshim_e5m2_decode(uint8_t code, int exponent)
 /* 2^0, for blocks of zeros. */
 #define CSHIM_INTEGER_UNIT_SCALE (149 << 7)
 
-/* The smallest scale whose top-fold is not below the largest magnitude, as a code. shift is that
- * for which 2^24 / (top * 2^shift) lies from 256 to 511: one or the other of shift and shift + 1
- * gives a significand of 128 to 255. */
-CSHIM_HD uint16_t cshim_integer_scale(uint32_t largest, uint32_t top, int shift)
+/* The smallest scale of which the top-fold is not below the largest magnitude, as a code. 2^24 /
+ * (top * 2^shift) lies from 256 to 511: one or the other of shift and shift + 1 gives a significand
+ * of 128 to 255. */
+CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t largest)
 {
+    const uint32_t top = (uint32_t)format.top;
+    const int shift = 17 - format.bits + (format.bits == 2);
     int exponent = (int)(largest >> 23);
     uint32_t mantissa = largest & 0x7fffffu;
     if (exponent > 0) {
@@ -202,123 +261,121 @@ CSHIM_HD uint16_t cshim_integer_scale(uint32_t largest, uint32_t top, int shift)
             mantissa <<= 1;
         }
     }
-    /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. */
-    uint32_t divisor = top << shift;
-    uint32_t steps = (mantissa + divisor - 1) / divisor;
-    int scale_exponent = exponent + 6 + shift;
-    if (steps > 255u) {
-        divisor = top << (shift + 1);
-        steps = (mantissa + divisor - 1) / divisor;
-        scale_exponent++;
-    }
+    /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. If that gives
+     * more than 8 bits, half of it. No branch, which would be taken at random. */
+    const uint32_t divisor = top << shift, is_half = mantissa > 255 * divisor;
+    const uint32_t steps = (((mantissa + is_half) >> is_half) + divisor - 1) / divisor;
+    const int scale_exponent = exponent + 6 + shift + (int)is_half;
     if (mantissa == 0) {
         return CSHIM_INTEGER_UNIT_SCALE;
     }
     if (scale_exponent < 0) {
         return 0;
     }
-    return (uint16_t)((uint32_t)scale_exponent << 7 | (steps - 128u));
+    return (uint32_t)scale_exponent << 7 | (steps - 128u);
 }
 
-/* What the elements of a block are rounded with. All three are 2^64 times as large below the
- * ordinary scales and 2^-64 times above, so that they are normal floats everywhere. */
-struct cshim_integer_scaling {
-    float lift;    /* what elements are multiplied by: 1, 2^64 or 2^-64 */
+/* The integer nearest to a number of steps. */
+CSHIM_HD int cshim_nearest_integer(float steps)
+{
+    const float round = 0x1.8p23f; /* its last place is 1: the sum is rounded to an integer */
+    return (int)(cshim_float_bits(steps + round) - cshim_float_bits(round));
+}
+
+CSHIM_HD float cshim_integer_decode(int code, uint32_t scale)
+{
+    float value = (float)(code * (int)(128 + (scale & 127)));
+    return cshim_saturate(cshim_scale_by_power(value, (int)(scale >> 7) - 156));
+}
+
+/* What the elements of a block are rounded with; each family has its own part. The numbers of
+ * integers are 2^64 times as large below the ordinary scales and 2^-64 times above, so that they
+ * are normal floats everywhere. */
+struct cshim_scaling {
+    int exponent;  /* floats: elements are divided by 2^exponent */
+    float lift;    /* integers: what elements are multiplied by: 1, 2^64 or 2^-64 */
     float step;    /* the scale, lifted */
     float inverse; /* the rounded reciprocal of step */
 };
 
-CSHIM_HD struct cshim_integer_scaling cshim_integer_scaling(uint16_t scale)
+/* The scale, as messages have it, of a block whose largest finite magnitude has the bits given; 0
+ * for a format without scales. */
+CSHIM_HD uint32_t cshim_choose_scale(struct cshim_format format, uint32_t largest, int at_random)
 {
-    int lift = scale < CSHIM_INTEGER_FIRST_ORDINARY  ? 64
-               : scale > CSHIM_INTEGER_LAST_ORDINARY ? -64
-                                                     : 0;
-    int lifted = scale - CSHIM_INTEGER_SCALE_OFFSET + lift * 128;
-    struct cshim_integer_scaling scaling;
-    scaling.lift = cshim_power_of_two(lift);
-    scaling.step = cshim_bits_float((uint32_t)lifted << 16);
-    scaling.inverse = 1.0f / scaling.step;
+    if (format.family == CSHIM_FAMILY_FLOAT) {
+        uint32_t bump = at_random ? format.random_bump : format.bump;
+        return (uint32_t)(cshim_scale_exponent(format, largest, bump, 0) - format.min_scale);
+    }
+    return format.family == CSHIM_FAMILY_INTEGER ? cshim_integer_scale(format, largest) : 0;
+}
+
+CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t stored)
+{
+    struct cshim_scaling scaling = {0, 1.0f, 1.0f, 1.0f};
+    if (format.family == CSHIM_FAMILY_FLOAT) {
+        scaling.exponent = (int)stored + format.min_scale;
+    } else if (format.family == CSHIM_FAMILY_INTEGER) {
+        int lift = stored < CSHIM_INTEGER_FIRST_ORDINARY  ? 64
+                   : stored > CSHIM_INTEGER_LAST_ORDINARY ? -64
+                                                          : 0;
+        int lifted = (int)stored - CSHIM_INTEGER_SCALE_OFFSET + lift * 128;
+        scaling.lift = cshim_power_of_two(lift);
+        scaling.step = cshim_bits_float((uint32_t)lifted << 16);
+        scaling.inverse = 1.0f / scaling.step;
+    }
     return scaling;
 }
 
-/* The integer nearest to a finite value over its scale. */
-CSHIM_HD int cshim_integer_nearest(float value, struct cshim_integer_scaling scaling)
+/* The code of any element, rounded to nearest. */
+CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
+                                       struct cshim_scaling scaling)
 {
-    const float round = 0x1.8p23f; /* its last place is 1: the sum is rounded to an integer */
-    float quotient = value * scaling.lift * scaling.inverse;
-    return (int)(cshim_float_bits(quotient + round) - cshim_float_bits(round));
+    if (format.family == CSHIM_FAMILY_FLOAT) {
+        return cshim_float_encode(format, value, scaling.exponent);
+    }
+    if (format.family == CSHIM_FAMILY_UPPER) {
+        return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_encode(value);
+    }
+    bool is_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
+    int code =
+        is_finite ? cshim_nearest_integer(value * scaling.lift * scaling.inverse) : -format.top - 1;
+    return (uint32_t)code & (0xffffffffu >> (32 - format.bits));
 }
 
-/* One of the two integers around a finite value over its scale: the nearest, or the one on the
- * other side of the value with a probability of the distance. The product and the difference are
- * exact but for the difference of values that are tiny beside their scale. */
-CSHIM_HD int cshim_integer_random(float value, struct cshim_integer_scaling scaling,
-                                  uint32_t random)
+/* The code of a finite element, rounded up or down at random. An integer is the nearest, or that on
+ * the other side of the value with a probability of the distance; the product and the difference
+ * are exact but for the difference of values that are tiny beside their scale. */
+CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
+                                      struct cshim_scaling scaling, uint32_t random)
 {
-    int nearest = cshim_integer_nearest(value, scaling);
+    if (format.family == CSHIM_FAMILY_FLOAT) {
+        float scaled = cshim_scale_by_power(value, -scaling.exponent);
+        return cshim_code_sign(format, value) |
+               cshim_minifloat_random(scaled, format.mantissa_bits, format.min_exponent, random);
+    }
+    if (format.family == CSHIM_FAMILY_UPPER) {
+        return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_random(value, random);
+    }
+    int nearest = cshim_nearest_integer(value * scaling.lift * scaling.inverse);
     float rest = value * scaling.lift - (float)nearest * scaling.step;
     float distance = cshim_bits_float(cshim_float_bits(rest) & ~CSHIM_SIGN_BIT);
     int moves = cshim_happens(distance * scaling.inverse, random);
     int towards = 1 - 2 * (int)(cshim_float_bits(rest) >> 31);
-    return nearest + towards * moves;
+    return (uint32_t)(nearest + towards * moves) & (0xffffffffu >> (32 - format.bits));
 }
 
-CSHIM_HD float cshim_integer_decode(int code, uint16_t scale)
+/* The value of a code, whose higher bits are 0, under a scale as messages have it. */
+CSHIM_HD float cshim_decode_code(struct cshim_format format, uint32_t code, uint32_t stored)
 {
-    float value = (float)(code * (128 + (scale & 127)));
-    return cshim_saturate(cshim_scale_by_power(value, (scale >> 7) - 156));
-}
-
-/* int8: codes -127 to 127, and -128 for what is not finite. */
-CSHIM_HD uint16_t cshim_int8_scale(uint32_t largest)
-{
-    return cshim_integer_scale(largest, 127, 9);
-}
-
-CSHIM_HD int8_t cshim_int8_encode(float value, struct cshim_integer_scaling scaling)
-{
-    if ((cshim_float_bits(value) & ~CSHIM_SIGN_BIT) >= CSHIM_INFINITY_BITS) {
-        return CSHIM_INT8_NAN;
+    if (format.family == CSHIM_FAMILY_FLOAT) {
+        return cshim_float_decode(format, code, (int)stored + format.min_scale);
     }
-    return (int8_t)cshim_integer_nearest(value, scaling);
-}
-
-CSHIM_HD int8_t cshim_int8_random(float value, struct cshim_integer_scaling scaling,
-                                  uint32_t random)
-{
-    return (int8_t)cshim_integer_random(value, scaling, random);
-}
-
-CSHIM_HD float cshim_int8_decode(int8_t code, uint16_t scale)
-{
-    return code == CSHIM_INT8_NAN ? cshim_bits_float(CSHIM_NAN_BITS)
-                                  : cshim_integer_decode(code, scale);
-}
-
-/* int4: codes -7 to 7, and -8 for what is not finite, in the lower half of a byte. */
-CSHIM_HD uint16_t cshim_int4_scale(uint32_t largest)
-{
-    return cshim_integer_scale(largest, 7, 13);
-}
-
-CSHIM_HD uint8_t cshim_int4_encode(float value, struct cshim_integer_scaling scaling)
-{
-    if ((cshim_float_bits(value) & ~CSHIM_SIGN_BIT) >= CSHIM_INFINITY_BITS) {
-        return CSHIM_INT4_NAN;
+    if (format.family == CSHIM_FAMILY_UPPER) {
+        return format.bits == 32 ? cshim_bits_float(code) : cshim_bf16_decode((uint16_t)code);
     }
-    return (uint8_t)(cshim_integer_nearest(value, scaling) & 15);
-}
-
-CSHIM_HD uint8_t cshim_int4_random(float value, struct cshim_integer_scaling scaling,
-                                   uint32_t random)
-{
-    return (uint8_t)(cshim_integer_random(value, scaling, random) & 15);
-}
-
-CSHIM_HD float cshim_int4_decode(uint8_t code, uint16_t scale)
-{
-    return code == CSHIM_INT4_NAN ? cshim_bits_float(CSHIM_NAN_BITS)
-                                  : cshim_integer_decode((code ^ 8) - 8, scale);
+    int half = format.top + 1;
+    return code == (uint32_t)half ? cshim_bits_float(CSHIM_NAN_BITS)
+                                  : cshim_integer_decode(((int)code ^ half) - half, stored);
 }
 
 #endif

@@ -2,7 +2,7 @@
 /* Which instruction set the loops use. */
 #include <stdatomic.h>
 
-#include "codecs/kernels.h"
+#include "codecs/loops.h"
 
 /* The level in use plus one; 0 until it is first asked for. Threads that ask at once find the same.
  */
@@ -50,4 +50,16 @@ enum cshim_simd cshim_simd_limit(enum cshim_simd level)
     enum cshim_simd chosen = level < best ? level : best;
     atomic_store_explicit(&level_plus_one, (int)chosen + 1, memory_order_relaxed);
     return chosen;
+}
+
+const struct cshim_level *cshim_level(void)
+{
+#if CSHIM_X86
+    const enum cshim_simd level = cshim_simd_level();
+    return level == CSHIM_SIMD_AVX512 ? &cshim_level_avx512
+           : level == CSHIM_SIMD_AVX2 ? &cshim_level_avx2
+                                      : &cshim_level_scalar;
+#else
+    return &cshim_level_scalar;
+#endif
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encode, decode and reduce for every codec and element type: the formats' loops know float32 only;
  * here other types are widened and narrowed in tiles that stay in the first-level cache. */
-#include "codecs/kernels.h"
+#include "codecs/loops.h"
 #include "codecs/scalar.h"
 
 #if CSHIM_X86
@@ -49,9 +49,9 @@ static void leave_environment(const environment *saved)
 
 /* An encoded array, taken apart. */
 struct view {
-    const struct cshim_kernels *kernels;
-    cshim_random_encode *random_encode; /* NULL if nothing is rounded at random */
-    size_t element_bits;
+    const struct cshim_level *level;
+    const struct cshim_loops *loops;
+    unsigned bits; /* of a code */
     size_t block;
     size_t scale_bytes;
     size_t scales_offset;
@@ -59,49 +59,32 @@ struct view {
 };
 
 /* float16 data are fp16 payloads whose scales are all 2^0. */
-enum { UNIT = -CSHIM_FP16_MIN_SCALE };
-static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
-_Static_assert(sizeof unit_scales == TILE / CSHIM_FP16_BLOCK, "one scale per block of a tile");
+enum { TILE_SCALES = TILE / CSHIM_GRAIN };
+static const uint8_t unit_scales[TILE_SCALES] = {125, 125, 125, 125, 125, 125, 125, 125};
 
-static const struct cshim_kernels *codec_kernels(enum cshim_codec_id id)
+/* The loops that read an element type's own bytes as floats; of float64, once it is narrowed. */
+static const struct cshim_loops *own_loops(const struct cshim_level *level, enum cshim_dtype dtype)
 {
-    static const struct cshim_kernels *const tables[CSHIM_CODEC_COUNT] = {
-        [CSHIM_CODEC_FP32] = cshim_fp32_kernels,     [CSHIM_CODEC_FP16] = cshim_fp16_kernels,
-        [CSHIM_CODEC_BF16] = cshim_bf16_kernels,     [CSHIM_CODEC_FP8_E4M3] = cshim_e4m3_kernels,
-        [CSHIM_CODEC_FP8_E5M2] = cshim_e5m2_kernels, [CSHIM_CODEC_INT8] = cshim_int8_kernels,
-        [CSHIM_CODEC_INT4] = cshim_int4_kernels,
+    static const enum cshim_codec_id own[CSHIM_DTYPE_COUNT] = {
+        [CSHIM_FLOAT32] = CSHIM_CODEC_FP32,
+        [CSHIM_FLOAT64] = CSHIM_CODEC_FP32,
+        [CSHIM_FLOAT16] = CSHIM_CODEC_FP16,
+        [CSHIM_BFLOAT16] = CSHIM_CODEC_BF16,
     };
-    return tables[id] + cshim_simd_level();
-}
-
-/* The loops that read an element type's own bytes as floats; none for float64. */
-static const struct cshim_kernels *dtype_kernels(enum cshim_dtype dtype)
-{
-    static const struct cshim_kernels *const tables[CSHIM_DTYPE_COUNT] = {
-        [CSHIM_FLOAT32] = cshim_fp32_kernels,
-        [CSHIM_FLOAT64] = cshim_fp32_kernels,
-        [CSHIM_FLOAT16] = cshim_fp16_kernels,
-        [CSHIM_BFLOAT16] = cshim_bf16_kernels,
-    };
-    return tables[dtype] + cshim_simd_level();
-}
-
-/* Bytes of count codes of so many bits. */
-static size_t payload_bytes(size_t bits, size_t count)
-{
-    return count * (bits / 8) + (count * (bits % 8) + 7) / 8;
+    return &level->codecs[own[dtype]];
 }
 
 static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
+    const struct cshim_level *level = cshim_level();
     bool is_raw = id == CSHIM_CODEC_RAW;
-    size_t bits = is_raw ? 8 * cshim_dtype_bytes(dtype) : info->element_bits;
-    size_t payload = payload_bytes(bits, count);
+    unsigned bits = is_raw ? 8 * (unsigned)cshim_dtype_bytes(dtype) : info->element_bits;
+    size_t payload = cshim_payload_bytes(bits, count);
     return (struct view){
-        .kernels = is_raw ? dtype_kernels(dtype) : codec_kernels(id),
-        .random_encode = cshim_random_kernels[id][cshim_simd_level()],
-        .element_bits = bits,
+        .level = level,
+        .loops = is_raw ? own_loops(level, dtype) : &level->codecs[id],
+        .bits = bits,
         .block = info->block,
         .scale_bytes = info->scale_bytes,
         .scales_offset = (payload + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN,
@@ -111,7 +94,7 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 
 static const uint8_t *payload_at(const struct view *view, const void *encoded, size_t begin)
 {
-    return (const uint8_t *)encoded + payload_bytes(view->element_bits, begin);
+    return (const uint8_t *)encoded + cshim_payload_bytes(view->bits, begin);
 }
 
 static const uint8_t *scales_at(const struct view *view, const void *encoded, size_t begin)
@@ -139,18 +122,18 @@ static void widen(enum cshim_dtype dtype, const void *input, size_t length, floa
     if (dtype == CSHIM_FLOAT64) {
         narrow_doubles(input, length, output);
     } else {
-        dtype_kernels(dtype)->decode(input, unit_scales, length, output);
+        own_loops(cshim_level(), dtype)->decode(input, unit_scales, length, output);
     }
 }
 
 static void narrow(enum cshim_dtype dtype, const float *input, size_t length, void *output)
 {
     if (dtype == CSHIM_FLOAT16) {
-        cshim_half_narrow_kernels[cshim_simd_level()](input, length, output);
+        cshim_level()->narrow_half(input, length, output);
         return;
     }
     if (dtype != CSHIM_FLOAT64) {
-        dtype_kernels(dtype)->encode(input, length, output, NULL);
+        own_loops(cshim_level(), dtype)->encode(input, length, output, NULL);
         return;
     }
     double *wide = output;
@@ -163,7 +146,7 @@ static void narrow(enum cshim_dtype dtype, const float *input, size_t length, vo
 static void pad(const struct view *view, size_t count, void *encoded, size_t encoded_bytes)
 {
     uint8_t *bytes = encoded;
-    size_t payload_end = payload_bytes(view->element_bits, count);
+    size_t payload_end = cshim_payload_bytes(view->bits, count);
     size_t blocks = count / view->block + (count % view->block != 0);
     size_t scales_end = view->scales_offset + blocks * view->scale_bytes;
     memset(bytes + payload_end, 0, view->scales_offset - payload_end);
@@ -175,8 +158,8 @@ static void encode_floats(const struct view *view, const float *input, size_t le
                           void *encoded)
 {
     uint8_t *bytes = encoded;
-    view->kernels->encode(input, length, bytes + payload_bytes(view->element_bits, begin),
-                          bytes + view->scales_offset + begin / view->block * view->scale_bytes);
+    view->loops->encode(input, length, bytes + cshim_payload_bytes(view->bits, begin),
+                        bytes + view->scales_offset + begin / view->block * view->scale_bytes);
 }
 
 /* The same, rounded at random, for a tile. */
@@ -185,10 +168,11 @@ static void encode_randomly(const struct view *view, const struct cshim_encoding
 {
     uint8_t *bytes = encoded;
     uint32_t random[TILE + 2];
-    const uint32_t *numbers = cshim_random_fills[cshim_simd_level()](
-        encoding->key, encoding->first + begin, length, random);
-    view->random_encode(input, numbers, length, bytes + payload_bytes(view->element_bits, begin),
-                        bytes + view->scales_offset + begin / view->block * view->scale_bytes);
+    const uint32_t *numbers =
+        view->level->fill_random(encoding->key, encoding->first + begin, length, random);
+    view->loops->encode_random(
+        input, numbers, length, bytes + cshim_payload_bytes(view->bits, begin),
+        bytes + view->scales_offset + begin / view->block * view->scale_bytes);
 }
 
 /* Encodes a tile with the options given, if any. */
@@ -202,20 +186,18 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     float sum[TILE], decoded[TILE];
     const float *values = input;
     if (encoding->residual != NULL) {
-        cshim_feedback_kernels[cshim_simd_level()].add(input, encoding->residual + begin, length,
-                                                       sum);
+        view->level->add_residual(input, encoding->residual + begin, length, sum);
         values = sum;
     }
-    if (encoding->stochastic && view->random_encode != NULL) {
+    if (encoding->stochastic && view->bits < 32) {
         encode_randomly(view, encoding, values, length, begin, encoded);
     } else {
         encode_floats(view, values, length, begin, encoded);
     }
     if (encoding->residual != NULL) {
-        view->kernels->decode(payload_at(view, encoded, begin), scales_at(view, encoded, begin),
-                              length, decoded);
-        cshim_feedback_kernels[cshim_simd_level()].keep(values, decoded, length,
-                                                        encoding->residual + begin);
+        view->loops->decode(payload_at(view, encoded, begin), scales_at(view, encoded, begin),
+                            length, decoded);
+        view->level->keep_residual(values, decoded, length, encoding->residual + begin);
     }
 }
 
@@ -255,14 +237,14 @@ __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_
         return;
     }
     if (dtype == CSHIM_FLOAT32) {
-        view.kernels->decode(encoded, scales_at(&view, encoded, 0), count, output);
+        view.loops->decode(encoded, scales_at(&view, encoded, 0), count, output);
         return;
     }
     float tile[TILE];
     for (size_t begin = 0; begin < count; begin += TILE) {
         size_t length = tile_length(begin, count);
-        view.kernels->decode(payload_at(&view, encoded, begin), scales_at(&view, encoded, begin),
-                             length, tile);
+        view.loops->decode(payload_at(&view, encoded, begin), scales_at(&view, encoded, begin),
+                           length, tile);
         narrow(dtype, tile, length, (uint8_t *)output + begin * element);
     }
 }
@@ -275,9 +257,9 @@ static void sum_floats(const struct view *view, const void *const *parts, unsign
         const uint8_t *payload = payload_at(view, parts[rank], begin);
         const uint8_t *scales = scales_at(view, parts[rank], begin);
         if (rank == 0) {
-            view->kernels->decode(payload, scales, length, sum);
+            view->loops->decode(payload, scales, length, sum);
         } else {
-            view->kernels->add(payload, scales, length, sum);
+            view->loops->add(payload, scales, length, sum);
         }
     }
 }
@@ -316,7 +298,7 @@ static void load_doubles(const struct view *view, const void *part, size_t begin
         return;
     }
     float tile[TILE];
-    view->kernels->decode(payload, scales_at(view, part, begin), length, tile);
+    view->loops->decode(payload, scales_at(view, part, begin), length, tile);
     for (size_t i = 0; i < length; i++) {
         values[i] = cshim_widen_float(tile[i]);
     }

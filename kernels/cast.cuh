@@ -31,9 +31,7 @@ CSHIM_DEVICE int cast_scale(const struct cshim_kernel_cast &parameters)
 {
     if (parameters.codec != CSHIM_CODEC_FP16)
         return 0;
-    return cshim_scale_exponent(*parameters.largest, CSHIM_FP16_BUMP,
-                                CSHIM_FP16_MAX_EXPONENT - (int)parameters.headroom,
-                                CSHIM_FP16_MIN_SCALE);
+    return cshim_cast_exponent(*parameters.largest, (int)parameters.headroom);
 }
 
 /* Infinities and NaNs in fp16. */
@@ -51,7 +49,7 @@ CSHIM_RARE void widen_singly(int exponent, const struct lane_codes *codes,
 {
 #pragma unroll 1
     for (int i = 0; i < LANE_ELEMENTS; i++)
-        values->value[i] = cshim_fp16_decode((uint16_t)get_code(codes, 16, i), exponent);
+        values->value[i] = cshim_fp16_decode((uint16_t)get_code(codes->word, 16, i), exponent);
 }
 
 /* A lane's codes in a buffer without header and padding; all codes are of 16 or 32 bits. */

@@ -52,7 +52,8 @@ CSHIM_DEVICE uint32_t e4m3_pair(float first, float second)
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
     return pair;
 #else
-    return cshim_e4m3_encode(first, 0) | (uint32_t)cshim_e4m3_encode(second, 0) << 8;
+    const struct cshim_format format = cshim_format(CSHIM_CODEC_FP8_E4M3);
+    return cshim_float_encode(format, first, 0) | cshim_float_encode(format, second, 0) << 8;
 #endif
 }
 
@@ -63,7 +64,8 @@ CSHIM_DEVICE uint32_t e5m2_pair(float first, float second)
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
     return pair;
 #else
-    return cshim_e5m2_encode(first, 0) | (uint32_t)cshim_e5m2_encode(second, 0) << 8;
+    const struct cshim_format format = cshim_format(CSHIM_CODEC_FP8_E5M2);
+    return cshim_float_encode(format, first, 0) | cshim_float_encode(format, second, 0) << 8;
 #endif
 }
 
@@ -93,16 +95,16 @@ CSHIM_DEVICE bool has_e4m3_nan(uint32_t codes)
     return !HAS_FP8 && (((codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u) != 0;
 }
 
-/* Bytes 0 to 3 of a word, or nibbles, as the floats 2^23 + byte: their bits lie under those of
- * 2^23. */
+/* A code of less than 23 bits as the float 2^23 + code: its bits lie under those of 2^23. */
+CSHIM_DEVICE float above_2_23(uint32_t code)
+{
+    return cshim_bits_float(code | 0x4b000000u);
+}
+
+/* The same for byte 0 to 3 of a word, by one instruction. */
 CSHIM_DEVICE float byte_above_2_23(uint32_t word, int byte)
 {
     return cshim_bits_float(__byte_perm(word, 0x4b000000u, 0x7440u + (unsigned)byte));
-}
-
-CSHIM_DEVICE float nibble_above_2_23(uint32_t word, int nibble)
-{
-    return cshim_bits_float((word >> 4 * nibble & 15u) | 0x4b000000u);
 }
 
 #endif

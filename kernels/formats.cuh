@@ -1,58 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The codecs as types, for the eight elements of a lane: the fast way of each for ordinary blocks,
  * inlined. The rest goes element by element (codecs.cuh).
+ *
+ * Every row of codecs/formats.def is a type format<ID> by its family; a specialisation may bring a
+ * faster way. A type has:
+ *   encode_fast(values, scale, codes)   codes of finite values
+ *   is_fast(codes, scale)               whether the next may be called
+ *   add_fast(codes, scale, sum)         sum += decoded values
  */
 #ifndef CSHIM_FORMATS_CUH
 #define CSHIM_FORMATS_CUH
 
 #include "kernels/values.cuh"
 
-/* Not inlined, because the division is long. */
-CSHIM_RARE struct cshim_integer_scaling scaling_of(uint16_t scale)
+/* Eight fields of so many bits with the same value. */
+CSHIM_CONSTANT uint64_t eight_fields(int bits, uint64_t field)
 {
-    return cshim_integer_scaling(scale);
+    uint64_t fields = 0;
+    for (int i = 0; i < LANE_ELEMENTS && bits <= 8; i++)
+        fields |= field << bits * i;
+    return fields;
 }
 
-template <int ID> struct format;
+/* Adds a code to those before it; the words are zeros to begin with. */
+CSHIM_DEVICE void put_code(uint32_t *words, unsigned bits, unsigned i, uint32_t code)
+{
+    const unsigned bit = bits * i;
+    words[bit / 32] |= code << bit % 32;
+    if (bit % 32 + bits > 32)
+        words[bit / 32 + 1] |= code >> (32 - bit % 32);
+}
 
-template <int ID, int ID_BITS, int ID_BLOCK, int ID_SCALE_BYTES> struct layout {
+CSHIM_DEVICE uint32_t get_code(const uint32_t *words, unsigned bits, unsigned i)
+{
+    const unsigned bit = bits * i;
+    uint32_t code = words[bit / 32] >> bit % 32;
+    if (bit % 32 + bits > 32)
+        code |= words[bit / 32 + 1] << (32 - bit % 32);
+    return code & (0xffffffffu >> (32 - bits));
+}
+
+template <int ID> struct layout {
     static const uint32_t CODEC = ID;
-    static const int BITS = ID_BITS;
-    static const int BLOCK = ID_BLOCK;
-    static const int SCALE_BYTES = ID_SCALE_BYTES;
-    static const int WORDS = ID_BITS / 4;       /* of a lane's codes */
-    static const bool IS_EXACT = ID_BITS == 32; /* any float, NaNs with their payload */
+    static const int FAMILY = cshim_format(ID).family;
+    static const int BITS = cshim_format(ID).bits;
+    static const int BLOCK = cshim_format(ID).block;
+    static const int BLOCK_EXPONENT = BLOCK == 32 ? 5 : BLOCK == 64 ? 6 : BLOCK == 128 ? 7 : 8;
+    static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
+    static const int WORDS = (BITS + 3) / 4; /* of a lane's codes */
+    static const bool IS_EXACT = BITS == 32; /* any float, NaNs with their payload */
+
     /* A word of codes that leave every sum as it is: -0, or 0 where there is no -0. */
-    static const uint32_t NOTHING = ID_SCALE_BYTES == 2 ? 0
-                                    : ID_BITS == 8      ? 0x80808080u
-                                    : ID_BITS == 16     ? 0x80008000u
-                                                        : 0x80000000u;
-};
-
-/* A format with a power-of-two scale. */
-template <int ID, int ID_BITS, int ID_BLOCK, int MAX_EXPONENT, int MIN_SCALE, unsigned BUMP,
-          unsigned RANDOM_BUMP>
-struct power_layout : layout<ID, ID_BITS, ID_BLOCK, 1> {
-    typedef int scale; /* the exponent */
-    static const uint32_t UNIT = -MIN_SCALE;
-
-    CSHIM_DEVICE scale choose(uint32_t largest, bool at_random)
+    CSHIM_DEVICE uint32_t nothing(int word)
     {
-        return cshim_scale_exponent(largest, at_random ? RANDOM_BUMP : BUMP, MAX_EXPONENT,
-                                    MIN_SCALE);
-    }
-    CSHIM_DEVICE uint32_t store(scale exponent)
-    {
-        return (uint32_t)(exponent - MIN_SCALE);
-    }
-    CSHIM_DEVICE scale load(uint32_t stored)
-    {
-        return (int)stored + MIN_SCALE;
-    }
-    /* Whether values are the codes' values times one normal float, and that is exact. */
-    CSHIM_DEVICE bool is_ordinary(scale exponent)
-    {
-        return exponent >= -126 && exponent + MAX_EXPONENT <= 127;
+        const uint64_t signs = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
+        return FAMILY == CSHIM_FAMILY_INTEGER ? 0
+               : BITS == 32                   ? 0x80000000u
+               : BITS == 16                   ? 0x80008000u
+                                              : (uint32_t)(signs >> 32 * word);
     }
 };
 
@@ -71,10 +76,58 @@ CSHIM_DEVICE float put(float code, float scale, float sum)
     return __fmaf_rn(code, scale, sum);
 }
 
-template <>
-struct format<CSHIM_CODEC_FP16>
-    : power_layout<CSHIM_CODEC_FP16, 16, CSHIM_FP16_BLOCK, CSHIM_FP16_MAX_EXPONENT,
-                   CSHIM_FP16_MIN_SCALE, CSHIM_FP16_BUMP, CSHIM_FP16_RANDOM_BUMP> {
+template <int ID, int FAMILY = cshim_format(ID).family> struct family;
+
+template <int ID> struct format : family<ID> {
+};
+
+/* Small floats. */
+template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
+    typedef int scale; /* the exponent */
+    static const int MIN_SCALE = cshim_format(ID).min_scale;
+    static const uint32_t UNIT = -MIN_SCALE;
+
+    CSHIM_DEVICE scale choose(uint32_t largest, bool at_random)
+    {
+        return load(cshim_choose_scale(cshim_format(ID), largest, at_random));
+    }
+    CSHIM_DEVICE uint32_t store(scale exponent)
+    {
+        return (uint32_t)(exponent - MIN_SCALE);
+    }
+    CSHIM_DEVICE scale load(uint32_t stored)
+    {
+        return (int)stored + MIN_SCALE;
+    }
+    /* Whether values are the codes' values times one normal float, and that is exact. */
+    CSHIM_DEVICE bool is_ordinary(scale exponent)
+    {
+        return exponent >= -126 && exponent + cshim_format(ID).max_exponent <= 127;
+    }
+    CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
+    {
+#pragma unroll
+        for (int i = 0; i < layout<ID>::WORDS; i++)
+            codes[i] = 0;
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            put_code(codes, layout<ID>::BITS, i,
+                     cshim_float_encode(cshim_format(ID), value[i], exponent));
+    }
+    CSHIM_DEVICE bool is_fast(const uint32_t *, scale)
+    {
+        return true;
+    }
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale exponent, float *sum)
+    {
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            sum[i] += cshim_float_decode(cshim_format(ID), get_code(codes, layout<ID>::BITS, i),
+                                         exponent);
+    }
+};
+
+template <> struct format<CSHIM_CODEC_FP16> : family<CSHIM_CODEC_FP16> {
     CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
     {
         float scaled[LANE_ELEMENTS];
@@ -100,10 +153,7 @@ struct format<CSHIM_CODEC_FP16>
     }
 };
 
-template <>
-struct format<CSHIM_CODEC_FP8_E4M3>
-    : power_layout<CSHIM_CODEC_FP8_E4M3, 8, CSHIM_E4M3_BLOCK, CSHIM_E4M3_MAX_EXPONENT,
-                   CSHIM_E4M3_MIN_SCALE, CSHIM_E4M3_BUMP, CSHIM_E4M3_RANDOM_BUMP> {
+template <> struct format<CSHIM_CODEC_FP8_E4M3> : family<CSHIM_CODEC_FP8_E4M3> {
     CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
     {
         float scaled[LANE_ELEMENTS];
@@ -130,10 +180,7 @@ struct format<CSHIM_CODEC_FP8_E4M3>
     }
 };
 
-template <>
-struct format<CSHIM_CODEC_FP8_E5M2>
-    : power_layout<CSHIM_CODEC_FP8_E5M2, 8, CSHIM_E5M2_BLOCK, CSHIM_E5M2_MAX_EXPONENT,
-                   CSHIM_E5M2_MIN_SCALE, CSHIM_E5M2_BUMP, CSHIM_E5M2_RANDOM_BUMP> {
+template <> struct format<CSHIM_CODEC_FP8_E5M2> : family<CSHIM_CODEC_FP8_E5M2> {
     CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
     {
         float scaled[LANE_ELEMENTS];
@@ -162,101 +209,79 @@ struct format<CSHIM_CODEC_FP8_E5M2>
     }
 };
 
-CSHIM_RARE uint16_t integer_scale_of(uint32_t largest, bool is_int4)
+/* Not inlined, because the division is long. The scaling is the same for every width. */
+CSHIM_RARE struct cshim_scaling scaling_of(uint32_t stored)
 {
-    return is_int4 ? cshim_int4_scale(largest) : cshim_int8_scale(largest);
+    return cshim_scaling(cshim_format(CSHIM_CODEC_INT8), stored);
 }
 
-/* A format of integers with a 16-bit scale. */
-template <int ID, int ID_BITS, int ID_BLOCK>
-struct integer_layout : layout<ID, ID_BITS, ID_BLOCK, 2> {
-    typedef uint16_t scale;
+template <int ID> CSHIM_RARE uint32_t integer_scale_of(uint32_t largest)
+{
+    return cshim_integer_scale(cshim_format(ID), largest);
+}
+
+/* Integers with a 16-bit scale. */
+template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
+    typedef uint32_t scale;
     static const uint32_t UNIT = CSHIM_INTEGER_UNIT_SCALE;
+    static const int BITS = layout<ID>::BITS;
+    static const uint32_t HALF = 1u << (BITS - 1);
+
+    CSHIM_DEVICE scale choose(uint32_t largest, bool)
+    {
+        return integer_scale_of<ID>(largest);
+    }
     CSHIM_DEVICE uint32_t store(scale code)
     {
         return code;
     }
     CSHIM_DEVICE scale load(uint32_t stored)
     {
-        return (scale)stored;
-    }
-    CSHIM_DEVICE bool is_ordinary(scale code)
-    {
-        return code >= CSHIM_INTEGER_FIRST_ORDINARY && code <= CSHIM_INTEGER_LAST_ORDINARY;
-    }
-    CSHIM_DEVICE float step(scale code)
-    {
-        return cshim_bits_float((uint32_t)(code - CSHIM_INTEGER_SCALE_OFFSET) << 16);
-    }
-};
-
-template <>
-struct format<CSHIM_CODEC_INT8> : integer_layout<CSHIM_CODEC_INT8, 8, CSHIM_INT8_BLOCK> {
-    CSHIM_DEVICE scale choose(uint32_t largest, bool)
-    {
-        return integer_scale_of(largest, false);
+        return stored;
     }
     CSHIM_DEVICE void encode_fast(const float *value, scale code, uint32_t *codes)
     {
-        const struct cshim_integer_scaling scaling = scaling_of(code);
-        codes[0] = codes[1] = 0;
+        const struct cshim_scaling scaling = scaling_of(code);
 #pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            codes[i / 4] |= ((uint32_t)cshim_integer_nearest(value[i], scaling) & 255u)
-                            << i % 4 * 8;
-    }
-    /* No byte is -128, the code of what is not finite: turned round, none is zero. */
-    CSHIM_DEVICE bool is_fast(const uint32_t *codes, scale code)
-    {
-        const uint32_t first = codes[0] ^ 0x80808080u, second = codes[1] ^ 0x80808080u;
-        const uint32_t zero = ((first - 0x01010101u) & ~first) | ((second - 0x01010101u) & ~second);
-        return is_ordinary(code) && (zero & 0x80808080u) == 0;
-    }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale code, float *sum)
-    {
-        const float factor = step(code);
+        for (int i = 0; i < layout<ID>::WORDS; i++)
+            codes[i] = 0;
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {
-            const float value = byte_above_2_23(codes[i / 4] ^ 0x80808080u, i % 4) - 0x1.0001p23f;
-            sum[i] = put(value, factor, sum[i]);
+            const int nearest = cshim_nearest_integer(value[i] * scaling.lift * scaling.inverse);
+            put_code(codes, BITS, i, (uint32_t)nearest & (2 * HALF - 1));
         }
     }
-};
-
-template <>
-struct format<CSHIM_CODEC_INT4> : integer_layout<CSHIM_CODEC_INT4, 4, CSHIM_INT4_BLOCK> {
-    CSHIM_DEVICE scale choose(uint32_t largest, bool)
+    /* With each code's highest bit turned round codes are in the order of their values, and 0 is
+     * that of what is not finite. */
+    CSHIM_DEVICE uint64_t turned(const uint32_t *codes)
     {
-        return integer_scale_of(largest, true);
+        const uint64_t upper = layout<ID>::WORDS > 1 ? codes[layout<ID>::WORDS - 1] : 0;
+        return (codes[0] | upper << 32) ^ eight_fields(BITS, HALF);
     }
-    CSHIM_DEVICE void encode_fast(const float *value, scale code, uint32_t *codes)
-    {
-        const struct cshim_integer_scaling scaling = scaling_of(code);
-        codes[0] = 0;
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            codes[0] |= ((uint32_t)cshim_integer_nearest(value[i], scaling) & 15u) << i * 4;
-    }
-    /* No nibble is -8. */
+    /* No code is 0. */
     CSHIM_DEVICE bool is_fast(const uint32_t *codes, scale code)
     {
-        const uint32_t turned = codes[0] ^ 0x88888888u;
-        const uint32_t bits = turned | turned >> 1 | turned >> 2 | turned >> 3;
-        return is_ordinary(code) && (bits & 0x11111111u) == 0x11111111u;
+        const uint64_t fields = turned(codes);
+        const uint64_t zero = (fields - eight_fields(BITS, 1)) & ~fields & eight_fields(BITS, HALF);
+        return code >= CSHIM_INTEGER_FIRST_ORDINARY && code <= CSHIM_INTEGER_LAST_ORDINARY &&
+               zero == 0;
     }
     CSHIM_DEVICE void add_fast(const uint32_t *codes, scale code, float *sum)
     {
-        const float factor = step(code);
+        const float factor = cshim_bits_float((code - CSHIM_INTEGER_SCALE_OFFSET) << 16);
+        const uint64_t fields = turned(codes);
+        const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {
-            const float value = nibble_above_2_23(codes[0] ^ 0x88888888u, i) - 0x1.00001p23f;
-            sum[i] = put(value, factor, sum[i]);
+            const float field = BITS == 8 ? byte_above_2_23(words[i / 4], i % 4)
+                                          : above_2_23(get_code(words, BITS, i));
+            sum[i] = put(field - (0x1p23f + (float)HALF), factor, sum[i]);
         }
     }
 };
 
 /* The formats without scales. */
-struct no_scale {
+template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
     typedef int scale;
     static const uint32_t UNIT = 0;
     CSHIM_DEVICE scale choose(uint32_t, bool)
@@ -277,7 +302,7 @@ struct no_scale {
     }
 };
 
-template <> struct format<CSHIM_CODEC_BF16> : layout<CSHIM_CODEC_BF16, 16, 1, 0>, no_scale {
+template <> struct format<CSHIM_CODEC_BF16> : family<CSHIM_CODEC_BF16> {
     CSHIM_DEVICE void encode_fast(const float *value, scale, uint32_t *codes)
     {
 #pragma unroll
@@ -295,7 +320,7 @@ template <> struct format<CSHIM_CODEC_BF16> : layout<CSHIM_CODEC_BF16, 16, 1, 0>
     }
 };
 
-template <> struct format<CSHIM_CODEC_FP32> : layout<CSHIM_CODEC_FP32, 32, 1, 0>, no_scale {
+template <> struct format<CSHIM_CODEC_FP32> : family<CSHIM_CODEC_FP32> {
     CSHIM_DEVICE void encode_fast(const float *value, scale, uint32_t *codes)
     {
 #pragma unroll

@@ -68,45 +68,79 @@ template <int UNITS> CSHIM_DEVICE void store_units(uint8_t *address, const uint3
                                               words[4 * unit + 2], words[4 * unit + 3]);
 }
 
-/* Words of a message, which is aligned and padded to 16 bytes; `bytes` of it are left from the
- * lane's first word on. */
-template <int WORDS>
-CSHIM_DEVICE void load_message(const uint8_t *from, int64_t bytes, uint32_t *words)
+/* The lane's codes, eight of BITS bits, of a grain in a message. A message is aligned and padded to
+ * 16 bytes; `bytes` of it are left from the grain on. Lanes without elements get zeros. */
+template <int BITS>
+CSHIM_DEVICE void load_message(const uint8_t *grain, int64_t bytes, uint32_t *codes)
 {
+    const unsigned at = BITS * lane_number();
+    const uint8_t *from = grain + at;
 #pragma unroll
-    for (int i = 0; i < WORDS; i++)
-        words[i] = 0;
-    if (bytes <= 0)
+    for (int i = 0; i < (BITS + 3) / 4; i++)
+        codes[i] = 0;
+    if (at >= bytes)
         return;
-    if (WORDS == 1) {
-        words[0] = *(const uint32_t *)from;
-    } else if (WORDS == 2) {
+    if (BITS % 4 != 0) {
+        /* The lane's bytes begin anywhere in a word, and end in that or one of the next two. */
+        uint32_t words[3] = {0, 0, 0};
+#pragma unroll
+        for (unsigned i = 0; i < 3; i++) {
+            if (at / 4 * 4 + 4 * i < bytes && 4 * i < at % 4 + BITS)
+                words[i] = ((const uint32_t *)grain)[at / 4 + i];
+        }
+        codes[0] = __funnelshift_r(words[0], words[1], at % 4 * 8);
+        if (BITS > 4)
+            codes[(BITS - 1) / 4] = __funnelshift_r(words[1], words[2], at % 4 * 8);
+    } else if (BITS == 4) {
+        codes[0] = *(const uint32_t *)from;
+    } else if (BITS == 8) {
         const uint2 value = *(const uint2 *)from;
-        words[0] = value.x;
-        words[1] = value.y;
+        codes[0] = value.x;
+        codes[BITS / 4 - 1] = value.y;
     } else {
 #pragma unroll
-        for (int unit = 0; unit < WORDS / 4; unit++) {
-            if (16 * unit < bytes)
-                load_units<1>(from + 16 * unit, words + 4 * unit);
+        for (int unit = 0; unit < BITS / 16; unit++) {
+            if (at + 16 * unit < bytes)
+                load_units<1>(from + 16 * unit, codes + 4 * unit);
         }
     }
 }
 
-template <int WORDS>
-CSHIM_DEVICE void store_message(uint8_t *to, int64_t bytes, const uint32_t *words)
+/* Stores the lane's codes likewise. Where lanes share words each word is put together by one lane,
+ * from the codes of two: all lanes must come here. */
+template <int BITS>
+CSHIM_DEVICE void store_message(uint8_t *grain, int64_t bytes, const uint32_t *codes)
 {
-    if (bytes <= 0)
+    const unsigned at = BITS * lane_number();
+    uint8_t *to = grain + at;
+    if (BITS % 4 != 0) {
+#pragma unroll
+        for (unsigned first = 0; first < 8 * BITS; first += 32) {
+            const unsigned word = first + lane_number(), lane = 4 * word / BITS;
+            const unsigned skipped = 8 * (4 * word - BITS * lane);
+            uint64_t own = 0, next = 0;
+#pragma unroll
+            for (int i = 0; i < (BITS + 3) / 4; i++) {
+                own |= (uint64_t)__shfl_sync(ALL_LANES, codes[i], lane % 32) << 32 * i;
+                next |= (uint64_t)__shfl_sync(ALL_LANES, codes[i], (lane + 1) % 32) << 32 * i;
+            }
+            if (word < 8 * BITS && 4 * word < bytes)
+                ((uint32_t *)grain)[word] =
+                    (uint32_t)(own >> skipped | next << (8 * BITS - skipped));
+        }
         return;
-    if (WORDS == 1) {
-        *(uint32_t *)to = words[0];
-    } else if (WORDS == 2) {
-        *(uint2 *)to = make_uint2(words[0], words[1]);
+    }
+    if (at >= bytes)
+        return;
+    if (BITS == 4) {
+        *(uint32_t *)to = codes[0];
+    } else if (BITS == 8) {
+        *(uint2 *)to = make_uint2(codes[0], codes[BITS / 4 - 1]);
     } else {
 #pragma unroll
-        for (int unit = 0; unit < WORDS / 4; unit++) {
-            if (16 * unit < bytes)
-                store_units<1>(to + 16 * unit, words + 4 * unit);
+        for (int unit = 0; unit < BITS / 16; unit++) {
+            if (at + 16 * unit < bytes)
+                store_units<1>(to + 16 * unit, codes + 4 * unit);
         }
     }
 }

@@ -62,7 +62,7 @@ CSHIM_DEVICE uint64_t padded(uint64_t bytes)
 /* Bytes of the payload of so many elements, with what pads it. */
 CSHIM_DEVICE uint64_t payload_bytes(unsigned bits, uint64_t elements)
 {
-    return padded((elements * bits + 7) / 8);
+    return padded(cshim_payload_bytes(bits, elements));
 }
 
 /* Writes a header; the number of elements is the piece's. For the piece's first warp. */
@@ -112,8 +112,8 @@ CSHIM_DEVICE uint32_t load_codes(const uint8_t *message, uint64_t grain_first, u
     const uint8_t *payload = message + HEADER_BYTES;
     const uint64_t first = grain_first + LANE_ELEMENTS * lane_number();
     const uint64_t bytes = payload_bytes(FORMAT::BITS, elements);
-    const uint64_t offset = first * FORMAT::BITS / 8;
-    load_message<FORMAT::WORDS>(payload + offset, (int64_t)(bytes - offset), codes);
+    const uint64_t offset = grain_first * FORMAT::BITS / 8;
+    load_message<FORMAT::BITS>(payload + offset, (int64_t)(bytes - offset), codes);
     if (FORMAT::SCALE_BYTES == 0 || first >= elements)
         return FORMAT::UNIT;
     const uint8_t *scale = payload + bytes + first / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
@@ -127,16 +127,14 @@ CSHIM_RARE float value_at(uint32_t codec, const uint8_t *message, uint64_t eleme
     const struct codec_layout layout = layout_of(codec);
     const uint8_t *payload = message + HEADER_BYTES;
     const uint8_t *scales = payload + payload_bytes(layout.bits, elements);
-    const uint64_t block = element / layout.block;
+    const uint64_t block = element >> layout.block_exponent;
     uint32_t code, stored = raw_half::UNIT;
     if (layout.bits == 32)
         code = ((const uint32_t *)payload)[element];
     else if (layout.bits == 16)
         code = ((const uint16_t *)payload)[element];
-    else if (layout.bits == 8)
-        code = payload[element];
     else
-        code = payload[element / 2] >> element % 2 * 4 & 15u;
+        code = cshim_narrow_code(payload, layout.bits, element);
     if (layout.scale_bytes == 1)
         stored = scales[block];
     else if (layout.scale_bytes == 2)
@@ -154,16 +152,17 @@ struct target {
 };
 
 /* Stores a scale, if the lane is the first of its block. */
-CSHIM_DEVICE void store_scale(const struct target *target, uint8_t *scales, unsigned block,
+CSHIM_DEVICE void store_scale(const struct target *target, uint8_t *scales, unsigned block_exponent,
                               unsigned scale_bytes, uint32_t stored)
 {
     const uint64_t first = target->first + LANE_ELEMENTS * lane_number();
-    if (first % block != 0 || first >= target->elements)
+    const uint64_t block = first >> block_exponent;
+    if (block << block_exponent != first || first >= target->elements)
         return;
     if (scale_bytes == 1)
-        scales[first / block] = (uint8_t)stored;
+        scales[block] = (uint8_t)stored;
     else
-        ((uint16_t *)scales)[first / block] = (uint16_t)stored;
+        ((uint16_t *)scales)[block] = (uint16_t)stored;
 }
 
 /* Stores the lane's codes and scale. */
@@ -172,22 +171,28 @@ CSHIM_DEVICE void store_codes(const struct target *target, const uint32_t *codes
 {
     uint8_t *payload = target->message + HEADER_BYTES;
     const uint64_t bytes = payload_bytes(FORMAT::BITS, target->elements);
-    const uint64_t offset = (target->first + LANE_ELEMENTS * lane_number()) * FORMAT::BITS / 8;
-    store_message<FORMAT::WORDS>(payload + offset, (int64_t)(bytes - offset), codes);
+    const uint64_t offset = target->first * FORMAT::BITS / 8;
+    store_message<FORMAT::BITS>(payload + offset, (int64_t)(bytes - offset), codes);
     if (FORMAT::SCALE_BYTES > 0)
-        store_scale(target, payload + bytes, FORMAT::BLOCK, FORMAT::SCALE_BYTES, stored);
+        store_scale(target, payload + bytes, FORMAT::BLOCK_EXPONENT, FORMAT::SCALE_BYTES, stored);
 }
 
-/* Pads the scales behind the last grain of a message. */
-CSHIM_DEVICE void pad_scales(const struct target *target, struct codec_layout layout)
+/* Pads the scales of a message. */
+CSHIM_RARE void pad_scales(uint32_t codec, uint8_t *message, uint64_t elements)
 {
-    if (target->elements > target->first + CSHIM_GRAIN)
-        return;
-    const uint64_t blocks = (target->elements + layout.block - 1) / layout.block;
+    const struct codec_layout layout = layout_of(codec);
+    const uint64_t blocks = elements == 0 ? 0 : ((elements - 1) >> layout.block_exponent) + 1;
     const uint64_t end = blocks * layout.scale_bytes;
-    uint8_t *scales = target->message + HEADER_BYTES + payload_bytes(layout.bits, target->elements);
+    uint8_t *scales = message + HEADER_BYTES + payload_bytes(layout.bits, elements);
     if (lane_number() < padded(end) - end)
         scales[end + lane_number()] = 0;
+}
+
+/* Pads the message if its last grain has been written. */
+CSHIM_DEVICE void end_message(uint32_t codec, const struct target *target)
+{
+    if (target->elements <= target->first + CSHIM_GRAIN)
+        pad_scales(codec, target->message, target->elements);
 }
 
 /* The random number of an element. */
@@ -212,11 +217,11 @@ CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
     for (int i = 0; i < LANE_ELEMENTS; i++) {
         const float value = values->value[i];
         const bool is_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
-        const bool at_random = options->stochastic != 0 && is_finite;
         const uint32_t code =
-            at_random ? random_element(codec, value, stored, random_of(stream, first + i))
-                      : encode_element(codec, value, stored);
-        put_code(codes, bits, i, code);
+            options->stochastic != 0 && is_finite
+                ? random_element(codec, value, stored, random_of(stream, first + i))
+                : encode_element(codec, value, stored);
+        put_code(codes->word, bits, i, code);
     }
 }
 
@@ -243,20 +248,24 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
         values->value[i] = value;
     }
 #pragma unroll 1
-    for (int distance = (int)layout.block / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
+    for (int distance = (1 << layout.block_exponent) / LANE_ELEMENTS / 2; distance > 0;
+         distance /= 2)
         largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
     stored = choose_scale(codec, largest, options->stochastic != 0);
     encode_values_with(codec, bits, options, values, stored, number, &codes);
 #pragma unroll 1
-    for (unsigned i = 0; i < bits / 4 && offset + 4 * i < bytes; i++)
+    for (unsigned i = 0; i < bits / 4 && bits % 4 == 0 && offset + 4 * i < bytes; i++)
         ((uint32_t *)(payload + offset))[i] = codes.word[i];
+#pragma unroll 1
+    for (unsigned i = 0; i < bits && bits % 4 != 0 && offset + i < bytes; i++)
+        payload[offset + i] = (uint8_t)(codes.word[i / 4] >> i % 4 * 8);
     if (layout.scale_bytes > 0)
-        store_scale(target, payload + bytes, layout.block, layout.scale_bytes, stored);
+        store_scale(target, payload + bytes, layout.block_exponent, layout.scale_bytes, stored);
     if (residual == NULL)
         return;
 #pragma unroll 1
     for (int i = 0; i < target->valid; i++) {
-        const float decoded = decode_element(codec, get_code(&codes, bits, i), stored);
+        const float decoded = decode_element(codec, get_code(codes.word, bits, i), stored);
         residual[i] = cshim_feedback_rest(values->value[i], decoded);
     }
 }
@@ -285,7 +294,7 @@ CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target *target,
             copy.value[i] = values[i];
         encode_grain_with(codec, target, options, &copy);
     }
-    pad_scales(target, layout_of(codec));
+    end_message(codec, target);
 }
 
 #endif

@@ -41,7 +41,7 @@ CSHIM_DEVICE bool add_parts(const struct cshim_kernel_reduce &parameters, uint64
         stored[i] = FORMAT::UNIT;
 #pragma unroll
         for (int k = 0; k < FORMAT::WORDS; k++)
-            codes[i][k] = FORMAT::NOTHING;
+            codes[i][k] = FORMAT::nothing(k);
         if (rank + i < parameters.ranks)
             stored[i] = load_codes<FORMAT>(part_of(parameters, rank + i), first, parameters.count,
                                            codes[i]);
@@ -227,7 +227,7 @@ CSHIM_DEVICE void reduce_doubles(const struct cshim_kernel_reduce &parameters)
             continue;
         if (parameters.codec != CSHIM_CODEC_RAW) {
             encode_grain_with(parameters.codec, &target, &parameters.options, &values);
-            pad_scales(&target, layout_of(parameters.codec));
+            end_message(parameters.codec, &target);
         }
         if (walk.first == 0)
             write_header(target.message, parameters.reencoded_header, walk.elements);

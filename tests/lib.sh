@@ -7,6 +7,7 @@
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
 #   skip REASON                counts a part of the test that cannot be tried here
 #   finish                     prints the counts; exits 1 if anything failed
+#   codecs                     prints the names of all codecs but fp32, which is raw for float32
 #
 #   limited CMD...             runs CMD; after $LIMIT seconds it is ended, with status 124
 #   eventually CMD...          repeats CMD until it succeeds, for up to $LIMIT seconds
@@ -65,6 +66,8 @@ skip() {
     skipped=$((skipped + 1))
     echo "skipped - $1"
 }
+codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vx fp32; }
+
 check() {
     local name=$1 text
     shift

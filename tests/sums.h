@@ -286,9 +286,8 @@ static inline void fail(const char *what, enum data data, size_t count, size_t i
 static inline int integers_are_exact(void)
 {
     return !sums_scaled && sums_factor == 1 &&
-           (sums_codec == NULL ||
-            (sums_steps > 0 && sums_codec->id != CSHIM_CODEC_INT8 &&
-             sums_codec->id != CSHIM_CODEC_INT4 && sums_codec->id != CSHIM_CODEC_FP8_E5M2));
+           (sums_codec == NULL || (sums_steps > 0 && sums_codec->scale_bytes != 2 &&
+                                   sums_codec->id != CSHIM_CODEC_FP8_E5M2));
 }
 
 /* Whether a sum of the buffer's type may be where the reference is finite. */

@@ -10,6 +10,11 @@
 #   .Option NAME    an option of the command whose subsection (.Ss) this is, and its help
 #   .Key NAME       a key of policy.ini, and its help
 #
+# and these from the rows of codecs/formats.def, if it is given:
+#
+#   .Codecs bits    the codecs but raw and how many bits each has for an element
+#   .Codecs order   all codecs, the less precise before the more precise
+#
 # What a template says below them adds to the help. An entry without such a line is an error, as is a
 # line without an entry.
 
@@ -83,6 +88,22 @@ function print_line(line) {
         print "." substr(line, 2)
 }
 
+# A row: NAME(ID, NAME, name, ..., TYPICAL).
+FILENAME ~ /\.def$/ {
+    if (/^(RAW|UPPER|FLOAT|INTEGER) *\([0-9]/) {
+        gsub(/[(),]+/, " ")
+        bits[++codecs] = $1 == "FLOAT" ? 1 + $5 + $6 : $1 == "RAW" ? 0 : $5
+        names[codecs] = $4
+        errors[codecs] = $1 == "RAW" ? 0 : $NF
+    }
+    next
+}
+
+# Prints a list of codecs, each with what is put behind it.
+function print_codec(name, behind, is_last) {
+    print ".Cm " name (behind != "" ? " No " behind : "") (is_last ? " ." : " ,")
+}
+
 FILENAME ~ /\.c$/ {
     if (/^static const struct (tool_option|key) [a-z_]+\[\] = \{$/) {
         table = / key / ? "keys" : FILENAME
@@ -120,6 +141,22 @@ $1 == ".Usage" {
 }
 $1 == ".Option" {
     print_option(table SUBSEP $2, $2)
+    next
+}
+$1 == ".Codecs" && $2 == "bits" {
+    for (i = 2; i <= codecs; i++)
+        print_codec(names[i], "(" bits[i] ")", i == codecs)
+    next
+}
+$1 == ".Codecs" {
+    for (left = codecs; left > 0; left--) {
+        worst = 0
+        for (i = 1; i <= codecs; i++)
+            if (!(i in printed) && (!worst || errors[i] + 0 > errors[worst] + 0))
+                worst = i
+        print_codec(names[worst], "", left == 1)
+        printed[worst] = 1
+    }
     next
 }
 $1 == ".Key" {

@@ -43,10 +43,8 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
     }
     const int status =
         exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &local, &largest, 1);
-    *exponent = cshim_scale_exponent((uint32_t)largest, CSHIM_FP16_BUMP,
-                                     CSHIM_FP16_MAX_EXPONENT -
-                                         (int)cshim_cast_headroom(exchange->plan->ranks),
-                                     CSHIM_FP16_MIN_SCALE);
+    *exponent = cshim_cast_exponent((uint32_t)largest,
+                                    (int)cshim_cast_headroom(exchange->plan->ranks));
     return status;
 }
 

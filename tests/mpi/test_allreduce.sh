@@ -23,7 +23,7 @@ for ranks in $counts; do
         matches "$ranks" "$codec" one_shot 1
     done
 done
-for codec in bf16 fp8_e5m2 int8 int4; do
+for codec in $(codecs | grep -vxE "raw|fp16|fp8_e4m3"); do
     matches 4 "$codec" two_shot 2
     matches 3 "$codec" one_shot 1
 done

@@ -16,7 +16,7 @@ digests() { sed -n 's/^rank [0-9]*: digest \([0-9a-f]*\),.*/\1/p' <<<"$output" |
 
 expect "NCCL's own sum, 3 ranks" 0 job 3 "$program" none 1
 
-for codec in raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4; do
+for codec in $(codecs); do
     matches 3 $codec two_shot 2
     matches 2 $codec one_shot 1
 done

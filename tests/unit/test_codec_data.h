@@ -17,10 +17,19 @@
 
 #include "codecs/codec.h"
 
-static const enum cshim_codec_id scaled_codecs[] = {CSHIM_CODEC_FP16,     CSHIM_CODEC_BF16,
-                                                    CSHIM_CODEC_FP8_E4M3, CSHIM_CODEC_FP8_E5M2,
-                                                    CSHIM_CODEC_INT8,     CSHIM_CODEC_INT4};
+static const enum cshim_codec_id scaled_codecs[] = {
+    CSHIM_CODEC_BF16,
+#define FLOAT(ID, NAME, ...) CSHIM_CODEC_##NAME,
+#define INTEGER(ID, NAME, ...) CSHIM_CODEC_##NAME,
+#include "codecs/formats.def"
+};
 enum { SCALED_CODECS = sizeof scaled_codecs / sizeof scaled_codecs[0] };
+
+/* Whether a codec is one of integers times a scale. */
+static inline bool is_integer(enum cshim_codec_id id)
+{
+    return cshim_codec_info(id)->scale_bytes == 2;
+}
 
 static inline float float_of(uint32_t bits)
 {

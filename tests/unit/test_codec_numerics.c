@@ -82,11 +82,6 @@ static void typical_errors_are_as_published(void **state)
     free(values);
 }
 
-static bool is_integer(enum cshim_codec_id id)
-{
-    return id == CSHIM_CODEC_INT8 || id == CSHIM_CODEC_INT4;
-}
-
 /* A non-finite element stays non-finite, as itself where the format has it, and leaves the codes
  * and scale of its neighbours as they would be with a zero in its place. */
 static void non_finites_stay_and_do_no_harm(void **state)

@@ -73,6 +73,20 @@ static void carried_types(void **state)
     assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
 }
 
+/* The bounds of the rows are those that docs/wire-format.md derives, rounded up a little. */
+static void bounds_are_those_derived(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < SCALED_CODECS; c++) {
+        const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
+        const double top = ldexp(1, (int)info->element_bits - 1) - 1;
+        const double bound = (0.5 + top * 0x1p-23) * (1 + 1.0 / 128) / top;
+        if (is_integer(info->id)) {
+            assert_true(info->bound_absolute >= bound && info->bound_absolute < 1.001 * bound);
+        }
+    }
+}
+
 /* If this fails, the table changed: raise WIRE_VERSION if the bytes did, and write the new value.
  */
 static void table_hash_is_stable(void **state)
@@ -105,6 +119,7 @@ int main(void)
         cmocka_unit_test(names_and_ids_agree),
         cmocka_unit_test(sizes_are_those_of_the_wire_format),
         cmocka_unit_test(carried_types),
+        cmocka_unit_test(bounds_are_those_derived),
         cmocka_unit_test(table_hash_is_stable),
         cmocka_unit_test(empty_input_touches_nothing),
         cmocka_unit_test(levels_have_names),

@@ -270,9 +270,22 @@ struct integer_format {
     unsigned bits;
 };
 
-static const struct integer_format integer_formats[] = {{CSHIM_CODEC_INT8, 127, 8},
-                                                        {CSHIM_CODEC_INT4, 7, 4}};
+static const struct integer_format integer_formats[] = {
+#define INTEGER(ID, NAME, name, BITS, ...) {CSHIM_CODEC_##NAME, (1 << (BITS - 1)) - 1, BITS},
+#include "codecs/formats.def"
+};
 enum { INTEGER_FORMATS = sizeof integer_formats / sizeof integer_formats[0] };
+
+/* Writes codes one after the other, bit by bit. */
+static void pack(const struct integer_format *format, const int *codes, size_t count,
+                 uint8_t *payload)
+{
+    memset(payload, 0, (count * format->bits + 7) / 8);
+    for (size_t bit = 0; bit < count * format->bits; bit++) {
+        unsigned code = (unsigned)codes[bit / format->bits];
+        payload[bit / 8] |= (uint8_t)((code >> bit % format->bits & 1) << bit % 8);
+    }
+}
 
 /* The value of an integer format's scale code. */
 static double integer_scale(unsigned code)
@@ -317,9 +330,11 @@ static void integer_decoders_know_every_code(void **state)
         const unsigned codes = 1u << format->bits;
         const unsigned payload = 32 * format->bits;
         const unsigned blocks = 256 / cshim_codec_info(format->id)->block;
-        for (unsigned i = 0; i < payload; i++) {
-            encoded[i] = (uint8_t)(format->bits == 8 ? i : (2 * i & 15) | (2 * i + 1) << 4);
+        int all[256];
+        for (int i = 0; i < 256; i++) {
+            all[i] = i;
         }
+        pack(format, all, 256, encoded);
         for (unsigned scale = 0; scale < 65536; scale += f == 0 ? 1 : 3) {
             for (unsigned block = 0; block < blocks; block++) {
                 encoded[payload + 2 * block] = (uint8_t)scale;
@@ -337,19 +352,33 @@ static void integer_decoders_know_every_code(void **state)
     }
 }
 
-/* Two in a byte, the first in the lower half; nothing in the upper half of an odd last one. */
-static void int4_codes_lie_in_order(void **state)
+/* Codes of up to 8 bits lie one after the other from the lowest bit of the first byte on, whole
+ * blocks and parts of one; nothing is in what is left of the last byte. */
+static void integer_codes_lie_in_order(void **state)
 {
     (void)state;
-    const float values[] = {7, -1, NAN, -7, 0, INFINITY, 3.4f, 2.6f, -5};
-    const uint8_t expected[] = {0xf7, 0x98, 0x80, 0x33, 0x0b};
-    uint8_t encoded[32];
-    cshim_encode(CSHIM_CODEC_INT4, CSHIM_FLOAT32, values, 9, encoded);
-    assert_memory_equal(encoded, expected, sizeof expected);
-    const struct cshim_encoding encoding = {.stochastic = true, .key = 1};
-    const float whole[] = {7, -1, NAN, -7, 0, INFINITY, 3, 3, -5};
-    cshim_encode_with(CSHIM_CODEC_INT4, CSHIM_FLOAT32, whole, 9, &encoding, encoded);
-    assert_memory_equal(encoded, expected, sizeof expected);
+    enum { MOST = 300 };
+    for (size_t f = 0; f < INTEGER_FORMATS; f++) {
+        const struct integer_format *format = &integer_formats[f];
+        for (int count = 1; count < MOST; count += count < 70 ? 1 : 29) {
+            float values[MOST];
+            int codes[MOST];
+            uint8_t encoded[2 * MOST], expected[MOST];
+            const size_t bytes = ((size_t)count * format->bits + 7) / 8;
+            for (int i = 0; i < count; i++) {
+                bool is_top = i % 32 == 0, is_nan = i % 11 == 4 && !is_top;
+                codes[i] = is_top ? format->top : i * 7 % (2 * format->top + 1) - format->top;
+                values[i] = is_nan ? NAN : (float)codes[i];
+                codes[i] = is_nan ? -format->top - 1 : codes[i];
+            }
+            pack(format, codes, (size_t)count, expected);
+            cshim_encode(format->id, CSHIM_FLOAT32, values, (size_t)count, encoded);
+            assert_memory_equal(encoded, expected, bytes);
+            const struct cshim_encoding encoding = {.stochastic = true, .key = 1};
+            cshim_encode_with(format->id, CSHIM_FLOAT32, values, (size_t)count, &encoding, encoded);
+            assert_memory_equal(encoded, expected, bytes);
+        }
+    }
 }
 
 /* Any float16 data survive fp16, and float16 and bfloat16 data survive their own codecs. */
@@ -390,7 +419,7 @@ int main(void)
         cmocka_unit_test(bf16_chooses_the_nearest),
         cmocka_unit_test(integer_scales_are_the_smallest_that_do),
         cmocka_unit_test(integer_decoders_know_every_code),
-        cmocka_unit_test(int4_codes_lie_in_order),
+        cmocka_unit_test(integer_codes_lie_in_order),
         cmocka_unit_test(sixteen_bit_data_survive_their_own_codec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

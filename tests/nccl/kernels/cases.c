@@ -278,8 +278,7 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
         most = magnitude > most ? magnitude : most;
     }
     memcpy(largest.host, &most, sizeof most);
-    const int exponent = cshim_scale_exponent(
-        most, CSHIM_FP16_BUMP, CSHIM_FP16_MAX_EXPONENT - HEADROOM, CSHIM_FP16_MIN_SCALE);
+    const int exponent = cshim_cast_exponent(most, HEADROOM);
     for (uint64_t i = 0; i < count; i++) {
         if (codec == CSHIM_CODEC_FP32) {
             memcpy(codes.host + 4 * i, values + i, 4);

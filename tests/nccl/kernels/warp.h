@@ -71,6 +71,14 @@ static inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selecto
         result |= (uint32_t)(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
     return result;
 }
+static inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+static inline int __ffs(int value)
+{
+    return __builtin_ffs(value);
+}
 static inline uint32_t exchange(uint32_t value, unsigned from, const char *place)
 {
     warp_values[warp_lane] = value;

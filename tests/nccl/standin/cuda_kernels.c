@@ -327,10 +327,7 @@ static int cast_exponent(struct site *site, const struct cshim_kernel_cast *p)
     if (site->codec != CSHIM_CODEC_FP16)
         return 0;
     const uint32_t *place = access_bytes(site, p->largest, sizeof *place, false);
-    return place == NULL ? 0
-                         : cshim_scale_exponent(*place, CSHIM_FP16_BUMP,
-                                                CSHIM_FP16_MAX_EXPONENT - (int)p->headroom,
-                                                CSHIM_FP16_MIN_SCALE);
+    return place == NULL ? 0 : cshim_cast_exponent(*place, (int)p->headroom);
 }
 
 static void narrow(struct site *site, const struct cshim_kernel_cast *p)

@@ -58,9 +58,9 @@ static float small_load(ncclDataType_t dtype, const uint8_t *place)
     uint16_t code;
     switch (dtype) {
     case ncclFloat8e4m3:
-        return cshim_e4m3_decode(*place, 0);
+        return cshim_float_decode(cshim_format(CSHIM_CODEC_FP8_E4M3), *place, 0);
     case ncclFloat8e5m2:
-        return cshim_e5m2_decode(*place, 0);
+        return cshim_float_decode(cshim_format(CSHIM_CODEC_FP8_E5M2), *place, 0);
     default:
         memcpy(&code, place, sizeof code);
         return dtype == ncclFloat16 ? cshim_fp16_decode(code, 0)
@@ -74,10 +74,10 @@ static void small_store(ncclDataType_t dtype, float value, uint8_t *place)
     const uint32_t bits = cshim_float_bits(value);
     switch (dtype) {
     case ncclFloat8e4m3:
-        *place = cshim_e4m3_encode(value, 0);
+        *place = (uint8_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP8_E4M3), value, 0);
         return;
     case ncclFloat8e5m2:
-        *place = cshim_e5m2_encode(value, 0);
+        *place = (uint8_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP8_E5M2), value, 0);
         return;
     case ncclFloat16:
         code = cshim_half_from_float(value);

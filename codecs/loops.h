@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to codecs/: the loops of each format at each SIMD level. */
+#ifndef CSHIM_LOOPS_H
+#define CSHIM_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "codecs/codec.h"
+
+#if defined(__x86_64__)
+#define CSHIM_X86 1
+#else
+#define CSHIM_X86 0
+#endif
+
+/* Loops over float32 that start at a block's first element. payload and scales need no alignment,
+ * but lie in one message, the scales behind the payload: up to 16 bytes behind the codes may be
+ * read. Formats without scales ignore theirs. No padding is written. */
+struct cshim_loops {
+    void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
+    void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
+    /* sum[i] = sum[i] + decoded value, any NaN made the canonical one */
+    void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
+    /* Encodes, but rounds at random with random[i], whose bits are uniformly distributed. */
+    void (*encode_random)(const float *input, const uint32_t *random, size_t count,
+                          uint8_t *payload, uint8_t *scales);
+};
+
+/* Everything that is compiled for one SIMD level. */
+struct cshim_level {
+    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw */
+    /* Rounds count floats to IEEE binary16; what is too large becomes Inf. */
+    void (*narrow_half)(const float *input, size_t count, uint8_t *output);
+    /* Fills random[0] to random[count - 1] (there must be room for one more behind them) with the
+     * numbers of elements first, first + 1, ... of the key's sequence. Returns where the first is:
+     * random or random + 1. */
+    const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
+    /* Error feedback before the encoding of count floats: sum[i] = input[i] + residual[i]; the
+     * largest float instead of Inf where input is finite. */
+    void (*add_residual)(const float *input, const float *residual, size_t count, float *sum);
+    /* ... and after it: residual[i] = sum[i] - decoded[i]; 0 where that is not finite. */
+    void (*keep_residual)(const float *sum, const float *decoded, size_t count, float *residual);
+};
+
+extern const struct cshim_level cshim_level_scalar;
+#if CSHIM_X86
+extern const struct cshim_level cshim_level_avx2, cshim_level_avx512;
+#endif
+
+/* The loops of the level in use (cshim_simd_level). */
+const struct cshim_level *cshim_level(void);
+
+#endif
