@@ -102,8 +102,12 @@ FAILS=fp162 expect "a repeat that fails" 1 "$tool" compare --modes off,fp16 --re
 check "leaves a single run, and says so" grep -qE '^  lowest-highest +1 run +1 run$' <<<"$output"
 
 printf '[rule all]\ncodec = bf16\n' >job.ini
-expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini -- ./trainer 2 '{mode}'
+expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini --html job.html -- ./trainer 2 '{mode}'
 contains "is a row" "job.ini"
+check "and a sentence of the page, which tells a single run" \
+    shows job.html '^job.ini on 2 ranks: 2.00 times the speed of off (a single run of each), 2.00 times fewer'
+check "as the plot does" shows job.html 'What a step of the program takes, from a single run'
+contains "and the table" "Time, a single run each (--repeat shows the spread); speed-up"
 check "is the policy of the run" cmp job.ini policy.job.ini
 expect "other metrics" 0 "$tool" compare --modes off --metric-time 'took ([0-9.]+)' \
     --metric-accuracy 'score=([0-9.]+)' --metric-step 'each ([0-9.]+)' \

@@ -132,13 +132,14 @@ json_t *compare_read_log(const char *path);
 /* The name of a figure in JSON. */
 const char *compare_figure_name(enum compare_figure figure);
 
-/* A figure of a cell's runs. */
+/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
+ * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
+ * within a repeat. */
 struct compare_spread {
-    size_t count;  /* runs that have the figure */
-    double median; /* negative if there is none, as the other two are; of a quotient: the quotient
-                      of the medians */
+    size_t count; /* runs that have the figure */
+    double median;
     double lowest;
-    double highest; /* of a speed-up: among the runs of one repeat */
+    double highest;
 };
 struct compare_spread compare_spread(const struct compare_plan *plan, size_t mode, size_t rank,
                                      enum compare_figure figure);
@@ -148,9 +149,10 @@ bool compare_uses_wall(const struct compare_plan *plan);
 
 /* Finds out what the measurements are made on; the caller releases the object. */
 json_t *compare_environment(const char *link);
-/* Reads the machine's load: at the start, all the time during the runs, and at their end. */
+/* Reads the machine's load and keeps the first and the highest value: to be called before the runs
+ * and while they last. */
 void compare_watch_load(void);
-/* Adds the load to the environment. */
+/* Adds these two to the environment. */
 void compare_add_load(json_t *environment);
 
 /* The results as tables, in the order in which they are shown. */

@@ -26,9 +26,9 @@ struct cshim_policy *launch_load_policy(const char *path);
 /* The absolute name of an existing file; the caller frees it. Exits if there is none. */
 char *launch_absolute(const char *path);
 
-/* Lets Open MPI's launchers start more ranks than there are processors, and lets root start any:
- * sets variables for Open MPI 4 and 5 in this process's environment, except those that the user has
- * set. Says so in a line if root's command names such a launcher. */
+/* Open MPI's launchers refuse to start more ranks than there are processors, and to run as root.
+ * This sets the variables that allow both, for Open MPI 4 and 5, in this process's environment,
+ * except those that the user has set. Prints a line if root's command names such a launcher. */
 void launch_permit_mpirun(char *const *command);
 
 #endif
