@@ -126,7 +126,7 @@ static int run(int argc, char **argv)
         tool_misuse(&tool_compare, "no command to run");
     compare_plan_make(&plan, &chosen, argv + first);
     compare_catch_signals();
-    launch_permit_mpirun(argv + first, false); /* for root; compare_child_run sees to the rest */
+    launch_permit_mpirun(argv + first, false); /* tells root once; each run counts its ranks */
     compare_watch_load();
     enum compare_end end = run_all(&plan);
     compare_add_load(plan.environment);

@@ -165,11 +165,16 @@ enum compare_table {
     COMPARE_TABLE_COUNT
 };
 
-/* Makes a table of everything that is finished. It has only headings if there is nothing to show.
- * The caller frees it with tool_table_free. */
-struct tool_table compare_table(const struct compare_plan *plan, enum compare_table which);
-/* Returns what stands above the table. The caller frees it. */
-char *compare_table_title(const struct compare_plan *plan, enum compare_table which);
+/* A table of everything that is finished. */
+struct compare_section {
+    const char *name;        /* in the data of the page */
+    char *title;             /* what stands above the table */
+    struct tool_table table; /* has only headings if there is nothing to show */
+};
+
+/* Makes a section, which the caller frees with compare_section_free. */
+struct compare_section compare_section(const struct compare_plan *plan, enum compare_table which);
+void compare_section_free(struct compare_section *section);
 
 /* These write the results: tables as text or as Markdown; everything as JSON; a page with plots. */
 void compare_write_text(const struct compare_plan *plan, FILE *file);
