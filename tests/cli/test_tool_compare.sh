@@ -102,8 +102,12 @@ FAILS=fp162 expect "a repeat that fails" 1 "$tool" compare --modes off,fp16 --re
 check "leaves a single run, and says so" grep -qE '^  lowest-highest +1 run +1 run$' <<<"$output"
 
 printf '[rule all]\ncodec = bf16\n' >job.ini
-expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini -- ./trainer 2 '{mode}'
+expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini --html job.html -- ./trainer 2 '{mode}'
 contains "is a row" "job.ini"
+check "and a sentence of the page, which tells a single run" \
+    shows job.html '^job.ini on 2 ranks: 2.00 times the speed of off (a single run of each), 2.00 times fewer'
+check "as the plot does" shows job.html 'What a step of the program takes, from a single run'
+contains "and the table" "Time, a single run each (--repeat shows the spread); speed-up"
 check "is the policy of the run" cmp job.ini policy.job.ini
 expect "other metrics" 0 "$tool" compare --modes off --metric-time 'took ([0-9.]+)' \
     --metric-accuracy 'score=([0-9.]+)' --metric-step 'each ([0-9.]+)' \
@@ -135,12 +139,28 @@ check "and the time left" grep -qE '\[2/2\] off \(native\), 2 ranks  0 s, about 
 unset REPORT
 launchers=(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
     PRTE_MCA_rmaps_default_mapping_policy)
-expect "more ranks than processors, as the README has it" 0 env "${launchers[@]/#/-u}" \
-    "$tool" compare --modes off --ranks "2,$(($(nproc) + 2))" -- mpirun -n '{ranks}' printenv "${launchers[@]:2}"
+expect "more ranks than cores, and root" 0 env "${launchers[@]/#/-u}" \
+    "$tool" compare --modes off --ranks "2,$(($(nproc) + 2))" -- mpirun -n '{ranks}' true
 [ "$(id -u)" != 0 ] || contains "root is told" "note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT"
-OMPI_ALLOW_RUN_AS_ROOT=0 PRTE_MCA_rmaps_default_mapping_policy=core expect "the user's own settings" 0 \
-    "$tool" compare --modes off --json own.json -- printenv OMPI_ALLOW_RUN_AS_ROOT PRTE_MCA_rmaps_default_mapping_policy
-check "stay" grep -qF '"output_tail": "0\ncore"' own.json
+# Only what is needed is set, and nothing that the user has set.
+cat >mpirun <<'SH'
+#!/bin/bash
+echo "root ${OMPI_ALLOW_RUN_AS_ROOT-no}, Open MPI 4 ${OMPI_MCA_rmaps_base_oversubscribe-no}, 5 ${PRTE_MCA_rmaps_default_mapping_policy-no}"
+SH
+chmod +x mpirun
+root=$([ "$(id -u)" = 0 ] && echo 1 || echo no)
+says() { # NAME WHAT WORD...: what the fake mpirun finds set
+    expect "$1" 0 env "${launchers[@]/#/-u}" "${own[@]}" "$tool" compare --modes off --json mpirun.json -- "${@:3}"
+    check "$1: $2" grep -qF "\"output_tail\": \"$2\"" mpirun.json
+}
+own=()
+says "fewer ranks than cores" "root $root, Open MPI 4 no, 5 no" ./mpirun -n 1 true
+says "more ranks than cores" "root $root, Open MPI 4 1, 5 :oversubscribe" env A=1 ./mpirun -np 10000 true
+says "two parts" "root $root, Open MPI 4 1, 5 :oversubscribe" ./mpirun -n 1 true : -n 10000 true
+says "a program's own -n" "root $root, Open MPI 4 no, 5 no" ./mpirun -n 1 true -n 10000
+says "hosts" "root $root, Open MPI 4 no, 5 no" ./mpirun -n 10000 --host a:9000,b:9000 true
+own=(OMPI_ALLOW_RUN_AS_ROOT=0 PRTE_MCA_rmaps_default_mapping_policy=core)
+says "the user's own settings" "root 0, Open MPI 4 1, 5 core" ./mpirun -n 10000 true
 expect "a run without a report" 0 "$tool" compare --modes fp16 -- echo nothing
 contains "is warned of" "fp16: the run left no report"
 REPORT=$golden/report_off.json expect "a run without compression" 0 \

@@ -13,6 +13,8 @@
 
 #include "shim/core/clock.h"
 #include "tools/compare/compare.h"
+#include "tools/lib/launch.h"
+#include "tools/run/locality.h"
 
 #define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
 #define TICK_MILLISECONDS 100
@@ -60,6 +62,7 @@ static _Noreturn void become(const struct compare_child *child, int output)
         setenv("COMPSHIM_REPORT", child->report, 1);
     if (child->preload != NULL)
         setenv("LD_PRELOAD", child->preload, 1);
+    launch_permit_mpirun(child->command, locality_is_certain(child->command));
     execvp(child->command[0], child->command);
     int error = errno;
     unsetenv("LD_PRELOAD");

@@ -18,7 +18,7 @@ static const struct tool_option options[] = {
     {"serial", 0, TOOL_TEXT, OPTION(serial), "COMMAND",
      "the program without MPI, a line for sh: a row of its own"},
     {"repeat", 'r', TOOL_COUNT, OPTION(repeat), "N",
-     "run everything N times, modes in turn, and take medians (default 1)"},
+     "run all N times, modes in turn: medians and their spread (default 1)"},
     {"min-size", 0, TOOL_SIZE, OPTION(min_size), "SIZE",
      "a codec's mode leaves smaller buffers alone (default 64KiB)"},
     {"metric-time", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_TIME]), "REGEX",
@@ -30,7 +30,7 @@ static const struct tool_option options[] = {
     {"html", 0, TOOL_TEXT, OPTION(html), "FILE", "write a page with tables and plots there"},
     {"markdown", 0, TOOL_TEXT, OPTION(markdown), "FILE", "write the tables as Markdown there"},
     {"json", 'j', TOOL_TEXT, OPTION(json), "FILE", "write all results and every run there"},
-    {"title", 0, TOOL_TEXT, OPTION(title), "TEXT", "the first line of the tables"},
+    {"title", 0, TOOL_TEXT, OPTION(title), "TEXT", "the first line of the tables and of the page"},
     {"link", 0, TOOL_TEXT, OPTION(link), "TEXT", "what joins the ranks (default shared memory)"},
     {0},
 };
@@ -126,7 +126,7 @@ static int run(int argc, char **argv)
         tool_misuse(&tool_compare, "no command to run");
     compare_plan_make(&plan, &chosen, argv + first);
     compare_catch_signals();
-    launch_permit_mpirun(argv + first);
+    launch_permit_mpirun(argv + first, false); /* tells root once; each run counts its ranks */
     compare_watch_load();
     enum compare_end end = run_all(&plan);
     compare_add_load(plan.environment);

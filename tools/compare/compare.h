@@ -132,13 +132,14 @@ json_t *compare_read_log(const char *path);
 /* The name of a figure in JSON. */
 const char *compare_figure_name(enum compare_figure figure);
 
-/* A figure of a cell's runs. */
+/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
+ * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
+ * within a repeat. */
 struct compare_spread {
-    size_t count;  /* runs that have the figure */
-    double median; /* negative if there is none, as the other two are; of a quotient: the quotient
-                      of the medians */
+    size_t count; /* runs that have the figure */
+    double median;
     double lowest;
-    double highest; /* of a speed-up: among the runs of one repeat */
+    double highest;
 };
 struct compare_spread compare_spread(const struct compare_plan *plan, size_t mode, size_t rank,
                                      enum compare_figure figure);
@@ -148,9 +149,10 @@ bool compare_uses_wall(const struct compare_plan *plan);
 
 /* Finds out what the measurements are made on; the caller releases the object. */
 json_t *compare_environment(const char *link);
-/* Reads the machine's load: at the start, all the time during the runs, and at their end. */
+/* Reads the machine's load and keeps the first and the highest value: to be called before the runs
+ * and while they last. */
 void compare_watch_load(void);
-/* Adds the load to the environment. */
+/* Adds these two to the environment. */
 void compare_add_load(json_t *environment);
 
 /* The results as tables, in the order in which they are shown. */
@@ -163,11 +165,16 @@ enum compare_table {
     COMPARE_TABLE_COUNT
 };
 
-/* Makes a table of everything that is finished. It has only headings if there is nothing to show.
- * The caller frees it with tool_table_free. */
-struct tool_table compare_table(const struct compare_plan *plan, enum compare_table which);
-/* Returns what stands above the table. The caller frees it. */
-char *compare_table_title(const struct compare_plan *plan, enum compare_table which);
+/* A table of everything that is finished. */
+struct compare_section {
+    const char *name;        /* in the data of the page */
+    char *title;             /* what stands above the table */
+    struct tool_table table; /* has only headings if there is nothing to show */
+};
+
+/* Makes a section, which the caller frees with compare_section_free. */
+struct compare_section compare_section(const struct compare_plan *plan, enum compare_table which);
+void compare_section_free(struct compare_section *section);
 
 /* These write the results: tables as text or as Markdown; everything as JSON; a page with plots. */
 void compare_write_text(const struct compare_plan *plan, FILE *file);

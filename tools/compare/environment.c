@@ -11,29 +11,6 @@
 #include "tools/html/page.h"
 #include "version.h"
 
-/* Returns the value of the first line "key<separator>value" of a file, without the blanks and the
- * quotes around it. The caller frees it. NULL if there is no such line. */
-static char *value_in_file(const char *path, const char *key, char separator)
-{
-    size_t length = 0;
-    char *text = tool_read_file(path, &length);
-    char *value = NULL;
-    char *rest = NULL;
-    for (char *line = text != NULL ? strtok_r(text, "\n", &rest) : NULL;
-         line != NULL && value == NULL; line = strtok_r(NULL, "\n", &rest)) {
-        char *split = strchr(line, separator);
-        if (strncmp(line, key, strlen(key)) != 0 || split == NULL)
-            continue;
-        char *begin = split + 1 + strspn(split + 1, " \t\"");
-        char *end = begin + strlen(begin);
-        while (end > begin && strchr(" \t\"", end[-1]) != NULL)
-            end--;
-        value = tool_format("%.*s", (int)(end - begin), begin);
-    }
-    free(text);
-    return value;
-}
-
 /* Returns the first line that a command prints, or NULL. The caller frees it. */
 static char *first_line(const char *command)
 {
@@ -60,7 +37,7 @@ static void set(json_t *environment, const char *name, char *text)
 
 static char *processor(void)
 {
-    char *model = value_in_file("/proc/cpuinfo", "model name", ':');
+    char *model = first_line("sed -n '/^model name/{s/.*: *//p;q}' /proc/cpuinfo 2>/dev/null");
     char *text = tool_format("%s, %ld online, %s", model != NULL ? model : "unknown model",
                              sysconf(_SC_NPROCESSORS_ONLN), cshim_simd_name(cshim_simd_level()));
     free(model);
@@ -103,7 +80,8 @@ json_t *compare_environment(const char *link)
     set(environment, "processors", processor());
     set(environment, "cards", cards());
     set(environment, "links", tool_copy(link));
-    char *system = value_in_file("/etc/os-release", "PRETTY_NAME", '=');
+    char *system =
+        first_line("sed -n '/^PRETTY_NAME=/{s/[^=]*=//;s/\"//g;p;q}' /etc/os-release 2>/dev/null");
     set(environment, "operating system",
         tool_format("%s, %s %s %s", system != NULL ? system : "unknown", kernel.sysname,
                     kernel.release, kernel.machine));

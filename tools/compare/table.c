@@ -171,7 +171,7 @@ static struct tool_table rule_table(const struct compare_plan *plan)
     return table;
 }
 
-struct tool_table compare_table(const struct compare_plan *plan, enum compare_table which)
+struct compare_section compare_section(const struct compare_plan *plan, enum compare_table which)
 {
     static const struct column time[] = {{"time s", COMPARE_FIGURE_TIME, "%.1f"},
                                          {"speed-up", COMPARE_FIGURE_SPEED_UP, "%.2f"},
@@ -181,56 +181,52 @@ struct tool_table compare_table(const struct compare_plan *plan, enum compare_ta
                                           {"on the wire", COMPARE_FIGURE_WIRE, NULL},
                                           {"ratio", COMPARE_FIGURE_RATIO, "%.2f"}};
     bool repeated = plan->options->repeat > 1;
+    char *runs = repeated ? tool_format("medians of %u runs", plan->options->repeat)
+                          : tool_copy("a single run each (--repeat shows the spread)");
+    struct compare_section section = {.table = {.columns = 1}};
     switch (which) {
     case COMPARE_TABLE_ENVIRONMENT:
-        return environment_table(plan);
-    case COMPARE_TABLE_TIME: {
-        size_t count = is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2;
-        return mode_table(plan, &(struct layout){count, false, repeated, time});
-    }
-    case COMPARE_TABLE_ACCURACY:
-        if (!is_known(plan, COMPARE_FIGURE_ACCURACY))
-            break;
-        return mode_table(plan, &(struct layout){1, false, repeated, accuracy});
-    case COMPARE_TABLE_BYTES:
-        return mode_table(plan, &(struct layout){3, true, false, bytes});
-    case COMPARE_TABLE_RULES:
-        return rule_table(plan);
-    case COMPARE_TABLE_COUNT:
-        break;
-    }
-    return (struct tool_table){.columns = 1};
-}
-
-char *compare_table_title(const struct compare_plan *plan, enum compare_table which)
-{
-    char *runs = plan->options->repeat > 1
-                     ? tool_format("medians of %u runs", plan->options->repeat)
-                     : tool_copy("a single run each (--repeat shows the spread)");
-    char *title = NULL;
-    switch (which) {
-    case COMPARE_TABLE_ENVIRONMENT:
-        title = tool_copy("Environment");
+        section.name = "environment";
+        section.title = tool_copy("Environment");
+        section.table = environment_table(plan);
         break;
     case COMPARE_TABLE_TIME:
-        title = tool_format("%s, %s; speed-up against off with as many ranks",
-                            compare_uses_wall(plan) ? "Time of the whole command (not every output "
-                                                      "has a match for --metric-time)"
-                                                    : "Time",
-                            runs);
+        section.name = "time";
+        section.title =
+            tool_format("%s, %s; speed-up against off with as many ranks",
+                        compare_uses_wall(plan) ? "Time of the whole command (not every output "
+                                                  "has a match for --metric-time)"
+                                                : "Time",
+                        runs);
+        section.table =
+            mode_table(plan, &(struct layout){is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2, false,
+                                              repeated, time});
         break;
     case COMPARE_TABLE_ACCURACY:
-        title = tool_format("Accuracy, %s", runs);
+        section.name = "accuracy";
+        section.title = tool_format("Accuracy, %s", runs);
+        if (is_known(plan, COMPARE_FIGURE_ACCURACY))
+            section.table = mode_table(plan, &(struct layout){1, false, repeated, accuracy});
         break;
     case COMPARE_TABLE_BYTES:
-        title = tool_copy("Bytes of the compressed all-reduces, sent by all ranks");
+        section.name = "bytes";
+        section.title = tool_copy("Bytes of the compressed all-reduces, sent by all ranks");
+        section.table = mode_table(plan, &(struct layout){3, true, false, bytes});
         break;
     case COMPARE_TABLE_RULES:
-        title = tool_copy("Rules, with the sampled error of a result");
+        section.name = "rules";
+        section.title = tool_copy("Rules, with the sampled error of a result");
+        section.table = rule_table(plan);
         break;
     case COMPARE_TABLE_COUNT:
         break;
     }
     free(runs);
-    return title;
+    return section;
+}
+
+void compare_section_free(struct compare_section *section)
+{
+    free(section->title);
+    tool_table_free(&section->table);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The results of a comparison as text, as Markdown, as JSON and as a page. */
-#include <stdlib.h>
-
 #include "tools/compare/compare.h"
 #include "tools/html/page.h"
 #include "version.h"
@@ -9,11 +7,9 @@
 static void write_tables(const struct compare_plan *plan, bool markdown, FILE *file)
 {
     for (enum compare_table which = 0; which < COMPARE_TABLE_COUNT; which++) {
-        struct tool_table table = compare_table(plan, which);
-        char *title = compare_table_title(plan, which);
-        tool_table_print_titled(&table, title, markdown, file);
-        free(title);
-        tool_table_free(&table);
+        struct compare_section section = compare_section(plan, which);
+        tool_table_print_titled(&section.table, section.title, markdown, file);
+        compare_section_free(&section);
     }
 }
 
@@ -73,18 +69,14 @@ void compare_write_json(const struct compare_plan *plan, FILE *file)
 
 void compare_write_page(const struct compare_plan *plan, FILE *file)
 {
-    static const char *const names[COMPARE_TABLE_COUNT] = {"environment", "time", "accuracy",
-                                                           "bytes", "rules"};
     struct page page;
     page_start(&page, json_pack("{s:o}", "comparison", make_json(plan)));
     if (!plan->is_complete)
         fputs("Stopped early: this is what was finished.\n", page.text);
     for (enum compare_table which = 0; which < COMPARE_TABLE_COUNT; which++) {
-        struct tool_table table = compare_table(plan, which);
-        char *title = compare_table_title(plan, which);
-        page_add_table(&page, names[which], title, &table);
-        free(title);
-        tool_table_free(&table);
+        struct compare_section section = compare_section(plan, which);
+        page_add_table(&page, section.name, section.title, &section.table);
+        compare_section_free(&section);
     }
     page_finish(&page, plan->options->title, file);
 }

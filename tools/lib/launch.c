@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,7 +120,8 @@ char *launch_absolute(const char *path)
  */
 static bool names_mpirun(char *const *command)
 {
-    static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};
+    static const char *const launchers[] = {"mpirun",          "mpirun.openmpi", "mpiexec",
+                                            "mpiexec.openmpi", "orterun",        "prterun"};
     for (; *command != NULL; command++) {
         const char *slash = strrchr(*command, '/');
         for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
@@ -129,14 +131,50 @@ static bool names_mpirun(char *const *command)
     return false;
 }
 
-void launch_permit_mpirun(char *const *command)
+/* The ranks that a launcher's command line asks for: the first -n or -np of each of its parts,
+ * which stand between colons. */
+static unsigned long count_ranks(char *const *command)
 {
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
-    if (geteuid() != 0 || getenv("OMPI_ALLOW_RUN_AS_ROOT") != NULL)
+    unsigned long ranks = 0;
+    bool is_counted = false;
+    for (; *command != NULL; command++) {
+        const char *name = *command + strspn(*command, "-");
+        if (strcmp(*command, ":") == 0) {
+            is_counted = false;
+        } else if (!is_counted && name != *command && command[1] != NULL &&
+                   (strcmp(name, "n") == 0 || strcmp(name, "np") == 0)) {
+            ranks += strtoul(command[1], NULL, 10);
+            is_counted = true;
+        }
+    }
+    return ranks;
+}
+
+/* The cores that this process may use; two processors share one if the system says so. */
+static unsigned long count_cores(void)
+{
+    cpu_set_t set;
+    size_t length = 0;
+    char *shared = tool_read_file("/sys/devices/system/cpu/smt/active", &length);
+    unsigned long processors = sched_getaffinity(0, sizeof set, &set) == 0
+                                   ? (unsigned long)CPU_COUNT(&set)
+                                   : (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
+    bool is_shared = shared != NULL && *shared == '1';
+    free(shared);
+    return is_shared ? (processors + 1) / 2 : processors;
+}
+
+void launch_permit_mpirun(char *const *command, bool is_local)
+{
+    if (!names_mpirun(command))
         return;
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    if (names_mpirun(command))
+    if (is_local && count_ranks(command) > count_cores()) {
+        setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+        setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
+    }
+    if (geteuid() == 0 && getenv("OMPI_ALLOW_RUN_AS_ROOT") == NULL) {
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
         tool_warn("note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT");
+    }
 }

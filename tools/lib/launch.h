@@ -3,6 +3,8 @@
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 
+#include <stdbool.h>
+
 #include "policy/policy.h"
 
 /* The absolute path of a file in one of the folders, which are relative to that of this tool's
@@ -31,9 +33,10 @@ struct cshim_policy *launch_load_policy(const char *path);
 /* The absolute name of an existing file; the caller frees it. Exits if there is none. */
 char *launch_absolute(const char *path);
 
-/* Lets Open MPI's launchers start more ranks than there are processors, and lets root start any:
- * sets variables for Open MPI 4 and 5 in this process's environment, except those that the user has
- * set. Says so in a line if root's command names such a launcher. */
-void launch_permit_mpirun(char *const *command);
+/* Open MPI's launchers refuse to run as root, and to start more ranks than there are cores. If the
+ * command names such a launcher, this sets the variables of Open MPI 4 and 5 that allow it, each
+ * only if it is not set and is needed, in this process's environment. `is_local`: all ranks run on
+ * this host, so that its cores count. Prints a line if it lets root run. */
+void launch_permit_mpirun(char *const *command, bool is_local);
 
 #endif

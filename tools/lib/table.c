@@ -6,27 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool begins_character(char byte)
-{
-    return ((unsigned char)byte & 0xc0) != 0x80;
-}
-
-size_t tool_text_width(const char *text)
+/* Characters of UTF-8 text. */
+static size_t text_width(const char *text)
 {
     size_t width = 0;
     for (; *text != '\0'; text++)
-        width += begins_character(*text);
+        width += ((unsigned char)*text & 0xc0) != 0x80;
     return width;
-}
-
-char *tool_shorten(const char *text, size_t width)
-{
-    if (tool_text_width(text) <= width)
-        return tool_copy(text);
-    size_t length = 0;
-    for (size_t used = 0; !begins_character(text[length]) || used + 1 < width; length++)
-        used += begins_character(text[length]);
-    return tool_format("%.*s\u2026", (int)length, text);
 }
 
 void tool_table_add(struct tool_table *table, char **cells)
@@ -53,7 +39,7 @@ static size_t column_width(const struct tool_table *table, size_t column)
 {
     size_t width = 0;
     for (size_t row = 0; row < table->rows; row++) {
-        size_t length = tool_text_width(cell_text(table, row, column));
+        size_t length = text_width(cell_text(table, row, column));
         width = length > width ? length : width;
     }
     return width;
@@ -62,7 +48,7 @@ static size_t column_width(const struct tool_table *table, size_t column)
 /* Texts of other programs may have control characters, which a terminal must not see. */
 static void print_cell(const char *text, size_t width, bool right, FILE *file)
 {
-    size_t used = tool_text_width(text);
+    size_t used = text_width(text);
     int blanks = width > used ? (int)(width - used) : 0;
     fprintf(file, "%*s", right ? blanks : 0, "");
     for (; *text != '\0'; text++)

@@ -107,12 +107,7 @@ bool tool_close(FILE *file, const char *path);
 char **tool_split(const char *list, size_t *count);
 void tool_split_free(char **items, size_t count);
 
-/* Characters of UTF-8 text. */
-size_t tool_text_width(const char *text);
-/* The text, or its beginning with an ellipsis if it is wider; the caller frees it. */
-char *tool_shorten(const char *text, size_t width);
-
-/* Writes the text with backslashes, where Markdown would take a character for markup. */
+/* Writes the text so that Markdown takes nothing in it for markup or for the end of a cell. */
 void tool_print_markdown(const char *text, FILE *file);
 
 /* A table of text, printed with aligned columns, as CSV or as Markdown. Where there are two rows of
