@@ -5,9 +5,9 @@
 export LIMIT=30
 
 copy() { # DIR: what the engine is built of, and what is built of it
-    mkdir -p "$1/build" "$1/tools" "$1/tests"
+    mkdir -p "$1/build" "$1/tools/html" "$1/tests"
     cp -a "$top"/{Makefile,codecs,kernels,policy,shim} "$1"
-    cp -a "$top/tools/page.css" "$1/tools"
+    cp -a "$top/tools/html/page.css" "$1/tools/html"
     cp -a "$top/tests/tests.mk" "$1/tests"
     cp -a "$build"/{obj,generated,kernels,libcompshim.so} "$1/build"
     # The same times: only what is changed is built again.
