@@ -42,9 +42,22 @@ static bool names_gathers(const struct cshim_policy *policy)
 }
 
 /* Compresses a call or makes it natively. */
-static ncclResult_t make(struct cshim_nccl_call call)
+static ncclResult_t make(enum cshim_collective collective, const void *send, void *receive,
+                         size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                         cudaStream_t stream)
 {
-    call.comm = cshim_registry_find(call.handle);
+    struct cshim_nccl_call call = {
+        .handle = comm,
+        .comm = cshim_registry_find(comm),
+        .collective = collective,
+        .send = send,
+        .receive = receive,
+        .count = count,
+        .datatype = datatype,
+        .op = op,
+        .stream = stream,
+        .premul.factor = 1,
+    };
     if (call.comm == NULL)
         return cshim_call_natively(&call);
     const struct cshim_nccl_job *job = call.comm->job;
@@ -57,7 +70,6 @@ static ncclResult_t make(struct cshim_nccl_call call)
     const enum cshim_reason reason = reason_of(&call);
     if (reason != CSHIM_REASON_COMPRESS)
         return pass(&call, reason);
-    call.premul.factor = 1;
     if (call.op >= ncclNumOps)
         cshim_premul_find(call.op, call.handle, &call.premul);
     return cshim_group_add(&call);
@@ -67,39 +79,18 @@ ncclResult_t cshim_nccl_all_reduce(const void *send, void *receive, size_t count
                                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                    cudaStream_t stream)
 {
-    return make((struct cshim_nccl_call){.collective = CSHIM_ALLREDUCE,
-                                         .handle = comm,
-                                         .send = send,
-                                         .receive = receive,
-                                         .count = count,
-                                         .datatype = datatype,
-                                         .op = op,
-                                         .stream = stream});
+    return make(CSHIM_ALLREDUCE, send, receive, count, datatype, op, comm, stream);
 }
 
 ncclResult_t cshim_nccl_reduce_scatter(const void *send, void *receive, size_t count,
                                        ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                        cudaStream_t stream)
 {
-    return make((struct cshim_nccl_call){.collective = CSHIM_REDUCE_SCATTER,
-                                         .handle = comm,
-                                         .send = send,
-                                         .receive = receive,
-                                         .count = count,
-                                         .datatype = datatype,
-                                         .op = op,
-                                         .stream = stream});
+    return make(CSHIM_REDUCE_SCATTER, send, receive, count, datatype, op, comm, stream);
 }
 
 ncclResult_t cshim_nccl_all_gather(const void *send, void *receive, size_t count,
                                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    return make((struct cshim_nccl_call){.collective = CSHIM_ALLGATHER,
-                                         .handle = comm,
-                                         .send = send,
-                                         .receive = receive,
-                                         .count = count,
-                                         .datatype = datatype,
-                                         .op = ncclSum,
-                                         .stream = stream});
+    return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, comm, stream);
 }

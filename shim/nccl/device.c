@@ -2,7 +2,10 @@
 #include "shim/nccl/device.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "codecs/hash.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all pools */
 
@@ -80,10 +83,7 @@ uint64_t cshim_device_host(void)
         if (stream != NULL)
             fclose(stream);
     }
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *at = text; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-    return hash;
+    return cshim_hash_bytes(CSHIM_HASH_EMPTY, text, strlen(text));
 }
 
 void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *comm)

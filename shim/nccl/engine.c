@@ -6,7 +6,7 @@
 
 #include "shim/nccl/collectives.h"
 
-/* What ranks send each other, beside the codecs: raised with each change of it. */
+/* The version of what ranks send each other, beside the codecs. Each change raises it. */
 #define PROTOCOL 2
 
 static void resume_parent(void)
@@ -19,7 +19,7 @@ static void begin_child(void)
     cshim_rendezvous_after_fork(true);
 }
 
-/* Again in a child that was forked before a communicator was made. */
+/* Is called again in a child that was forked before a communicator was made. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
     static bool registered;
@@ -50,7 +50,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     return status;
 }
 
-/* A communicator that the program does not wait for. */
+/* Whether the program does not wait for the communicator to be made. */
 static bool is_nonblocking(const ncclConfig_t *config)
 {
     const char *value = getenv("NCCL_COMM_BLOCKING");
@@ -76,8 +76,8 @@ static struct cshim_member *join(const ncclUniqueId *id, int ranks, int rank,
     return member;
 }
 
-/* After the real call, which has filled in the handle of a non-blocking communicator too. Such a
- * one stays native, by name. */
+/* Comes after the real call. A non-blocking communicator has its handle by then, too. It stays
+ * native, and its calls are counted as such. */
 static ncclResult_t expect(ncclResult_t status, const struct cshim_newcomer *newcomer,
                            const ncclConfig_t *config)
 {
@@ -112,7 +112,7 @@ static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqu
                   config);
 }
 
-/* The ranks meet at the first id. */
+/* There may be several ids: the ranks meet at the first. */
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
@@ -123,7 +123,7 @@ static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int ran
                   &newcomer, config);
 }
 
-/* All ranks are in this process. */
+/* All ranks are in this process: they need no rendezvous. */
 static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *list)
 {
     char source[CSHIM_PATH_MAX];
@@ -141,7 +141,7 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     return status;
 }
 
-/* A part of a communicator whose ranks have agreed: so have the part's. */
+/* The ranks of a communicator have agreed. So have those of a part of it. */
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
@@ -163,7 +163,7 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *
                         config);
 }
 
-/* The communicators that were made beside one go with it. */
+/* The communicators inside and across nodes end with the one that they were made for. */
 static void end_levels(struct cshim_nccl_comm *state, ncclResult_t (*how)(ncclComm_t))
 {
     if (state == NULL)
@@ -175,8 +175,9 @@ static void end_levels(struct cshim_nccl_comm *state, ncclResult_t (*how)(ncclCo
     state->across = state->inside = NULL;
 }
 
-/* What stops a communicator's kernels comes in one group with what stops those of its levels: each
- * waits for its own kernels, and those may be on the stream behind the other's. */
+/* Begins to stop a communicator's kernels, in one group with those of its levels. Each stop waits
+ * for its own kernels, and those may be on the stream behind the other's. Returns whether there is
+ * a group: close_stop ends it. */
 static bool open_stop(const struct cshim_nccl_comm *state)
 {
     return state != NULL && (state->across != NULL || state->inside != NULL) &&
@@ -212,7 +213,7 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
     return cshim_nccl.real->CommFinalize(comm);
 }
 
-/* The real call waits for what is under way; how long that took is known only then. */
+/* The real call waits for what is under way. How long that took is known only afterwards. */
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *state = cshim_registry_take(comm);
@@ -225,8 +226,8 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     return status;
 }
 
-/* NCCL's kernels must have been told to stop before anything waits for them. Times are those of
- * calls that have ended by themselves. */
+/* NCCL's kernels must have been told to stop before anything waits for them. Only calls that have
+ * ended by themselves before are counted with their times. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *state = cshim_registry_take(comm);

@@ -248,6 +248,10 @@ void cshim_measure_step(const struct cshim_segment *segments, size_t segment_cou
 static void keep(struct cshim_timeline *timeline, bool is_good)
 {
     struct cshim_measurement *measurement = timeline->comm->measurement;
+    if (timeline->is_short && timeline->reserve != NULL) {
+        record(timeline, timeline->reserve);
+        timeline->reserve = NULL;
+    }
     bool tells = !timeline->is_broken;
     for (size_t i = 0; i < timeline->call_count; i++)
         tells = tells || timeline->calls[i].slot != NULL;
@@ -264,15 +268,8 @@ static void keep(struct cshim_timeline *timeline, bool is_good)
 void cshim_measure_end(struct cshim_nccl_call *calls, size_t call_count, bool is_good)
 {
     for (size_t i = 0; i < call_count; i++) {
-        struct cshim_timeline *timeline = calls[i].timeline;
         if (is_good)
             count(&calls[i]);
-        if (timeline == NULL || !timeline->is_short || timeline->reserve == NULL)
-            continue;
-        record(timeline, timeline->reserve);
-        timeline->reserve = NULL;
-    }
-    for (size_t i = 0; i < call_count; i++) { /* behind the last mark: copies are not timed */
         if (calls[i].sample.slot != NULL)
             cshim_sample_end(&calls[i], is_good && calls[i].timeline != NULL);
     }
