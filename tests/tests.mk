@@ -210,6 +210,10 @@ test-slurm: packages-slurm
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/slurm/test_slurm.sh
 
+.PHONY: test-roots
+test-roots: packages-roots
+	@BUILD=$(BUILD) bash tests/roots/roots.sh
+
 .PHONY: test-gpu
 test-gpu:
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) bash tests/nccl/gpu.sh
