@@ -120,7 +120,7 @@ inside() {
         bash "$folder/process1.sh" "$root" "$process1" "$user" "$1" "$2" >"$log" 2>&1 &
     holder=$!
     while [ ! -s "$root/status" ] && [ -e "/proc/$holder" ]; do sleep 1; done
-    kill "$holder" 2>/dev/null
+    kill -KILL "$holder" 2>/dev/null # it ignores SIGTERM; process 1 is killed with it
     wait "$holder" 2>/dev/null
     status=$(cat "$root/status" 2>/dev/null || echo "none: $(tail -n 1 "$log")")
 }
