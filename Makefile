@@ -264,12 +264,15 @@ $(BUILD)/man/%: docs/man/%.in docs/man/page.awk
 $(BUILD)/man/compshim.1: $(tool_sources)
 $(BUILD)/man/compshim-policy.5: policy/keys.c
 
+# For the two commands: as many compilers as there are cores, unless make was told how many.
+parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 include tests/tests.mk
 
 # Demo and benchmarks ---------------------------------------------------------------------------
 .PHONY: demo
 demo: packages-build
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(parallel) all
 	@BUILD=$(BUILD) examples/demo.sh
 
 .PHONY: demo-gpu

@@ -146,7 +146,7 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 
 .PHONY: test
 test: packages-test
-	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory $(parallel) test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh
 
 .PHONY: test-programs
