@@ -107,6 +107,7 @@ help:
 ## make demo-gpu        the same with NCCL, on as many GPUs as there are
 ## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
 ## make test            installs what is missing, builds, and runs every test
+## make test-roots      the two commands in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
 ## make test-mpich      the MPI tests again, on MPICH; installs it
 ## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI
 ## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
@@ -271,12 +272,15 @@ $(BUILD)/man/%: docs/man/%.in docs/man/page.awk
 $(BUILD)/man/compshim.1: $(tool_sources)
 $(BUILD)/man/compshim-policy.5: policy/keys.c codecs/formats.def
 
+# For the two commands: as many compilers as there are cores, unless make was told how many.
+parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 include tests/tests.mk
 
 # Demo and benchmarks ---------------------------------------------------------------------------
 .PHONY: demo
 demo: packages-build
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(parallel) all
 	@BUILD=$(BUILD) examples/demo.sh
 
 .PHONY: demo-gpu

@@ -146,7 +146,7 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 
 .PHONY: test
 test: packages-test
-	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory $(parallel) test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh
 
 .PHONY: test-programs
@@ -209,6 +209,10 @@ test-clients: packages-clients
 test-slurm: packages-slurm
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/slurm/test_slurm.sh
+
+.PHONY: test-roots
+test-roots: packages-roots
+	@BUILD=$(BUILD) bash tests/roots/roots.sh
 
 .PHONY: test-gpu
 test-gpu:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages that are missing.
-#   tools/install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|slurm
+#   tools/install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm
 #   tools/install-packages.sh packages NAME...
 set -u
 build="gcc libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
@@ -15,13 +15,14 @@ bench) packages="$build python3 iproute2 gnuplot-nox" ;;
 clients) packages="$build python3 git binutils mpich libmpich-dev" ;;
 deb) packages="$build git debhelper dpkg-dev lintian" ;;
 package) packages="$build git debootstrap" ;;
+roots) packages="git debootstrap iproute2" ;;
 slurm) packages="$build slurm-wlm munge procps python3" ;;
 packages)
     shift
     packages=$*
     ;;
 *)
-    echo "usage: install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|slurm|packages NAME..." >&2
+    echo "usage: install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|packages NAME..." >&2
     exit 2
     ;;
 esac

@@ -12,7 +12,7 @@ cd "$top" || exit 1
     exit 3
 }
 trap 'bash "$top/tests/slurm/cluster.sh" down "$cluster"; rm -rf "$scratch"' EXIT
-check "a cluster of two nodes" timeout 100 bash tests/slurm/cluster.sh up "$cluster" 2
+check "a cluster of two nodes" limited bash tests/slurm/cluster.sh up "$cluster" 2
 [ "$failed" = 0 ] || finish # nothing else could pass
 export SLURM_CONF=$cluster/slurm.conf
 expect "Slurm has the plugin for PMIx" 0 srun --mpi=list

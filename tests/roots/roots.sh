@@ -1,0 +1,196 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The two commands and the README's first command in bare systems, as someone meets them who has just
+# installed git, make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of
+# the last commit, on the network until all packages are installed, and ends with a row of a table.
+# Needs root and Debian's or Ubuntu's debootstrap; `make test-roots` installs it.
+#
+#   ROOTS="debian12 debian13 ubuntu2404"   the systems
+#   RUNS=PATTERN      only the runs whose name contains PATTERN (debian12-root, debian12-user, ...)
+#   SHARED=DIR        where the runs with MNIST have it from: DIR/mnist (../shared)
+#   MIRROR=URL        Debian's mirror (the one that this machine's apt uses)
+#   UBUNTU_MIRROR=URL Ubuntu's (this machine's, else what lies beside Debian's, else debootstrap's own)
+#   DEMO_IMAGES=N     is passed on to make demo
+#
+# The roots are kept in $BUILD/roots, the logs in $BUILD/roots/logs, the table in $BUILD/roots/table.txt.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+folder=$(realpath -m "${BUILD:-build}")/roots
+logs=$folder/logs table=$folder/table.txt
+shared=${SHARED:-../shared}
+# System, user, process 1, MNIST: every pair of two columns' values is in some row.
+plan="debian12 root sleeps mnist
+debian12 user reaps none
+debian13 root reaps none
+debian13 user sleeps mnist
+ubuntu2404 root sleeps none
+ubuntu2404 user reaps mnist"
+declare -A suites=([debian12]=bookworm [debian13]=trixie [ubuntu2404]=noble)
+
+say() { echo "test-roots: $*"; }
+die() {
+    say "$@" >&2
+    exit 3
+}
+[ "$(id -u)" = 0 ] || die "needs root (debootstrap, chroot and namespaces); run it with sudo"
+command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install debootstrap"
+mkdir -p "$logs"
+
+# Roots ------------------------------------------------------------------------------------------
+# apt_mirror NAME: the first address in this machine's apt sources whose last folder is NAME
+apt_mirror() {
+    grep -rhsE '^(deb |URIs:)' /etc/apt/sources.list /etc/apt/sources.list.d |
+        grep -oE "[a-z]+://[^] ]*/$1/?( |$)" | head -n 1 | sed 's|/* *$||'
+}
+# Whether a mirror has a suite. It is asked as apt asks it, so that proxies and the like hold.
+serves() { # MIRROR SUITE
+    [ -n "$1" ] && /usr/lib/apt/apt-helper download-file "$1/dists/$2/Release" "$folder/release" >/dev/null 2>&1
+}
+mirror_for() { # SUITE: prints a mirror
+    local candidate debian=${MIRROR:-$(apt_mirror debian)}
+    local ubuntu=${UBUNTU_MIRROR:-$(apt_mirror ubuntu)}
+    case $1 in
+    noble) set -- "$1" "$ubuntu" "${debian%/debian}/ubuntu" \
+        "$(sed -n 's/^[[:space:]]*default_mirror //p' /usr/share/debootstrap/scripts/gutsy | grep archive | head -n 1)" ;;
+    *) set -- "$1" "$debian" ;;
+    esac
+    for candidate in "${@:2}"; do
+        serves "$candidate" "$1" && echo "$candidate" && return
+    done
+    return 1
+}
+components() { case $1 in noble) echo main,universe ;; *) echo main ;; esac }
+
+# make_root SYSTEM: leaves a bare system in $folder/SYSTEM; $why tells why not
+make_root() {
+    local root=$folder/$1 suite=${suites[$1]} mirror script=
+    [ ! -e "$root/.complete" ] || return 0
+    mirror=$(mirror_for "$suite") || {
+        why="no mirror serves $suite"
+        return 1
+    }
+    # Scripts for new suites are links; one for an older suite of the same family does as well.
+    if [ ! -e "/usr/share/debootstrap/scripts/$suite" ]; then
+        case $suite in noble) script=gutsy ;; *) script=sid ;; esac
+        script=/usr/share/debootstrap/scripts/$script
+    fi
+    [ "$suite" != noble ] || [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] ||
+        tools/install-packages.sh packages ubuntu-keyring >/dev/null 2>&1
+    say "$1: debootstrap from $mirror"
+    rm -rf "$root"
+    # shellcheck disable=SC2086 # none or one word
+    debootstrap --variant=minbase --components="$(components "$suite")" --include=git,make,gcc,sudo,ca-certificates \
+        "$suite" "$root" "$mirror" $script >"$logs/$1.debootstrap" 2>&1 || {
+        why="debootstrap failed: $logs/$1.debootstrap"
+        return 1
+    }
+    chroot "$root" apt-get clean
+    chroot "$root" useradd --create-home --shell /bin/bash tester
+    echo 'tester ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/tester"
+    touch "$root/.complete"
+}
+
+# Runs -------------------------------------------------------------------------------------------
+# What runs in a namespace of processes and of mounts: process 1, which collects orphans or does not.
+# The mounts end with the namespace.
+cat >"$folder/process1.sh" <<'END'
+root=$1 process1=$2 user=$3 network=$4 script=$5
+mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
+    mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || exit 3
+[ "$network" = with ] || ip link set lo up || exit 3
+home=$(chroot "$root" sh -c "echo ~$user")
+(
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" USER="$user" \
+        ${DEMO_IMAGES:+DEMO_IMAGES="$DEMO_IMAGES"} \
+        chroot --userspec="$user:$user" "$root" bash -c "cd ~/compshim && $script" </dev/null
+    echo $? >"$root/status"
+) &
+case $process1 in
+reaps) wait ;;
+sleeps) exec sleep infinity ;;
+esac
+END
+
+# inside NETWORK SCRIPT: runs it in the checkout, with this machine's network or alone; sets $status
+inside() {
+    local alone=() holder
+    [ "$1" = with ] || alone=(--net)
+    rm -f "$root/status"
+    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" "${alone[@]}" \
+        bash "$folder/process1.sh" "$root" "$process1" "$user" "$1" "$2" >"$log" 2>&1 &
+    holder=$!
+    while [ ! -s "$root/status" ] && [ -e "/proc/$holder" ]; do sleep 1; done
+    kill -KILL "$holder" 2>/dev/null # it ignores SIGTERM; process 1 is killed with it
+    wait "$holder" 2>/dev/null
+    status=$(cat "$root/status" 2>/dev/null || echo "none: $(tail -n 1 "$log")")
+}
+
+# try COMMAND NETWORK STATUS TEXT SCRIPT: a row of the table: whether the status is that, and the output
+# has the text (a regular expression)
+try() {
+    local log=$logs/$name-${1// /-}.log began=$SECONDS status verdict
+    say "$name: $1"
+    inside "$2" "$5"
+    if [ "$status" != "$3" ]; then
+        verdict="FAILED: status $status"
+    elif ! grep -qE "$4" "$log"; then
+        verdict="FAILED: does not say '$4'"
+    else
+        verdict=good
+    fi
+    case $1 in "make test") verdict="$verdict: $(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)" ;; esac
+    case $verdict in FAILED*) failures=$((failures + 1)) ;; esac
+    row "$system" "$user" "$process1" "$mnist" "$1" $((SECONDS - began)) "$verdict"
+}
+row() { printf '%-11s %-7s %-10s %-6s %-18s %8s  %s\n' "$@" | tee -a "$table"; }
+
+# The block of commands that the README begins with, as one script.
+readme=$(awk '/^    / { print substr($0, 5); found = 1; next } found { exit }' README.md)
+revision=$(git rev-parse HEAD)
+
+run() { # SYSTEM USER PROCESS1 MNIST
+    local system=$1 user=$2 process1=$3 mnist=$4 name=$1-$2 root=$folder/run-$1-$2 home digits
+    case $2 in root) home=$root/root ;; *) user=tester home=$root/home/tester ;; esac
+    rm -rf "$root"
+    cp -a "$folder/$system" "$root"
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+    apt-config dump | grep -iE '^Acquire::[a-z]+::Proxy ' >"$root/etc/apt/apt.conf.d/90proxy"
+    git clone -q --no-hardlinks . "$home/compshim" && git -C "$home/compshim" checkout -q "$revision"
+    digits="^Drawn digits \\(no MNIST found\\), "
+    if [ "$mnist" = mnist ]; then
+        mkdir "$home/shared" && cp -r "$shared/mnist" "$home/shared/"
+        digits="^MNIST, "
+    fi
+    chroot "$root" chown -R "$user:$user" "${home#"$root"}"
+    try "make" with 2 "make packages installs them" make
+    # Either may be the first that is typed in a bare system.
+    if [ "$user" = root ]; then
+        try "make demo" with 0 "$digits" "make demo"
+        try "README" with 0 "^compshim: sent .* less" "$readme"
+    else
+        try "README" with 0 "^compshim: sent .* less" "$readme"
+        try "make demo" with 0 "$digits" "make demo"
+    fi
+    # The tests make network devices: alone they meet no others.
+    try "make packages-test" with 0 "" "make packages-test"
+    try "make test" without 0 "^[0-9]+ passed, 0 failed, [0-9]+ skipped$" "make test"
+    rm -rf "$root"
+}
+
+failures=0
+: >"$table"
+row system user "process 1" shared command seconds verdict
+while read -r -u 3 system user process1 mnist; do
+    case " ${ROOTS:-${!suites[*]}} " in *" $system "*) ;; *) continue ;; esac
+    case $system-$user in *"${RUNS-}"*) ;; *) continue ;; esac
+    if ! make_root "$system"; then
+        row "$system" "$user" "$process1" "$mnist" - 0 "left out: $why"
+    elif [ "$mnist" = mnist ] && [ ! -e "$shared/mnist" ]; then
+        row "$system" "$user" "$process1" "$mnist" - 0 "left out: no $shared/mnist"
+    else
+        run "$system" "$user" "$process1" "$mnist"
+    fi
+done 3<<<"$plan"
+say "$failures failed; the logs are in $logs"
+cat "$table"
+[ "$failures" = 0 ]
