@@ -217,6 +217,9 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 
+$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
+
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
 

@@ -38,7 +38,7 @@ INCLUDES = {
     "codecs": "",
     "tools": "tools/lib",
     "tools/tune": "tools/compare tools/lib shim/report " + BASE,
-    "tools/compare": "tools/html tools/lib shim/report " + BASE,
+    "tools/compare": "tools/check tools/html tools/lib shim/report " + BASE,
     "tools/run": "tools/check tools/lib " + BASE,
     "tools/check": "tools/elf tools/lib " + BASE,
     "tools/explain": "tools/lib shim/report " + BASE,

@@ -18,9 +18,9 @@ static int run(int argc, char **argv)
     struct check_result result = {0};
     int first = tool_parse(&tool_check, argc, argv, &chosen);
     if (first == argc)
-        tool_misuse(&tool_check, "no program to check");
+        tool_misuse("check", "no program to check");
     if (first + 1 < argc)
-        tool_misuse(&tool_check, "'%s' is one word too many", argv[first + 1]);
+        tool_misuse("check", "'%s' is one word too many", argv[first + 1]);
     char *problem = check_find(&result.findings, argv[first]);
     if (problem != NULL)
         tool_fail(TOOL_SYSTEM, "%s", problem);

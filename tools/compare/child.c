@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "tools/check/check.h"
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
-#include "tools/run/locality.h"
 
 #define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
 #define TICK_MILLISECONDS 100

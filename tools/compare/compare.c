@@ -123,7 +123,7 @@ static int run(int argc, char **argv)
     struct compare_plan plan;
     int first = tool_parse(&tool_compare, argc, argv, &chosen);
     if (first == argc)
-        tool_misuse(&tool_compare, "no command to run");
+        tool_misuse("compare", "no command to run");
     compare_plan_make(&plan, &chosen, argv + first);
     compare_catch_signals();
     launch_permit_mpirun(argv + first, false); /* tells root once; each run counts its ranks */

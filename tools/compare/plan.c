@@ -19,10 +19,10 @@ static void compile_metrics(struct compare_plan *plan)
         if (error != 0) {
             char message[256];
             regerror(error, &plan->metrics[i], message, sizeof message);
-            tool_misuse(&tool_compare, "%s: '%s': %s", names[i], text, message);
+            tool_misuse("compare", "%s: '%s': %s", names[i], text, message);
         }
         if (plan->metrics[i].re_nsub < 1)
-            tool_misuse(&tool_compare, "%s: '%s' has no group in round brackets for the number",
+            tool_misuse("compare", "%s: '%s' has no group in round brackets for the number",
                         names[i], text);
     }
 }
@@ -38,7 +38,7 @@ static _Noreturn void refuse_mode(const char *name)
     const char *names[CSHIM_CODEC_COUNT] = {"off"};
     for (int id = 1; id < CSHIM_CODEC_COUNT; id++)
         names[id] = cshim_codec_name((enum cshim_codec_id)id);
-    tool_misuse(&tool_compare, "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
+    tool_misuse("compare", "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
                 tool_hint("", name, names, CSHIM_CODEC_COUNT));
 }
 
@@ -77,7 +77,7 @@ static void add_modes(struct compare_plan *plan, const char *list, bool is_polic
     for (size_t i = 0; i < count; i++) {
         for (size_t known = 0; known < plan->mode_count; known++)
             if (strcmp(modes[known].name, names[i]) == 0)
-                tool_misuse(&tool_compare, "the mode '%s' is given twice", names[i]);
+                tool_misuse("compare", "the mode '%s' is given twice", names[i]);
         modes[plan->mode_count++] = make_mode(names[i], is_policy);
     }
     tool_split_free(names, count);
@@ -88,7 +88,7 @@ static uint32_t parse_ranks(const char *text)
     char *end = NULL;
     unsigned long ranks = strtoul(text, &end, 10);
     if (strspn(text, "0123456789") != strlen(text) || end == text || ranks < 1 || ranks > 1000000)
-        tool_misuse(&tool_compare, "--ranks: '%s' is not a number of ranks", text);
+        tool_misuse("compare", "--ranks: '%s' is not a number of ranks", text);
     return (uint32_t)ranks;
 }
 
@@ -116,7 +116,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
     for (size_t i = 0; i < count; i++)
         plan->ranks[plan->rank_count++] = parse_ranks(texts[i]);
     if (count > 1 && !has_placeholder(plan->command))
-        tool_misuse(&tool_compare, "several --ranks, but no {ranks} in the command");
+        tool_misuse("compare", "several --ranks, but no {ranks} in the command");
     plan->cells = tool_allocate(plan->mode_count * plan->rank_count, sizeof *plan->cells);
     for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++) {
         const struct compare_mode *mode = &plan->modes[i / plan->rank_count];

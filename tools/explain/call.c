@@ -33,7 +33,7 @@ struct explain_answer explain_call(const struct explain_options *chosen,
     if (element == 0) /* other types: count bytes */
         element = 1;
     if (bytes % element != 0)
-        tool_misuse(chosen->command,
+        tool_misuse(chosen->command->name,
                     "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
                     cshim_dtype_name(call->dtype), element);
     answer.call.bytes = bytes;

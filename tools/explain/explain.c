@@ -46,7 +46,7 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
     if (other != UINT_MAX)
         words.names[words.count++] = "other";
     if (other == UINT_MAX || strcmp(word, "other") != 0)
-        tool_misuse(&tool_explain, "--%s: unknown %s '%s'%s", option, what, word,
+        tool_misuse("explain", "--%s: unknown %s '%s'%s", option, what, word,
                     tool_hint("", word, words.names, words.count));
     return other;
 }
@@ -66,11 +66,10 @@ static struct cshim_call describe_call(const struct explain_options *chosen)
     };
     if ((call.library == CSHIM_MPI && call.collective == CSHIM_ALLGATHER) ||
         (call.library == CSHIM_NCCL && call.collective == CSHIM_REDUCE))
-        tool_misuse(&tool_explain, "--collective: %s is never compressed in %s", chosen->collective,
+        tool_misuse("explain", "--collective: %s is never compressed in %s", chosen->collective,
                     chosen->library);
     if (call.nodes > call.ranks)
-        tool_misuse(&tool_explain, "--nodes: %u ranks do not fill %u nodes", call.ranks,
-                    call.nodes);
+        tool_misuse("explain", "--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
     return call;
 }
@@ -80,12 +79,12 @@ static void check_choice(const struct explain_options *chosen)
 {
     int choices = (chosen->size != UINT64_MAX) + (chosen->sizes != NULL) + (chosen->report != NULL);
     if (choices == 0)
-        tool_misuse(&tool_explain,
+        tool_misuse("explain",
                     "--size is missing: the bytes of the buffer (or --sizes, or --report)");
     if (choices > 1)
-        tool_misuse(&tool_explain, "take one of --size, --sizes and --report");
+        tool_misuse("explain", "take one of --size, --sizes and --report");
     if (chosen->link != NULL && chosen->report == NULL)
-        tool_misuse(&tool_explain, "--link goes with --report");
+        tool_misuse("explain", "--link goes with --report");
 }
 
 static int run(int argc, char **argv)
@@ -99,7 +98,7 @@ static int run(int argc, char **argv)
                                      .library = "mpi"};
     int first = tool_parse(&tool_explain, argc, argv, &chosen);
     if (first < argc)
-        tool_misuse(&tool_explain, "'%s' is one word too many", argv[first]);
+        tool_misuse("explain", "'%s' is one word too many", argv[first]);
     check_choice(&chosen);
     struct cshim_call call = describe_call(&chosen);
     struct cshim_policy *policy = launch_load_policy(chosen.policy);

@@ -203,7 +203,7 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable = false;
     if (chosen->link != NULL && !estimate_parse_rate(chosen->link, &run->basis.link))
-        tool_misuse(chosen->command,
+        tool_misuse(chosen->command->name,
                     "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", chosen->link);
     if (!ledger_open(chosen->report, &run->report, &unreadable, message))
         tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);

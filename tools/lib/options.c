@@ -58,7 +58,7 @@ static void store(const struct tool_command *command, const struct tool_option *
         break;
     case TOOL_SIZE:
         if (!cshim_parse_size(text, (uint64_t *)field))
-            tool_misuse(command, "--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)",
+            tool_misuse(command->name, "--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)",
                         option->name, text);
         break;
     case TOOL_COUNT: {
@@ -67,8 +67,8 @@ static void store(const struct tool_command *command, const struct tool_option *
         unsigned long count = strtoul(text, &end, 10);
         if (errno != 0 || end == text || *end != '\0' || count < 1 || count > COUNT_MAX ||
             strchr(text, '-') != NULL)
-            tool_misuse(command, "--%s: '%s' is not a whole number from 1 to %lu", option->name,
-                        text, COUNT_MAX);
+            tool_misuse(command->name, "--%s: '%s' is not a whole number from 1 to %lu",
+                        option->name, text, COUNT_MAX);
         *(uint32_t *)field = (uint32_t)count;
         break;
     }
@@ -88,15 +88,16 @@ static const struct tool_option *find_option(const struct tool_option *options, 
 static _Noreturn void refuse(const struct tool_command *command, const char *word)
 {
     if (strncmp(word, "--", 2) != 0)
-        tool_misuse(command, "unknown option '-%c'", optopt);
+        tool_misuse(command->name, "unknown option '-%c'", optopt);
     if (optopt != 0)
-        tool_misuse(command, "option '%s': it takes no argument", word);
+        tool_misuse(command->name, "option '%s': it takes no argument", word);
     const char *names[OPTIONS_MAX + 1] = {"help"};
     size_t count = 1;
     for (; command->options[count - 1].name != NULL; count++)
         names[count] = command->options[count - 1].name;
     char *name = tool_format("%.*s", (int)strcspn(word + 2, "="), word + 2);
-    tool_misuse(command, "unknown option '--%s'%s", name, tool_hint("--", name, names, count));
+    tool_misuse(command->name, "unknown option '--%s'%s", name,
+                tool_hint("--", name, names, count));
 }
 
 int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields)
@@ -113,7 +114,7 @@ int tool_parse(const struct tool_command *command, int argc, char **argv, void *
             exit(tool_finish(TOOL_GOOD));
         }
         if (code == ':')
-            tool_misuse(command, "option '%s' needs an argument", argv[optind - 1]);
+            tool_misuse(command->name, "option '%s' needs an argument", argv[optind - 1]);
         if (code == '?')
             refuse(command, argv[optind - 1]);
         store(command, find_option(command->options, code), optarg, fields);

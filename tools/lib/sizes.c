@@ -16,7 +16,7 @@ struct list {
 static void add_size(struct list *list, uint64_t bytes)
 {
     if (list->count == list->room)
-        tool_misuse(list->command, "--sizes: more than %zu sizes", list->room);
+        tool_misuse(list->command->name, "--sizes: more than %zu sizes", list->room);
     list->sizes[list->count++] = bytes;
 }
 
@@ -24,7 +24,7 @@ static uint64_t parse_size(const struct list *list, const char *text)
 {
     uint64_t bytes = 0;
     if (!cshim_parse_size(text, &bytes))
-        tool_misuse(list->command,
+        tool_misuse(list->command->name,
                     "--sizes: '%s' is not a size (such as 65536, 64KiB or 25MB), nor a range of "
                     "them (64KiB-64MiB)",
                     text);
@@ -41,7 +41,7 @@ static void add_range(struct list *list, char *text)
     *dash = '\0';
     const uint64_t first = parse_size(list, text), last = parse_size(list, dash + 1);
     if (first == 0 || first > last)
-        tool_misuse(list->command, "--sizes: '%s-%s' does not rise from a size above 0", text,
+        tool_misuse(list->command->name, "--sizes: '%s-%s' does not rise from a size above 0", text,
                     dash + 1);
     for (uint64_t bytes = first; bytes < last; bytes *= 2)
         add_size(list, bytes);

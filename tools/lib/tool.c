@@ -33,13 +33,13 @@ void tool_fail(enum tool_status status, const char *format, ...)
     exit(status);
 }
 
-void tool_misuse(const struct tool_command *command, const char *format, ...)
+void tool_misuse(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "compshim %s: ", command->name);
+    fprintf(stderr, "compshim %s: ", command);
     vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command->name);
+    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command);
     va_end(arguments);
     exit(TOOL_USAGE);
 }

@@ -76,7 +76,7 @@ void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tool_fail(enum tool_status status, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 /* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
-void tool_misuse(const struct tool_command *command, const char *format, ...)
+void tool_misuse(const char *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
 /* Zeroed memory that the caller frees. What a command needs once, of a size that does not grow

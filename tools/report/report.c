@@ -98,9 +98,9 @@ static int run(int argc, char **argv)
     struct report_options chosen = {0};
     int first = tool_parse(&tool_report, argc, argv, &chosen);
     if (chosen.csv + chosen.html + chosen.json + chosen.markdown > 1)
-        tool_misuse(&tool_report, "--csv, --html, --json and --markdown exclude each other");
+        tool_misuse("report", "--csv, --html, --json and --markdown exclude each other");
     if (first == argc)
-        tool_misuse(&tool_report, "no report given");
+        tool_misuse("report", "no report given");
     size_t count = (size_t)(argc - first);
     struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
     for (size_t i = 0; i < count; i++) {

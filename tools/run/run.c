@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include "tools/check/check.h"
-#include "tools/run/run.h"
 #include "tools/lib/launch.h"
-#include "tools/run/run.h"
 #include "tools/lib/tool.h"
 #include "tools/run/run.h"
 
@@ -75,7 +73,7 @@ static int run(int argc, char **argv)
     struct run_options chosen = {0};
     int first = tool_parse(&tool_run, argc, argv, &chosen);
     if (first == argc)
-        tool_misuse(&tool_run, "no command to run");
+        tool_misuse("run", "no command to run");
     prepare(&chosen);
     if (!chosen.off)
         check_warn(argv + first, chosen.verbose);

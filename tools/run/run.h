@@ -11,11 +11,6 @@
  * launcher what it does with the variables. */
 void forward_prepare(char **words, bool verbose);
 
-/* locality.c: whether all processes that a command line starts run on this host and share its
- * network names, as far as its launchers, their options and the environment tell. False in doubt.
- */
-bool locality_is_certain(char **words);
-
 /* witness.c: opens a socket and puts its name into the environment. The preloaded library sends a
  * datagram to it from each process that comes to MPI or NCCL. Returns the socket, or -1 if there
  * can be none. */

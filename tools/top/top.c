@@ -243,7 +243,7 @@ static int run(int argc, char **argv)
     struct look looks[2] = {{0}};
     const int first = tool_parse(&tool_top, argc, argv, &chosen);
     if (first < argc)
-        tool_misuse(&tool_top, "'%s' is one word too many", argv[first]);
+        tool_misuse("top", "'%s' is one word too many", argv[first]);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/check/check.h"
-#include "tools/run/run.h"
+#include "tools/lib/launch.h"
 
 /* Whether a word is a program that starts others on other hosts, in containers, or later. */
 static bool leads_away(const char *word)
