@@ -120,14 +120,13 @@ static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_
     return true;
 }
 
-/* Whether such a call can occur. Only NCCL has averages, and only NCCL's all-gathers are
- * compressed: they add nothing, and count as sums. Of reduces only MPI's are compressed. */
+/* Whether such a call can occur. Only NCCL has averages. An all-gather adds nothing, and counts as
+ * a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
-    const bool is_gather = call->collective == CSHIM_ALLGATHER;
-    if (call->library == CSHIM_MPI)
-        return call->op == CSHIM_SUM && !is_gather;
-    return call->collective != CSHIM_REDUCE && (call->op == CSHIM_SUM || !is_gather);
+    return cshim_library_compresses(call->library, call->collective) &&
+           (call->op == CSHIM_SUM ||
+            (call->library == CSHIM_NCCL && call->collective != CSHIM_ALLGATHER));
 }
 
 /* How many of a rule's calls the earlier rules leave to it. */

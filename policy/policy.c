@@ -36,3 +36,14 @@ void cshim_policy_free(struct cshim_policy *policy)
     free(policy->rules);
     free(policy);
 }
+
+bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
+                        enum cshim_collective collective)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct cshim_rule *rule = &policy->rules[i];
+        if ((rule->libraries >> library & 1) != 0 && (rule->collectives >> collective & 1) != 0)
+            return true;
+    }
+    return false;
+}

@@ -123,6 +123,15 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
 /* Whether a rule matches the call. */
 bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
 
+/* Whether calls of a collective can be compressed with a library at all. */
+bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
+
+/* Whether some rule is for a collective of a library. Without rules that say so no all-gather is
+ * looked at: it moves parameters rather than gradients, and data that is only labelled as floats.
+ */
+bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
+                        enum cshim_collective collective);
+
 /* The first rule that matches the call, or NULL when none does (which means pass through). */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);

@@ -73,15 +73,15 @@ static void add_sample(const struct cshim_plan *plan, const void *input, size_t 
     }
 }
 
-float cshim_watch_measure(const struct cshim_plan *plan, const void *input)
+float cshim_watch_measure(const struct cshim_plan *plan, const void *input, uint64_t count)
 {
     const size_t element = cshim_dtype_bytes(plan->dtype);
-    const uint64_t grains = (plan->count + CSHIM_GRAIN - 1) / CSHIM_GRAIN;
+    const uint64_t grains = (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN;
     const uint64_t samples = grains < SAMPLES ? grains : SAMPLES;
     struct sums sums = {0};
     for (uint64_t i = 0; i < samples; i++) {
         const uint64_t begin = grains * i / samples * CSHIM_GRAIN;
-        const uint64_t rest = plan->count - begin;
+        const uint64_t rest = count - begin;
         add_sample(plan, (const uint8_t *)input + begin * element,
                    rest < CSHIM_GRAIN ? (size_t)rest : CSHIM_GRAIN, &sums);
     }

@@ -26,8 +26,8 @@ enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t ru
 enum cshim_codec_id cshim_watch_move(struct cshim_watch *watch, size_t rule,
                                      const struct cshim_plan *plan);
 
-/* The relative L2 error of encoding 16 grains of the input, spread evenly (all of it where it is
- * shorter); elements that are not finite are left out. 0 for nothing. Allocates nothing. */
-float cshim_watch_measure(const struct cshim_plan *plan, const void *input);
+/* The relative L2 error of encoding 16 grains of `count` elements, spread evenly (all of them where
+ * they are fewer); elements that are not finite are left out. 0 for nothing. Allocates nothing. */
+float cshim_watch_measure(const struct cshim_plan *plan, const void *input, uint64_t count);
 
 #endif

@@ -23,8 +23,9 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
     exchange->residual = rule->error_feedback ? cshim_feedback_find(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
-    exchange->error =
-        rule->max_rel_error > 0 ? cshim_watch_measure(exchange->plan, exchange->input) : 0;
+    exchange->error = rule->max_rel_error > 0 ? cshim_watch_measure(exchange->plan, exchange->input,
+                                                                    exchange->source.length)
+                                              : 0;
 }
 
 /* Has every rank know the largest error of any rank's encoding. From the headers each rank knows

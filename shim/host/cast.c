@@ -43,8 +43,8 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
     }
     const int status =
         exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &local, &largest, 1);
-    *exponent = cshim_cast_exponent((uint32_t)largest,
-                                    (int)cshim_cast_headroom(exchange->plan->ranks));
+    *exponent =
+        cshim_cast_exponent((uint32_t)largest, (int)cshim_cast_headroom(exchange->plan->ranks));
     return status;
 }
 

@@ -19,9 +19,9 @@ enum cshim_stage { CSHIM_STAGE_ENTER, CSHIM_STAGE_SUM, CSHIM_STAGE_LEAVE, CSHIM_
 struct cshim_exchange {
     struct cshim_communicator *communicator;
     const struct cshim_plan *plan;
-    const uint8_t *input;      /* the caller's elements, from element input_begin of the call on */
-    uint64_t input_begin;      /* of an allgather the own block's; else 0 */
-    uint8_t *output;           /* the results, from element result.begin of the call on */
+    const uint8_t *input;      /* the caller's elements: those of source */
+    struct cshim_range source; /* the elements of the call that this rank gives */
+    uint8_t *output;           /* the results: those of result */
     struct cshim_range result; /* the elements of the call that come to this rank */
     size_t element_bytes;
     bool nonblocking; /* advance returns where it would have to wait */

@@ -39,7 +39,7 @@ void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange
         (int)(call % exchange->plan->ranks) == exchange->communicator->rank)
         cshim_sample_widen(exchange->plan->dtype,
                            exchange->input +
-                               (sample->first - exchange->input_begin) * exchange->element_bytes,
+                               (sample->first - exchange->source.begin) * exchange->element_bytes,
                            sample->length, sample->values);
 }
 

@@ -89,7 +89,7 @@ const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
     if (segment->stage != NULL)
         return segment->stage + element * exchange->element_bytes;
     return exchange->input +
-           (segment->share.begin + element - exchange->input_begin) * exchange->element_bytes;
+           (segment->share.begin + element - exchange->source.begin) * exchange->element_bytes;
 }
 
 /* In place, only elements that have been encoded lie before the place of a result. */

@@ -22,6 +22,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         .plan = plan,
         .input = arguments->sendbuf == MPI_IN_PLACE ? arguments->recvbuf : arguments->sendbuf,
         .output = arguments->recvbuf,
+        .source = {0, plan->count},
         .result = {0, plan->count},
         .element_bytes = cshim_dtype_bytes(plan->dtype),
         .nonblocking = arguments->nonblocking,
@@ -34,7 +35,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         if (plan->schedule->parts_to == CSHIM_TO_OWNER) {
             exchange.result = (struct cshim_range){begin, length};
         } else { /* the input is the own block, in place within the output */
-            exchange.input_begin = begin;
+            exchange.source = (struct cshim_range){begin, length};
             if (arguments->sendbuf == MPI_IN_PLACE)
                 exchange.input += begin * exchange.element_bytes;
         }

@@ -195,3 +195,19 @@ void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
     if (rank == 0)
         cshim_ledger_pass(&cshim_job.ledger, reason);
 }
+
+void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
+                       MPI_Datatype datatype, MPI_Comm comm)
+{
+    int rank = cshim_job.rank, size = 0;
+    if (comm == MPI_COMM_NULL)
+        return;
+    if (comm != MPI_COMM_WORLD)
+        PMPI_Comm_rank(comm, &rank);
+    if (rank != 0)
+        return;
+    if (count > 0 && buffer != MPI_IN_PLACE && datatype != MPI_DATATYPE_NULL)
+        PMPI_Type_size(datatype, &size);
+    cshim_ledger_count(&cshim_job.ledger, function,
+                       size > 0 ? (uint64_t)count * (uint64_t)size : 0);
+}

@@ -75,4 +75,9 @@ static inline bool cshim_describe_refused(const struct cshim_arguments *argument
 /* Counts a call that is passed through, at rank 0 of its communicator. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
 
+/* Counts a collective that is not compressed, with its bytes, at rank 0 of its communicator. The
+ * library will say what is wrong with its arguments. */
+void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
+                       MPI_Datatype datatype, MPI_Comm comm);
+
 #endif

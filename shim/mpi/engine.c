@@ -73,24 +73,6 @@ static void finalize(void)
     cshim_job.policy = NULL;
 }
 
-/* Counts a collective that is never compressed, at rank 0 of its communicator. What is wrong with
- * its arguments the library will say. */
-static void count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
-                        MPI_Datatype datatype, MPI_Comm comm)
-{
-    int rank = cshim_job.rank, size = 0;
-    if (comm == MPI_COMM_NULL)
-        return;
-    if (comm != MPI_COMM_WORLD)
-        PMPI_Comm_rank(comm, &rank);
-    if (rank != 0)
-        return;
-    if (count > 0 && buffer != MPI_IN_PLACE && datatype != MPI_DATATYPE_NULL)
-        PMPI_Type_size(datatype, &size);
-    cshim_ledger_count(&cshim_job.ledger, function,
-                       size > 0 ? (uint64_t)count * (uint64_t)size : 0);
-}
-
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
     .abi = CSHIM_ENGINE_ABI,
     .start = start,
@@ -114,6 +96,6 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Request_free = cshim_request_free,
             .MPI_Cancel = cshim_cancel,
         },
-    .count = count_other,
+    .count = cshim_count_other,
     .finalize = finalize,
 };

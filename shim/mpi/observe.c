@@ -102,7 +102,9 @@ static double time_exchange(const struct probing *probing, const struct cshim_pl
         .communicator = &probing->comm->host,
         .plan = plan,
         .input = (const uint8_t *)probing->input,
+        .source = {0, plan->count},
         .output = (uint8_t *)probing->output,
+        .result = {0, plan->count},
         .element_bytes = sizeof(float),
         .sequence = ++probing->comm->host.sequence,
     };

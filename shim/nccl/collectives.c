@@ -30,17 +30,6 @@ static ncclResult_t pass(const struct cshim_nccl_call *call, enum cshim_reason r
     return status;
 }
 
-/* Whether a rule names all-gathers. No other policy compresses them: they carry parameters rather
- * than gradients, or data that is only labelled as floats. */
-static bool names_gathers(const struct cshim_policy *policy)
-{
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        if ((policy->rules[i].collectives >> CSHIM_ALLGATHER & 1) != 0)
-            return true;
-    }
-    return false;
-}
-
 /* Compresses a call or makes it natively. */
 static ncclResult_t make(enum cshim_collective collective, const void *send, void *receive,
                          size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
@@ -61,7 +50,8 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
     if (call.comm == NULL)
         return cshim_call_natively(&call);
     const struct cshim_nccl_job *job = call.comm->job;
-    if (call.collective == CSHIM_ALLGATHER && (job == NULL || !names_gathers(job->policy)))
+    if (call.collective == CSHIM_ALLGATHER &&
+        (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
         return pass(&call, CSHIM_REASON_DISABLED);
     if (job != NULL && job->observed != NULL) {
         cshim_measure_observe(&call);

@@ -64,8 +64,7 @@ static struct cshim_call describe_call(const struct explain_options *chosen)
         .ranks = chosen->ranks,
         .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks,
     };
-    if ((call.library == CSHIM_MPI && call.collective == CSHIM_ALLGATHER) ||
-        (call.library == CSHIM_NCCL && call.collective == CSHIM_REDUCE))
+    if (!cshim_library_compresses(call.library, call.collective))
         tool_misuse("explain", "--collective: %s is never compressed in %s", chosen->collective,
                     chosen->library);
     if (call.nodes > call.ranks)
