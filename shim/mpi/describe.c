@@ -2,7 +2,7 @@
 #include "shim/mpi/describe.h"
 
 /* There is one handle per name of a type, and Fortran's names differ from C's. */
-static enum cshim_dtype describe_datatype(MPI_Datatype datatype)
+enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 {
     if (datatype == MPI_FLOAT || datatype == MPI_REAL || datatype == MPI_REAL4)
         return CSHIM_FLOAT32;
@@ -135,7 +135,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
 {
     const bool has_blocks = cshim_shapes[arguments->collective].has_blocks;
     enum cshim_reason reason = CSHIM_REASON_COMPRESS;
-    call->dtype = describe_datatype(arguments->datatype);
+    call->dtype = cshim_describe_datatype(arguments->datatype);
     if (call->dtype == CSHIM_DTYPE_OTHER)
         return datatype_reason(arguments->datatype);
     if (arguments->op != MPI_SUM)
@@ -168,7 +168,7 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
 {
     int element = 0;
     begin_facts(arguments, call);
-    call->dtype = describe_datatype(arguments->datatype);
+    call->dtype = cshim_describe_datatype(arguments->datatype);
     call->op = arguments->op == MPI_SUM ? CSHIM_SUM : CSHIM_OP_OTHER;
     call->ranks = call->nodes = call->ranks_per_node = 1;
     const enum cshim_reason reason = describe_ranks(arguments->comm, call);

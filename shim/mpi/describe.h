@@ -45,6 +45,8 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
                             : ((const int *)arguments->recvcounts)[rank];
 }
 
+/* The element type of a datatype; CSHIM_DTYPE_OTHER if it is none that a codec carries. */
+enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
 /* Finds out which calls on the world need no further look; once the ranks have agreed. */
 void cshim_describe_setup(void);
 /* The facts of a call whose arguments are valid, all equal on all ranks, and its elements; or the
