@@ -167,11 +167,11 @@ bool cshim_check_rule(struct cshim_parser *parser)
                                  rule->name);
     const enum reach reach = find_reach(policy, rule);
     if (reach == REACH_NO_SUCH_CALL)
-        return cshim_parser_fail(parser, rule->line,
-                                 "rule '%s' can never match: there are no such calls "
-                                 "(avg and allgather are NCCL's only, not together, and reduce "
-                                 "MPI's only)",
-                                 rule->name);
+        return cshim_parser_fail(
+            parser, rule->line,
+            "rule '%s' can never match: there are no such calls "
+            "(avg is NCCL's only, and not for allgather; reduce is MPI's only)",
+            rule->name);
     if (reach == REACH_TAKEN)
         return cshim_parser_fail(
             parser, rule->line,

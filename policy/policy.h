@@ -19,7 +19,7 @@ enum cshim_collective {
     CSHIM_ALLREDUCE = 0,
     CSHIM_REDUCE_SCATTER = 1,
     CSHIM_REDUCE = 2,
-    CSHIM_ALLGATHER = 3, /* of NCCL only; matched only by rules that name it */
+    CSHIM_ALLGATHER = 3, /* matched only by rules that name it */
     CSHIM_COLLECTIVE_COUNT,
 };
 

@@ -22,7 +22,7 @@ static const struct tool_option options[] = {
     {"link", 0, TOOL_TEXT, OPTION(link), "RATE",
      "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
     {"collective", 0, TOOL_TEXT, OPTION(collective), "NAME",
-     "allreduce (default), reduce_scatter, reduce (MPI's), allgather (NCCL's)"},
+     "allreduce (default), reduce_scatter, reduce (MPI's), allgather"},
     {"dtype", 0, TOOL_TEXT, OPTION(dtype), "NAME",
      "float32 (default), float64, float16, bfloat16, other"},
     {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
