@@ -126,6 +126,60 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin(call, &arguments);
 }
 
+/* The smallest buffer that a rule may compress in an all-gather, whatever its elements. */
+static uint64_t smallest_gather(void)
+{
+    const uint64_t *from = cshim_job.policy->compress_from[CSHIM_ALLGATHER];
+    uint64_t smallest = UINT64_MAX;
+    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+        smallest = from[dtype] < smallest ? from[dtype] : smallest;
+    return smallest;
+}
+
+/* Whether all ranks of an all-gather give and take elements of the type in its arguments. MPI lets
+ * ranks describe the same elements by different types, so they have to tell each other. The ranks
+ * that come here are all ranks or none, for only the bytes and the communicator decide that. */
+static bool is_plain_everywhere(const struct cshim_arguments *arguments, bool is_plain)
+{
+    struct cshim_comm *state;
+    uint64_t differs = !is_plain, somewhere = 0;
+    int inter = 0, ranks = 1, bytes = 0;
+    PMPI_Comm_test_inter(arguments->comm, &inter);
+    PMPI_Comm_size(arguments->comm, &ranks);
+    PMPI_Type_size(arguments->datatype, &bytes);
+    if (inter || ranks == 1 || cshim_job.observed != NULL ||
+        arguments->count * (uint64_t)bytes * (uint64_t)ranks < smallest_gather() ||
+        cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
+        cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
+        state->reason != CSHIM_REASON_COMPRESS)
+        return is_plain; /* nothing is compressed here */
+    return cshim_mpi.real->MPI_Allreduce(&differs, &somewhere, 1, MPI_UINT64_T, MPI_MAX,
+                                         state->comm) == MPI_SUCCESS &&
+           !somewhere;
+}
+
+/* An all-gather is looked at where a rule names it. It counts as a sum. */
+static APART void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendcount,
+                               MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+                               MPI_Datatype recvtype, MPI_Comm comm)
+{
+    const struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
+    call->done = false;
+    call->observation.comm = MPI_COMM_NULL;
+    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER))
+        cshim_count_other(CSHIM_COUNTED_MPI_Allgather, recvbuf, recvcount, recvtype, comm);
+    else if (cshim_describe_refused(&arguments))
+        return;
+    else if (is_plain_everywhere(
+                 &arguments,
+                 cshim_describe_datatype(recvtype) != CSHIM_DTYPE_OTHER &&
+                     (sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount))))
+        begin(call, &arguments);
+    else
+        cshim_count_pass(CSHIM_REASON_DTYPE, comm);
+}
+
 static ALWAYS_INLINE int end(struct call *call)
 {
     if (call->observation.comm != MPI_COMM_NULL)
@@ -204,5 +258,27 @@ int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
     if (!call.done)
         call.status = cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
+    return end(&call);
+}
+
+#define GATHERED sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
+
+int cshim_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct call call;
+    begin_gather(&call, GATHERED);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Allgather(GATHERED);
+    return end(&call);
+}
+
+int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                      void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct call call;
+    begin_gather(&call, GATHERED);
+    if (!call.done)
+        call.status = cshim_mpi.real->MPI_Allgather_c(GATHERED);
     return end(&call);
 }

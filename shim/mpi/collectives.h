@@ -14,5 +14,9 @@ int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm);
 int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm);
 int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm);
 int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm);
+int cshim_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                      void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 
 #endif

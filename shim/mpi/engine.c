@@ -86,6 +86,8 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Reduce_scatter_c = cshim_reduce_scatter_c,
             .MPI_Reduce_scatter_block = cshim_reduce_scatter_block,
             .MPI_Reduce_scatter_block_c = cshim_reduce_scatter_block_c,
+            .MPI_Allgather = cshim_allgather,
+            .MPI_Allgather_c = cshim_allgather_c,
             .MPI_Iallreduce = cshim_iallreduce,
             .MPI_Iallreduce_c = cshim_iallreduce_c,
             .MPI_Allreduce_init = cshim_allreduce_init,

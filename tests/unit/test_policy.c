@@ -310,6 +310,8 @@ static void collectives_apart(void **state)
         "[rule a]\ncollective = reduce\ncodec = raw\n[rule b]\ncodec = fp16\n",
         "[rule a]\ncollective = allgather, allreduce\ncodec = raw\n"
         "[rule b]\ncollective = allgather, reduce\ncodec = raw\n",
+        "[rule a]\nlibrary = nccl\ncollective = allgather\ncodec = raw\n"
+        "[rule b]\ncollective = allgather\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\ncollective = allgather, reduce\ncodec = raw\n"
         "[rule b]\nlibrary = nccl\ncollective = allgather, reduce\ncodec = raw\n",
     };
@@ -317,14 +319,11 @@ static void collectives_apart(void **state)
         "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
         "[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
-        /* What is left is no call: MPI's all-gather, NCCL's reduce, an average of MPI. */
-        "[rule a]\nlibrary = nccl\ncollective = allgather\ncodec = raw\n"
-        "[rule b]\ncollective = allgather\ncodec = raw\n",
+        /* What is left is no call: NCCL's reduce, an average of MPI. */
         "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
     };
     static const char *const no_calls[] = {
-        "[rule b]\nlibrary = mpi\ncollective = allgather\ncodec = raw\n",
         "[rule b]\nlibrary = nccl\ncollective = reduce\ncodec = none\n",
         "[rule b]\nlibrary = mpi\nop = avg\ncodec = raw\n",
         "[rule b]\ncollective = allgather\nop = avg\ncodec = raw\n",

@@ -33,6 +33,7 @@ static const struct {
     {CSHIM_MPI, CSHIM_REDUCE, CSHIM_SUM},          {CSHIM_NCCL, CSHIM_ALLREDUCE, CSHIM_SUM},
     {CSHIM_NCCL, CSHIM_ALLREDUCE, CSHIM_AVG},      {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_SUM},
     {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_AVG}, {CSHIM_NCCL, CSHIM_ALLGATHER, CSHIM_SUM},
+    {CSHIM_MPI, CSHIM_ALLGATHER, CSHIM_SUM},
 };
 
 /* Whether no call of rule `index` is left by the rules before it, by trial. */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MPI_Allgather: every rank's block must come to every rank within the codec's bound, equal on all
+ * ranks, in place or not; also where ranks describe the same elements by different types, which must
+ * come exactly. Arguments: COUNT (elements of a block) and RELATIVE (error allowed). Prints a digest
+ * of the results. */
+#include <math.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, ranks, failures;
+
+static float value(int owner, int i)
+{
+    return sinf((float)(owner * 7919 + i)) * (float)(1 + i % 5);
+}
+
+static uint64_t digest_of(const void *data, size_t length)
+{
+    const unsigned char *bytes = data;
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return digest;
+}
+
+static void check(const char *what, const float *all, int count, double relative)
+{
+    const size_t bytes = (size_t)count * (size_t)ranks * sizeof *all;
+    uint64_t own = digest_of(all, bytes), largest, smallest;
+    int wrong = 0;
+    for (int owner = 0; owner < ranks; owner++)
+        for (int i = 0; i < count; i++) {
+            const float want = value(owner, i), got = all[(size_t)owner * (size_t)count + (size_t)i];
+            wrong += !(fabs((double)got - (double)want) <= relative * 5);
+        }
+    MPI_Allreduce(&own, &largest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&own, &smallest, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    if (wrong > 0 || largest != smallest) {
+        failures++;
+        fprintf(stderr, "rank %d: %s: %d of %d elements wrong, results %s\n", rank, what, wrong,
+                count * ranks, largest == smallest ? "alike" : "differ");
+    } else if (rank == 0) {
+        printf("%s %016llx\n", what, (unsigned long long)own);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const int count = argc > 1 ? atoi(argv[1]) : 1000;
+    const double relative = argc > 2 ? atof(argv[2]) : 0;
+    float *own = malloc((size_t)count * sizeof *own + 1);
+    float *all = malloc((size_t)count * (size_t)ranks * sizeof *all + 1);
+    MPI_Datatype block;
+    for (int i = 0; i < count; i++)
+        own[i] = value(rank, i);
+    for (int repeat = 0; repeat < 2; repeat++) {
+        memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
+        MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
+        check("two buffers", all, count, relative);
+    }
+    memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
+    memcpy(all + (size_t)rank * (size_t)count, own, (size_t)count * sizeof *own);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_FLOAT, MPI_COMM_WORLD);
+    check("in place", all, count, relative);
+    /* The last rank says the same by a type of its own. */
+    MPI_Type_contiguous(count, MPI_FLOAT, &block);
+    MPI_Type_commit(&block);
+    memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
+    if (rank == ranks - 1)
+        MPI_Allgather(own, 1, block, all, 1, block, MPI_COMM_WORLD);
+    else
+        MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
+    check("two types", all, count, 0);
+    MPI_Type_free(&block);
+    free(own);
+    free(all);
+    MPI_Finalize();
+    return failures > 0;
+}

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# MPI_Allgather, which is compressed only where a rule names it.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_allgather
+json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
+
+# gathers RANKS CODEC COUNT ERROR [KEY=VALUE]: by a rule for all-gathers
+gathers() {
+    printf '[rule weights]\ncollective = allgather\ncodec = %s\n%s\n' "$2" "${5-}" >"$scratch/policy.ini"
+    expect "$2, $3 elements on $1 ranks${5:+, $5}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$3" "$4"
+}
+
+for ranks in 2 3 4; do
+    for count in 1 1000 70001; do
+        gathers $ranks raw $count 0
+    done
+    gathers $ranks fp16 70001 0.0005
+    gathers $ranks fp8_e4m3 70001 0.0626
+done
+gathers 3 int8 70001 0.004 "max_rel_error = 0.5"
+gathers 3 int8 70001 0.008 "rounding = stochastic"
+gathers 3 int4 70001 0.2 "error_feedback = on"
+gathers 3 fp16 70001 0.0005 "check_ranks = 1"
+check "the ranks' results were compared" test "$(json 'r["rows"][0]["ranks_checked"]')" = "{'calls': 3, 'different': 0}"
+gathers 4 fp8_e4m3 70001 0.0626
+check "three of four calls are compressed: types that differ are passed on" \
+    test "$(json '[(x["collective"], x["algorithm"], x["calls"]) for x in r["rows"]]')" = "[('allgather', 'one_shot', 3)]"
+check "which the report says, beside the eight sums of integers" test "$(json 'r["passed_through"]["dtype"]')" = 9
+check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
+check "the sampled error is that of one quantization" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
+check "it is not counted among the others" test "$(json '"MPI_Allgather" in r["not_compressed"]')" = False
+
+policy "$scratch/policy.ini" fp16
+sed -i 's/^report = off//' "$scratch/policy.ini"
+expect "without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$program" 70001 0
+check "it is passed on and counted" test "$(json 'r["not_compressed"]["MPI_Allgather"]["calls"], r["rows"]')" = "4 []"
+finish
