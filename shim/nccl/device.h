@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device of a communicator: its CUDA context, errors, and memory that outlives communicators.
- */
+/* The device of a communicator: its CUDA context, errors, and memory that outlives
+ * communicators. */
 #ifndef CSHIM_NCCL_DEVICE_H
 #define CSHIM_NCCL_DEVICE_H
 

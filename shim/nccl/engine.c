@@ -145,11 +145,11 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
-    struct cshim_nccl_comm *state = cshim_registry_find(parent);
-    if (state == NULL)
+    struct cshim_nccl_comm *known = cshim_registry_find(parent);
+    if (known == NULL)
         return status;
-    const struct cshim_newcomer newcomer = {.comm = child, .job = state->job};
-    cshim_registry_release(state);
+    const struct cshim_newcomer newcomer = {.comm = child, .job = known->job};
+    cshim_registry_release(known);
     if (status != ncclSuccess || is_nonblocking(config))
         return status;
     return cshim_group_expect(&newcomer);
@@ -164,31 +164,31 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *
 }
 
 /* The communicators inside and across nodes end with the one that they were made for. */
-static void end_levels(struct cshim_nccl_comm *state, ncclResult_t (*how)(ncclComm_t))
+static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclComm_t))
 {
-    if (state == NULL)
+    if (known == NULL)
         return;
-    if (state->across != NULL)
-        how(state->across);
-    if (state->inside != NULL)
-        how(state->inside);
-    state->across = state->inside = NULL;
+    if (known->across != NULL)
+        how(known->across);
+    if (known->inside != NULL)
+        how(known->inside);
+    known->across = known->inside = NULL;
 }
 
 /* Begins to stop a communicator's kernels, in one group with those of its levels. Each stop waits
  * for its own kernels, and those may be on the stream behind the other's. Returns whether there is
  * a group: close_stop ends it. */
-static bool open_stop(const struct cshim_nccl_comm *state)
+static bool open_stop(const struct cshim_nccl_comm *known)
 {
-    return state != NULL && (state->across != NULL || state->inside != NULL) &&
+    return known != NULL && (known->across != NULL || known->inside != NULL) &&
            cshim_nccl.real->GroupStart() == ncclSuccess;
 }
 
-static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *state, ncclResult_t status)
+static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *known, ncclResult_t status)
 {
     if (!is_open)
         return status;
-    end_levels(state, cshim_nccl.real->CommAbort);
+    end_levels(known, cshim_nccl.real->CommAbort);
     const ncclResult_t ended = cshim_nccl.real->GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
@@ -198,13 +198,13 @@ static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *state, nccl
 static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_count,
                                 ncclComm_t *child, ncclConfig_t *config, int flags)
 {
-    struct cshim_nccl_comm *state = cshim_registry_find(comm);
-    const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(state);
+    struct cshim_nccl_comm *known = cshim_registry_find(comm);
+    const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(known);
     ncclResult_t status =
         cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags);
-    status = close_stop(stops, state, status);
-    if (state != NULL)
-        cshim_registry_release(state);
+    status = close_stop(stops, known, status);
+    if (known != NULL)
+        cshim_registry_release(known);
     return expect_child(status, comm, child, config);
 }
 
@@ -216,13 +216,13 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 /* The real call waits for what is under way. How long that took is known only afterwards. */
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
-    struct cshim_nccl_comm *state = cshim_registry_take(comm);
+    struct cshim_nccl_comm *known = cshim_registry_take(comm);
     cshim_premul_forget(comm);
-    end_levels(state, cshim_nccl.real->CommDestroy);
+    end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
-    if (state != NULL)
-        cshim_measure_collect(state);
-    cshim_registry_end(state);
+    if (known != NULL)
+        cshim_measure_collect(known);
+    cshim_registry_end(known);
     return status;
 }
 
@@ -230,25 +230,25 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
  * ended by themselves before are counted with their times. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
-    struct cshim_nccl_comm *state = cshim_registry_take(comm);
+    struct cshim_nccl_comm *known = cshim_registry_take(comm);
     cshim_premul_forget(comm);
-    if (state != NULL) {
-        cshim_measure_collect(state);
-        cshim_registry_abort(state);
+    if (known != NULL) {
+        cshim_measure_collect(known);
+        cshim_registry_abort(known);
     }
-    const bool stops = open_stop(state);
-    const ncclResult_t status = close_stop(stops, state, cshim_nccl.real->CommAbort(comm));
-    cshim_registry_end(state);
+    const bool stops = open_stop(known);
+    const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommAbort(comm));
+    cshim_registry_end(known);
     return status;
 }
 
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
-    struct cshim_nccl_comm *state = cshim_registry_find(comm);
-    const bool stops = open_stop(state);
-    const ncclResult_t status = close_stop(stops, state, cshim_nccl.real->CommRevoke(comm, flags));
-    if (state != NULL)
-        cshim_registry_release(state);
+    struct cshim_nccl_comm *known = cshim_registry_find(comm);
+    const bool stops = open_stop(known);
+    const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommRevoke(comm, flags));
+    if (known != NULL)
+        cshim_registry_release(known);
     return status;
 }
 

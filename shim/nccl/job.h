@@ -68,8 +68,8 @@ int cshim_nccl_job_rank(void);
 bool cshim_nccl_job_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX]);
 
 /* Traces of all processes count from the earliest beginning that is known. Takes in when another
- * process began, in nanoseconds of the wall clock (0: it has no trace), and returns the earliest.
- */
+ * process began, in nanoseconds of the wall clock (0: it has no trace), and returns the
+ * earliest. */
 uint64_t cshim_nccl_job_origin(uint64_t began);
 /* The same moment by cshim_seconds. */
 double cshim_nccl_job_origin_seconds(void);

@@ -8,8 +8,7 @@
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
  * again and again. There is no limit: natively ranks wait for each other as long as the program
- * lets them.
- */
+ * lets them. */
 #define ASK_SECONDS 2.0
 #define WARN_SECONDS 60.0
 
@@ -218,8 +217,8 @@ static ncclResult_t await_facts(const struct preparation *preparation)
     return cshim_device_check(comm, result, "telling the other ranks");
 }
 
-/* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them only.
- */
+/* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them
+ * only. */
 static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
 {
     uint32_t least = UINT32_MAX, most = 0;

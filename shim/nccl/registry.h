@@ -14,8 +14,8 @@ void cshim_registry_release(struct cshim_nccl_comm *comm);
 
 /* Asks NCCL about a communicator that has just been made. A nonblocking one may still be in the
  * making: nothing is asked, and `ranks` and `rank` are taken as they are. The caller adds the
- * communicator or releases it. Returns NULL, and why, if NCCL does not tell or there is no memory.
- */
+ * communicator or releases it. Returns NULL, and why, if NCCL does not tell or there is no
+ * memory. */
 struct cshim_nccl_comm *cshim_registry_make(ncclComm_t handle, bool nonblocking, int ranks,
                                             int rank, char *why, size_t size);
 

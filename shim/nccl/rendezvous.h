@@ -68,9 +68,9 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* The real call has succeeded. `unable` tells why this rank cannot compress, or is NULL. Does not
- * wait for other ranks: a thread that makes several communicators is ready for all before it waits.
- */
+/* The real call has succeeded. `unable` tells why this rank cannot compress, or is NULL. Does
+ * not wait for other ranks: a thread that makes several communicators is ready for all before it
+ * waits. */
 void cshim_rendezvous_ready(struct cshim_member *member, const char *unable);
 
 /* The decision, and the policy of the process that made the id. */

@@ -323,8 +323,8 @@ static const struct place *first_lost(const struct cshim_session *session, doubl
     return NULL;
 }
 
-/* Whether all ranks have come to the first call. The thread that answers needs some time for many.
- */
+/* Whether all ranks have come to the first call. The thread that answers needs some time for
+ * many. */
 static double find_absent(const struct cshim_session *session, double since, double now,
                           struct cshim_reply *reply)
 {

@@ -76,8 +76,7 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
 
 /* rendezvous_server.c: answers for the tag's nonce. The first tag's address is where this process
  * listens; the tag gets that address and its port. Returns false, with errno set, if that cannot
- * be.
- */
+ * be. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
 /* rendezvous_session.c: what the ranks of one id have said, and what is decided for them. No

@@ -196,8 +196,8 @@ static ncclResult_t decode(const struct cshim_segment *segment)
 
 /* An all-reduce of the library's own, of narrowed elements
  * -----------------------------------------------------*/
-/* Only fp16 has too small a range for gradients: its elements are scaled by the largest magnitude.
- */
+/* Only fp16 has too small a range for gradients: its elements are scaled by the largest
+ * magnitude. */
 static bool is_scaled(const struct cshim_segment *segment)
 {
     return segment->call->plan.codec == CSHIM_CODEC_FP16;

@@ -15,6 +15,7 @@
  *                            every process or in that of a rank
  *   STANDIN_DRIVER_VERSION=13000, STANDIN_NCCL_VERSION=22809
  *   STANDIN_LOG=FILE         NCCL's calls as JSON lines; {rank} in the name
+ *   STANDIN_DATA=FILE        a digest of what each of them sends, when it runs; {rank} as above
  */
 #ifndef STANDIN_H
 #define STANDIN_H
