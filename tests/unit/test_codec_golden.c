@@ -130,6 +130,14 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                          0x8e5c6912408b06f4u, 0xdb31e21370d374a2u},
     [CSHIM_CODEC_INT4][CSHIM_BFLOAT16] = {0x6ffa7158c4594955u, 0xaf71f4845d763031u,
                                           0x91dfc5209836c872u, 0xf474f7a536224636u},
+    [CSHIM_CODEC_INT6][CSHIM_FLOAT32] = {0xcbd064dd98ed2053u, 0x5a78a6f6819c1c7fu,
+                                         0x96eef8ff48c6084cu, 0xab58ab1d8842dcbeu},
+    [CSHIM_CODEC_INT6][CSHIM_FLOAT64] = {0xb41f8780a1d4b2c0u, 0x026e99fc2d6f1856u,
+                                         0xf3475e2535e6241bu, 0x09b608803549e59au},
+    [CSHIM_CODEC_INT6][CSHIM_FLOAT16] = {0x4f4acf49ee2fac85u, 0x3ac0cc073a21b54eu,
+                                         0x95636cfb63373412u, 0xe1d72f4becb4dbd7u},
+    [CSHIM_CODEC_INT6][CSHIM_BFLOAT16] = {0x071e4b5fc035158fu, 0xae07c869485ada6fu,
+                                          0x5710afc076e128dau, 0xb17c13e60187f87eu},
 };
 
 static void digests_stay(void **state)
@@ -193,6 +201,7 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_FP8_E5M2] = "70ec76fb00807cf548707efc6300000078000000000000000000000000000000",
     [CSHIM_CODEC_INT8] = "12f73b81000080d0001280800200000062480000000000000000000000000000",
     [CSHIM_CODEC_INT4] = "019300d8108800000000000000000000804a0000000000000000000000000000",
+    [CSHIM_CODEC_INT6] = "84ef840000d20001820000000000000068490000000000000000000000000000",
 };
 
 static void short_messages_stay(void **state)
