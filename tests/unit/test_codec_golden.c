@@ -138,6 +138,14 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                          0x95636cfb63373412u, 0xe1d72f4becb4dbd7u},
     [CSHIM_CODEC_INT6][CSHIM_BFLOAT16] = {0x071e4b5fc035158fu, 0xae07c869485ada6fu,
                                           0x5710afc076e128dau, 0xb17c13e60187f87eu},
+    [CSHIM_CODEC_INT5][CSHIM_FLOAT32] = {0x7ef18dc86ffad301u, 0x8d228573152fecb2u,
+                                         0xc0e5d356750960e1u, 0x41c373d93a915f6fu},
+    [CSHIM_CODEC_INT5][CSHIM_FLOAT64] = {0xe52ea1fad87b5fbau, 0x1037d8220fc22196u,
+                                         0x18d0e4dd925098b6u, 0x5591eefcc498eb0eu},
+    [CSHIM_CODEC_INT5][CSHIM_FLOAT16] = {0x1b1e57245470d4c9u, 0x0670b4f04b691411u,
+                                         0xb9ea13b5887afe5cu, 0xbf675e034ae77a19u},
+    [CSHIM_CODEC_INT5][CSHIM_BFLOAT16] = {0x7e8b3b643b75ee7du, 0x05b69c122e819baeu,
+                                          0x1d0e13fb6c38f604u, 0x7e83dbcf58bcde04u},
 };
 
 static void digests_stay(void **state)
@@ -202,6 +210,7 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_INT8] = "12f73b81000080d0001280800200000062480000000000000000000000000000",
     [CSHIM_CODEC_INT4] = "019300d8108800000000000000000000804a0000000000000000000000000000",
     [CSHIM_CODEC_INT6] = "84ef840000d20001820000000000000068490000000000000000000000000000",
+    [CSHIM_CODEC_INT5] = "e29f0800d44040080000000000000000ef490000000000000000000000000000",
 };
 
 static void short_messages_stay(void **state)
