@@ -79,6 +79,7 @@ const struct cshim_level LEVEL = {
 #define FLOAT(ID, NAME, name, ...) LOOPS(ID, name)
 #define INTEGER(ID, NAME, name, ...) LOOPS(ID, name)
 #include "codecs/formats.def"
+#undef LOOPS
         },
     .narrow_half = narrow_half,
     .fill_random = fill_random,

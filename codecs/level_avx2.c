@@ -119,6 +119,7 @@ INLINE void store_packed(int bits, __m256i codes, uint8_t *payload, bool is_last
                                            joined_bytes(bits, 0), joined_bytes(bits, 1),
                                            joined_bytes(bits, 2), joined_bytes(bits, 3))));
     uint8_t bytes[32];
+    is_last = is_last || 6 * bits < 16; /* the zeros would reach beyond the next codes */
     uint8_t *to = is_last ? bytes : payload;
     _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(codes));
     _mm_storeu_si128((__m128i *)(to + 2 * bits), _mm256_extracti128_si256(codes, 1));

@@ -39,5 +39,7 @@ for ranks in 2 4 8; do
     wire $ranks fp8_e4m3 'N * (1 + 1 / 128)'
 done
 wire 3 int4 'N * (0.5 + 2 / 32)'
+wire 3 int6 'N * (0.75 + 2 / 64)'
+wire 3 int5 'N * (0.625 + 2 / 32)'
 wire 4 fp16 'N * (2 + 1 / 256)'
 finish

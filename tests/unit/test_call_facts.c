@@ -91,9 +91,9 @@ static void moves(void **state)
         enum cshim_dtype dtype;
         const char *way;
     } cases[] = {
-        {CSHIM_FLOAT32, "int4 fp8_e5m2 fp8_e4m3 int8 bf16 fp16 fp32 raw "},
-        {CSHIM_FLOAT64, "int4 fp8_e5m2 fp8_e4m3 int8 bf16 fp16 fp32 raw "},
-        {CSHIM_BFLOAT16, "int4 fp8_e5m2 fp8_e4m3 int8 bf16 raw "},
+        {CSHIM_FLOAT32, "int4 fp8_e5m2 int5 fp8_e4m3 int6 int8 bf16 fp16 fp32 raw "},
+        {CSHIM_FLOAT64, "int4 fp8_e5m2 int5 fp8_e4m3 int6 int8 bf16 fp16 fp32 raw "},
+        {CSHIM_BFLOAT16, "int4 fp8_e5m2 int5 fp8_e4m3 int6 int8 bf16 raw "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cshim_watch watch = {0};

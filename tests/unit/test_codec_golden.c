@@ -2,21 +2,12 @@
 /* The bytes of the wire, written down: a change of any of them is a change of the wire format. Each
  * codec has a short vector with its very bytes, and digests of what becomes of long arrays with all
  * special values. A new codec needs a line in each table; the failing test prints it. */
+#include "codecs/hash.h"
 #include "test_codec_data.h"
 
 enum { MANY = 5000, ROOM = MANY * 8 + 1024, PARTS = 3, MODES = 4 };
 
 static const size_t counts[] = {1, 7, 31, 33, 64, 255, 257, 1000, MANY};
-
-/* FNV-1a. */
-static uint64_t digest(uint64_t hash, const void *data, size_t length)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    }
-    return hash;
-}
 
 /* Elements of every kind: any bits, and the patterns of the other tests. */
 static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
@@ -48,7 +39,7 @@ static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsign
     static uint8_t input[ROOM], parts[PARTS][ROOM], output[ROOM], reencoded[ROOM];
     static float residual[MANY];
     const void *const pointers[PARTS] = {parts[0], parts[1], parts[2]};
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = CSHIM_HASH_EMPTY;
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         const size_t count = counts[c], bytes = cshim_encoded_bytes(id, dtype, count);
         const struct cshim_encoding encoding = {.residual = mode & 2 ? residual : NULL,
@@ -61,14 +52,14 @@ static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsign
         for (unsigned part = 0; part < PARTS; part++) {
             make_input(dtype, part + 1, input);
             cshim_encode_with(id, dtype, input, count, &encoding, parts[part]);
-            hash = digest(hash, parts[part], bytes);
+            hash = cshim_hash_bytes(hash, parts[part], bytes);
             cshim_decode(id, dtype, parts[part], count, output);
-            hash = digest(hash, output, count * cshim_dtype_bytes(dtype));
+            hash = cshim_hash_bytes(hash, output, count * cshim_dtype_bytes(dtype));
         }
         cshim_reduce_with(id, dtype, pointers, PARTS, count, output, reencoded, &encoding);
-        hash = digest(hash, output, count * cshim_dtype_bytes(dtype));
-        hash = digest(hash, reencoded, bytes);
-        hash = digest(hash, residual, sizeof residual);
+        hash = cshim_hash_bytes(hash, output, count * cshim_dtype_bytes(dtype));
+        hash = cshim_hash_bytes(hash, reencoded, bytes);
+        hash = cshim_hash_bytes(hash, residual, sizeof residual);
     }
     return hash;
 }
@@ -130,6 +121,22 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                          0x8e5c6912408b06f4u, 0xdb31e21370d374a2u},
     [CSHIM_CODEC_INT4][CSHIM_BFLOAT16] = {0x6ffa7158c4594955u, 0xaf71f4845d763031u,
                                           0x91dfc5209836c872u, 0xf474f7a536224636u},
+    [CSHIM_CODEC_INT6][CSHIM_FLOAT32] = {0xcbd064dd98ed2053u, 0x5a78a6f6819c1c7fu,
+                                         0x96eef8ff48c6084cu, 0xab58ab1d8842dcbeu},
+    [CSHIM_CODEC_INT6][CSHIM_FLOAT64] = {0xb41f8780a1d4b2c0u, 0x026e99fc2d6f1856u,
+                                         0xf3475e2535e6241bu, 0x09b608803549e59au},
+    [CSHIM_CODEC_INT6][CSHIM_FLOAT16] = {0x4f4acf49ee2fac85u, 0x3ac0cc073a21b54eu,
+                                         0x95636cfb63373412u, 0xe1d72f4becb4dbd7u},
+    [CSHIM_CODEC_INT6][CSHIM_BFLOAT16] = {0x071e4b5fc035158fu, 0xae07c869485ada6fu,
+                                          0x5710afc076e128dau, 0xb17c13e60187f87eu},
+    [CSHIM_CODEC_INT5][CSHIM_FLOAT32] = {0x7ef18dc86ffad301u, 0x8d228573152fecb2u,
+                                         0xc0e5d356750960e1u, 0x41c373d93a915f6fu},
+    [CSHIM_CODEC_INT5][CSHIM_FLOAT64] = {0xe52ea1fad87b5fbau, 0x1037d8220fc22196u,
+                                         0x18d0e4dd925098b6u, 0x5591eefcc498eb0eu},
+    [CSHIM_CODEC_INT5][CSHIM_FLOAT16] = {0x1b1e57245470d4c9u, 0x0670b4f04b691411u,
+                                         0xb9ea13b5887afe5cu, 0xbf675e034ae77a19u},
+    [CSHIM_CODEC_INT5][CSHIM_BFLOAT16] = {0x7e8b3b643b75ee7du, 0x05b69c122e819baeu,
+                                          0x1d0e13fb6c38f604u, 0x7e83dbcf58bcde04u},
 };
 
 static void digests_stay(void **state)
@@ -193,6 +200,8 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_FP8_E5M2] = "70ec76fb00807cf548707efc6300000078000000000000000000000000000000",
     [CSHIM_CODEC_INT8] = "12f73b81000080d0001280800200000062480000000000000000000000000000",
     [CSHIM_CODEC_INT4] = "019300d8108800000000000000000000804a0000000000000000000000000000",
+    [CSHIM_CODEC_INT6] = "84ef840000d20001820000000000000068490000000000000000000000000000",
+    [CSHIM_CODEC_INT5] = "e29f0800d44040080000000000000000ef490000000000000000000000000000",
 };
 
 static void short_messages_stay(void **state)

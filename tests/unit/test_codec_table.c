@@ -48,6 +48,12 @@ static void sizes_are_those_of_the_wire_format(void **state)
         {CSHIM_CODEC_INT4, CSHIM_FLOAT32, 33, 48},
         {CSHIM_CODEC_INT4, CSHIM_FLOAT64, 256, 144},
         {CSHIM_CODEC_INT4, CSHIM_FLOAT32, 257, 176},
+        {CSHIM_CODEC_INT6, CSHIM_FLOAT32, 1, 32},
+        {CSHIM_CODEC_INT6, CSHIM_FLOAT32, 22, 48},
+        {CSHIM_CODEC_INT6, CSHIM_FLOAT64, 256, 208},
+        {CSHIM_CODEC_INT5, CSHIM_FLOAT32, 1, 32},
+        {CSHIM_CODEC_INT5, CSHIM_FLOAT32, 33, 48},
+        {CSHIM_CODEC_INT5, CSHIM_FLOAT64, 256, 176},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(cshim_encoded_bytes(cases[i].id, cases[i].dtype, cases[i].count),
@@ -92,7 +98,10 @@ static void bounds_are_those_derived(void **state)
 static void table_hash_is_stable(void **state)
 {
     (void)state;
-    assert_true(cshim_codec_table_hash() == 0xdf144ef4769e1b48u);
+    const uint64_t hash = cshim_codec_table_hash();
+    if (hash != 0xf0f4f9641ee0d5e1u) {
+        fail_msg("the table's hash is 0x%llx", (unsigned long long)hash);
+    }
 }
 
 static void empty_input_touches_nothing(void **state)
