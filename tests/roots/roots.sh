@@ -92,12 +92,24 @@ make_root() {
 
 # Runs -------------------------------------------------------------------------------------------
 # What runs in a namespace of processes and of mounts: process 1, which collects orphans or does not.
-# The mounts end with the namespace.
+# The mounts end with the namespace. The root itself is one, since unshare wants that. Alone there is
+# one network interface: without any the mpirun of Debian 13 crashes where it is to reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
-mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
-    mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || exit 3
-[ "$network" = with ] || ip link set lo up || exit 3
+set -e
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+for folder in dev/shm tmp; do mount -t tmpfs -o mode=1777 tmpfs "$root/$folder"; done
+if [ "$network" = without ]; then
+    ip link set lo up
+    ip link add eth0 type veth peer name eth1
+    ip address add 192.0.2.1/24 dev eth0
+    ip link set eth0 up
+    ip link set eth1 up
+fi
+set +e
 home=$(chroot "$root" sh -c "echo ~$user")
 (
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" USER="$user" \
@@ -116,7 +128,7 @@ inside() {
     local alone=() holder
     [ "$1" = with ] || alone=(--net)
     rm -f "$root/status"
-    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" "${alone[@]}" \
+    unshare --mount --pid --fork --kill-child "${alone[@]}" \
         bash "$folder/process1.sh" "$root" "$process1" "$user" "$1" "$2" >"$log" 2>&1 &
     holder=$!
     while [ ! -s "$root/status" ] && [ -e "/proc/$holder" ]; do sleep 1; done
