@@ -5,8 +5,7 @@
 # the last commit, on the network until all packages are installed, and ends with a row of a table.
 # Needs root and Debian's or Ubuntu's debootstrap; `make test-roots` installs it.
 #
-#   ROOTS="debian12 debian13 ubuntu2404"   the systems
-#   RUNS=PATTERN      only the runs whose name contains PATTERN (debian12-root, debian12-user, ...)
+#   ROOTS="debian12 debian13-user"   only these runs: those of a system, or one of them (all)
 #   SHARED=DIR        where the runs with MNIST have it from: DIR/mnist (../shared)
 #   MIRROR=URL        Debian's mirror (the one that this machine's apt uses)
 #   UBUNTU_MIRROR=URL Ubuntu's (this machine's, else what lies beside Debian's, else debootstrap's own)
@@ -189,12 +188,20 @@ run() { # SYSTEM USER PROCESS1 MNIST
     rm -rf "$root"
 }
 
+is_wanted() { # SYSTEM USER
+    local word
+    [ -n "${ROOTS-}" ] || return 0
+    for word in $ROOTS; do
+        case $word in "$1" | "$1-$2") return 0 ;; esac
+    done
+    return 1
+}
+
 failures=0
 : >"$table"
 row system user "process 1" shared command seconds verdict
 while read -r -u 3 system user process1 mnist; do
-    case " ${ROOTS:-${!suites[*]}} " in *" $system "*) ;; *) continue ;; esac
-    case $system-$user in *"${RUNS-}"*) ;; *) continue ;; esac
+    is_wanted "$system" "$user" || continue
     if ! make_root "$system"; then
         row "$system" "$user" "$process1" "$mnist" - 0 "left out: $why"
     elif [ "$mnist" = mnist ] && [ ! -e "$shared/mnist" ]; then
