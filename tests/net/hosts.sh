@@ -202,7 +202,10 @@ forwarded() {
 }
 
 run() {
-    local ranks=1 seconds=600 list host transports=tcp,self root=() environment
+    local ranks=1 seconds=600 list host transports=tcp,self shared_memory=vader root=() environment
+    local remote=(--mca plm rsh --mca plm_rsh_agent "$state/agent" --mca plm_rsh_no_tree_spawn 1
+        --mca oob_tcp_if_include eth0 --mca btl_vader_single_copy_mechanism none
+        --mca hwloc_base_binding_policy none)
     while :; do
         case ${1-} in
         --ranks-per-host) ranks=${2-} ;;
@@ -213,19 +216,22 @@ run() {
     done
     [ $# -gt 0 ] || usage
     [[ $ranks =~ ^[1-9][0-9]*$ ]] || die "--ranks-per-host takes a number from 1"
-    [ "$ranks" = 1 ] || transports=tcp,self,vader
     need_up
     command -v mpirun >/dev/null || die "needs mpirun: apt-get install openmpi-bin"
+    if mpirun --version | grep -qF '(Open MPI) 5'; then
+        remote=(--prtemca plm_ssh_agent "$state/agent" --prtemca plm_ssh_no_tree_spawn 1
+            --prtemca oob_tcp_if_include eth0)
+        shared_memory=sm
+    fi
+    [ "$ranks" = 1 ] || transports+=,$shared_memory
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
     list=$(for host in $(seq "$(host_count)"); do printf ',%s%s:%s' "$name" "$host" "$ranks"; done)
     mapfile -t environment < <(forwarded)
     # Ranks outnumber the cores here: one that waits has to leave its core to the others.
     exec timeout --foreground --kill-after=10 "$seconds" "$state/enter" "${name}1" mpirun "${root[@]}" \
         --host "${list#,}" -n $((ranks * $(host_count))) --map-by slot --bind-to none \
-        --mca plm rsh --mca plm_rsh_agent "$state/agent" --mca plm_rsh_no_tree_spawn 1 \
-        --mca pml ob1 --mca btl "$transports" --mca btl_vader_single_copy_mechanism none \
-        --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
-        --mca hwloc_base_binding_policy none --mca mpi_yield_when_idle 1 "${environment[@]}" "$@"
+        "${remote[@]}" --mca pml ob1 --mca btl "$transports" --mca btl_tcp_if_include eth0 \
+        --mca mpi_yield_when_idle 1 "${environment[@]}" "$@"
 }
 
 stats() {
