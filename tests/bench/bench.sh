@@ -11,8 +11,8 @@
 # Modes: off, ring (Open MPI's), default (the built-in policy), bf16-allreduce (16 bit by the library's
 # own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.
 # The modes take turns in every repeat, and each figure is the median of the repeats' medians.
-# Results: DIR/NETWORK.json, DIR/codecs.json, DIR/codecs.txt and DIR/table.txt (DIR is
-# tests/bench/results), and with gnuplot the picture (docs/bandwidth.svg).
+# Results: DIR/NETWORK.json and DIR/codecs.json (DIR is tests/bench/results), and with gnuplot the
+# picture (docs/bandwidth.svg). It prints the tables of them.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
@@ -147,12 +147,12 @@ measure() {
 }
 
 "$build/codec_bench" --json "$scratch/codecs.json" >"$scratch/codecs.txt"
-cp "$scratch/codecs.json" "$scratch/codecs.txt" "$results/"
+cp "$scratch/codecs.json" "$results/"
 for network in ${networks//,/ }; do
     measure "$network"
 done
-python3 tests/bench/summarize.py table "$results"/{1gbit,10gbit,shm}*.json >"$results/table.txt"
-cat "$results/codecs.txt" "$results/table.txt"
+cat "$scratch/codecs.txt"
+python3 tests/bench/summarize.py table "$results"/{1gbit,10gbit,shm}*.json
 if command -v gnuplot >/dev/null; then
     curves=()
     for network in 1gbit-4x1 shm-2; do

@@ -94,19 +94,16 @@ def summarize(samples_file, plans_file):
             mode, text = line.split(" ", 1)
             explained = json.loads(text)
             plans[mode, explained["call"]["bytes"]] = explained
-    json.dump(
-        {
-            "network": network,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "revision": output_of("git", "describe", "--always", "--dirty"),
-            "machine": machine(),
-            "framing": FRAMING,
-            "results": [one_result(network, *key, samples, plans) for key, samples in groups.items()],
-        },
-        sys.stdout,
-        indent=1,
-    )
-    print()
+    head = {
+        "network": network,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "revision": output_of("git", "describe", "--always", "--dirty"),
+        "machine": machine(),
+        "framing": FRAMING,
+    }
+    results = [one_result(network, *key, samples, plans) for key, samples in groups.items()]
+    # One line for the head, then one for each result.
+    print(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}")
 
 
 def load(files):

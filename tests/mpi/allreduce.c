@@ -13,7 +13,7 @@
  */
 #include <mpi.h>
 
-#include "tests/mpi/either.h"
+#include "tests/mpi/either_count.h"
 #include "tests/sums.h"
 
 /* All ranks must hold the same bits. NaN counts as NaN, whatever its payload. */
@@ -46,9 +46,9 @@ static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
     memcpy(kept, input, bytes);
     if (in_place)
         memcpy(result, input, bytes);
-    const int status =
-        EITHER(calls++ % 3 == 1, MPI_Allreduce, in_place ? MPI_IN_PLACE : input, result, (int)count,
-               sums_dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, comm);
+    const int status = EITHER_COUNT(
+        calls++ % 3 == 1, MPI_Allreduce, in_place ? MPI_IN_PLACE : input, result, (int)count,
+        sums_dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, comm);
     if (status != MPI_SUCCESS)
         fail("error code", data, count, 0, status, 0, 0);
     for (size_t i = 0; i < 64; i++) {

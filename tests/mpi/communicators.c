@@ -6,7 +6,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-#include "tests/mpi/memory.h"
+#include "tests/mpi/memory_use.h"
 
 #define COUNT 20000
 #define WARM_UP 50

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/mpi/either.h"
+#include "tests/mpi/either_count.h"
 
 #define MANY 12
 
@@ -83,8 +83,8 @@ static void drop(struct call *call)
 
 static void start(struct call *call, MPI_Comm comm)
 {
-    check(EITHER(call->key % 2 != 0, MPI_Iallreduce, call->in, call->out, call->count, MPI_FLOAT,
-                 MPI_SUM, comm, &call->request) == MPI_SUCCESS,
+    check(EITHER_COUNT(call->key % 2 != 0, MPI_Iallreduce, call->in, call->out, call->count,
+                       MPI_FLOAT, MPI_SUM, comm, &call->request) == MPI_SUCCESS,
           "MPI_Iallreduce", call->key);
 }
 
@@ -224,8 +224,8 @@ static void run_persistent(int count)
     MPI_Request requests[3];
     for (int i = 0; i < 3; i++) {
         make(&calls[i], count / (i + 1) + 1, i);
-        EITHER(i % 2 != 0, MPI_Allreduce_init, calls[i].in, calls[i].out, calls[i].count, MPI_FLOAT,
-               MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+        EITHER_COUNT(i % 2 != 0, MPI_Allreduce_init, calls[i].in, calls[i].out, calls[i].count,
+                     MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
     }
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 3; i++) {

@@ -14,7 +14,7 @@ import resource, subprocess, sys
 status = subprocess.run(sys.argv[1:]).returncode
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 print(f"peak {peak / 1024:.0f} MiB")
-sys.exit(status)' "$build/tests/mpi_large"
+sys.exit(status)' "$build/tests/mpi_large_bytes"
     contains "every element is right" "0 of 603979777 elements are wrong"
     grep peak <<<"$output"
     contains "it was compressed" "$algorithm"
@@ -25,7 +25,7 @@ native=()
 [ "$MPI" = openmpi ] || native=(native)
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 LIMIT=3600 expect "2^31 elements and more" 0 shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" \
-    COMPSHIM_REPORT="$scratch/report.json" "$build/tests/mpi_beyond" "${native[@]}"
+    COMPSHIM_REPORT="$scratch/report.json" "$build/tests/mpi_large_elements" "${native[@]}"
 contains "all sums are right" "2148532230 elements, 0 failures"
 check "they were compressed" test "$(python3 -c "import json
 print([r['bytes_in'] for r in json.load(open('$scratch/report.json'))['rows']])")" = "[8594128920, 8594128920]"

@@ -7,7 +7,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-#include "tests/mpi/memory.h"
+#include "tests/mpi/memory_use.h"
 
 #define COMMUNICATORS 5
 #define LARGEST 300000 /* elements */

@@ -3,7 +3,7 @@
 # Half the ranks without the shim, either half, either half late: the right result, and one warning,
 # which names the ranks, within 15 seconds beyond what such jobs need to start.
 . "$(dirname "$0")/../lib.sh"
-program=$build/tests/mpi_calls
+program=$build/tests/mpi_one_of_each
 preloaded="LD_PRELOAD=$preload"
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 export COMPSHIM_POLICY=$scratch/policy.ini
@@ -38,7 +38,7 @@ halves "the second half without the shim, early" "$late $with" "$run" &
 
 # A rank that comes late to the agreement itself, when the others wait or have stopped waiting: all
 # decide alike, or the job would hang.
-late_rank() { shimmed 3 COMPSHIM_REPORT=summary "$build/tests/mpi_late" "$@" >"$scratch/late.$1.$2" 2>&1; }
+late_rank() { shimmed 3 COMPSHIM_REPORT=summary "$build/tests/mpi_late_rank" "$@" >"$scratch/late.$1.$2" 2>&1; }
 late_rank 0 2 &
 late_rank 2 2 &
 late_rank 0 13 &

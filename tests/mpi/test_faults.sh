@@ -57,10 +57,10 @@ done
 contains "fork: the sums are right before and after" "work done, 0 failures"
 
 if only_open_mpi "a call with wrong arguments (MPICH reads what they point to)"; then
-    native=$(mpi 3 "$build/tests/mpi_handlers" 2>&1)
+    native=$(mpi 3 "$build/tests/mpi_error_handlers" 2>&1)
     check "wrong arguments: the handlers are called natively" grep -q "called 1 times" <<<"$native"
     check "wrong arguments: the same errors with the shim" diff <(printf '%s\n' "$native") \
-        <(shimmed 3 "$build/tests/mpi_handlers" 2>&1)
+        <(shimmed 3 "$build/tests/mpi_error_handlers" 2>&1)
 fi
 
 printf '[compshim]\nreport = %s\n[rule %s]\nmax_size = 16KiB\ncodec = raw\n[rule %s]\ncodec = fp8_e4m3\n' \
@@ -80,7 +80,7 @@ ASAN_OPTIONS=${ASAN_OPTIONS-}:quarantine_size_mb=1 \
 # and says so. Leaves in $refused how many requests were refused, 0 if that cannot be known.
 survives() {
     local status
-    ended "$build/tests/mpi_nomemory" "$2" "$3" "$4"
+    ended "$build/tests/mpi_out_of_memory" "$2" "$3" "$4"
     refused=$(sed -n "s/^rank $2: refused \([0-9]*\), .*/\1/p" <<<"$output")
     case $status,${refused:-none},$output in
     0,*) pass "$1 (request $3: goes on)" ;;
@@ -106,7 +106,7 @@ else
     done
     check "requests were refused, and at last none" test "$refused,$((request > 5))" = 0,1
     expect "rank 0 without memory at the end" 0 \
-        shimmed 3 COMPSHIM_REPORT=summary "$build/tests/mpi_nomemory" 0 1 end
+        shimmed 3 COMPSHIM_REPORT=summary "$build/tests/mpi_out_of_memory" 0 1 end
     contains "has the report of all ranks" "where a ring sends 6.10 MiB"
     if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
 fi

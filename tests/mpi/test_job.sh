@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 # All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
 export OMPI_MCA_btl=^tcp
-program=$build/tests/mpi_calls
+program=$build/tests/mpi_one_of_each
 json() { python3 -c "import json,sys; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 # A wrong policy ends the job before any work.

@@ -56,7 +56,7 @@ contains "absolute" "preload=$preload "
 policy "$scratch/policy.ini" fp16
 expect "a job on such a node compresses" 0 remote LD_PRELOAD="$preload" \
     COMPSHIM_POLICY="$scratch/policy.ini" COMPSHIM_REPORT=summary -- \
-    "${over_tcp[@]}" "$build/tests/mpi_calls"
+    "${over_tcp[@]}" "$build/tests/mpi_one_of_each"
 contains "the work is done" "work done, 0 failures"
 contains "and compressed" "fp16"
 
@@ -72,5 +72,5 @@ pieces = [piece.decode() for piece in iter(lambda: ours.recv(1 << 16), b"")]
 report = [piece for piece in pieces if "compshim: passed through" in piece]
 assert len(report) == 1 and report[0].startswith("compshim 0") and report[0].endswith("\n"), pieces
 P
-check "the report is written in one piece" limited python3 "$scratch/pieces.py" "$preload" "$build/tests/mpi_pass" 2000 int world
+check "the report is written in one piece" limited python3 "$scratch/pieces.py" "$preload" "$build/tests/mpi_passed_on" 2000 int world
 finish

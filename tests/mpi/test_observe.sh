@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 # All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
 export OMPI_MCA_btl=^tcp
-program=$build/tests/mpi_calls tool=$build/compshim
+program=$build/tests/mpi_one_of_each tool=$build/compshim
 cd "$scratch" || exit 3
 cat >policy.ini <<'P'
 [rule small]

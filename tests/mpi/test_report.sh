@@ -38,11 +38,11 @@ max_rel_error = 0.01
 verify = 2
 check_ranks = 3
 P
-reported "a job with verify, check_ranks and max_rel_error" report_checked.txt 2 "$tests/mpi_repeat" 12
-reported "an observed job" report_observed.txt 2 COMPSHIM=observe "$tests/mpi_calls"
+reported "a job with verify, check_ranks and max_rel_error" report_checked.txt 2 "$tests/mpi_repeated_sum" 12
+reported "an observed job" report_observed.txt 2 COMPSHIM=observe "$tests/mpi_one_of_each"
 
 printf '[rule all]\ndtype = float32\nmin_size = 64KiB\ncodec = bf16\n' >policy.ini
 reported "a job on two nodes" report_nodes.txt 4 STANDIN_NODES=0,0,1,1 \
-    LD_PRELOAD="$tests/standin_nodes.so:$preload" "$tests/mpi_repeat" 3
-reported "a job with other collectives" report_others.txt 2 "$tests/mpi_others" 100000
+    LD_PRELOAD="$tests/standin_nodes.so:$preload" "$tests/mpi_repeated_sum" 3
+reported "a job with other collectives" report_collectives.txt 2 "$tests/mpi_collectives" 100000
 finish

@@ -45,15 +45,15 @@ clean() {
 }
 
 policy "$scratch/policy.ini" fp8_e4m3
-clean "calls of every kind" 3 "$build/tests/mpi_calls"
+clean "calls of every kind" 3 "$build/tests/mpi_one_of_each"
 clean "communicators" 3 "$build/tests/mpi_communicators" 5 1000000
 clean "threads" 2 "$build/tests/mpi_threads"
 clean "nonblocking and persistent" 2 "$build/tests/mpi_iallreduce" 3000
 clean "nonblocking, in threads" 2 "$build/tests/mpi_iallreduce" threads
-clean "reduce" 3 "$build/tests/mpi_family" fp8_e4m3 2 reduce
-clean "reduce_scatter" 3 "$build/tests/mpi_family" fp8_e4m3 1 scatter
+clean "reduce" 3 "$build/tests/mpi_reductions" fp8_e4m3 2 reduce
+clean "reduce_scatter" 3 "$build/tests/mpi_reductions" fp8_e4m3 1 scatter
 policy "$scratch/policy.ini" fp16 two_shot
-clean "wrong arguments" 2 "$build/tests/mpi_handlers"
+clean "wrong arguments" 2 "$build/tests/mpi_error_handlers"
 for algorithm in two_shot one_shot cast hierarchical; do
     "$build/tests/mpi_nonfinite" $algorithm --policy >"$scratch/policy.ini"
     clean "$algorithm, every codec" 3 "$build/tests/mpi_nonfinite" $algorithm

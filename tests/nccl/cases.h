@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests by cases share: buffers of small integers, whose sums are exact as `raw` or
- * natively, and the table of cases. Under a policy with `raw` every result must be exactly right,
- * while messages, memory and order are those of any codec. */
+/* What the tests by cases share: the table of cases, checks, and buffers of small integers, whose
+ * sums are exact as `raw` or natively. Under a policy with `raw` every result must be exactly
+ * right, while messages, memory and order are those of any codec. */
 #ifndef CASES_H
 #define CASES_H
 
@@ -26,6 +26,15 @@ __attribute__((format(printf, 2, 3))) static void complain(int line, const char 
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     fprintf(stderr, "rank %s, line %d: %s\n", getenv("RANK") ? getenv("RANK") : "?", line, text);
+}
+
+/* A call of the driver must end with the status wanted. */
+#define EXPECT(call, wanted) expect((call), wanted, #call, __LINE__)
+
+static inline void expect(CUresult got, CUresult wanted, const char *call, int line)
+{
+    if (got != wanted && ++failures > 0)
+        fprintf(stderr, "line %d: %s: %d, not %d\n", line, call, (int)got, (int)wanted);
 }
 
 /* Element i of a rank's data in call `seed`. */
@@ -92,17 +101,21 @@ struct gpu_case {
     void (*run)(void);
 };
 
-/* Runs the case that the command line names. */
+/* The case that the command line names; without such a case the program ends with status 2. */
+static inline const struct gpu_case *find_case(const struct gpu_case *cases, size_t count, int argc,
+                                               char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < count; i++)
+        if (strcmp(cases[i].name, argv[1]) == 0)
+            return &cases[i];
+    fprintf(stderr, "usage: %s CASE\n", argv[0]);
+    exit(2);
+}
+
 static inline int run_case(const struct gpu_case *cases, size_t count, int argc, char **argv)
 {
-    for (size_t i = 0; argc == 2 && i < count; i++) {
-        if (strcmp(cases[i].name, argv[1]) != 0)
-            continue;
-        cases[i].run();
-        return failures != 0;
-    }
-    fprintf(stderr, "usage: %s CASE\n", argv[0]);
-    return 2;
+    find_case(cases, count, argc, argv)->run();
+    return failures != 0;
 }
 
 #endif

@@ -12,7 +12,7 @@ cuda=${CUDA_HOME:-/usr/local/cuda}
 began=$SECONDS
 
 programs=("$build/libcompshim.so" "$build/libcompshim-nccl.so")
-for program in kernels_gpu kernels_bandwidth nccl_allreduce nccl_sampled nccl_timing; do
+for program in kernels_gpu kernels_bandwidth nccl_allreduce nccl_sampled nccl_call_time; do
     programs+=("$build/tests/$program")
 done
 make -s -j "$(nproc)" BUILD="$build" "${programs[@]}" >"$scratch/make" 2>&1 ||
@@ -65,7 +65,7 @@ done
 
 seconds() { # off|CODEC
     rule "${1/off/none}" two_shot
-    preloaded 2 "$build/tests/nccl_timing" 64 5 | tail -1
+    preloaded 2 "$build/tests/nccl_call_time" 64 5 | tail -1
 }
 off=$(seconds off) fp8=$(seconds fp8_e4m3)
 

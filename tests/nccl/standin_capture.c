@@ -6,19 +6,11 @@
  */
 #include <pthread.h>
 
-#include "tests/nccl/gpu.h"
+#include "tests/nccl/cases.h"
 
 static struct gpu_world world;
 static CUstream other;
-static int failures, destroyed;
-
-#define EXPECT(call, wanted) expect((call), wanted, #call, __LINE__)
-
-static void expect(CUresult got, CUresult wanted, const char *call, int line)
-{
-    if (got != wanted && ++failures > 0)
-        fprintf(stderr, "line %d: %s: %d, not %d\n", line, call, (int)got, (int)wanted);
-}
+static int destroyed;
 
 static CUdeviceptr allocate(size_t bytes)
 {
@@ -219,28 +211,17 @@ static void case_group(void)
     CUDA(cuGraphExecDestroy(end_capture()));
 }
 
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, case_##name                                                                         \
-    }
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+static const struct gpu_case cases[] = {
     CASE(replay), CASE(information), CASE(unsafe),  CASE(threads),
     CASE(events), CASE(legacy),      CASE(objects), CASE(group),
 };
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
-        if (strcmp(cases[i].name, argv[1]) == 0) {
-            world = gpu_join();
-            CUDA(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-            cases[i].run();
-            gpu_leave(&world);
-            return failures > 0;
-        }
-    fprintf(stderr, "usage: nccl_standin_capture CASE\n");
-    return 2;
+    const struct gpu_case *chosen = find_case(cases, sizeof cases / sizeof *cases, argc, argv);
+    world = gpu_join();
+    CUDA(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    chosen->run();
+    gpu_leave(&world);
+    return failures > 0;
 }

@@ -8,17 +8,7 @@
 #include <sys/wait.h>
 
 #include "kernels/kernels.h"
-#include "tests/nccl/gpu.h"
-
-static int failures;
-
-#define EXPECT(call, wanted) expect((call), wanted, #call, __LINE__)
-
-static void expect(CUresult got, CUresult wanted, const char *call, int line)
-{
-    if (got != wanted && ++failures > 0)
-        fprintf(stderr, "line %d: %s: %d, not %d\n", line, call, (int)got, (int)wanted);
-}
+#include "tests/nccl/cases.h"
 
 static void want(int holds, const char *what)
 {
@@ -425,14 +415,7 @@ static void case_image(void)
            CUDA_ERROR_INVALID_IMAGE);
 }
 
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, case_##name                                                                         \
-    }
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+static const struct gpu_case cases[] = {
     CASE(touch), CASE(memory), CASE(bounds),   CASE(freed),     CASE(pool),    CASE(pool_unordered),
     CASE(race),  CASE(lazy),   CASE(delays),   CASE(legacy),    CASE(no_race), CASE(callback),
     CASE(fork),  CASE(faults), CASE(contexts), CASE(addresses), CASE(kernels), CASE(image),
@@ -440,12 +423,8 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
-        if (strcmp(cases[i].name, argv[1]) == 0) {
-            gpu_open(0);
-            cases[i].run();
-            return failures > 0;
-        }
-    fprintf(stderr, "usage: nccl_standin_driver CASE\n");
-    return 2;
+    const struct gpu_case *chosen = find_case(cases, sizeof cases / sizeof *cases, argc, argv);
+    gpu_open(0);
+    chosen->run();
+    return failures > 0;
 }

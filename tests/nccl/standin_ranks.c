@@ -6,12 +6,11 @@
  */
 #include <pthread.h>
 
-#include "tests/nccl/gpu.h"
+#include "tests/nccl/cases.h"
 
 enum { COUNT = 1003, RANKS_MAX = 16 };
 
 static struct gpu_world world;
-static int failures;
 
 static void want(int holds, const char *what)
 {
@@ -422,14 +421,7 @@ static void case_devices(void)
         NCCL(ncclCommDestroy(comms[i]));
 }
 
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, case_##name                                                                         \
-    }
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {
+static const struct gpu_case cases[] = {
     CASE(collectives),    CASE(messages),       CASE(scaled),         CASE(split),
     CASE(nonblocking),    CASE(abort),          CASE(lost),           CASE(groups),
     CASE(devices),        CASE(mismatch_count), CASE(mismatch_dtype), CASE(mismatch_op),
@@ -438,14 +430,10 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
-        if (strcmp(cases[i].name, argv[1]) == 0) {
-            world = gpu_join();
-            cases[i].run();
-            if (world.comm != NULL)
-                NCCL(ncclCommDestroy(world.comm));
-            return failures > 0;
-        }
-    fprintf(stderr, "usage: nccl_standin_ranks CASE\n");
-    return 2;
+    const struct gpu_case *chosen = find_case(cases, sizeof cases / sizeof *cases, argc, argv);
+    world = gpu_join();
+    chosen->run();
+    if (world.comm != NULL)
+        NCCL(ncclCommDestroy(world.comm));
+    return failures > 0;
 }

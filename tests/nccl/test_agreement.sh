@@ -3,8 +3,8 @@
 # Ranks that differ: without the shim, with another policy, with a wrong one, with no way to meet.
 # The results are right, there is one clear message, and nothing hangs.
 . "$(dirname "$0")/lib.sh"
-program=$build/tests/nccl_life
-some=$top/tests/nccl/some.sh
+program=$build/tests/nccl_lifetime
+rank_setting=$top/tests/nccl/rank_setting.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 export STANDIN_LOG=$scratch/{rank}.calls
 
@@ -16,7 +16,7 @@ native='all(c["call"] == "ncclAllReduce" for rank in calls for c in rank)'
 for ranks in "0 1" "2 3" "0 2" "1 3" "3"; do
     rm -f "$scratch"/*.calls
     expect "only ranks $ranks have the shim" 0 \
-        job 4 COMPSHIM_REPORT=off sh "$some" "$ranks" LD_PRELOAD="$preload" "$program" kept
+        job 4 COMPSHIM_REPORT=off sh "$rank_setting" "$ranks" LD_PRELOAD="$preload" "$program" kept
     calls "only ranks $ranks: native on all" "$native"
     # Without compshim on rank 0, which makes the id, the ranks that have it know nothing of each other.
     case $ranks in
@@ -27,13 +27,13 @@ done
 
 # Rank 0's policy is the job's.
 printf '[rule other]\ndtype = float32\ncodec = int8\n' >"$scratch/other.ini"
-expect "another policy on ranks 1 and 2" 0 preloaded 3 sh "$some" "1 2" \
+expect "another policy on ranks 1 and 2" 0 preloaded 3 sh "$rank_setting" "1 2" \
     COMPSHIM_POLICY="$scratch/other.ini" "$program" kept
 reports "rank 0's policy is the job's" '[row["codec"] for row in rows] == ["raw"]'
 printf '[rule all]\ndtype = float32\ncodc = raw\n' >"$scratch/wrong.ini"
 expect "a wrong policy ends the job" 1 preloaded 3 COMPSHIM_POLICY="$scratch/wrong.ini" "$program" kept
 contains "a wrong policy: file, line and remedy" "wrong.ini:3: unknown key 'codc' (did you mean 'codec'?)"
-expect "a wrong policy elsewhere is nobody's" 0 preloaded 3 sh "$some" "1 2" \
+expect "a wrong policy elsewhere is nobody's" 0 preloaded 3 sh "$rank_setting" "1 2" \
     COMPSHIM_POLICY="$scratch/wrong.ini" "$program" kept
 
 expect "COMPSHIM=off" 0 preloaded 3 COMPSHIM=off "$program" kept

@@ -3,13 +3,13 @@
 # Calls of CUDA and NCCL that fail, on one rank: all ranks pass the call on, or all end with an
 # error that says what; nobody waits for ever. And ranks that do not make the same calls.
 . "$(dirname "$0")/lib.sh"
-program=$build/tests/nccl_life
-some=$top/tests/nccl/some.sh
+program=$build/tests/nccl_lifetime
+rank_setting=$top/tests/nccl/rank_setting.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
 # passes NAME RANKS SETTING REASON: right results, nothing compressed
 passes() {
-    expect "$1 on ranks $2: right results" 0 preloaded 3 sh "$some" "$2" "$3" "$program" faulty
+    expect "$1 on ranks $2: right results" 0 preloaded 3 sh "$rank_setting" "$2" "$3" "$program" faulty
     contains "$1 on ranks $2: says so" "cannot compress: "
     reports "$1 on ranks $2: all passed on" "rows == [] and passed == {'$4': 4}"
 }
@@ -22,13 +22,13 @@ done
 passes "a device too small" 1 STANDIN_MEMORY=32 no_memory
 passes "a device too old for the kernels" 1 STANDIN_SM=70 no_kernels
 
-expect "no context: right results" 0 preloaded 3 sh "$some" 1 STANDIN_FAIL=cuCtxPushCurrent:1 "$program" faulty
+expect "no context: right results" 0 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuCtxPushCurrent:1 "$program" faulty
 check "no context: one message" test "$(grep -c '^compshim: a communicator' <<<"$output")" = 1
 contains "no context: says so" "rank 1 on "
 
 # fails NAME SETTING TEXT: an error, and the launcher ends the others
 fails() {
-    expect "$1: refused" 4 preloaded 3 sh "$some" 1 "$2" "$program" faulty
+    expect "$1: refused" 4 preloaded 3 sh "$rank_setting" 1 "$2" "$program" faulty
     contains "$1: says so" "$3"
     contains "$1: by the call's result" "rank 1: refused: "
 }
@@ -36,7 +36,7 @@ fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a 
 fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:14 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
-expect "no memory for a graph: ends" 3 preloaded 3 sh "$some" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$program" graph
+expect "no memory for a graph: ends" 3 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$program" graph
 contains "no memory for a graph: says so" "keeping memory for a graph: "
 
 expect "another count on rank 0: ends" 1 preloaded 3 "$program" mismatch

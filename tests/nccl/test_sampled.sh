@@ -59,7 +59,7 @@ expect "raw, of sums that are exact" 0 preloaded 3 "$build/tests/nccl_groups" se
 reports "raw, of sums that are exact: none" "rows[0]['rel_error'] == 0"
 
 # How much of it ---------------------------------------------------------------------------------
-expect "captured calls" 0 preloaded 3 "$build/tests/nccl_life" graph
+expect "captured calls" 0 preloaded 3 "$build/tests/nccl_lifetime" graph
 calls "captured calls are not sampled" "not any(c['captured'] and c['count'] == 520 for rank in calls for c in rank)"
 reports "those beside them are" "rows[0]['rel_error'] == 0"
 rule int8 two_shot
@@ -73,7 +73,7 @@ check "has the error" grep -qE '^compshim: all +int8 .* [0-9.]+e-03$' <<<"$outpu
 # Without ----------------------------------------------------------------------------------------
 # without NAME SETTING: rank 0 keeps no samples, the other ranks do not know
 without() {
-    expect "$1: runs" 0 preloaded 3 sh "$top/tests/nccl/some.sh" 0 "$2" "$program" sum float32 sum 16
+    expect "$1: runs" 0 preloaded 3 sh "$top/tests/nccl/rank_setting.sh" 0 "$2" "$program" sum float32 sum 16
     calls "$1: the calls are the same" "[sum(c['count'] == 520 for c in rank) for rank in calls] == [16] * 3"
 }
 without "no memory on rank 0's host" STANDIN_FAIL=cuMemHostAlloc:2

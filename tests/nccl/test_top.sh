@@ -9,17 +9,17 @@ export SLURM_JOB_ID=$$ # not shown as one with another job of this program
 # Whether top shows the rule with calls and their error, which is read with later ones.
 shows_calls() { "$tool" top --once | grep -qE "live-$$ +int8 .*[1-9]e-"; }
 
-expect "a job that ends" 0 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_timing" 1 5
+expect "a job that ends" 0 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_call_time" 1 5
 reports "reports the calls that it has published" "sum(row['calls'] for row in rows) == 6"
 check "its files are gone" test -z "$(published)"
-expect "a job that is not asked to" 0 preloaded 2 "$build/tests/nccl_timing" 1 5
+expect "a job that is not asked to" 0 preloaded 2 "$build/tests/nccl_call_time" 1 5
 check "publishes nothing" test -z "$(published)"
 
-preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_timing" 8 1000 >"$scratch/job.txt" 2>&1 &
+preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_call_time" 8 1000 >"$scratch/job.txt" 2>&1 &
 launcher=$!
 check "a running job is shown" eventually shows_calls
 output=$("$tool" top --once)
-contains "with its program, library and ranks" "nccl_timing (nccl): 2 of 2 ranks here"
+contains "with its program, library and ranks" "nccl_call_time (nccl): 2 of 2 ranks here"
 contains "with its policy" "policy $scratch/policy.ini"
 check "the rule has calls, a rate, bytes, a ratio and an error" grep -qE \
     "^live-$$ +int8 +one_shot +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +[0-9.]+ [KMGT]iB +3.8[0-9]x +[1-9][.][0-9]e-0[0-9] *$" <<<"$output"

@@ -89,12 +89,12 @@ def summarize(runs):
         for (model, mode), mine in groups.items()
         if model == wanted
     ]
-    return {
+    head = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "revisions": sorted({run["revision"] for run in runs}),
         "settings": runs[0]["settings"],
-        "results": results,
     }
+    return head, results
 
 
 def number(value, decimals, sign=""):
@@ -154,13 +154,13 @@ def judgement(results):
     return text
 
 
-def results_text(summary):
-    settings = summary["settings"]
+def results_text(head, results):
+    settings = head["settings"]
     return (
         f"Data `{settings['data']}`, images {settings['images']}, epochs {settings['epochs']}, batch "
         f"{settings['batch']}, learning rate {settings['learning_rate']}, ranks {settings['ranks']}; "
-        f"{summary['date'][:10]}, revision {', '.join(summary['revisions'])}.\n\n"
-        f"{table(summary['results'])}\n\n{judgement(summary['results'])}"
+        f"{head['date'][:10]}, revision {', '.join(head['revisions'])}.\n\n"
+        f"{table(results)}\n\n{judgement(results)}"
     )
 
 
@@ -196,14 +196,14 @@ def main(runs_path, json_path, document_path, data_path):
     runs = runs_file.read(runs_path)
     if not runs:
         sys.exit(f"{runs_path}: no runs")
-    summary = summarize(runs)
+    head, results = summarize(runs)
     with open(json_path, "w", encoding="utf-8") as file:
-        json.dump(summary, file, indent=1)
-        file.write("\n")
-    text = results_text(summary)
+        # One line for the head, then one for each result.
+        file.write(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}\n")
+    text = results_text(head, results)
     write_document(document_path, text)
     with open(data_path, "w", encoding="utf-8") as file:
-        file.write(curves(summary["results"]))
+        file.write(curves(results))
     print(text, end="")
 
 

@@ -2,7 +2,7 @@
 /* What the engine uses of MPI, with the values that MPI 5.0 fixes for all libraries with its
  * standard ABI: chapter 20 (Application Binary Interface) for the types, annex A.1 (Defined Values
  * and Handles) for the values. With it libcompshim-abi.so is built wherever there is a compiler. It
- * is no header for programs; tests/mpi/abi.c compares it with a library's own.
+ * is no header for programs; tests/mpi/abi.sh compares it with a library's own.
  *
  * Predefined handles are small numbers in a pointer's place. */
 #ifndef CSHIM_MPI_ABI_H

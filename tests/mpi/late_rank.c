@@ -3,13 +3,13 @@
  * program's own gethostname stands before the C library's, and takes its time when the preload asks
  * (it says to the others which host it is on). Sleeping before MPI_Init would make all ranks late.
  *
- *   mpi_late RANK SECONDS      sums a little afterwards */
+ *   mpi_late_rank RANK SECONDS   sums a little afterwards */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/mpi/caller.h"
+#include "tests/mpi/before_libc.h"
 
 #define COUNT 100000
 
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     const char *own = launched_rank();
     int rank, ranks, wrong = 0;
     if (argc != 3 || own == NULL) {
-        fprintf(stderr, "usage: mpirun mpi_late RANK SECONDS\n");
+        fprintf(stderr, "usage: mpirun mpi_late_rank RANK SECONDS\n");
         return 2;
     }
     if (strcmp(own, argv[1]) == 0)

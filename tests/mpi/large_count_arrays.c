@@ -2,9 +2,9 @@
 /* Functions whose large counts are in arrays, MPI_Alltoallv_c and its kin, in a program that takes
  * them where it finds them, as mpi4py's binary packages do: its references to them are weak.
  *
- *   mpi_arrays              calls of each, on communicators of all kinds; for 3 ranks
- *   mpi_arrays beyond       counts and displacements that no int holds: prints the classes of the
- *                           errors that come back */
+ *   mpi_large_count_arrays          calls of each, on communicators of all kinds; for 3 ranks
+ *   mpi_large_count_arrays beyond   counts and displacements that no int holds: prints the classes
+ *                                   of the errors that come back */
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 # those of int are. In an MPI that has none a program may find them in the preload, and must not be worse
 # off.
 . "$(dirname "$0")/../lib.sh"
-program=$build/tests/mpi_counts
-arrays=$build/tests/mpi_arrays
+program=$build/tests/mpi_large_counts
+arrays=$build/tests/mpi_large_count_arrays
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 has_them=yes
 nonblocking=0 # calls that are compressed

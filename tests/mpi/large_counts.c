@@ -3,9 +3,9 @@
  * finds them, as mpi4py's binary packages do: its references to them are weak. All sums are of
  * small integers.
  *
- *   mpi_counts COUNT        one call of each, of COUNT floats for reductions
- *   mpi_counts beyond       counts that no int holds, in calls that nothing compresses: prints the
- *                           classes of the errors that come back */
+ *   mpi_large_counts COUNT    one call of each, of COUNT floats for reductions
+ *   mpi_large_counts beyond   counts that no int holds, in calls that nothing compresses: prints
+ *                             the classes of the errors that come back */
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>

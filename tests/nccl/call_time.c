@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The median time of ncclAllReduce of float32 on all ranks. Rank 0 prints the seconds.
- *   nccl_timing MIB REPEATS
+ *   nccl_call_time MIB REPEATS
  */
 #include <time.h>
 
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     const size_t count = (size_t)(argc > 1 ? atoi(argv[1]) : 64) << 18;
     const int repeats = argc > 2 ? atoi(argv[2]) : 5;
     if (repeats < 1 || repeats > 1000 || count == 0) {
-        fprintf(stderr, "usage: nccl_timing MIB REPEATS\n");
+        fprintf(stderr, "usage: nccl_call_time MIB REPEATS\n");
         return 2;
     }
     struct gpu_world world = gpu_join();

@@ -3,7 +3,7 @@
 # What a call that passes through costs: instructions, counted by callgrind between the program's
 # call and the library's function, and allocations.
 . "$(dirname "$0")/../lib.sh"
-program=$build/tests/mpi_pass
+program=$build/tests/mpi_passed_on
 limit=300 calls=10000 # so many that what the first one looks up does not count
 [ -z "${MPI_HOME-}" ] || limit=400 # what MPICH's library for the standard ABI itself does is in it
 export COMPSHIM_REPORT=off

@@ -3,7 +3,7 @@
 # The collectives beside MPI_Allreduce that are compressed, MPI_Reduce, MPI_Reduce_scatter and
 # MPI_Reduce_scatter_block, against a reference; and those that are only counted.
 . "$(dirname "$0")/../lib.sh"
-program=$build/tests/mpi_family
+program=$build/tests/mpi_reductions
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 # matches RANKS CODEC ALGORITHM STEPS COLLECTIVE [DTYPE]
@@ -42,7 +42,7 @@ check "the root receives a sum of each chunk but its own" test \
 
 # Bytes of large calls: 3 of 4 ranks' parts, and the sums on their way to the root.
 expect "large calls" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
-    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" 4000000
+    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" 4000000
 contains "their sums are right" "0 failures"
 check "fp8 sends what the plan says" test "$(json '[round(x["bytes_native"] / x["bytes_wire"], 1) for x in r["rows"]]')" = \
     "[4.0, 3.2]"
@@ -55,7 +55,7 @@ check "the others are counted, with their bytes" test "$(json 'sorted((k, v["cal
 # Rules for one collective leave the others alone.
 printf '[rule one]\ncollective = reduce\ncodec = fp16\n' >"$scratch/policy.ini"
 expect "a rule for reduce" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
-    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" 100000
+    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" 100000
 check "takes no other" test "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('reduce', 1)]"
 check "and the others are passed on" test "$(json 'r["passed_through"]["no_rule"]')" = 2
 
@@ -70,7 +70,7 @@ check "verify compares every rank's result" test \
 # A mismatch between ranks ends the job and says which call it was.
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 for what in reduce scatter; do
-    output=$(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" mismatch $what 2>&1)
+    output=$(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" mismatch $what 2>&1)
     case $? in
     0 | 124 | 137) fail "$what: a mismatch ends the job" "$output" ;;
     *) pass "$what: a mismatch ends the job" ;;
@@ -84,9 +84,9 @@ for what in reduce scatter; do
 done
 
 if only_open_mpi "a call with wrong arguments (MPICH reads what they point to)"; then
-    native=$(mpi 3 "$build/tests/mpi_others" wrong 2>&1)
+    native=$(mpi 3 "$build/tests/mpi_collectives" wrong 2>&1)
     check "wrong arguments are noticed natively" grep -q "class" <<<"$native"
     check "wrong arguments give the same errors" diff <(printf '%s\n' "$native") \
-        <(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_others" wrong 2>&1)
+        <(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" wrong 2>&1)
 fi
 finish

@@ -5,7 +5,7 @@
  * the codec, exactly for "raw". Prints a digest of all results, for comparing runs. An ordinary MPI
  * program.
  *
- *   mpi_family CODEC STEPS reduce|scatter|block [float64]
+ *   mpi_reductions CODEC STEPS reduce|scatter|block [float64]
  *
  * STEPS are the quantizations on a value's way. */
 #include <math.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "codecs/codec.h"
-#include "tests/mpi/either.h"
+#include "tests/mpi/either_count.h"
 
 static const struct cshim_codec_info *codec;
 static int steps, failures, is_double, large;
@@ -121,9 +121,10 @@ static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
     unsigned char *result = rank == root ? guarded(count) : NULL;
     if (rank == root && in_place) {
         memcpy(result, input, count * size);
-        EITHER(large, MPI_Reduce, MPI_IN_PLACE, result, (int)count, datatype, MPI_SUM, root, comm);
+        EITHER_COUNT(large, MPI_Reduce, MPI_IN_PLACE, result, (int)count, datatype, MPI_SUM, root,
+                     comm);
     } else {
-        EITHER(large, MPI_Reduce, input, result, (int)count, datatype, MPI_SUM, root, comm);
+        EITHER_COUNT(large, MPI_Reduce, input, result, (int)count, datatype, MPI_SUM, root, comm);
     }
     check_unchanged("the input of a reduce", input, rank, count);
     if (rank == root) {
@@ -136,7 +137,7 @@ static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
 
 static void scatter(const void *input, void *result, const int *counts, int ranks, MPI_Comm comm)
 {
-#if EITHER_LARGE
+#if HAS_LARGE_COUNTS
     MPI_Count *wide = malloc((size_t)ranks * sizeof *wide);
     for (int i = 0; i < ranks; i++)
         wide[i] = counts[i];
@@ -183,8 +184,8 @@ static void run_block(size_t count, int in_place, MPI_Comm comm)
     MPI_Comm_size(comm, &ranks);
     const size_t total = count * (size_t)ranks;
     unsigned char *input = make_input(rank, total), *result = guarded(count);
-    EITHER(large, MPI_Reduce_scatter_block, in_place ? MPI_IN_PLACE : input,
-           in_place ? input : result, (int)count, datatype, MPI_SUM, comm);
+    EITHER_COUNT(large, MPI_Reduce_scatter_block, in_place ? MPI_IN_PLACE : input,
+                 in_place ? input : result, (int)count, datatype, MPI_SUM, comm);
     compare("reduce_scatter_block", in_place ? input : result, (size_t)rank * count, count, ranks);
     if (!in_place)
         check_unchanged("the input of a reduce_scatter_block", input, rank, total);
@@ -198,7 +199,7 @@ static void run(const char *what, size_t count, unsigned seed, MPI_Comm comm)
 {
     int ranks;
     MPI_Comm_size(comm, &ranks);
-    for (int i = 0; i < 2 * (1 + EITHER_LARGE); i++) {
+    for (int i = 0; i < 2 * (1 + HAS_LARGE_COUNTS); i++) {
         const int in_place = i % 2;
         large = i / 2;
         if (strcmp(what, "reduce") == 0)
@@ -220,7 +221,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc < 4 || !cshim_codec_by_name(argv[1], &id)) {
-        fprintf(stderr, "usage: mpi_family CODEC STEPS reduce|scatter|block [float64]\n");
+        fprintf(stderr, "usage: mpi_reductions CODEC STEPS reduce|scatter|block [float64]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     codec = cshim_codec_info(id);

@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     float *data = malloc((size_t)COUNT * sizeof *data);
     if (data == NULL) {
-        fprintf(stderr, "mpi_large: no memory for %zu bytes\n", (size_t)COUNT * sizeof *data);
+        fprintf(stderr, "mpi_large_bytes: no memory for %zu bytes\n", (size_t)COUNT * sizeof *data);
         MPI_Abort(MPI_COMM_WORLD, 3);
         abort();
     }

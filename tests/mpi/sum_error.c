@@ -3,7 +3,7 @@
  * published bound. Prints the relative L2 error of each codec and kind, for comparing numbers of
  * ranks.
  *
- *   mpi_errors ALGORITHM [--policy]
+ *   mpi_sum_error ALGORITHM [--policy]
  *
  * With --policy it prints the policy to run it under. */
 #include <mpi.h>
@@ -88,7 +88,7 @@ static void run(enum data data, enum cshim_codec_id codec)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: mpi_errors ALGORITHM [--policy]\n");
+        fprintf(stderr, "usage: mpi_sum_error ALGORITHM [--policy]\n");
         return 2;
     }
     algorithm = lossy_algorithm(argv[1]);

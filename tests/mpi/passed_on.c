@@ -3,7 +3,7 @@
  * ordinary MPI program; with the stand-in allocator preloaded it prints the allocations per 1000
  * calls, of the last 1000.
  *
- *   mpi_pass CALLS int|float|max world|other|self
+ *   mpi_passed_on CALLS int|float|max world|other|self
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     int rank, ranks, wrong = 0;
     MPI_Init(&argc, &argv);
     if (argc != 4) {
-        fprintf(stderr, "usage: mpi_pass CALLS int|float|max world|other|self\n");
+        fprintf(stderr, "usage: mpi_passed_on CALLS int|float|max world|other|self\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const int calls = atoi(argv[1]), is_int = strcmp(argv[2], "int") == 0;

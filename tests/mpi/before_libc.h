@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests that stand before a function of the C library in their own program: who calls it, the
- * function behind, and which rank this will be. */
-#ifndef CALLER_H
-#define CALLER_H
+/* For programs that define a function of the C library themselves: the library's own function,
+ * whether the preload is the caller, and the rank of this process before MPI_Init. */
+#ifndef BEFORE_LIBC_H
+#define BEFORE_LIBC_H
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the preload is to find before the C library's; the rest of the program is hidden. */
+/* Marks a function that the preload finds before the C library's. The program's other functions are
+ * hidden. */
 #define BEFORE_LIBC __attribute__((visibility("default")))
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 

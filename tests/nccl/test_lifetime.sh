@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Communicators, operations, graphs and processes that come and go: exact results as `raw`.
 . "$(dirname "$0")/lib.sh"
-program=$build/tests/nccl_life
+program=$build/tests/nccl_lifetime
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
 # exact RANKS CASE COMPRESSED: natively and compressed, COMPRESSED calls of it

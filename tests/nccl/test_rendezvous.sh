@@ -3,8 +3,8 @@
 # How the ranks of a communicator come together: late, lost, from processes of any kind, with broken
 # connections, through strangers. Nobody waits for ever, all ranks do the same, results are exact.
 . "$(dirname "$0")/lib.sh"
-program=$build/tests/nccl_meet
-some=$top/tests/nccl/some.sh
+program=$build/tests/nccl_rendezvous
+rank_setting=$top/tests/nccl/rank_setting.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 machine=$(hostname)
 
@@ -32,7 +32,7 @@ exact 2 many 201
 breaker=$build/tests/standin_breaker.so
 broken() { # STEP RANKS
     expect "broken at $1 on ranks $2: right results" 0 \
-        preloaded 3 BREAK="$1" sh "$some" "$2" LD_PRELOAD="$breaker:$preload" "$program" plain
+        preloaded 3 BREAK="$1" sh "$rank_setting" "$2" LD_PRELOAD="$breaker:$preload" "$program" plain
     contains "broken at $1 on ranks $2: it was" "breaker: at $1"
 }
 for ranks in 0 1 "0 1 2"; do

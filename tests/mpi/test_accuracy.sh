@@ -11,7 +11,7 @@ rule() {
 }
 # repeat NAME RANKS CALLS: leaves the mean's distance from the sum and the digest
 repeat() {
-    expect "$1" 0 shimmed "$2" "$build/tests/mpi_repeat" "$3"
+    expect "$1" 0 shimmed "$2" "$build/tests/mpi_repeated_sum" "$3"
     distance=$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")
     digest=$(sed -n 's/.* digest //p' <<<"$output")
 }
@@ -42,7 +42,7 @@ for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1"; do
     rule int4 "$algorithm" 'max_rel_error = 0.01' 'check_ranks = 1'
     expect "int4 by $algorithm with an error of 0.01 allowed" 0 \
         mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
-        "$build/tests/mpi_repeat" 9
+        "$build/tests/mpi_repeated_sum" 9
     contains "says what moved" "all: 50000 x float32 went from int4 to fp8_e5m2 after call 1"
     report "moves step by step to a codec that keeps to it" \
         "[(m['from'], m['to'], m['after_call']) for m in r['moved']] == [(a, b, i + 1) for i, (a, b) in enumerate(zip(way, way[1:]))]"
@@ -75,18 +75,18 @@ check "gives other bits" test "$digest" != "$first"
 
 rule int4 auto 'error_feedback = on' 'max_rel_error = 0.01'
 expect "a residual that goes from one_shot to two_shot with its codec" 0 \
-    shimmed 3 "$build/tests/mpi_repeat" 12 10000
+    shimmed 3 "$build/tests/mpi_repeated_sum" 12 10000
 contains "was in both" "int4      one_shot"
 contains "as it should" "int8      two_shot"
 
 rule fp8_e4m3 hierarchical 'error_feedback = on'
 expect "error feedback by hierarchical" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
-    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeat" 64
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeated_sum" 64
 below "the mean comes near" "$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")" 1e-3
 
 rule int4 two_shot 'error_feedback = on'
 sed -i 's/^report = off/&\nfeedback_memory = 100KiB/' "$COMPSHIM_POLICY"
-expect "more residuals than memory for them" 0 shimmed 2 "$build/tests/mpi_repeat" 64
+expect "more residuals than memory for them" 0 shimmed 2 "$build/tests/mpi_repeated_sum" 64
 contains "is said, with the limit" "feedback_memory = 102400"
 check "once on each rank" test "$(grep -c 'no memory for another residual' <<<"$output")" = 2
 below "and goes on without" 0.03 "$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")"

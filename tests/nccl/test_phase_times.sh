@@ -69,7 +69,7 @@ phases() {
 }
 for algorithm in two_shot one_shot; do
     rule raw $algorithm
-    phases "$algorithm" 3 "$build/tests/nccl_life" again
+    phases "$algorithm" 3 "$build/tests/nccl_lifetime" again
 done
 rule raw two_shot
 phases "in one group" 3 "$build/tests/nccl_groups" several
@@ -80,12 +80,12 @@ phases "several devices of one thread" 1 "$build/tests/nccl_groups" devices_grou
 rule fp16 cast
 phases "cast" 3 "$build/tests/nccl_allreduce" fp16 0
 rule raw hierarchical
-NODES=0,0,1,1 phases "hierarchical" 4 "$build/tests/nccl_life" again
+NODES=0,0,1,1 phases "hierarchical" 4 "$build/tests/nccl_lifetime" again
 
 # The trace --------------------------------------------------------------------------------------
 rule raw two_shot
 expect "a traced job, a rank of which is late" 0 \
-    traced 3 sh "$top/tests/nccl/some.sh" 1 A=b sh -c '[ -z "${A-}" ] || sleep 1; exec "$0" behind' \
+    traced 3 sh "$top/tests/nccl/rank_setting.sh" 1 A=b sh -c '[ -z "${A-}" ] || sleep 1; exec "$0" behind' \
     "$build/tests/nccl_groups"
 traces "has both calls with their phases on every rank" \
     "[sorted(calls[rank]) for rank in range(3)] == [[1, 2]] * 3 and all(one == $all_phases for rank in names for one in names[rank])"
@@ -108,20 +108,20 @@ traces "have several of each phase" \
     'sum(name == "encode" for name, span in phases[1][2]) > 1 and sorted(calls[1]) == [1, 2, 3]'
 expect "a thread for each device" 0 traced 1 "$build/tests/nccl_groups" threads
 traces "each is a line" 'len({e["tid"] for e in events[0] if e["ph"] == "X"}) == 4 and len(calls[0]) == 20'
-expect "a graph" 0 traced 3 "$build/tests/nccl_life" graph
+expect "a graph" 0 traced 3 "$build/tests/nccl_lifetime" graph
 traces "captured calls have no times" 'all(sorted(calls[rank]) == [1, 4, 5, 6] for rank in range(3))'
-expect "an abort" 0 traced 3 "$build/tests/nccl_life" abort_later
+expect "an abort" 0 traced 3 "$build/tests/nccl_lifetime" abort_later
 traces "the call that was aborted has no times" 'all(sorted(calls[rank]) == [1, 2] for rank in range(3))'
-expect "communicators that are aborted after their calls" 0 traced 3 "$build/tests/nccl_life" again
+expect "communicators that are aborted after their calls" 0 traced 3 "$build/tests/nccl_lifetime" again
 traces "those have" 'all(len(calls[rank]) == 6 for rank in range(3))'
 
 rm -f "$scratch"/trace*.json
-expect "a file for each rank" 0 preloaded 2 COMPSHIM_TRACE="$scratch/trace-{rank}.json" "$build/tests/nccl_life" again
+expect "a file for each rank" 0 preloaded 2 COMPSHIM_TRACE="$scratch/trace-{rank}.json" "$build/tests/nccl_lifetime" again
 check "of that name" test -s "$scratch/trace-0.json" -a -s "$scratch/trace-1.json"
-expect "a trace that cannot be written" 0 preloaded 2 COMPSHIM_TRACE="$scratch/none/trace.json" "$build/tests/nccl_life" again
+expect "a trace that cannot be written" 0 preloaded 2 COMPSHIM_TRACE="$scratch/none/trace.json" "$build/tests/nccl_lifetime" again
 contains "is said" "cannot write the trace $scratch/none/trace.rank1.json: No such file"
 expect "a trace whose name is too long" 0 \
-    preloaded 2 COMPSHIM_TRACE="$(printf '%05000d' 1)" "$build/tests/nccl_life" again
+    preloaded 2 COMPSHIM_TRACE="$(printf '%05000d' 1)" "$build/tests/nccl_lifetime" again
 contains "is said, too" "the trace's file name is too long: 0000"
 
 # Bounds -----------------------------------------------------------------------------------------
@@ -132,9 +132,9 @@ reports "all are counted" "[row['calls'] for row in rows] == [400] and $has_phas
 traces "some are timed" 'all(100 < len(calls[rank]) < 400 for rank in range(2))'
 check "events are bounded" test -z "$(grep 'cuEventCreate fails' <<<"$output")"
 expect "without a report there are no events" 0 \
-    preloaded 2 COMPSHIM_REPORT=off STANDIN_FAIL=cuEventCreate:2 "$build/tests/nccl_life" kept
+    preloaded 2 COMPSHIM_REPORT=off STANDIN_FAIL=cuEventCreate:2 "$build/tests/nccl_lifetime" kept
 check "but that of the workspace" test -z "$(grep 'cuEventCreate fails' <<<"$output")"
-expect "with one there are" 0 preloaded 2 STANDIN_FAIL=cuEventCreate:2 "$build/tests/nccl_life" again
+expect "with one there are" 0 preloaded 2 STANDIN_FAIL=cuEventCreate:2 "$build/tests/nccl_lifetime" again
 contains "more, and their failure is no failure" "call 2 of cuEventCreate fails"
 reports "later calls are timed" 'rows[0]["calls"] == 6 and rows[0]["seconds"] > 0'
 finish

@@ -2,7 +2,7 @@
 /* The life of communicators, operations, graphs and processes, one case a run: every result must be
  * exact, natively and under a policy with `raw`.
  *
- *   nccl_life CASE
+ *   nccl_lifetime CASE
  */
 #include <pthread.h>
 #include <sys/wait.h>

@@ -4,7 +4,7 @@
 # same whatever the number of ranks.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
-program=$build/tests/mpi_errors
+program=$build/tests/mpi_sum_error
 
 # equal_errors: 2, 4 and 7 ranks within 15 %, where quantization is what makes the error and the
 # data of a sum are like those of one rank

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What this process holds, for tests that memory stays flat. */
-#ifndef MEMORY_H
-#define MEMORY_H
+#ifndef MEMORY_USE_H
+#define MEMORY_USE_H
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Other collectives than MPI_Allreduce. An ordinary MPI program.
  *
- *   mpi_others COUNT             one MPI_Reduce and one MPI_Reduce_scatter_block of COUNT normal
- *                                floats, and some collectives that nobody compresses
- *   mpi_others mismatch WHAT     the last rank makes a shorter call: reduce or scatter
- *   mpi_others wrong             calls with wrong arguments; rank 0 prints what came back */
+ *   mpi_collectives COUNT           one MPI_Reduce and one MPI_Reduce_scatter_block of COUNT normal
+ *                                   floats, and some collectives that are never compressed
+ *   mpi_collectives mismatch WHAT   the last rank makes a shorter call: reduce or scatter
+ *   mpi_collectives wrong           calls with wrong arguments; rank 0 prints what came back */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/mpi/either.h"
+#include "tests/mpi/either_count.h"
 
 static int rank, ranks, failures;
 
@@ -69,10 +69,10 @@ static void call_others(void)
     for (int i = 0; i < ranks; i++)
         types[i] = MPI_INT;
     for (int i = 0; i < 3; i++)
-        EITHER(i == 1, MPI_Bcast, buffer, 1000, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        EITHER_COUNT(i == 1, MPI_Bcast, buffer, 1000, MPI_FLOAT, 0, MPI_COMM_WORLD);
     MPI_Ibcast(buffer, 1000, MPI_FLOAT, 0, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    EITHER(1, MPI_Allgather, own, 3, MPI_INT, all, 3, MPI_INT, MPI_COMM_WORLD);
+    EITHER_COUNT(1, MPI_Allgather, own, 3, MPI_INT, all, 3, MPI_INT, MPI_COMM_WORLD);
     check(all[3 * (ranks - 1)] == ranks - 1, "MPI_Allgather");
     MPI_Scan(pair, sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     check(sum[0] == rank * (rank + 1) / 2.0, "MPI_Scan");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the ranks of a communicator come together, or do not; every result must be exact.
  *
- *   nccl_meet CASE */
+ *   nccl_rendezvous CASE */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 /* Sums the same buffer again and again and prints how far the mean of the results is from the sum,
  * and one digest of all results. An ordinary MPI program.
  *
- *   mpi_repeat CALLS [COUNT]
+ *   mpi_repeated_sum CALLS [COUNT]
  */
 #include <math.h>
 #include <mpi.h>

@@ -3,9 +3,9 @@
  * stand before the C library's, and refuse what the preload asks for, from the Nth request on.
  * Everybody else's requests are granted.
  *
- *   mpi_nomemory RANK N init      counting from before MPI_Init
- *   mpi_nomemory RANK N call      counting from the first MPI_Allreduce of a new communicator
- *   mpi_nomemory RANK N end       counting from MPI_Finalize
+ *   mpi_out_of_memory RANK N init      counting from before MPI_Init
+ *   mpi_out_of_memory RANK N call      counting from the first MPI_Allreduce of a new communicator
+ *   mpi_out_of_memory RANK N end       counting from MPI_Finalize
  *
  * Each rank prints how many requests it refused; the sums must be right where the job goes on. */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tests/mpi/caller.h"
+#include "tests/mpi/before_libc.h"
 
 #define COUNT 100000
 
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     int failures = 0, rank;
     MPI_Comm comm;
     if (argc != 4) {
-        fprintf(stderr, "usage: mpi_nomemory RANK N init|call|end\n");
+        fprintf(stderr, "usage: mpi_out_of_memory RANK N init|call|end\n");
         return 2;
     }
     granted_left = atol(argv[2]) - 1;
