@@ -2,12 +2,12 @@
 /* The wire formats on the CPU: what a codec is, and the functions that encode, decode and reduce.
  *
  * Pure: no MPI, no CUDA, no globals but the SIMD level, which is found once. Every function here is
- * thread-safe and reentrant, allocates nothing, and computes under the default floating-point
- * environment (round to nearest even, no flush to zero, exceptions masked), whatever the caller's
- * is.
+ * thread-safe and reentrant except cshim_simd_limit, allocates nothing, and computes under the
+ * default floating-point environment (round to nearest even, no flush to zero, exceptions masked),
+ * whatever the caller's environment is.
  *
- * docs/wire-format.md gives every byte; codecs/scalar.h defines each conversion once, for the CPU
- * reference, the SIMD versions and the GPU kernels.
+ * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec, and
+ * codecs/scalar.h defines each conversion once, for the CPU and the GPU.
  */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
@@ -41,7 +41,7 @@ enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 
 /* What a codec is, for plans and explanations. */
 struct cshim_codec_info {
     enum cshim_codec_id id;
-    const char *name;      /* as in policy.ini */
+    const char *name;      /* as in policy.ini; static */
     unsigned element_bits; /* payload bits per element; 0 for raw: those of the dtype */
     unsigned block;        /* elements that share one scale; 1 where there is no scale */
     unsigned scale_bytes;  /* bytes of one scale; 0 where there is none */
@@ -58,7 +58,8 @@ struct cshim_codec_info {
  */
 const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
 
-/* Finds a codec by its policy name ("none" included). Returns false if there is no such name. */
+/* Finds a codec by its policy name ("none" included). Returns false, with *id as it was, if there
+ * is no such name. */
 bool cshim_codec_by_name(const char *name, enum cshim_codec_id *id);
 
 /* The policy name of a codec id, "none" included; "?" for an unknown id. */
@@ -66,13 +67,17 @@ const char *cshim_codec_name(enum cshim_codec_id id);
 
 /* "float32", "float64", "float16", "bfloat16"; "other" otherwise. */
 const char *cshim_dtype_name(enum cshim_dtype dtype);
+
+/* Finds an element type by these names, but not "other". Returns false, with *dtype as it was, if
+ * there is no such name. */
 bool cshim_dtype_by_name(const char *name, enum cshim_dtype *dtype);
 
 /* Bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
 size_t cshim_dtype_bytes(enum cshim_dtype dtype);
 
-/* Whether a codec can carry a dtype without widening it: every codec carries float32 and float64;
- * float16 and bfloat16 are carried by raw, their own 16-bit codec, fp8, int8 and int4. */
+/* Whether a codec can carry a dtype without making it larger: every codec carries float32 and
+ * float64; float16 and bfloat16 are carried by raw, by their own 16-bit codec and by every codec of
+ * 8 bits or less. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
@@ -103,15 +108,16 @@ struct cshim_encoding {
      * not finite, so that it never becomes anything else than finite. The caller's; must not
      * overlap input, output or encoded bytes. raw neither reads nor writes it. */
     float *residual;
-    /* Round up or down at random, so that the mean over many keys is the element. What has a code
-     * keeps it; non-finite elements are encoded as always. raw and fp32 ignore it. */
+    /* Round up or down at random, so that the mean over many keys is the element. An element that
+     * has a code of its own keeps it; non-finite elements are encoded as without this option. raw
+     * and fp32 ignore it. */
     bool stochastic;
-    /* Which random numbers: they are a pure function of this and of the element's number, the same
-     * at every SIMD level. Must differ from rank to rank, from step to step and from call to call,
-     * or errors add up; in what way does not matter. */
+    /* Chooses the random numbers: they are a pure function of this key and of the element's number,
+     * the same at every SIMD level. Keys must differ from rank to rank, from step to step and from
+     * call to call, or errors add up. Any difference will do. */
     uint64_t key;
-    /* The number of the first element in its call: that of the whole call has the codes of its
-     * parts however it is cut at multiples of CSHIM_GRAIN. */
+    /* The number of the first element in its call. With it the codes of a call are the same however
+     * the call is cut at multiples of CSHIM_GRAIN. */
     uint64_t first;
 };
 
@@ -119,10 +125,11 @@ struct cshim_encoding {
 void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
                        size_t count, const struct cshim_encoding *encoding, void *encoded);
 
-/* Decodes count elements into output, rounding to dtype where it is narrower than float32: what is
- * too large for float16 becomes Inf, so that a program that watches for overflow sees it; bfloat16
- * saturates. NaNs come out as the positive quiet NaN without payload (raw, and fp32 for float32,
- * copy the bytes). output needs the alignment of its element; encoded any. */
+/* Decodes count elements into output, rounding to dtype where it is narrower than float32. A value
+ * that is too large for float16 becomes Inf, so that a program that watches for overflow sees it;
+ * one that is too large for bfloat16 becomes the largest bfloat16. NaNs come out as the positive
+ * quiet NaN without payload (raw, and fp32 for float32, copy the bytes). output needs the alignment
+ * of its element; encoded any. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
 
@@ -141,7 +148,10 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 
 /* The SIMD level in use: the best the processor has, unless lowered. */
 enum cshim_simd cshim_simd_level(void);
+
+/* "scalar", "avx2" or "avx512"; "?" for another value. */
 const char *cshim_simd_name(enum cshim_simd level);
+
 /* Lowers (or raises back, up to what the processor has) the level, for tests and benchmarks; the
  * bytes are the same at every level. Returns the level now in use. Not for use while another thread
  * encodes. */

@@ -143,7 +143,7 @@ CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
     return cshim_scale_exponent(half, largest, half.bump, headroom);
 }
 
-/* The sign, the exponent 0 and the mantissa 0 of a value's code. */
+/* The sign bit of a value's code, all other bits 0. */
 CSHIM_HD uint32_t cshim_code_sign(struct cshim_format format, float value)
 {
     return cshim_float_bits(value) >> 31 << (format.bits - 1);

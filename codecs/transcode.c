@@ -59,8 +59,9 @@ struct view {
 };
 
 /* float16 data are fp16 payloads whose scales are all 2^0. */
-enum { TILE_SCALES = TILE / CSHIM_GRAIN };
-static const uint8_t unit_scales[TILE_SCALES] = {125, 125, 125, 125, 125, 125, 125, 125};
+enum { UNIT = 125, TILE_SCALES = TILE / CSHIM_GRAIN };
+static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
+_Static_assert(sizeof unit_scales == TILE_SCALES, "one scale for each block of a tile");
 
 /* The loops that read an element type's own bytes as floats; of float64, once it is narrowed. */
 static const struct cshim_loops *own_loops(const struct cshim_level *level, enum cshim_dtype dtype)

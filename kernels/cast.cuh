@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the algorithm allreduce needs: the largest magnitude, narrowing and widening. */
+/* What the algorithm cast needs: the largest magnitude, narrowing and widening. */
 #ifndef CSHIM_CAST_CUH
 #define CSHIM_CAST_CUH
 

@@ -70,8 +70,8 @@ CSHIM_DEVICE uint32_t e5m2_pair(float first, float second)
 }
 
 /* Two e4m3 codes (the lower 16 bits) as binary16. Without the instruction: a code with its
- * magnitude one place lower is a binary16 of 1/256 of its value. E4M3_HALVES is what they have to
- * be multiplied by. */
+ * magnitude one place lower is a binary16 of 1/256 of its value. The results have to be multiplied
+ * by 2^E4M3_HALVES_EXPONENT. */
 #if HAS_FP8
 #define E4M3_HALVES_EXPONENT 0
 CSHIM_DEVICE uint32_t halves_of_e4m3(uint32_t codes)

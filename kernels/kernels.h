@@ -100,7 +100,7 @@ struct cshim_kernel_reduce {
     struct cshim_kernel_options options; /* of the encoding of the sum; not its input's */
 };
 
-/* The algorithm allreduce: the largest finite magnitude of a buffer, as the bits of a float32, by
+/* The algorithm cast: the largest finite magnitude of a buffer, as the bits of a float32, by
  * an atomic maximum with *largest (zero it before). */
 struct cshim_kernel_largest {
     uint32_t codec; /* none */
