@@ -6,12 +6,12 @@
 #include <mpi.h>
 #include <stdlib.h>
 
+#include "tests/mpi/job.h"
 #include "tests/mpi/memory_use.h"
 
 #define COUNT 20000
 #define WARM_UP 50
 
-static int rank, ranks, failures;
 static float data[COUNT];
 
 static void sum(MPI_Comm comm)
@@ -43,9 +43,7 @@ static void run_round(int round)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     if (argc != 3) {
         fprintf(stderr, "usage: mpi_communicators ROUNDS KIB\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
