@@ -16,13 +16,7 @@ static float data[COUNT];
 
 static void sum(MPI_Comm comm)
 {
-    int size, wrong = 0;
-    MPI_Comm_size(comm, &size);
-    for (int i = 0; i < COUNT; i++)
-        data[i] = 1;
-    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, comm);
-    for (int i = 0; i < COUNT; i++)
-        wrong += data[i] != (float)size;
+    const int wrong = sum_ones(data, COUNT, comm);
     if (wrong > 0) {
         failures++;
         fprintf(stderr, "rank %d: %d of %d are wrong\n", rank, wrong, COUNT);

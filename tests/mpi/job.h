@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the MPI test programs share: this process's place in the job, the checks that failed on it,
- * the beginning and the end of the program. Each program includes it once. */
+ * a simple sum, the beginning and the end of the program. Each program includes it once. */
 #ifndef JOB_H
 #define JOB_H
 
@@ -21,6 +21,19 @@ static inline void check(int good, const char *what)
 {
     if (!good && failures++ < 10)
         fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
+}
+
+/* Sums `count` ones in place, in float32, on a communicator. Returns how many sums are wrong. */
+static inline int sum_ones(float *data, int count, MPI_Comm comm)
+{
+    int size, wrong = 0;
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; i < count; i++)
+        data[i] = 1;
+    MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, comm);
+    for (int i = 0; i < count; i++)
+        wrong += data[i] != (float)size;
+    return wrong;
 }
 
 /* Rank 0 prints the failures of all ranks after `text`. Returns the program's exit status. */
