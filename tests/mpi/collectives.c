@@ -5,21 +5,14 @@
  *                                   floats, and some collectives that are never compressed
  *   mpi_collectives mismatch WHAT   the last rank makes a shorter call: reduce or scatter
  *   mpi_collectives wrong           calls with wrong arguments; rank 0 prints what came back */
-#include <math.h>
 #include <mpi.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/mpi/either_count.h"
-
-static int rank, ranks, failures;
-
-static void check(int good, const char *what)
-{
-    if (!good && failures++ < 10)
-        fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
-}
+#include "tests/mpi/job.h"
 
 static float *make_normal(int count)
 {
@@ -135,10 +128,7 @@ static void call_wrong(void)
 
 int main(int argc, char **argv)
 {
-    int total = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     if (argc < 2)
         MPI_Abort(MPI_COMM_WORLD, 2);
     if (strcmp(argv[1], "mismatch") == 0) {
@@ -149,9 +139,5 @@ int main(int argc, char **argv)
         call_reductions(atoi(argv[1]));
         call_others();
     }
-    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("work done, %d failures\n", total);
-    MPI_Finalize();
-    return total != 0;
+    return job_end("work done, ");
 }

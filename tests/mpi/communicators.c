@@ -6,23 +6,17 @@
 #include <mpi.h>
 #include <stdlib.h>
 
+#include "tests/mpi/job.h"
 #include "tests/mpi/memory_use.h"
 
 #define COUNT 20000
 #define WARM_UP 50
 
-static int rank, ranks, failures;
 static float data[COUNT];
 
 static void sum(MPI_Comm comm)
 {
-    int size, wrong = 0;
-    MPI_Comm_size(comm, &size);
-    for (int i = 0; i < COUNT; i++)
-        data[i] = 1;
-    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, comm);
-    for (int i = 0; i < COUNT; i++)
-        wrong += data[i] != (float)size;
+    const int wrong = sum_ones(data, COUNT, comm);
     if (wrong > 0) {
         failures++;
         fprintf(stderr, "rank %d: %d of %d are wrong\n", rank, wrong, COUNT);
@@ -43,9 +37,7 @@ static void run_round(int round)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     if (argc != 3) {
         fprintf(stderr, "usage: mpi_communicators ROUNDS KIB\n");
         MPI_Abort(MPI_COMM_WORLD, 2);

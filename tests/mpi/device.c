@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/mpi/job.h"
+
 #define COUNT 200000
 
 extern void *standin_cuda_memory(void) __attribute__((weak));
 extern void standin_cuda_copy(void *to, const void *from, size_t bytes) __attribute__((weak));
 extern unsigned long standin_cuda_passed __attribute__((weak));
 
-static int rank, ranks, failures;
 static float in[COUNT], out[COUNT];
 
 static void sum(int on_device, int in_place)
@@ -37,9 +38,7 @@ int main(int argc, char **argv)
 {
     int total = 0;
     MPI_Request request;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     if (standin_cuda_memory == NULL) {
         fprintf(stderr, "mpi_device: preload the stand-in for libcuda\n");
         MPI_Abort(MPI_COMM_WORLD, 2);

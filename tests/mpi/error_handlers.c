@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/mpi/job.h"
+
 #define COUNT 5000
 
-static int rank, ranks, failures;
 static int handled; /* calls of the handler */
 static int handled_code;
 static MPI_Comm handled_comm;
@@ -108,9 +109,7 @@ static void call_under(MPI_Errhandler errhandler, const char *name)
 int main(int argc, char **argv)
 {
     MPI_Errhandler own;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     MPI_Comm_create_errhandler(handler, &own);
     call_under(MPI_ERRORS_RETURN, "errors return");
     call_under(own, "own handler");

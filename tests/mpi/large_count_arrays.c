@@ -5,11 +5,13 @@
  *   mpi_large_count_arrays          calls of each, on communicators of all kinds; for 3 ranks
  *   mpi_large_count_arrays beyond   counts and displacements that no int holds: prints the classes
  *                                   of the errors that come back */
-#include <limits.h>
 #include <mpi.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/mpi/job.h"
 
 #define WEAK __attribute__((weak))
 #define ONE_SENT const void *input, MPI_Count sent, MPI_Datatype sent_type
@@ -32,14 +34,6 @@ WEAK int MPI_Neighbor_alltoallv_c(SENT, RECEIVED, MPI_Comm comm);
 WEAK int MPI_Neighbor_alltoallw_c(SENT_TYPES, RECEIVED_TYPES, MPI_Comm comm);
 
 #define MOST 100 /* ints in all blocks of a call */
-
-static int rank, ranks, failures;
-
-static void check(int good, const char *what)
-{
-    if (!good && failures++ < 10)
-        fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
-}
 
 /* Blocks of ints, of some ranks or for them, each with a gap behind it. */
 struct blocks {
@@ -298,10 +292,8 @@ static void call_beyond(void)
 
 int main(int argc, char **argv)
 {
-    int total = 0, everybody[8];
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    int everybody[8];
+    job_begin(&argc, &argv);
     for (int i = 0; i < 8; i++)
         everybody[i] = i;
     if (MPI_Alltoallv_c == NULL) {
@@ -316,9 +308,5 @@ int main(int argc, char **argv)
         call_on_topologies(everybody);
         call_between_groups(everybody);
     }
-    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("work done, %d failures\n", total);
-    MPI_Finalize();
-    return total != 0;
+    return job_end("work done, ");
 }

@@ -6,11 +6,13 @@
  *   mpi_large_counts COUNT    one call of each, of COUNT floats for reductions
  *   mpi_large_counts beyond   counts that no int holds, in calls that nothing compresses: prints
  *                             the classes of the errors that come back */
-#include <limits.h>
 #include <mpi.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/mpi/job.h"
 
 #define REDUCTION const void *input, void *output, MPI_Count count, MPI_Datatype datatype, MPI_Op op
 #define BLOCKS                                                                                     \
@@ -33,14 +35,6 @@ WEAK int MPI_Allgather_c(BLOCKS, MPI_Comm comm);
 WEAK int MPI_Gather_c(BLOCKS, int root, MPI_Comm comm);
 WEAK int MPI_Scatter_c(BLOCKS, int root, MPI_Comm comm);
 WEAK int MPI_Alltoall_c(BLOCKS, MPI_Comm comm);
-
-static int rank, ranks, failures;
-
-static void check(int good, const char *what)
-{
-    if (!good && failures++ < 10)
-        fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
-}
 
 static float value(int of_rank, size_t i)
 {
@@ -151,10 +145,7 @@ static void call_beyond(void)
 
 int main(int argc, char **argv)
 {
-    int total = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     if (argc < 2)
         MPI_Abort(MPI_COMM_WORLD, 2);
     if (MPI_Allreduce_c == NULL) {
@@ -166,9 +157,5 @@ int main(int argc, char **argv)
         call_reductions((size_t)atol(argv[1]));
         call_others();
     }
-    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("work done, %d failures\n", total);
-    MPI_Finalize();
-    return total != 0;
+    return job_end("work done, ");
 }

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/mpi/job.h"
+
 #define PERIOD ((size_t)1 << 24)     /* elements of the memory that repeats */
 #define HEAD ((size_t)1 << 31)       /* elements in it */
 #define TAIL (((size_t)1 << 20) + 6) /* and behind */
@@ -20,8 +22,6 @@ WEAK int MPI_Allreduce_c(const void *input, void *output, MPI_Count count, MPI_D
                          MPI_Op op, MPI_Comm comm);
 WEAK int MPI_Reduce_scatter_block_c(const void *input, void *output, MPI_Count count,
                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
-
-static int rank, ranks, failures;
 
 static void end_job(const char *what)
 {
@@ -104,9 +104,7 @@ static void find_largest(void)
 int main(int argc, char **argv)
 {
     int total = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     sum_floats();
     if (argc > 1)
         find_largest();

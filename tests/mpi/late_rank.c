@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/mpi/before_libc.h"
+#include "tests/mpi/job.h"
 
 #define COUNT 100000
 
@@ -28,21 +29,14 @@ int main(int argc, char **argv)
 {
     static float data[COUNT];
     const char *own = launched_rank();
-    int rank, ranks, wrong = 0;
     if (argc != 3 || own == NULL) {
         fprintf(stderr, "usage: mpirun mpi_late_rank RANK SECONDS\n");
         return 2;
     }
     if (strcmp(own, argv[1]) == 0)
         delay = (unsigned)atoi(argv[2]);
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int i = 0; i < COUNT; i++)
-        data[i] = 1;
-    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    for (int i = 0; i < COUNT; i++)
-        wrong += data[i] != (float)ranks;
+    job_begin(&argc, &argv);
+    const int wrong = sum_ones(data, COUNT, MPI_COMM_WORLD);
     printf("rank %d: %d wrong%s\n", rank, wrong, delay > 0 ? ", never delayed" : "");
     MPI_Finalize();
     return wrong > 0 || delay > 0;

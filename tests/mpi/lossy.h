@@ -55,6 +55,22 @@ static inline void lossy_print_policy(enum cshim_algorithm algorithm)
     }
 }
 
+/* The algorithm that the command line names; with --policy the program prints the policy and ends.
+ */
+static inline enum cshim_algorithm lossy_arguments(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s ALGORITHM [--policy]\n", argv[0]);
+        exit(2);
+    }
+    const enum cshim_algorithm algorithm = lossy_algorithm(argv[1]);
+    if (argc > 2) {
+        lossy_print_policy(algorithm);
+        exit(0);
+    }
+    return algorithm;
+}
+
 /* Begins a stream of erand48. Streams whose states differ by multiples of one number would be
  * correlated, so the three numbers are hashed (FNV-1a, and a final mix as in MurmurHash3). */
 static inline void lossy_seed(unsigned a, unsigned b, unsigned c, unsigned short state[3])

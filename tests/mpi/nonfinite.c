@@ -59,15 +59,7 @@ static void run(struct placing placing, enum cshim_codec_id codec, enum lossy_le
 int main(int argc, char **argv)
 {
     int total = 0;
-    if (argc < 2) {
-        fprintf(stderr, "usage: mpi_nonfinite ALGORITHM [--policy]\n");
-        return 2;
-    }
-    algorithm = lossy_algorithm(argv[1]);
-    if (argc > 2) {
-        lossy_print_policy(algorithm);
-        return 0;
-    }
+    algorithm = lossy_arguments(argc, argv);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

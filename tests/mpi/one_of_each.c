@@ -5,27 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int rank, ranks, failures;
-
-static void check(int good, const char *what)
-{
-    if (!good) {
-        failures++;
-        fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
-    }
-}
+#include "tests/mpi/job.h"
 
 static void sum_floats(MPI_Comm comm, int count, const char *what)
 {
     float *data = malloc((size_t)count * sizeof *data + 1);
-    int size, good = 1;
-    MPI_Comm_size(comm, &size);
-    for (int i = 0; i < count; i++)
-        data[i] = 1;
-    MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, comm);
-    for (int i = 0; i < count; i++)
-        good &= data[i] == (float)size;
-    check(good, what);
+    check(sum_ones(data, count, comm) == 0, what);
     free(data);
 }
 
@@ -70,9 +55,7 @@ static void call_intercommunicator(void)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     sum_floats(MPI_COMM_WORLD, 0, "no elements");
     sum_floats(MPI_COMM_WORLD, 100, "small");
     for (int i = 0; i < 3; i++)
@@ -82,10 +65,5 @@ int main(int argc, char **argv)
     sum_floats(MPI_COMM_SELF, 100000, "one rank");
     call_others();
     call_intercommunicator();
-    int total = 0;
-    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("work done, %d failures\n", total);
-    MPI_Finalize();
-    return total != 0;
+    return job_end("work done, ");
 }

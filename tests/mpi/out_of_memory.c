@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "tests/mpi/before_libc.h"
+#include "tests/mpi/job.h"
 
 #define COUNT 100000
 
@@ -71,14 +72,7 @@ BEFORE_LIBC void *mmap(void *address, size_t length, int protection, int flags, 
 static int sum(MPI_Comm comm)
 {
     static float data[COUNT];
-    int ranks, wrong = 0;
-    MPI_Comm_size(comm, &ranks);
-    for (int i = 0; i < COUNT; i++)
-        data[i] = 1;
-    MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_FLOAT, MPI_SUM, comm);
-    for (int i = 0; i < COUNT; i++)
-        wrong += data[i] != (float)ranks;
-    return wrong > 0;
+    return sum_ones(data, COUNT, comm) > 0;
 }
 
 int main(int argc, char **argv)
@@ -87,7 +81,6 @@ int main(int argc, char **argv)
     const int chosen = argc == 4 && own != NULL && strcmp(own, argv[1]) == 0;
     const int from_init = argc == 4 && strcmp(argv[3], "init") == 0;
     const int from_end = argc == 4 && strcmp(argv[3], "end") == 0;
-    int failures = 0, rank;
     MPI_Comm comm;
     if (argc != 4) {
         fprintf(stderr, "usage: mpi_out_of_memory RANK N init|call|end\n");
@@ -95,8 +88,7 @@ int main(int argc, char **argv)
     }
     granted_left = atol(argv[2]) - 1;
     armed = chosen && from_init;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    job_begin(&argc, &argv);
     if (!from_init)
         failures += sum(MPI_COMM_WORLD);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);

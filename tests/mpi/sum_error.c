@@ -6,14 +6,15 @@
  *   mpi_sum_error ALGORITHM [--policy]
  *
  * With --policy it prints the policy to run it under. */
+
 #include <mpi.h>
 
+#include "tests/mpi/job.h"
 #include "tests/mpi/lossy.h"
 
 enum data { NORMAL, HEAVY, SPARSE, TINY, HUGE_VALUES, CANCELLING, DATA_COUNT };
 static const char *const data_names[] = {"normal", "heavy", "sparse", "tiny", "huge", "cancelling"};
 
-static int rank, ranks, failures;
 static enum cshim_algorithm algorithm;
 
 /* One element. `own` is this rank's stream of random numbers, `common` one that all ranks share. */
@@ -87,27 +88,13 @@ static void run(enum data data, enum cshim_codec_id codec)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "usage: mpi_sum_error ALGORITHM [--policy]\n");
-        return 2;
-    }
-    algorithm = lossy_algorithm(argv[1]);
-    if (argc > 2) {
-        lossy_print_policy(algorithm);
-        return 0;
-    }
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    algorithm = lossy_arguments(argc, argv);
+    job_begin(&argc, &argv);
     for (int codec = 1; codec < CSHIM_CODEC_COUNT; codec++) {
         for (int data = 0; data < DATA_COUNT; data++) {
             if (lossy_has((enum cshim_codec_id)codec, algorithm))
                 run((enum data)data, (enum cshim_codec_id)codec);
         }
     }
-    if (rank == 0)
-        printf("%d failures\n", failures);
-    MPI_Bcast(&failures, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    MPI_Finalize();
-    return failures != 0;
+    return job_end("");
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls of every collective and of several sizes, and prints a digest of what each put on the
- * wire (tests/standin/wire.c), and of its results, over all ranks. */
+/* Makes calls of every collective and of several sizes. Prints a digest of what each put on the
+ * wire (tests/standin/wire.c), and of its results, over all ranks: a line for each size. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/mpi/job.h"
+
 uint64_t standin_wire_digest(void) __attribute__((weak)); /* preloaded */
 
 #define MOST 20000
-static int rank, ranks;
 static float input[MOST * 8], output[MOST * 8];
 
 /* Normal-like values, zeros, tiny and huge ones, and one that is not finite. */
@@ -39,7 +40,7 @@ static uint64_t digest_of(const void *data, size_t length)
     return digest;
 }
 
-static void report(const char *name, int count, size_t bytes)
+static void report(const char *name, size_t bytes)
 {
     /* Weighted, so that what is equal on several ranks does not cancel out. */
     const uint64_t weight = 2 * (uint64_t)rank + 1;
@@ -47,8 +48,7 @@ static void report(const char *name, int count, size_t bytes)
     uint64_t all[2];
     MPI_Reduce(own, all, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("%s %d %016llx %016llx\n", name, count, (unsigned long long)all[0],
-               (unsigned long long)all[1]);
+        printf("%s %016llx %016llx", name, (unsigned long long)all[0], (unsigned long long)all[1]);
 }
 
 static void call_all(int count)
@@ -57,23 +57,25 @@ static void call_all(int count)
     int lengths[8];
     for (int i = 0; i < ranks; i++)
         lengths[i] = count / ranks + (i == 1 ? count % ranks : 0);
+    if (rank == 0)
+        printf("%d:", count);
     fill(count, 1);
     MPI_Allreduce(input, output, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    report("allreduce", count, bytes);
+    report(" allreduce", bytes);
     fill(count, 2);
     MPI_Reduce(input, output, count, MPI_FLOAT, MPI_SUM, 1, MPI_COMM_WORLD);
-    report("reduce", count, bytes);
+    report(", reduce", bytes);
     fill(count, 3);
     MPI_Reduce_scatter(input, output, lengths, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    report("reduce_scatter", count, (size_t)lengths[rank] * sizeof(float));
+    report(", reduce_scatter", (size_t)lengths[rank] * sizeof(float));
+    if (rank == 0)
+        putchar('\n');
 }
 
 int main(int argc, char **argv)
 {
     static const int counts[] = {1, 300, 3000, MOST};
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     standin_wire_digest();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (int repeat = 0; repeat < 2; repeat++) /* error feedback has something to add */

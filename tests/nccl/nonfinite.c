@@ -72,15 +72,7 @@ static void run(struct placing placing, enum cshim_codec_id codec, enum lossy_le
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr, "usage: nccl_nonfinite ALGORITHM [--policy]\n");
-        return 2;
-    }
-    algorithm = lossy_algorithm(argv[1]);
-    if (argc > 2) {
-        lossy_print_policy(algorithm);
-        return 0;
-    }
+    algorithm = lossy_arguments(argc, argv);
     world = gpu_join();
     rank = world.rank;
     ranks = world.ranks;
