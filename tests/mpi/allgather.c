@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI_Allgather: every rank's block must come to every rank within the codec's bound, equal on all
- * ranks, in place or not; also where ranks describe the same elements by different types, which must
- * come exactly. Arguments: COUNT (elements of a block) and RELATIVE (error allowed). Prints a digest
- * of the results. */
+ * ranks, in place or not; also where ranks describe the same elements by different types, which
+ * must come exactly. Arguments: COUNT (elements of a block) and RELATIVE (error allowed). Prints a
+ * digest of the results. */
 #include <math.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -33,7 +33,8 @@ static void check(const char *what, const float *all, int count, double relative
     int wrong = 0;
     for (int owner = 0; owner < ranks; owner++)
         for (int i = 0; i < count; i++) {
-            const float want = value(owner, i), got = all[(size_t)owner * (size_t)count + (size_t)i];
+            const float want = value(owner, i),
+                        got = all[(size_t)owner * (size_t)count + (size_t)i];
             wrong += !(fabs((double)got - (double)want) <= relative * 5);
         }
     MPI_Allreduce(&own, &largest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);

@@ -2,7 +2,7 @@
 /* The loops with AVX-512 and codes of every width: whole blocks of ordinary numbers, because what
  * they leave to the scalar loops is for formats of the table only. */
 #define cshim_level_avx512 level_of_this_test
-#include "codecs/level_avx512.c"
+#include "codecs/level_avx512.c" // NOLINT(bugprone-suspicious-include)
 
 #include "test_codec_widths.h"
 
