@@ -10,6 +10,13 @@ mkdir "$scratch/policies" "$scratch/place" "$scratch/place/build"
 check "the blocks can be read" python3 tests/docs/blocks.py README.md docs/*.md "$scratch/policies"
 python3 tests/docs/blocks.py README.md docs/*.md "$scratch/policies" >"$scratch/commands" 2>&1
 
+missing_files() {
+    grep -ohE '`(shim|codecs|kernels|policy|tools|examples|tests|docs|packaging)/[A-Za-z0-9_./-]+`' \
+        README.md CONTRIBUTING.md docs/*.md tests/README.md | tr -d '`' | sort -u |
+        while read -r file; do [ -e "$file" ] || echo "$file"; done
+}
+check "every file that a document names is there" diff /dev/null <(missing_files)
+
 reason() { # COMMAND: why it is not run, as in the table; fails if it is to be run
     local begin why
     while IFS='|' read -r begin why; do
