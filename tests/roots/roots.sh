@@ -124,7 +124,7 @@ END
 
 # inside NETWORK SCRIPT: runs it in the checkout, with this machine's network or alone; sets $status
 inside() {
-    local alone=() holder
+    local alone=()
     [ "$1" = with ] || alone=(--net)
     rm -f "$root/status"
     unshare --mount --pid --fork --kill-child "${alone[@]}" \
@@ -133,6 +133,7 @@ inside() {
     while [ ! -s "$root/status" ] && [ -e "/proc/$holder" ]; do sleep 1; done
     kill -KILL "$holder" 2>/dev/null # it ignores SIGTERM; process 1 is killed with it
     wait "$holder" 2>/dev/null
+    holder=
     status=$(cat "$root/status" 2>/dev/null || echo "none: $(tail -n 1 "$log")")
 }
 
@@ -197,7 +198,9 @@ is_wanted() { # SYSTEM USER
     return 1
 }
 
-failures=0
+failures=0 holder=
+trap '[ -z "$holder" ] || kill -KILL "$holder"; rm -rf "$folder"/run-*' EXIT
+trap 'exit 130' INT TERM
 : >"$table"
 row system user "process 1" shared command seconds verdict
 while read -r -u 3 system user process1 mnist; do
