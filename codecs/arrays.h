@@ -67,9 +67,9 @@ INLINE void encode_blocks(struct cshim_format format, enum cshim_codec_id id, co
     end_past_cache(past_cache);
 }
 
-/* Encodes a multiple of STEP floats as bf16. */
+/* Encodes a multiple of STEP floats as bf16, which has no scales: nothing is written there. */
 INLINE void encode_uppers(enum cshim_codec_id id, const float *input, size_t count,
-                          uint8_t *payload)
+                          uint8_t *payload, uint8_t *scales)
 {
     const bool past_cache = goes_past_cache(payload, count);
     for (size_t i = 0; i < count; i += STEP) {
@@ -77,7 +77,7 @@ INLINE void encode_uppers(enum cshim_codec_id id, const float *input, size_t cou
             i += STEP;
         }
         if (i < count) {
-            cshim_level_scalar.codecs[id].encode(input + i, STEP, payload + 2 * i, NULL);
+            cshim_level_scalar.codecs[id].encode(input + i, STEP, payload + 2 * i, scales);
         }
     }
     end_past_cache(past_cache);
@@ -100,7 +100,7 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
     if (is_scaled) {
         encode_blocks(format, id, input, whole, payload, scales);
     } else {
-        encode_uppers(id, input, whole, payload);
+        encode_uppers(id, input, whole, payload, scales);
     }
     cshim_level_scalar.codecs[id].encode(input + whole, count - whole,
                                          payload + codes_at(format, whole),
