@@ -74,6 +74,11 @@ bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t pe
            (schedule->sums_to == CSHIM_TO_ROOT && peer == root);
 }
 
+bool cshim_schedule_adds(const struct cshim_schedule *schedule)
+{
+    return schedule->parts_to == CSHIM_TO_LIBRARY || cshim_schedule_has(schedule, CSHIM_STEP_SUM);
+}
+
 bool cshim_schedule_is_shared(const struct cshim_schedule *schedule)
 {
     return schedule->parts_to == CSHIM_TO_ALL || schedule->sums_to == CSHIM_TO_ALL;

@@ -80,6 +80,9 @@ bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 /* Whether a peer gets the sums of elements that another peer has added up. `root` is the call's. */
 bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
 
+/* Whether elements of all ranks are added up; else each comes from one rank. */
+bool cshim_schedule_adds(const struct cshim_schedule *schedule);
+
 /* Whether all ranks end with the same result, and have seen a message of every peer. */
 bool cshim_schedule_is_shared(const struct cshim_schedule *schedule);
 

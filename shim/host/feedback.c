@@ -47,9 +47,10 @@ void cshim_feedback_free(struct cshim_communicator *communicator)
 }
 
 /* What the pages of a residual come to: a share's elements, and the chunk of it that is owned. */
-static uint64_t residual_bytes(const struct cshim_plan *plan)
+static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
-    const uint64_t share = plan->count / plan->shares * sizeof(float);
+    const struct cshim_plan *plan = exchange->plan;
+    const uint64_t share = exchange->source.length / plan->shares * sizeof(float);
     return cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT) ? share + share / plan->peers
                                                                   : share;
 }
@@ -63,14 +64,14 @@ static void warn(const struct cshim_exchange *exchange)
     cshim_log(CSHIM_LOG_WARN,
               "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
               "= %llu): such buffers go on without error feedback",
-              exchange->plan->rule->name, (unsigned long long)residual_bytes(exchange->plan),
+              exchange->plan->rule->name, (unsigned long long)residual_bytes(exchange),
               cshim_job.rank, (unsigned long long)cshim_job.policy->feedback_memory);
 }
 
 static struct cshim_residual *make_residual(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const uint64_t bytes = residual_bytes(plan);
+    const uint64_t bytes = residual_bytes(exchange);
     struct cshim_residual *residual = NULL;
     if (__atomic_add_fetch(&bytes_in_use, bytes, __ATOMIC_RELAXED) <=
         cshim_job.policy->feedback_memory)

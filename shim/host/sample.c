@@ -35,7 +35,7 @@ void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange
     sample->first = range.begin + cshim_sample_place(range.length, sample->length, call);
     memset(sample->values, 0, sizeof sample->values);
     /* Elements that only one rank has are summed with zeros of the others. */
-    if (cshim_schedule_has(exchange->plan->schedule, CSHIM_STEP_SUM) ||
+    if (cshim_schedule_adds(exchange->plan->schedule) ||
         (int)(call % exchange->plan->ranks) == exchange->communicator->rank)
         cshim_sample_widen(exchange->plan->dtype,
                            exchange->input +

@@ -32,7 +32,7 @@ int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, voi
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->verify;
     *native = NULL;
-    if (every == 0 || call % every != 0 || !cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM))
+    if (every == 0 || call % every != 0 || !cshim_schedule_adds(plan->schedule))
         return 0;
     void *sum = malloc(plan->count * exchange->element_bytes);
     const uint64_t lacks = sum == NULL;

@@ -79,16 +79,21 @@ struct call {
     struct cshim_observation observation; /* of a call that goes to the library */
 };
 
+static ALWAYS_INLINE void pass(struct call *call, const struct cshim_arguments *arguments,
+                               enum cshim_reason reason)
+{
+    if (__builtin_expect(cshim_mpi.is_watched, 0))
+        observe(arguments, reason, &call->observation);
+    else
+        cshim_count_pass(reason, arguments->comm);
+}
+
 /* Compresses a call if the policy wants that. */
-static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments *arguments)
+static ALWAYS_INLINE void consider(struct call *call, const struct cshim_arguments *arguments)
 {
     const struct cshim_rule *rule;
     struct cshim_call facts;
     uint64_t count;
-    call->done = false;
-    call->observation.comm = MPI_COMM_NULL;
-    if (cshim_describe_refused(arguments))
-        return;
     if (__builtin_expect(__atomic_load_n(&cshim_mpi.wanted, __ATOMIC_RELAXED) > 0, 0))
         prepare_wanted(arguments->comm);
     enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
@@ -96,10 +101,17 @@ static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments 
         reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
         call->done = compress(arguments, &facts, count, rule, &call->status);
-    else if (__builtin_expect(cshim_mpi.is_watched, 0))
-        observe(arguments, reason, &call->observation);
     else
-        cshim_count_pass(reason, arguments->comm);
+        pass(call, arguments, reason);
+}
+
+/* What is wrong with a call that is refused the library will say. */
+static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments *arguments)
+{
+    call->done = false;
+    call->observation.comm = MPI_COMM_NULL;
+    if (!cshim_describe_refused(arguments))
+        consider(call, arguments);
 }
 
 static ALWAYS_INLINE void begin_reduction(struct call *call, enum cshim_collective collective,
@@ -136,13 +148,14 @@ static uint64_t smallest_gather(void)
     return smallest;
 }
 
-/* Whether all ranks of an all-gather give and take elements of the type in its arguments. MPI lets
- * ranks describe the same elements by different types, so they have to tell each other. The ranks
- * that come here are all ranks or none, for only the bytes and the communicator decide that. */
-static bool is_plain_everywhere(const struct cshim_arguments *arguments, bool is_plain)
+/* Has the ranks of an all-gather agree whether all of them give and take plain elements. MPI lets
+ * ranks describe the same elements by different types and by absolute addresses, so that no rank
+ * knows it of the others. Returns false, with nothing asked, where the call is not compressed in
+ * any case: that follows from its bytes and its communicator, which are the same on all ranks. */
+static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are_plain)
 {
     struct cshim_comm *state;
-    uint64_t differs = !is_plain, somewhere = 0;
+    uint64_t differs = !*are_plain, somewhere = 0;
     int inter = 0, ranks = 1, bytes = 0;
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
@@ -152,10 +165,11 @@ static bool is_plain_everywhere(const struct cshim_arguments *arguments, bool is
         cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
         state->reason != CSHIM_REASON_COMPRESS)
-        return is_plain; /* nothing is compressed here */
-    return cshim_mpi.real->MPI_Allreduce(&differs, &somewhere, 1, MPI_UINT64_T, MPI_MAX,
-                                         state->comm) == MPI_SUCCESS &&
-           !somewhere;
+        return false;
+    *are_plain = cshim_mpi.real->MPI_Allreduce(&differs, &somewhere, 1, MPI_UINT64_T, MPI_MAX,
+                                               state->comm) == MPI_SUCCESS &&
+                 !somewhere;
+    return true;
 }
 
 /* An all-gather is looked at where a rule names it. It counts as a sum. */
@@ -167,17 +181,20 @@ static APART void begin_gather(struct call *call, const void *sendbuf, MPI_Count
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
     call->done = false;
     call->observation.comm = MPI_COMM_NULL;
-    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER))
+    if (comm == MPI_COMM_NULL || recvtype == MPI_DATATYPE_NULL || recvcount < 0)
+        return; /* the library will say what is wrong */
+    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
         cshim_count_other(CSHIM_COUNTED_MPI_Allgather, recvbuf, recvcount, recvtype, comm);
-    else if (cshim_describe_refused(&arguments))
         return;
-    else if (is_plain_everywhere(
-                 &arguments,
-                 cshim_describe_datatype(recvtype) != CSHIM_DTYPE_OTHER &&
-                     (sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount))))
-        begin(call, &arguments);
+    }
+    bool are_plain =
+        cshim_describe_datatype(recvtype) != CSHIM_DTYPE_OTHER &&
+        (sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount)) &&
+        !cshim_describe_refused(&arguments);
+    if (!agree_on_elements(&arguments, &are_plain) || are_plain)
+        consider(call, &arguments);
     else
-        cshim_count_pass(CSHIM_REASON_DTYPE, comm);
+        pass(call, &arguments, CSHIM_REASON_DTYPE);
 }
 
 static ALWAYS_INLINE int end(struct call *call)

@@ -48,6 +48,31 @@ static void check(const char *what, const float *all, int count, double relative
     }
 }
 
+/* On a communicator that a nonblocking call would like to have prepared: a few elements, by
+ * different types. */
+static void gather_after_nonblocking(float *own, float *all, int count)
+{
+    MPI_Comm twin;
+    MPI_Request request;
+    MPI_Datatype few;
+    const int part = count < 4 ? count : 4;
+    float *sums = malloc((size_t)count * sizeof *sums + 1);
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    MPI_Iallreduce(own, sums, count, MPI_FLOAT, MPI_SUM, twin, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Type_contiguous(part, MPI_FLOAT, &few);
+    MPI_Type_commit(&few);
+    memset(all, 0, (size_t)part * (size_t)ranks * sizeof *all);
+    if (rank == 0)
+        MPI_Allgather(own, 1, few, all, 1, few, twin);
+    else
+        MPI_Allgather(own, part, MPI_FLOAT, all, part, MPI_FLOAT, twin);
+    check("after a nonblocking call", all, part, 0);
+    MPI_Type_free(&few);
+    MPI_Comm_free(&twin);
+    free(sums);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -78,6 +103,20 @@ int main(int argc, char **argv)
     else
         MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
     check("two types", all, count, 0);
+    /* Rank 0 gives its elements by their absolute address. */
+    MPI_Datatype absolute;
+    MPI_Aint address;
+    MPI_Get_address(own, &address);
+    MPI_Type_create_hindexed(1, &count, &address, MPI_FLOAT, &absolute);
+    MPI_Type_commit(&absolute);
+    memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
+    if (rank == 0)
+        MPI_Allgather(MPI_BOTTOM, 1, absolute, all, count, MPI_FLOAT, MPI_COMM_WORLD);
+    else
+        MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
+    check("an absolute address", all, count, 0);
+    MPI_Type_free(&absolute);
+    gather_after_nonblocking(own, all, count);
     MPI_Type_free(&block);
     free(own);
     free(all);
