@@ -134,7 +134,8 @@ static void narrow(enum cshim_dtype dtype, const float *input, size_t length, vo
         return;
     }
     if (dtype != CSHIM_FLOAT64) {
-        own_loops(cshim_level(), dtype)->encode(input, length, output, NULL);
+        /* bfloat16 has no scales: nothing is written at the last argument. */
+        own_loops(cshim_level(), dtype)->encode(input, length, output, output);
         return;
     }
     double *wide = output;
