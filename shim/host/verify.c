@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/hash.h"
 #include "shim/core/log.h"
 
 #define NATIVE_PART ((uint64_t)1 << 28) /* elements: libraries count in 31 bits */
@@ -90,11 +91,11 @@ void cshim_verify_end(struct cshim_exchange *exchange, void *native)
 /* A digest of the result's bytes: FNV-1a by words, mixed so that high bits count. */
 static uint64_t digest(const uint8_t *bytes, uint64_t length)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CSHIM_HASH_EMPTY;
     for (uint64_t i = 0; i < length; i += sizeof hash) {
         uint64_t word = 0;
         memcpy(&word, bytes + i, length - i < sizeof word ? length - i : sizeof word);
-        hash = (hash ^ word) * UINT64_C(0x100000001b3);
+        hash = cshim_hash_step(hash, word);
         hash ^= hash >> 29;
     }
     return hash;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/hash.h"
+
 #define PLACES (sizeof((struct cshim_observed *)0)->places / sizeof(uint16_t))
 
 void cshim_observed_init(struct cshim_observed *observed)
@@ -29,9 +31,9 @@ static size_t hash(const struct cshim_kind *kind)
         (uint64_t)kind->ranks << 32 | kind->nodes,
         kind->ranks_per_node,
     };
-    uint64_t value = UINT64_C(0xcbf29ce484222325);
+    uint64_t value = CSHIM_HASH_EMPTY;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        value = (value ^ words[i]) * UINT64_C(0x100000001b3);
+        value = cshim_hash_step(value, words[i]);
         value ^= value >> 29;
     }
     return (size_t)(value % PLACES);
