@@ -34,23 +34,30 @@ uint64_t cshim_sample_place(uint64_t count, uint32_t length, uint32_t call)
 
 void cshim_sample_widen(enum cshim_dtype dtype, const void *from, uint32_t length, double *to)
 {
+    const uint8_t *elements = from;
     float narrow[CSHIM_SAMPLE_MAX];
     if (dtype == CSHIM_FLOAT64) {
         memcpy(to, from, length * sizeof *to);
         return;
     }
-    cshim_encode(CSHIM_CODEC_FP32, dtype, from, length, narrow); /* the payload is plain floats */
-    for (uint32_t i = 0; i < length; i++)
-        to[i] = narrow[i];
+    for (uint32_t done = 0; done < length; done += CSHIM_SAMPLE_MAX) {
+        const uint32_t left = length - done;
+        const uint32_t part = left < CSHIM_SAMPLE_MAX ? left : CSHIM_SAMPLE_MAX;
+        /* The payload of fp32 is plain floats. */
+        cshim_encode(CSHIM_CODEC_FP32, dtype, elements + done * cshim_dtype_bytes(dtype), part,
+                     narrow);
+        for (uint32_t i = 0; i < part; i++)
+            to[done + i] = narrow[i];
+    }
 }
 
 void cshim_sample_add(struct cshim_row *figures, const double *results, const double *sums,
                       uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++) {
-        if (!isfinite(sums[i]) || !isfinite(results[i]))
-            continue;
         const double error = results[i] - sums[i];
+        if (!isfinite(error * error) || !isfinite(sums[i] * sums[i]))
+            continue;
         figures->error_squares += error * error;
         figures->sum_squares += sums[i] * sums[i];
         figures->samples++;

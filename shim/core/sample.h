@@ -31,10 +31,11 @@ uint32_t cshim_sample_block_elements(uint32_t ranks, enum cshim_dtype dtype, uin
 /* The first of `length` elements out of `count`, spread over the calls. */
 uint64_t cshim_sample_place(uint64_t count, uint32_t length, uint32_t call);
 
-/* Widens up to CSHIM_SAMPLE_MAX elements to float64; exact for every dtype. */
+/* Widens `length` elements to float64; exact for every dtype. */
 void cshim_sample_widen(enum cshim_dtype dtype, const void *from, uint32_t length, double *to);
 
-/* Adds the errors of results to a call's figures; elements that are not finite are left out. */
+/* Adds the errors of results to a call's figures. Elements are left out if they are not finite, or
+ * if a square is not. */
 void cshim_sample_add(struct cshim_row *figures, const double *results, const double *sums,
                       uint32_t length);
 

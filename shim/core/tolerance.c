@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "codecs/floats.h"
+#include "shim/core/sample.h"
 
 #define SAMPLES 16u
 
@@ -50,26 +51,29 @@ enum cshim_codec_id cshim_watch_move(struct cshim_watch *watch, size_t rule,
     return next;
 }
 
+/* Sums of squares, in a type that holds the square of every double. */
 struct sums {
-    double errors;
-    double values;
+    long double errors;
+    long double values;
 };
 
 static void add_sample(const struct cshim_plan *plan, const void *input, size_t length,
                        struct sums *sums)
 {
-    float values[CSHIM_GRAIN], decoded[CSHIM_GRAIN];
+    double values[CSHIM_GRAIN];
+    float decoded[CSHIM_GRAIN];
     uint8_t encoded[CSHIM_GRAIN * sizeof(double)];
-    /* The payload of fp32 is plain floats. */
-    cshim_encode(CSHIM_CODEC_FP32, plan->dtype, input, length, values);
-    cshim_encode(plan->codec, CSHIM_FLOAT32, values, length, encoded);
+    cshim_sample_widen(plan->dtype, input, (uint32_t)length, values);
+    cshim_encode(plan->codec, plan->dtype, input, length, encoded);
     cshim_decode(plan->codec, CSHIM_FLOAT32, encoded, length, decoded);
     for (size_t i = 0; i < length; i++) {
-        const double error = (double)decoded[i] - (double)values[i];
-        if (!isfinite(error))
+        if (!isfinite(values[i]))
             continue;
+        /* A finite element that becomes infinite is lost as a whole. */
+        const long double result = isfinite(decoded[i]) ? (long double)decoded[i] : 0;
+        const long double error = result - (long double)values[i];
         sums->errors += error * error;
-        sums->values += (double)values[i] * (double)values[i];
+        sums->values += (long double)values[i] * (long double)values[i];
     }
 }
 
@@ -79,11 +83,13 @@ float cshim_watch_measure(const struct cshim_plan *plan, const void *input, uint
     const uint64_t grains = (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN;
     const uint64_t samples = grains < SAMPLES ? grains : SAMPLES;
     struct sums sums = {0};
+    if (plan->codec == CSHIM_CODEC_RAW)
+        return 0;
     for (uint64_t i = 0; i < samples; i++) {
         const uint64_t begin = grains * i / samples * CSHIM_GRAIN;
         const uint64_t rest = count - begin;
         add_sample(plan, (const uint8_t *)input + begin * element,
                    rest < CSHIM_GRAIN ? (size_t)rest : CSHIM_GRAIN, &sums);
     }
-    return sums.values > 0 ? (float)sqrt(sums.errors / sums.values) : 0;
+    return sums.values > 0 ? (float)sqrtl(sums.errors / sums.values) : 0;
 }

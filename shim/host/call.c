@@ -3,16 +3,19 @@
 #include "shim/host/call.h"
 
 #include "codecs/floats.h"
+#include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/host/event.h"
 #include "shim/host/feedback.h"
 #include "shim/host/verify.h"
 
-/* Keys of random numbers, different for each call, rank and step. */
+/* Keys of random numbers, different for each communicator, call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
 {
-    return cshim_mix(cshim_job.policy->seed * CSHIM_GOLDEN + ((uint64_t)exchange->sequence << 32) +
+    const uint64_t stream =
+        cshim_job.policy->seed * CSHIM_GOLDEN + cshim_mix(exchange->communicator->number);
+    return cshim_mix(stream + ((uint64_t)exchange->sequence << 32) +
                      (uint64_t)cshim_job.rank * CSHIM_MESSAGES + (uint64_t)kind);
 }
 
@@ -29,17 +32,16 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 }
 
 /* Has every rank know the largest error of any rank's encoding. From the headers each rank knows
- * those of its peers. In hierarchical the ranks of a node have had different peers. In a reduce or
- * a reduce_scatter a rank that receives no sums has not seen every rank's header. */
+ * those of its peers. In hierarchical a rank has peers with its own place in their nodes only, and
+ * where nodes are uneven some ranks have none. In a reduce or a reduce_scatter a rank that receives
+ * no sums has not seen every rank's header. */
 static int share_error(struct cshim_exchange *exchange)
 {
     const struct cshim_schedule *schedule = exchange->plan->schedule;
-    const bool inside = schedule->staged;
     uint64_t own = cshim_float_bits(exchange->error), largest = 0;
-    if (cshim_schedule_is_shared(schedule) && !inside)
+    if (cshim_schedule_is_shared(schedule) && !schedule->staged)
         return 0;
-    const int status = exchange->communicator->transport->maximum(
-        exchange, inside ? CSHIM_SCOPE_NODE : CSHIM_SCOPE_ALL, &own, &largest, 1);
+    const int status = exchange->communicator->transport->maximum(exchange, &own, &largest, 1);
     if (status == 0)
         exchange->error = cshim_bits_float((uint32_t)largest);
     return status;
@@ -90,7 +92,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     cshim_ledger_add(&cshim_job.ledger, plan, figures);
 }
 
-int cshim_call_run(struct cshim_exchange *exchange)
+static int run(struct cshim_exchange *exchange)
 {
     struct cshim_communicator *comm = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
@@ -119,5 +121,13 @@ int cshim_call_run(struct cshim_exchange *exchange)
                                         (plan->ranks - 1); /* it was an all-reduce */
     cshim_verify_end(exchange, native);
     cshim_call_count(exchange, seconds);
+    return status;
+}
+
+int cshim_call_run(struct cshim_exchange *exchange)
+{
+    const fenv_t programs = cshim_arithmetic_begin();
+    const int status = run(exchange);
+    cshim_arithmetic_end(&programs);
     return status;
 }

@@ -5,8 +5,6 @@
  */
 #include "shim/host/cast.h"
 
-#include <fenv.h>
-
 #include "codecs/scalar.h"
 #include "shim/core/clock.h"
 #include "shim/host/event.h"
@@ -41,8 +39,7 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
             local = magnitude > local ? magnitude : local;
         }
     }
-    const int status =
-        exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &local, &largest, 1);
+    const int status = exchange->communicator->transport->maximum(exchange, &local, &largest, 1);
     *exponent =
         cshim_cast_exponent((uint32_t)largest, (int)cshim_cast_headroom(exchange->plan->ranks));
     return status;
@@ -93,9 +90,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
     const struct cshim_plan *plan = exchange->plan;
     const double began = cshim_seconds();
     int status = 0;
-    fenv_t callers;
-    fegetenv(&callers);
-    fesetenv(FE_DFL_ENV); /* what the scalar conversions expect */
     for (uint64_t first = 0; first < plan->count && status == 0; first += plan->segment) {
         const uint64_t left = plan->count - first;
         const uint64_t count = left < plan->segment ? left : plan->segment;
@@ -108,7 +102,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
         else
             status = cast_plain(exchange, input, output, count);
     }
-    fesetenv(&callers);
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
     cshim_event_step(exchange, CSHIM_STEP_COLLECT, began);
     return status;

@@ -27,6 +27,7 @@ struct cshim_communicator {
     int ranks;
     struct cshim_layout layout;
 
+    uint32_t number;         /* of the process's communicators that have had memory, from 0 */
     uint32_t sequence;       /* compressed calls so far */
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_watch watch;

@@ -11,12 +11,6 @@
 
 struct cshim_exchange;
 
-/* The ranks among which a collective of the library's own runs. */
-enum cshim_scope {
-    CSHIM_SCOPE_ALL, /* all ranks of the communicator */
-    CSHIM_SCOPE_NODE /* those on this rank's node */
-};
-
 /* What a receive that failed was waiting for. */
 enum { CSHIM_NO_PEER = -1 };
 
@@ -55,9 +49,9 @@ struct cshim_transport {
      * cshim_reduce, rounded at each rank. */
     int (*sum_narrowed)(const struct cshim_exchange *exchange, void *codes, uint64_t count,
                         enum cshim_dtype dtype);
-    /* The largest of each of `count` numbers over the ranks of a scope, on each of them. */
-    int (*maximum)(const struct cshim_exchange *exchange, enum cshim_scope scope,
-                   const uint64_t *own, uint64_t *largest, int count);
+    /* The largest of each of `count` numbers over all ranks, on each of them. */
+    int (*maximum)(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
+                   int count);
     /* Sums doubles of all ranks into `sums` of the rank `root`. */
     int (*sum_at)(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root);

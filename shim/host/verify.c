@@ -38,8 +38,7 @@ int cshim_verify_begin(const struct cshim_exchange *exchange, uint32_t call, voi
     void *sum = malloc(plan->count * exchange->element_bytes);
     const uint64_t lacks = sum == NULL;
     uint64_t somewhere = 0;
-    int status = exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, &lacks,
-                                                            &somewhere, 1);
+    int status = exchange->communicator->transport->maximum(exchange, &lacks, &somewhere, 1);
     if (status == 0 && !somewhere)
         status = sum_natively(exchange, sum);
     if (status == 0 && !somewhere) {
@@ -110,8 +109,7 @@ int cshim_verify_ranks(struct cshim_exchange *exchange, uint32_t call)
         return 0;
     own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
     own[1] = ~own[0]; /* its largest tells the smallest digest */
-    const int status =
-        exchange->communicator->transport->maximum(exchange, CSHIM_SCOPE_ALL, own, most, 2);
+    const int status = exchange->communicator->transport->maximum(exchange, own, most, 2);
     if (status != 0 || exchange->communicator->rank != 0)
         return status;
     exchange->figures.checked = 1;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/host/event.h"
@@ -115,6 +116,7 @@ static void finish(struct pending *pending, int status)
 static int walk(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;
+    const fenv_t programs = cshim_arithmetic_begin();
     failure->status = MPI_SUCCESS;
     for (struct pending **link = &first; *link != NULL && status == MPI_SUCCESS;) {
         struct pending *pending = *link;
@@ -131,6 +133,7 @@ static int walk(struct failure *failure)
         finish(pending, status);
         events++;
     }
+    cshim_arithmetic_end(&programs);
     return events;
 }
 
@@ -227,7 +230,9 @@ static int begin_sample(struct pending *pending, uint32_t call)
     const struct cshim_exchange *exchange = &pending->exchange;
     struct cshim_sample *sample = &pending->sample;
     pending->sampling = MPI_REQUEST_NULL;
+    const fenv_t programs = cshim_arithmetic_begin();
     cshim_sample_begin(sample, exchange, call);
+    cshim_arithmetic_end(&programs);
     if (!sample->taken || cshim_mpi.real->MPI_Ireduce == NULL) {
         sample->taken = false;
         return MPI_SUCCESS;

@@ -159,12 +159,11 @@ static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint
                                          comm_of(exchange)->comm);
 }
 
-static int maximum(const struct cshim_exchange *exchange, enum cshim_scope scope,
-                   const uint64_t *own, uint64_t *largest, int count)
+static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
+                   int count)
 {
-    const struct cshim_comm *comm = comm_of(exchange);
     return cshim_mpi.real->MPI_Allreduce(own, largest, count, MPI_UINT64_T, MPI_MAX,
-                                         scope == CSHIM_SCOPE_NODE ? comm->node : comm->comm);
+                                         comm_of(exchange)->comm);
 }
 
 static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
