@@ -6,7 +6,7 @@
 
 #include "shim/host/feedback.h"
 
-bool cshim_communicator_reserve(struct cshim_communicator *communicator)
+bool cshim_communicator_reserve(struct cshim_communicator *communicator, size_t scratch_bytes)
 {
     static uint32_t reserved;
     const size_t ranks = (size_t)communicator->ranks;
@@ -18,7 +18,8 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     communicator->parts = calloc(ranks, sizeof *communicator->parts);
     communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
     communicator->share_begins = calloc(local_ranks, sizeof *communicator->share_begins);
-    void *scratch = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
+    communicator->scratch_bytes = scratch_bytes;
+    void *scratch = mmap(NULL, scratch_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     communicator->scratch = scratch == MAP_FAILED ? NULL : scratch;
     return communicator->calls_by_rule != NULL && communicator->block_begins != NULL &&
@@ -29,7 +30,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 void cshim_communicator_free(struct cshim_communicator *communicator)
 {
     if (communicator->scratch != NULL)
-        munmap(communicator->scratch, CSHIM_SCRATCH_LIMIT);
+        munmap(communicator->scratch, communicator->scratch_bytes);
     cshim_feedback_free(communicator);
     cshim_layout_free(&communicator->layout);
     free(communicator->share_begins);

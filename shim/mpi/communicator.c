@@ -63,9 +63,13 @@ void cshim_comm_release(struct cshim_comm *state)
 {
     if (!drop(state))
         return;
-    free_communicator(&state->across);
-    free_communicator(&state->node);
-    free_communicator(&state->comm);
+    if (state->whole != NULL) {
+        cshim_comm_release(state->whole);
+    } else {
+        free_communicator(&state->across);
+        free_communicator(&state->node);
+        free_communicator(&state->comm);
+    }
     free_memory(state);
 }
 
@@ -166,14 +170,24 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
 }
 
 /* Memory that this rank needs. */
-static bool take_memory(struct cshim_comm *state)
+static bool take_memory(struct cshim_comm *state, size_t scratch_bytes)
 {
     const size_t ranks = (size_t)state->host.ranks;
-    const bool has_host = cshim_communicator_reserve(&state->host);
+    const bool has_host = cshim_communicator_reserve(&state->host, scratch_bytes);
     state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
     state->statuses = calloc(ranks, sizeof *state->statuses);
     state->indices = calloc(ranks, sizeof *state->indices);
     return has_host && state->requests != NULL && state->statuses != NULL && state->indices != NULL;
+}
+
+/* Takes the memory, and says whether every rank has its own. Returns an MPI error. */
+static int take_memory_everywhere(struct cshim_comm *state, size_t scratch_bytes, bool *everywhere)
+{
+    int enough = take_memory(state, scratch_bytes), all = 0;
+    const int status =
+        cshim_mpi.real->MPI_Allreduce(&enough, &all, 1, MPI_INT, MPI_MIN, state->comm);
+    *everywhere = all != 0;
+    return status;
 }
 
 /* The same ranks. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy callbacks of the
@@ -207,11 +221,12 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 {
     if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
         return MPI_SUCCESS;
+    bool everywhere;
     int status = make_private(state, comm);
     if (status != MPI_SUCCESS)
         return status;
-    int enough = take_memory(state), everywhere = 0;
-    status = cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, state->comm);
+    state->next_tag = CSHIM_MESSAGES;
+    status = take_memory_everywhere(state, CSHIM_SCRATCH_LIMIT, &everywhere);
     /* Memory that one rank lacks turns compression off for this communicator on all. */
     if (status == MPI_SUCCESS && !everywhere) {
         state->reason = CSHIM_REASON_NO_MEMORY;
@@ -224,4 +239,59 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
         status = make_levels(state);
     state->prepared = status == MPI_SUCCESS;
     return status;
+}
+
+/* Whether the library has tags for another persistent request. */
+static bool has_tags(const struct cshim_comm *state)
+{
+    int *largest, found = 0;
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest, &found);
+    return found && state->next_tag <= *largest - CSHIM_MESSAGES;
+}
+
+int cshim_comm_part(struct cshim_comm *state, size_t scratch_bytes, enum cshim_reason *reason,
+                    struct cshim_comm **own)
+{
+    bool everywhere;
+    *reason = CSHIM_REASON_NONBLOCKING;
+    if (!has_tags(state))
+        return MPI_SUCCESS;
+    const struct cshim_layout *layout = &state->host.layout;
+    struct entry *entry = calloc(1, sizeof *entry);
+    struct cshim_layout copy;
+    if (entry == NULL || !cshim_layout_make(&copy, layout->node_of, state->host.ranks,
+                                            (int)layout->nodes, state->host.rank)) {
+        free(entry);
+        cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
+        PMPI_Abort(state->comm, 1); /* the other ranks wait for this one */
+        return MPI_ERR_NO_MEM;
+    }
+    entry->comm = (struct cshim_comm){
+        .host = {.transport = state->host.transport,
+                 .rank = state->host.rank,
+                 .ranks = state->host.ranks,
+                 .layout = copy},
+        .references = 1,
+        .whole = state,
+        .comm = state->comm,
+        .node = MPI_COMM_NULL,
+        .across = MPI_COMM_NULL,
+        .first_tag = state->next_tag,
+    };
+    state->next_tag += CSHIM_MESSAGES;
+    const int status = take_memory_everywhere(&entry->comm, scratch_bytes, &everywhere);
+    if (status != MPI_SUCCESS || !everywhere) {
+        *reason = CSHIM_REASON_NO_MEMORY;
+        free_memory(&entry->comm);
+        return status;
+    }
+    cshim_comm_hold(state);
+    *own = &entry->comm;
+    *reason = CSHIM_REASON_COMPRESS;
+    return MPI_SUCCESS;
+}
+
+MPI_Comm cshim_comm_program(const struct cshim_comm *state)
+{
+    return state->whole != NULL ? state->whole->program : state->program;
 }

@@ -12,6 +12,7 @@ struct pending; /* nonblocking.c */
 struct cshim_comm {
     struct cshim_communicator host; /* first: the transport finds the rest by it */
     uint32_t references;            /* the communicator's, and one of each that holds it; atomic */
+    struct cshim_comm *whole; /* of a persistent request's own state: the communicator's; or NULL */
     MPI_Comm program;         /* the program's, for its error handler; once freed, MPI_COMM_SELF */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
 
@@ -20,6 +21,8 @@ struct cshim_comm {
     bool prepared;
     bool wanted;
     MPI_Comm comm;          /* private: the same ranks, errors returned */
+    int first_tag;          /* of messages on it */
+    int next_tag;           /* of the next persistent request */
     MPI_Comm node;          /* hierarchical: the ranks of this node, ... */
     MPI_Comm across;        /* ... and those of this local rank on all nodes; null without share */
     struct pending *active; /* the nonblocking call that has the scratch, or NULL; ... */
@@ -29,14 +32,21 @@ struct cshim_comm {
     int *indices;           /* ... or of those of them that have ended */
 };
 
+/* The communicator whose error handler is told of errors. */
+MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds what is known of a communicator, without a word to the other ranks. Ends the job where
  * there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 /* Makes what compressed calls need, once. Collective then, with the same outcome on all ranks: it
  * may leave a reason against compressing. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* A persistent request holds the state, which is not freed with the communicator before it is
- * released. */
+/* Makes a state for one persistent request on a prepared communicator: ranks may start persistent
+ * requests in any order, so each has scratch, tags and a sequence of its own. Collective, with the
+ * same outcome on all ranks: sets a reason, CSHIM_REASON_COMPRESS if *own is there, which the
+ * request releases. It keeps the communicator's state. Returns an MPI error. */
+int cshim_comm_part(struct cshim_comm *state, size_t scratch_bytes, enum cshim_reason *reason,
+                    struct cshim_comm **own);
+/* Whoever holds a state releases it. It is not freed with the communicator before that. */
 void cshim_comm_hold(struct cshim_comm *state);
 void cshim_comm_release(struct cshim_comm *state);
 

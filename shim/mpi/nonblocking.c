@@ -7,8 +7,9 @@
  * message is sent when the exchange is done. So every way to wait for requests works by the
  * library's own means.
  *
- * Exchanges of one communicator run one after the other, in the order of their calls, which is the
- * same on all ranks: they share its scratch, and their messages cannot meet the wrong ones.
+ * MPI_Iallreduce: exchanges of one communicator run one after the other, in the order of their
+ * calls, which is the same on all ranks: they share its scratch, and their messages cannot meet the
+ * wrong ones. Persistent requests may be started in any order, so each has a state of its own.
  */
 #include "shim/mpi/nonblocking.h"
 
@@ -129,7 +130,7 @@ static int walk(struct failure *failure)
         }
         __atomic_store_n(link, pending->next, __ATOMIC_RELEASE);
         comm->active = NULL;
-        *failure = (struct failure){comm->program, status};
+        *failure = (struct failure){cshim_comm_program(comm), status};
         finish(pending, status);
         events++;
     }
@@ -224,12 +225,15 @@ static void append(struct pending *pending)
     pthread_mutex_unlock(&lock);
 }
 
-/* The sampled elements are summed by the library meanwhile. */
+/* The sampled elements are summed by the library meanwhile. That is a collective call, so calls
+ * that other ranks may start in another order are not sampled. */
 static int begin_sample(struct pending *pending, uint32_t call)
 {
     const struct cshim_exchange *exchange = &pending->exchange;
     struct cshim_sample *sample = &pending->sample;
     pending->sampling = MPI_REQUEST_NULL;
+    if (comm_of(pending)->whole != NULL)
+        return MPI_SUCCESS;
     const fenv_t programs = cshim_arithmetic_begin();
     cshim_sample_begin(sample, exchange, call);
     cshim_arithmetic_end(&programs);
@@ -277,7 +281,7 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     for (const struct pending *pending = first; pending != NULL && !found;
          pending = pending->next) {
         found = pending->request == request;
-        *comm = comm_of(pending)->program;
+        *comm = cshim_comm_program(comm_of(pending));
     }
     pthread_mutex_unlock(&lock);
     return found;

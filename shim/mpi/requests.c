@@ -13,7 +13,7 @@ struct persistent {
     MPI_Request request;
     struct cshim_arguments arguments;
     struct cshim_plan plan;
-    struct cshim_comm *comm; /* held */
+    struct cshim_comm *comm; /* the request's own */
     int tag;
     struct persistent *next;
 };
@@ -95,7 +95,7 @@ static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm 
 static int report(const struct cshim_comm *comm, int status)
 {
     if (status != MPI_SUCCESS)
-        PMPI_Comm_call_errhandler(comm->program, status);
+        PMPI_Comm_call_errhandler(cshim_comm_program(comm), status);
     return status;
 }
 
@@ -137,8 +137,20 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
                             int *status)
 {
     struct persistent made = {.arguments = *arguments};
-    if (request == NULL || !plan_call(arguments, true, &made.plan, &made.comm))
+    struct cshim_comm *whole;
+    enum cshim_reason reason;
+    if (request == NULL || !plan_call(arguments, true, &made.plan, &whole))
         return false;
+    *status = cshim_comm_part(whole, made.plan.slot_bytes * CSHIM_SEGMENTS_IN_FLIGHT, &reason,
+                              &made.comm);
+    if (*status != MPI_SUCCESS) {
+        report(whole, *status);
+        return true;
+    }
+    if (reason != CSHIM_REASON_COMPRESS) {
+        cshim_count_pass(reason, arguments->comm);
+        return false;
+    }
     struct persistent *kept = malloc(sizeof *kept);
     if (kept == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
@@ -149,10 +161,10 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
     *status = cshim_nonblocking_receive(made.tag, true, request);
     if (*status != MPI_SUCCESS) {
         free(kept);
-        report(made.comm, *status);
+        report(whole, *status);
+        cshim_comm_release(made.comm);
         return true;
     }
-    cshim_comm_hold(made.comm);
     made.request = *request;
     *kept = made;
     pthread_mutex_lock(&lock);

@@ -18,6 +18,11 @@ static MPI_Comm peers_of(const struct cshim_exchange *exchange)
     return exchange->plan->schedule->staged ? comm->across : comm->comm;
 }
 
+static int tag_of(const struct cshim_exchange *exchange, enum cshim_message kind)
+{
+    return comm_of(exchange)->first_tag + (int)kind;
+}
+
 static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
 {
     for (unsigned i = first; i < first + count; i++)
@@ -27,14 +32,14 @@ static void forget(const struct cshim_exchange *exchange, unsigned first, unsign
 static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind)
 {
-    return PMPI_Irecv(message, (int)bytes, MPI_BYTE, from, (int)kind, peers_of(exchange),
-                      &comm_of(exchange)->requests[request]);
+    return PMPI_Irecv(message, (int)bytes, MPI_BYTE, from, tag_of(exchange, kind),
+                      peers_of(exchange), &comm_of(exchange)->requests[request]);
 }
 
 static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
                 size_t bytes, int to, enum cshim_message kind)
 {
-    return PMPI_Isend(message, (int)bytes, MPI_BYTE, to, (int)kind, peers_of(exchange),
+    return PMPI_Isend(message, (int)bytes, MPI_BYTE, to, tag_of(exchange, kind), peers_of(exchange),
                       &comm_of(exchange)->requests[request]);
 }
 

@@ -218,23 +218,40 @@ static void run_freed_communicator(int count)
     drop(&call);
 }
 
+/* Starts persistent requests in an order of this rank's own (MPI 4.0, 6.13), and makes a blocking
+ * call somewhere between them. */
+static void start_in_any_order(MPI_Request *requests, struct call *between, unsigned *random)
+{
+    const int first = rand_r(random) % 3, step = 1 + rand_r(random) % 2;
+    const int place = rand_r(random) % 4;
+    for (int i = 0; i < 4; i++) {
+        if (i == place)
+            MPI_Allreduce(between->in, between->out, between->count, MPI_FLOAT, MPI_SUM,
+                          MPI_COMM_WORLD);
+        if (i < 3)
+            MPI_Start(&requests[(first + i * step) % 3]);
+    }
+    check_sums(between, "a blocking call between persistent ones");
+}
+
 static void run_persistent(int count)
 {
-    struct call calls[3];
+    struct call calls[3], between;
     MPI_Request requests[3];
+    unsigned random = (unsigned)rank + 1;
+    make(&between, count, 5);
     for (int i = 0; i < 3; i++) {
         make(&calls[i], count / (i + 1) + 1, i);
         EITHER_COUNT(i % 2 != 0, MPI_Allreduce_init, calls[i].in, calls[i].out, calls[i].count,
                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
     }
-    for (int round = 0; round < 4; round++) {
+    for (int round = 0; round < 12; round++) {
         for (int i = 0; i < 3; i++) {
             calls[i].key = round + i;
             fill(&calls[i]);
         }
-        if (round % 2 == 0)
-            for (int i = 0; i < 3; i++)
-                MPI_Start(&requests[i]);
+        if (round % 3 != 0)
+            start_in_any_order(requests, &between, &random);
         else
             MPI_Startall(3, requests);
         if (rank % 2 == 0)
@@ -252,6 +269,7 @@ static void run_persistent(int count)
         check(requests[i] == MPI_REQUEST_NULL, "a freed request is null", i);
         drop(&calls[i]);
     }
+    drop(&between);
 }
 
 /* What a request needs stays until it is freed as well. */
@@ -339,12 +357,14 @@ static void run_refused(int count)
     MPI_Comm_set_errhandler(other, handler);
     MPI_Allreduce_init(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, MPI_INFO_NULL,
                        &call.request);
+    MPI_Request_free(&call.request);
     standin_refused_reduces = 1; /* of the sample */
-    check(MPI_Start(&call.request) != MPI_SUCCESS, "MPI_Start says what the library refuses", 0);
-    check(handled == 1, "MPI_Start calls the error handler", handled);
+    check(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, &call.request) !=
+              MPI_SUCCESS,
+          "MPI_Iallreduce says what the library refuses", 0);
+    check(handled == 1, "MPI_Iallreduce calls the error handler", handled);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     check_sums(&call, "without the sample");
-    MPI_Request_free(&call.request);
     handled = 0;
     run_failing(&call, other);
     MPI_Errhandler_free(&handler);
