@@ -50,6 +50,22 @@ for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1"; do
         "{x['codec']: x['calls'] for x in r['rows']} == {codec: 1 if codec != 'int8' else 10 - len(way) for codec in way}"
     report "and all ranks go together" 'all(x["ranks_checked"]["different"] == 0 for x in r["rows"])'
 done
+for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # the rank has no peer on the other node
+    rule int8 hierarchical 'max_rel_error = 0.01'
+    expect "outliers on rank ${layout%%:*} of nodes ${layout#*:}" 0 \
+        mpi $((${layout%%:*} + 1)) STANDIN_NODES="${layout#*:}" \
+        LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_numbers" outliers "${layout%%:*}"
+    report "all ranks hear of its error" 'len(r["moved"]) == 1'
+done
+for numbers in "4e-50" "4e60" "1e200 overflow" "1e-170 underflow"; do
+    policy "$COMPSHIM_POLICY" fp16 auto float64
+    echo 'max_rel_error = 0.01' >>"$COMPSHIM_POLICY"
+    # shellcheck disable=SC2086 # one word or two
+    expect "float64 of magnitude $numbers" 0 shimmed 2 "$build/tests/mpi_numbers" magnitude $numbers
+    report "goes raw in the end" '[m["to"] for m in r["moved"]] == ["fp32", "raw"]'
+done
+rule int4 two_shot 'rounding = stochastic'
+expect "random numbers" 0 shimmed 2 "$build/tests/mpi_numbers" duplicates
 rule int8 two_shot 'max_rel_error = 0.5'
 repeat "an error that is allowed" 3 3
 report "moves nothing" 'r["moved"] == [] and row["calls"] == 3'

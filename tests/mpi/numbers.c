@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums that ask much of what watches the numbers. An ordinary MPI program.
+ *
+ *   mpi_numbers magnitude M [overflow|underflow]   float64 of that magnitude; with these traps
+ *   mpi_numbers outliers R     only rank R has elements that are hard to encode
+ *   mpi_numbers duplicates     one sum on two duplicates of a communicator
+ */
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/mpi/job.h"
+
+#define COUNT 20000
+
+static void sum_magnitude(double magnitude, const char *trap)
+{
+    static double own[COUNT], sums[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        own[i] = magnitude * (1 + i % 7);
+    if (strcmp(trap, "overflow") == 0)
+        feenableexcept(FE_OVERFLOW | FE_INVALID | FE_DIVBYZERO);
+    if (strcmp(trap, "underflow") == 0)
+        feenableexcept(FE_UNDERFLOW);
+    const int traps = fegetexcept();
+    for (int call = 0; call < 4; call++) /* the codec changes between the first ones */
+        MPI_Allreduce(own, sums, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    check(fegetexcept() == traps, "the program's traps are in force again");
+    fedisableexcept(FE_ALL_EXCEPT);
+    for (int i = 0; i < COUNT; i++)
+        check(fabs(sums[i] / (ranks * own[i]) - 1) < 0.01, "a sum is within max_rel_error");
+}
+
+static void sum_outliers(int which)
+{
+    static float own[COUNT], sums[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        own[i] = rank == which ? (float)(i % 1000) * 1e-3f + (i % 64 == 0 ? 50 : 0) : 1;
+    for (int call = 0; call < 3; call++)
+        MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* Prints how many elements differ between the two, and between two calls on the first. */
+static void sum_duplicates(void)
+{
+    static float own[COUNT], sums[3][COUNT];
+    MPI_Comm comms[2];
+    int between[2] = {0, 0};
+    for (int i = 0; i < COUNT; i++)
+        own[i] = (float)(i * 2654435761u >> 8) * 0x1p-24f;
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    for (int i = 0; i < 3; i++)
+        MPI_Allreduce(own, sums[i], COUNT, MPI_FLOAT, MPI_SUM, comms[i % 2]);
+    for (int i = 0; i < COUNT; i++) {
+        between[0] += sums[0][i] != sums[1][i];
+        between[1] += sums[0][i] != sums[2][i];
+    }
+    check(between[0] > COUNT / 4, "random numbers differ between communicators");
+    check(between[1] > COUNT / 4, "and between calls");
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_free(&comms[i]);
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv);
+    if (argc > 2 && strcmp(argv[1], "magnitude") == 0)
+        sum_magnitude(atof(argv[2]), argc > 3 ? argv[3] : "");
+    else if (argc > 2 && strcmp(argv[1], "outliers") == 0)
+        sum_outliers(atoi(argv[2]));
+    else
+        sum_duplicates();
+    return job_end("work done, ");
+}
