@@ -9,6 +9,7 @@
 
 #include "shim/front/front.h"
 #include "shim/front/narrow.h"
+#include "shim/front/nesting.h"
 #include "shim/mpi/engine.h"
 #include "shim/core/log.h"
 
@@ -38,9 +39,7 @@ _Static_assert(sizeof real.functions == sizeof real.by_index, "one pointer for e
 
 static const struct cshim_mpi_engine *engine; /* NULL: every call is passed on */
 
-/* How many calls of this library the thread is in. What the MPI library or another tool calls from
- * there goes straight to the MPI library. */
-static __thread int depth __attribute__((tls_model("initial-exec")));
+static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
 
 static void *find(struct function *function, const void *caller, bool bottom);
 
@@ -78,7 +77,7 @@ static void *find(struct function *function, const void *caller, bool bottom)
 
 static __attribute__((noinline)) void *real_function(struct function *function, const void *caller)
 {
-    void *address = find(function, caller, depth > 0);
+    void *address = find(function, caller, nesting.depth > 1);
     if (__builtin_expect(address == NULL, 0))
         cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", function->name);
     return address;
@@ -86,18 +85,25 @@ static __attribute__((noinline)) void *real_function(struct function *function, 
 
 /* Where a call goes. */
 struct call {
+    struct cshim_frame frame;
     const struct cshim_mpi_engine *engine; /* NULL: the call is only passed on */
     void *real;                            /* NULL: there is no such function */
 };
 
-static inline struct call begin(enum cshim_mpi_index index, const void *caller)
+static inline void begin(struct call *call, enum cshim_mpi_index index, const void *caller)
 {
-    if (depth == 0 && real.by_index[index] != NULL) {
-        const struct cshim_mpi_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-        if (active != NULL)
-            return (struct call){active, real.by_index[index]};
-    }
-    return (struct call){NULL, real_function(&functions[index], caller)};
+    cshim_enter(&nesting, &call->frame);
+    call->real = real.by_index[index];
+    call->engine = nesting.depth == 1 && call->real != NULL
+                       ? __atomic_load_n(&engine, __ATOMIC_ACQUIRE)
+                       : NULL;
+    if (call->engine == NULL)
+        call->real = real_function(&functions[index], caller);
+}
+
+static inline void end(struct call *call)
+{
+    cshim_leave(&nesting, &call->frame);
 }
 
 static void stop_in_child(void)
@@ -108,7 +114,8 @@ static void stop_in_child(void)
 /* Opens the engine for the MPI whose MPI_Init or MPI_Init_thread, `init`, has just succeeded. */
 static void start_engine(const void *init, const void *caller)
 {
-    if (depth > 0 || cshim_is_off())
+    struct cshim_frame frame;
+    if (nesting.depth > 0 || cshim_is_off())
         return;
     cshim_presence_tell();
     const struct cshim_mpi_engine *opened = cshim_engine_open_mpi(init);
@@ -116,9 +123,9 @@ static void start_engine(const void *init, const void *caller)
         return;
     for (int i = 0; i < CSHIM_MPI_FUNCTIONS; i++)
         real.by_index[i] = find(&functions[i], caller, false);
-    depth++;
+    cshim_enter(&nesting, &frame);
     const int active = opened->start(&real.functions);
-    depth--;
+    cshim_leave(&nesting, &frame);
     if (active) {
         pthread_atfork(NULL, NULL, stop_in_child);
         __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "shim/front/front.h"
+#include "shim/front/nesting.h"
 #include "shim/nccl/engine.h"
 #include "shim/core/log.h"
 
@@ -43,8 +44,7 @@ static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both *
 static const struct cshim_nccl_engine *engine; /* NULL: every call is passed on */
 static const struct copy *engine_copy;         /* the NCCL it works for; written before engine */
 
-/* How many calls of this library the thread is in. */
-static __thread int depth __attribute__((tls_model("initial-exec")));
+static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
 
 /* Looks a function up until it is found, and then keeps it. */
 static void *find(struct copy *copy, unsigned index, const void *caller)
@@ -140,7 +140,7 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind k
 {
     static int said;
     const bool starts = kind == START || kind == COMMUNICATOR;
-    if (depth > 0)
+    if (nesting.depth > 1)
         return NULL;
     if (kind == COMMUNICATOR)
         __atomic_store_n(&has_communicators, 1, __ATOMIC_RELAXED);
@@ -156,20 +156,27 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind k
 
 /* Where a call goes. */
 struct call {
+    struct cshim_frame frame;
     const struct cshim_nccl_engine *engine; /* NULL: the call is passed on */
     void *real;                             /* NULL: there is no such function */
 };
 
-static struct call begin(enum cshim_nccl_index index, const void *caller)
+static void begin(struct call *call, enum cshim_nccl_index index, const void *caller)
 {
     struct copy *copy = copy_of(caller);
-    struct call call = {NULL, find(copy, index, caller)};
-    if (call.real != NULL)
-        call.engine = engine_for(copy, functions[index].kind, caller);
+    cshim_enter(&nesting, &call->frame);
+    call->engine = NULL;
+    call->real = find(copy, index, caller);
+    if (call->real != NULL)
+        call->engine = engine_for(copy, functions[index].kind, caller);
     else
         cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
                   functions[index].name);
-    return call;
+}
+
+static void end(struct call *call)
+{
+    cshim_leave(&nesting, &call->frame);
 }
 
 #include "nccl_wrappers.h"

@@ -69,6 +69,11 @@ expect "threads that call at once" 0 shimmed 3 "$build/tests/mpi_threads"
 contains "threads: the sums are right" "work done, 0 failures"
 
 policy "$scratch/policy.ini" fp16
+sed -i "s|^report = off|report = $scratch/report.json|" "$scratch/policy.ini"
+expect "an error handler that jumps out of a call" 0 shimmed 3 "$build/tests/mpi_jump"
+check "leaves the calls after it compressed" grep -q '"compressed_calls": 64,' "$scratch/report.json"
+
+policy "$scratch/policy.ini" fp16
 rounds=200
 [ "$MPI" = openmpi ] || rounds=50 # MPICH's ranks never yield: slow where there are more than cores
 # The address sanitizer keeps what was freed for a while.

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An error handler that jumps out of the call that failed: on the last rank, at another depth of
+ * the stack each time. All-reduces follow, from other depths. An ordinary MPI program. */
+#include <setjmp.h>
+#include <string.h>
+
+#include "tests/mpi/job.h"
+
+#define DEPTHS 8
+
+static jmp_buf before;
+static float data[20000];
+
+static void jump(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    longjmp(before, 1);
+}
+
+/* Calls itself until the stack is that much deeper, then fails, or sums. */
+static int descend(int depth, int fails)
+{
+    volatile char room[500];
+    int value = 0;
+    memset((void *)room, depth, sizeof room);
+    if (depth > 0)
+        value = descend(depth - 1, fails);
+    else if (fails)
+        MPI_Bcast(&value, -1, MPI_INT, 0, MPI_COMM_SELF);
+    else
+        value = sum_ones(data, 20000, MPI_COMM_WORLD);
+    return value + (room[0] == -1);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Errhandler handler;
+    job_begin(&argc, &argv);
+    MPI_Comm_create_errhandler(jump, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+    for (volatile int i = 0; i < DEPTHS * DEPTHS; i++) {
+        if (rank == ranks - 1 && setjmp(before) == 0) {
+            descend(i / DEPTHS, 1);
+            check(0, "the handler jumps");
+        }
+        check(descend(i % DEPTHS, 0) == 0, "a sum after a jump");
+    }
+    MPI_Errhandler_free(&handler);
+    return job_end("work done, ");
+}
