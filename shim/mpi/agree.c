@@ -327,6 +327,8 @@ bool cshim_agree(void)
         share_policy(&text, &length, source);
         if (cshim_job.rank != 0)
             take_policy(text, length, source);
+        /* From here on a rank may die where the library lets the others go on. */
+        PMPI_Comm_set_errhandler(cshim_mpi.world, MPI_ERRORS_RETURN);
         cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", source,
                   cshim_simd_name(cshim_simd_level()));
     }

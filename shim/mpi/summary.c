@@ -3,12 +3,11 @@
 
 #include <string.h>
 
+#include "shim/core/log.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
 enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
-
-#define KINDS_IN_PIECE ((size_t)64)
 
 /* Of a ledger's many rows a job has few: those travel one by one that calls were counted in, of
  * which every rank counts some native bytes. */
@@ -17,97 +16,102 @@ struct numbered_row {
     struct cshim_row row;
 };
 
-static void send_rows(const struct cshim_ledger *ledger)
+/* The other end may have died, if the library lets a job go on without it: then they return false.
+ */
+static bool give(const void *data, size_t bytes, enum tag tag)
 {
-    struct numbered_row sent = {.index = 0};
-    for (; sent.index < ledger->row_count; sent.index++) {
-        sent.row = ledger->rows[sent.index];
-        if (sent.row.bytes_native > 0)
-            PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_mpi.world);
+    return PMPI_Send(data, (int)bytes, MPI_BYTE, 0, (int)tag, cshim_mpi.world) == MPI_SUCCESS;
+}
+
+static bool take(void *data, size_t bytes, int rank, enum tag tag)
+{
+    return PMPI_Recv(data, (int)bytes, MPI_BYTE, rank, (int)tag, cshim_mpi.world,
+                     MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+static bool give_rows(const struct cshim_ledger *ledger)
+{
+    struct numbered_row given = {.index = 0};
+    for (; given.index < ledger->row_count; given.index++) {
+        given.row = ledger->rows[given.index];
+        if (given.row.bytes_native > 0 && !give(&given, sizeof given, TAG_ROWS))
+            return false;
     }
-    PMPI_Send(&sent, sizeof sent, MPI_BYTE, 0, TAG_ROWS, cshim_mpi.world);
+    return give(&given, sizeof given, TAG_ROWS);
 }
 
-static void add_rows(struct cshim_ledger *ledger, int rank)
+static bool take_rows(struct cshim_ledger *ledger, int rank)
 {
-    struct numbered_row got;
-    for (;;) {
-        PMPI_Recv(&got, sizeof got, MPI_BYTE, rank, TAG_ROWS, cshim_mpi.world, MPI_STATUS_IGNORE);
-        if (got.index >= ledger->row_count)
-            return;
-        cshim_ledger_merge_row(ledger, got.index, &got.row);
+    struct numbered_row taken;
+    while (take(&taken, sizeof taken, rank, TAG_ROWS)) {
+        if (taken.index >= ledger->row_count)
+            return true;
+        cshim_ledger_merge_row(ledger, taken.index, &taken.row);
     }
+    return false;
 }
 
-static void send_ledger(const struct cshim_ledger *ledger)
+static bool give_ledger(const struct cshim_ledger *ledger)
 {
-    send_rows(ledger);
-    PMPI_Send(ledger->passed, sizeof ledger->own_passed, MPI_BYTE, 0, TAG_PASSED, cshim_mpi.world);
-    PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_mpi.world);
-    PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_mpi.world);
-    PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED, cshim_mpi.world);
+    return give_rows(ledger) && give(ledger->passed, sizeof ledger->own_passed, TAG_PASSED) &&
+           give(&ledger->moves, sizeof ledger->moves, TAG_MOVES) &&
+           give(ledger->move, sizeof ledger->move, TAG_MOVE) &&
+           give(ledger->counted, sizeof ledger->counted, TAG_COUNTED);
 }
 
-static void add_ledger(struct cshim_ledger *ledger, int rank)
+static bool take_ledger(struct cshim_ledger *ledger, int rank)
 {
     uint64_t passed[CSHIM_REASON_COUNT], moves;
     struct cshim_move move[CSHIM_MOVES_MAX];
     struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
-    const MPI_Comm world = cshim_mpi.world;
-    add_rows(ledger, rank);
-    PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, world, MPI_STATUS_IGNORE);
-    PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, world, MPI_STATUS_IGNORE);
-    PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, world, MPI_STATUS_IGNORE);
-    PMPI_Recv(counted, sizeof counted, MPI_BYTE, rank, TAG_COUNTED, world, MPI_STATUS_IGNORE);
+    if (!take_rows(ledger, rank) || !take(passed, sizeof passed, rank, TAG_PASSED) ||
+        !take(&moves, sizeof moves, rank, TAG_MOVES) || !take(move, sizeof move, rank, TAG_MOVE) ||
+        !take(counted, sizeof counted, rank, TAG_COUNTED))
+        return false;
     cshim_ledger_merge_passed(ledger, passed);
     cshim_ledger_merge_counted(ledger, counted);
     cshim_ledger_merge_moves(ledger, moves, move);
+    return true;
 }
 
-/* The kinds of calls that this rank has written down, and those for which it had no place, in
- * pieces of which the last is shorter than the others. */
-static void send_observed(struct cshim_observed *observed)
+/* The kinds of calls that this rank has written down, and last those for which it had no place,
+ * whose ranks are 0. */
+static bool give_observed(const struct cshim_observed *observed)
 {
-    const size_t count = observed->count + 1;
-    size_t first = 0, length;
-    observed->kinds[observed->count] = observed->unlisted;
-    do {
-        length = count - first < KINDS_IN_PIECE ? count - first : KINDS_IN_PIECE;
-        PMPI_Send(observed->kinds + first, (int)(length * sizeof *observed->kinds), MPI_BYTE, 0,
-                  TAG_KINDS, cshim_mpi.world);
-        first += length;
-    } while (length == KINDS_IN_PIECE);
+    for (size_t i = 0; i < observed->count; i++)
+        if (!give(&observed->kinds[i], sizeof *observed->kinds, TAG_KINDS))
+            return false;
+    return give(&observed->unlisted, sizeof observed->unlisted, TAG_KINDS);
 }
 
-static void add_observed(struct cshim_observed *observed, int rank)
+static bool take_observed(struct cshim_observed *observed, int rank)
 {
-    struct cshim_kind kinds[KINDS_IN_PIECE];
-    MPI_Status status;
-    int bytes = 0;
-    do {
-        PMPI_Recv(kinds, sizeof kinds, MPI_BYTE, rank, TAG_KINDS, cshim_mpi.world, &status);
-        PMPI_Get_count(&status, MPI_BYTE, &bytes);
-        for (size_t i = 0; i < (size_t)bytes / sizeof *kinds; i++)
-            cshim_observed_add(observed, &kinds[i]);
-    } while ((size_t)bytes == sizeof kinds);
+    struct cshim_kind kind;
+    while (take(&kind, sizeof kind, rank, TAG_KINDS)) {
+        cshim_observed_add(observed, &kind);
+        if (kind.ranks == 0)
+            return true;
+    }
+    return false;
 }
 
 /* Everything comes to rank 0 in pieces that need no memory, since there may be none left. */
 static void gather(void)
 {
+    struct cshim_observed *observed = cshim_job.observed;
+    int missing = 0;
     if (cshim_job.rank != 0) {
-        send_ledger(&cshim_job.ledger);
-        if (cshim_job.observed != NULL)
-            send_observed(cshim_job.observed);
+        (void)(give_ledger(&cshim_job.ledger) && (observed == NULL || give_observed(observed)));
         return;
     }
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        add_ledger(&cshim_job.ledger, rank);
-    if (cshim_job.observed == NULL)
-        return;
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        add_observed(cshim_job.observed, rank);
-    cshim_observed_sort(cshim_job.observed);
+        missing += !(take_ledger(&cshim_job.ledger, rank) &&
+                     (observed == NULL || take_observed(observed, rank)));
+    if (observed != NULL)
+        cshim_observed_sort(observed);
+    if (missing > 0)
+        cshim_log(CSHIM_LOG_WARN, "the report lacks %d of %d ranks, which are not there any more",
+                  missing, cshim_job.ranks);
 }
 
 /* Of "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\n..." what fits into a line. */

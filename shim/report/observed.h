@@ -46,9 +46,9 @@ struct cshim_probe {
 struct cshim_observed {
     pthread_mutex_t lock; /* guards the kinds */
     size_t count;
-    struct cshim_kind kinds[CSHIM_KINDS_MAX + 1]; /* in no order until sorted; one to spare */
-    uint16_t places[2 * CSHIM_KINDS_MAX];         /* by hash: 1 + the index of a kind; 0: none */
-    struct cshim_kind unlisted; /* calls for which there was no place; ranks is 0 */
+    struct cshim_kind kinds[CSHIM_KINDS_MAX]; /* in no order until sorted */
+    uint16_t places[2 * CSHIM_KINDS_MAX];     /* by hash: 1 + the index of a kind; 0: none */
+    struct cshim_kind unlisted;               /* calls for which there was no place; ranks is 0 */
     size_t probe_count;
     struct cshim_probe probes[CSHIM_PROBES_MAX];
 };
