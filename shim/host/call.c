@@ -8,6 +8,7 @@
 #include "shim/core/log.h"
 #include "shim/host/event.h"
 #include "shim/host/feedback.h"
+#include "shim/host/scratch.h"
 #include "shim/host/verify.h"
 
 /* Keys of random numbers, different for each communicator, call, rank and step. */
@@ -17,6 +18,21 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_mes
         cshim_job.policy->seed * CSHIM_GOLDEN + cshim_mix(exchange->communicator->number);
     return cshim_mix(stream + ((uint64_t)exchange->sequence << 32) +
                      (uint64_t)cshim_job.rank * CSHIM_MESSAGES + (uint64_t)kind);
+}
+
+void cshim_call_take_scratch(const struct cshim_exchange *exchange)
+{
+    struct cshim_communicator *communicator = exchange->communicator;
+    communicator->scratch = cshim_scratch_take();
+    if (communicator->scratch == NULL)
+        communicator->transport->abort(exchange); /* the other ranks are in the call */
+}
+
+void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
+{
+    if (status == 0)
+        cshim_scratch_give(exchange->communicator->scratch);
+    exchange->communicator->scratch = NULL;
 }
 
 void cshim_call_set_options(struct cshim_exchange *exchange)
@@ -127,7 +143,9 @@ static int run(struct cshim_exchange *exchange)
 int cshim_call_run(struct cshim_exchange *exchange)
 {
     const fenv_t programs = cshim_arithmetic_begin();
+    cshim_call_take_scratch(exchange);
     const int status = run(exchange);
+    cshim_call_give_scratch(exchange, status);
     cshim_arithmetic_end(&programs);
     return status;
 }

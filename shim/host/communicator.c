@@ -2,11 +2,10 @@
 #include "shim/host/communicator.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "shim/host/feedback.h"
 
-bool cshim_communicator_reserve(struct cshim_communicator *communicator, size_t scratch_bytes)
+bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 {
     static uint32_t reserved;
     const size_t ranks = (size_t)communicator->ranks;
@@ -18,19 +17,13 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator, size_t 
     communicator->parts = calloc(ranks, sizeof *communicator->parts);
     communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
     communicator->share_begins = calloc(local_ranks, sizeof *communicator->share_begins);
-    communicator->scratch_bytes = scratch_bytes;
-    void *scratch = mmap(NULL, scratch_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    communicator->scratch = scratch == MAP_FAILED ? NULL : scratch;
     return communicator->calls_by_rule != NULL && communicator->block_begins != NULL &&
            communicator->parts != NULL && communicator->share_lengths != NULL &&
-           communicator->share_begins != NULL && communicator->scratch != NULL;
+           communicator->share_begins != NULL;
 }
 
 void cshim_communicator_free(struct cshim_communicator *communicator)
 {
-    if (communicator->scratch != NULL)
-        munmap(communicator->scratch, communicator->scratch_bytes);
     cshim_feedback_free(communicator);
     cshim_layout_free(&communicator->layout);
     free(communicator->share_begins);

@@ -32,8 +32,7 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_watch watch;
     struct cshim_residual *residuals;
-    uint8_t *scratch; /* address space */
-    size_t scratch_bytes;
+    uint8_t *scratch; /* of the call under way; scratch.h */
     uint64_t
         *block_begins;  /* ranks + 1 elements: where each rank's block begins and the last ends */
     const void **parts; /* of a chunk, from each rank */
@@ -41,11 +40,9 @@ struct cshim_communicator {
     int *share_begins;  /* ... and where it begins */
 };
 
-/* Takes the memory that compressed calls need, for a communicator with rank, ranks and layout: the
- * bytes of scratch are CSHIM_SCRATCH_LIMIT, or what the only plan needs. Scratch is address space
- * only: pages are taken as they are used, and stay. Returns false without memory; free it in either
- * case. */
-bool cshim_communicator_reserve(struct cshim_communicator *communicator, size_t scratch_bytes);
+/* Takes the memory that compressed calls need besides their scratch, for a communicator with rank,
+ * ranks and layout. Returns false without memory; free it in either case. */
+bool cshim_communicator_reserve(struct cshim_communicator *communicator);
 /* Frees the memory, the residuals and the layout. */
 void cshim_communicator_free(struct cshim_communicator *communicator);
 

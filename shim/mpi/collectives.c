@@ -30,7 +30,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
                               rule->codec, call->dtype, count);
     }
     if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
-        *status = cshim_device_check(arguments, state, &on_device);
+        *status = cshim_device_check(arguments, &on_device);
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
     if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
@@ -39,12 +39,15 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
         cshim_count_pass(plan.reason, arguments->comm);
         return false;
     }
+    if (*status == MPI_SUCCESS && plan.schedule->staged)
+        *status = cshim_comm_prepare_levels(state);
     if (*status == MPI_SUCCESS) {
         struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
+        state->told = false;
         *status = cshim_call_run(&exchange);
+        if (*status != MPI_SUCCESS && !state->told)
+            PMPI_Comm_call_errhandler(arguments->comm, *status);
     }
-    if (*status != MPI_SUCCESS)
-        PMPI_Comm_call_errhandler(arguments->comm, *status);
     return true;
 }
 
@@ -167,7 +170,7 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
         state->reason != CSHIM_REASON_COMPRESS)
         return false;
     *are_plain = cshim_mpi.real->MPI_Allreduce(&differs, &somewhere, 1, MPI_UINT64_T, MPI_MAX,
-                                               state->comm) == MPI_SUCCESS &&
+                                               arguments->comm) == MPI_SUCCESS &&
                  !somewhere;
     return true;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "shim/core/log.h"
+#include "shim/host/scratch.h"
 #include "shim/host/segment.h"
 #include "shim/mpi/transport.h"
 
@@ -18,16 +19,60 @@ static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
 static void free_memory(struct cshim_comm *state)
 {
     cshim_communicator_free(&state->host);
+    if (state->whole == NULL)
+        free(state->world_ranks);
+    free(state->across);
     free(state->requests);
     free(state->statuses);
     free(state->indices);
     free((struct entry *)state);
 }
 
-static void free_communicator(MPI_Comm *comm)
+/* Messages of all communicators go by the job's communicator. Their tags say which one they are of:
+ * it has a number that its rank 0 has given to no other, and the rank of that process. A number
+ * that is free again is given last, long after messages of that communicator have come. */
+#define NUMBERS_MAX 65536
+#define FIRST_TAG 16 /* above those of summary.c */
+static uint64_t numbers_given[NUMBERS_MAX / 64];
+static int next_number, numbers; /* how many this library has tags for */
+static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int tags_per_number(void)
 {
-    if (*comm != MPI_COMM_NULL)
-        PMPI_Comm_free(comm);
+    return cshim_job.ranks * CSHIM_MESSAGES;
+}
+
+/* Returns -1 if none is left. */
+static int take_number(void)
+{
+    int number = -1;
+    pthread_mutex_lock(&numbers_lock);
+    for (int i = 0; i < numbers && number < 0; i++) {
+        const int candidate = (next_number + i) % numbers;
+        const uint64_t bit = (uint64_t)1 << candidate % 64;
+        if ((numbers_given[candidate / 64] & bit) == 0) {
+            numbers_given[candidate / 64] |= bit;
+            number = candidate;
+        }
+    }
+    next_number = number + 1;
+    pthread_mutex_unlock(&numbers_lock);
+    return number;
+}
+
+static void give_number(int number)
+{
+    pthread_mutex_lock(&numbers_lock);
+    numbers_given[number / 64] &= ~((uint64_t)1 << number % 64);
+    pthread_mutex_unlock(&numbers_lock);
+}
+
+static void count_numbers(void)
+{
+    int *largest, found = 0;
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest, &found);
+    const int tags = (found ? *largest : 32767) - FIRST_TAG;
+    numbers = tags / tags_per_number() < NUMBERS_MAX ? tags / tags_per_number() : NUMBERS_MAX;
 }
 
 bool cshim_comm_unlink(struct cshim_comm *state)
@@ -63,13 +108,12 @@ void cshim_comm_release(struct cshim_comm *state)
 {
     if (!drop(state))
         return;
-    if (state->whole != NULL) {
+    if (state->prepared && state->host.rank == 0)
+        give_number(state->number);
+    if (state->node != MPI_COMM_NULL)
+        PMPI_Comm_free(&state->node);
+    if (state->whole != NULL)
         cshim_comm_release(state->whole);
-    } else {
-        free_communicator(&state->across);
-        free_communicator(&state->node);
-        free_communicator(&state->comm);
-    }
     free_memory(state);
 }
 
@@ -83,6 +127,7 @@ void cshim_comm_leave(struct cshim_comm *state)
 
 int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete)
 {
+    count_numbers();
     return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &cshim_mpi.keyval, NULL);
 }
 
@@ -97,9 +142,10 @@ void cshim_comm_teardown(void)
     PMPI_Comm_free_keyval(&cshim_mpi.keyval);
 }
 
-/* Fills the ids of the ranks' nodes: those that the agreement found. Sets outside if a process is
- * not of the world that agreed (spawned, connected). Returns an MPI error. */
-static int find_ids(MPI_Comm comm, int ranks, int *own_ranks, int *ids, bool *outside)
+/* Fills the ranks' ranks in the job's communicator. Sets outside if a process is not of the world
+ * that agreed (spawned, connected). Returns an MPI error. */
+static int find_world_ranks(MPI_Comm comm, int ranks, int *own_ranks, int *world_ranks,
+                            bool *outside)
 {
     MPI_Group group;
     for (int i = 0; i < ranks; i++)
@@ -107,14 +153,11 @@ static int find_ids(MPI_Comm comm, int ranks, int *own_ranks, int *ids, bool *ou
     int status = PMPI_Comm_group(comm, &group);
     if (status != MPI_SUCCESS)
         return status;
-    status = PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_mpi.group, ids);
+    status = PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_mpi.group, world_ranks);
     PMPI_Group_free(&group);
     *outside = false;
-    for (int i = 0; i < ranks && status == MPI_SUCCESS && !*outside; i++) {
-        *outside = ids[i] == MPI_UNDEFINED;
-        if (!*outside)
-            ids[i] = cshim_job.layout.node_of[ids[i]];
-    }
+    for (int i = 0; i < ranks && status == MPI_SUCCESS; i++)
+        *outside |= world_ranks[i] == MPI_UNDEFINED;
     return status;
 }
 
@@ -125,18 +168,23 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
     state->references = 1;
     state->host.transport = &cshim_mpi_transport;
     state->program = comm;
+    state->node = MPI_COMM_NULL;
     PMPI_Comm_rank(comm, &state->host.rank);
     PMPI_Comm_size(comm, &state->host.ranks);
-    state->comm = state->node = state->across = MPI_COMM_NULL;
-    int *ids = calloc(2 * (size_t)state->host.ranks, sizeof *ids);
-    if (ids == NULL)
-        return MPI_ERR_NO_MEM;
-    const int status = find_ids(comm, state->host.ranks, ids + state->host.ranks, ids, &outside);
-    if (status == MPI_SUCCESS && outside)
+    const int ranks = state->host.ranks;
+    state->world_ranks = calloc((size_t)ranks, sizeof *state->world_ranks);
+    int *ids = calloc((size_t)ranks, sizeof *ids);
+    int status = state->world_ranks == NULL || ids == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    if (status == MPI_SUCCESS)
+        status = find_world_ranks(comm, ranks, ids, state->world_ranks, &outside);
+    if (status == MPI_SUCCESS && outside) {
         state->reason = CSHIM_REASON_NOT_AGREED;
-    else if (status == MPI_SUCCESS)
-        enough = cshim_layout_make(&state->host.layout, ids, state->host.ranks,
-                                   (int)cshim_job.layout.nodes, state->host.rank);
+    } else if (status == MPI_SUCCESS) {
+        for (int i = 0; i < ranks; i++)
+            ids[i] = cshim_job.layout.node_of[state->world_ranks[i]];
+        enough = cshim_layout_make(&state->host.layout, ids, ranks, (int)cshim_job.layout.nodes,
+                                   state->host.rank);
+    }
     free(ids);
     return enough ? status : MPI_ERR_NO_MEM;
 }
@@ -170,125 +218,109 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
 }
 
 /* Memory that this rank needs. */
-static bool take_memory(struct cshim_comm *state, size_t scratch_bytes)
+static bool take_memory(struct cshim_comm *state)
 {
     const size_t ranks = (size_t)state->host.ranks;
-    const bool has_host = cshim_communicator_reserve(&state->host, scratch_bytes);
+    const bool has_host = cshim_communicator_reserve(&state->host);
     state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
     state->statuses = calloc(ranks, sizeof *state->statuses);
     state->indices = calloc(ranks, sizeof *state->indices);
-    return has_host && state->requests != NULL && state->statuses != NULL && state->indices != NULL;
+    return has_host && cshim_scratch_reserve() && state->requests != NULL &&
+           state->statuses != NULL && state->indices != NULL;
 }
 
-/* Takes the memory, and says whether every rank has its own. Returns an MPI error. */
-static int take_memory_everywhere(struct cshim_comm *state, size_t scratch_bytes, bool *everywhere)
+/* Takes the memory, and the number that rank 0 gives, by one collective call on the program's
+ * communicator. What a rank lacks turns compression off on all: the reason says so. Returns an MPI
+ * error. */
+static int agree(struct cshim_comm *state, MPI_Comm comm)
 {
-    int enough = take_memory(state, scratch_bytes), all = 0;
-    const int status =
-        cshim_mpi.real->MPI_Allreduce(&enough, &all, 1, MPI_INT, MPI_MIN, state->comm);
-    *everywhere = all != 0;
-    return status;
-}
-
-/* The same ranks. MPI_Comm_create, unlike MPI_Comm_dup, does not run the copy callbacks of the
- * program's own attributes. */
-static int make_private(struct cshim_comm *state, MPI_Comm comm)
-{
-    MPI_Group group;
-    int status = PMPI_Comm_group(comm, &group);
-    if (status != MPI_SUCCESS)
+    enum { LACKS_MEMORY, NUMBER, COUNT };
+    int own[COUNT], largest[COUNT] = {0};
+    own[LACKS_MEMORY] = !take_memory(state);
+    own[NUMBER] = state->host.rank == 0 ? take_number() : -1;
+    const int status = cshim_mpi.real->MPI_Allreduce(own, largest, COUNT, MPI_INT, MPI_MAX, comm);
+    if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && largest[NUMBER] >= 0) {
+        state->number = largest[NUMBER];
+        state->first_tag =
+            FIRST_TAG + state->number * tags_per_number() + state->world_ranks[0] * CSHIM_MESSAGES;
+        state->prepared = true;
         return status;
-    status = PMPI_Comm_create(comm, group, &state->comm);
-    PMPI_Group_free(&group);
-    if (status == MPI_SUCCESS)
-        PMPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
+    }
+    if (own[NUMBER] >= 0)
+        give_number(own[NUMBER]);
+    state->reason = CSHIM_REASON_NO_MEMORY;
+    if (status == MPI_SUCCESS && state->host.rank == 0)
+        cshim_log(CSHIM_LOG_WARN, "%s for a communicator: its calls are passed on",
+                  largest[LACKS_MEMORY] ? "a rank has no memory" : "there are no tags left");
     return status;
-}
-
-/* The communicators of hierarchical, which inherit how errors are handled. */
-static int make_levels(struct cshim_comm *state)
-{
-    const struct cshim_layout *layout = &state->host.layout;
-    const bool owns = layout->local_rank < (int)layout->ranks_per_node;
-    const int status = PMPI_Comm_split(state->comm, layout->node, state->host.rank, &state->node);
-    if (status != MPI_SUCCESS)
-        return status;
-    return PMPI_Comm_split(state->comm, owns ? layout->local_rank : MPI_UNDEFINED, layout->node,
-                           &state->across);
 }
 
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 {
     if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
         return MPI_SUCCESS;
-    bool everywhere;
-    int status = make_private(state, comm);
-    if (status != MPI_SUCCESS)
-        return status;
-    state->next_tag = CSHIM_MESSAGES;
-    status = take_memory_everywhere(state, CSHIM_SCRATCH_LIMIT, &everywhere);
-    /* Memory that one rank lacks turns compression off for this communicator on all. */
-    if (status == MPI_SUCCESS && !everywhere) {
-        state->reason = CSHIM_REASON_NO_MEMORY;
-        if (state->host.rank == 0)
-            cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a communicator's scratch: its "
-                                      "calls are passed on");
+    return agree(state, comm);
+}
+
+/* Finds the ranks that have this rank's place on their nodes. Returns false without memory. */
+static bool find_across(struct cshim_comm *state)
+{
+    const struct cshim_layout *layout = &state->host.layout;
+    int *places = calloc(layout->nodes, sizeof *places); /* of the next rank on each node */
+    state->across = calloc(layout->nodes, sizeof *state->across);
+    if (places != NULL && state->across != NULL)
+        for (int i = 0; i < state->host.ranks; i++)
+            if (places[layout->node_of[i]]++ == layout->local_rank)
+                state->across[layout->node_of[i]] = state->world_ranks[i];
+    free(places);
+    return places != NULL && state->across != NULL;
+}
+
+int cshim_comm_prepare_levels(struct cshim_comm *state)
+{
+    if (state->node != MPI_COMM_NULL)
         return MPI_SUCCESS;
+    if (!find_across(state)) {
+        cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's nodes");
+        PMPI_Abort(cshim_mpi.world, 1); /* the other ranks are in the call */
+        return MPI_ERR_NO_MEM;
     }
-    if (status == MPI_SUCCESS && cshim_layout_has_levels(&state->host.layout, state->host.ranks))
-        status = make_levels(state);
-    state->prepared = status == MPI_SUCCESS;
+    const int status =
+        PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
+    if (status == MPI_SUCCESS)
+        PMPI_Comm_set_errhandler(state->node, MPI_ERRORS_RETURN);
     return status;
 }
 
-/* Whether the library has tags for another persistent request. */
-static bool has_tags(const struct cshim_comm *state)
+int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own)
 {
-    int *largest, found = 0;
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest, &found);
-    return found && state->next_tag <= *largest - CSHIM_MESSAGES;
-}
-
-int cshim_comm_part(struct cshim_comm *state, size_t scratch_bytes, enum cshim_reason *reason,
-                    struct cshim_comm **own)
-{
-    bool everywhere;
-    *reason = CSHIM_REASON_NONBLOCKING;
-    if (!has_tags(state))
-        return MPI_SUCCESS;
     const struct cshim_layout *layout = &state->host.layout;
     struct entry *entry = calloc(1, sizeof *entry);
-    struct cshim_layout copy;
-    if (entry == NULL || !cshim_layout_make(&copy, layout->node_of, state->host.ranks,
-                                            (int)layout->nodes, state->host.rank)) {
+    if (entry == NULL ||
+        !cshim_layout_make(&entry->comm.host.layout, layout->node_of, state->host.ranks,
+                           (int)layout->nodes, state->host.rank)) {
         free(entry);
         cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
-        PMPI_Abort(state->comm, 1); /* the other ranks wait for this one */
+        PMPI_Abort(cshim_mpi.world, 1); /* the other ranks wait for this one */
         return MPI_ERR_NO_MEM;
     }
-    entry->comm = (struct cshim_comm){
-        .host = {.transport = state->host.transport,
-                 .rank = state->host.rank,
-                 .ranks = state->host.ranks,
-                 .layout = copy},
-        .references = 1,
-        .whole = state,
-        .comm = state->comm,
-        .node = MPI_COMM_NULL,
-        .across = MPI_COMM_NULL,
-        .first_tag = state->next_tag,
-    };
-    state->next_tag += CSHIM_MESSAGES;
-    const int status = take_memory_everywhere(&entry->comm, scratch_bytes, &everywhere);
-    if (status != MPI_SUCCESS || !everywhere) {
-        *reason = CSHIM_REASON_NO_MEMORY;
-        free_memory(&entry->comm);
+    struct cshim_comm *part = &entry->comm;
+    part->host.transport = state->host.transport;
+    part->host.rank = state->host.rank;
+    part->host.ranks = state->host.ranks;
+    part->references = 1;
+    part->whole = state;
+    part->node = MPI_COMM_NULL;
+    part->world_ranks = state->world_ranks;
+    const int status = agree(part, state->program);
+    *reason = part->reason;
+    if (!part->prepared) {
+        free_memory(part);
         return status;
     }
     cshim_comm_hold(state);
-    *own = &entry->comm;
-    *reason = CSHIM_REASON_COMPRESS;
-    return MPI_SUCCESS;
+    *own = part;
+    return status;
 }
 
 MPI_Comm cshim_comm_program(const struct cshim_comm *state)

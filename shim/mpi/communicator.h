@@ -20,11 +20,12 @@ struct cshim_comm {
      * want it. */
     bool prepared;
     bool wanted;
-    MPI_Comm comm;          /* private: the same ranks, errors returned */
-    int first_tag;          /* of messages on it */
-    int next_tag;           /* of the next persistent request */
-    MPI_Comm node;          /* hierarchical: the ranks of this node, ... */
-    MPI_Comm across;        /* ... and those of this local rank on all nodes; null without share */
+    bool told;        /* the library itself has called the program's error handler for an error */
+    int *world_ranks; /* of its ranks, in the job's communicator, which messages go by */
+    int number;       /* by which its messages are told from those of others, ... */
+    int first_tag;    /* ... and the first tag that follows from it */
+    MPI_Comm node;    /* hierarchical: the ranks of this node, errors returned; ... */
+    int *across;      /* ... and the world ranks of this local rank on all nodes */
     struct pending *active; /* the nonblocking call that has the scratch, or NULL; ... */
     uint32_t pending;       /* ... and how many are under way; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) */
@@ -38,14 +39,16 @@ MPI_Comm cshim_comm_program(const struct cshim_comm *state);
  * there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 /* Makes what compressed calls need, once. Collective then, with the same outcome on all ranks: it
- * may leave a reason against compressing. Returns an MPI error. */
+ * may leave a reason against compressing. No communicator is made: that could wait for a collective
+ * call of another thread, and libraries have few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
+/* The same for what hierarchical needs besides, which is a communicator for each node. */
+int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator: ranks may start persistent
- * requests in any order, so each has scratch, tags and a sequence of its own. Collective, with the
+ * requests in any order, so each has tags and a sequence of its own. Collective, with the
  * same outcome on all ranks: sets a reason, CSHIM_REASON_COMPRESS if *own is there, which the
  * request releases. It keeps the communicator's state. Returns an MPI error. */
-int cshim_comm_part(struct cshim_comm *state, size_t scratch_bytes, enum cshim_reason *reason,
-                    struct cshim_comm **own);
+int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own);
 /* Whoever holds a state releases it. It is not freed with the communicator before that. */
 void cshim_comm_hold(struct cshim_comm *state);
 void cshim_comm_release(struct cshim_comm *state);

@@ -48,8 +48,7 @@ int cshim_device_setup(void)
     return status;
 }
 
-int cshim_device_check(const struct cshim_arguments *arguments, const struct cshim_comm *comm,
-                       bool *any)
+int cshim_device_check(const struct cshim_arguments *arguments, bool *any)
 {
     int own = 0, all = 0;
     *any = false;
@@ -59,7 +58,8 @@ int cshim_device_check(const struct cshim_arguments *arguments, const struct csh
     if (function != NULL)
         own = is_on_device(function, arguments->sendbuf) ||
               is_on_device(function, arguments->recvbuf);
-    const int status = cshim_mpi.real->MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MAX, comm->comm);
+    const int status =
+        cshim_mpi.real->MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MAX, arguments->comm);
     *any = all != 0;
     return status;
 }

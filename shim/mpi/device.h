@@ -9,7 +9,6 @@
 /* Finds out whether any rank may have buffers on a GPU. */
 int cshim_device_setup(void);
 /* Whether any rank's buffers of a call are there, and the call is to be passed on. */
-int cshim_device_check(const struct cshim_arguments *arguments, const struct cshim_comm *comm,
-                       bool *any);
+int cshim_device_check(const struct cshim_arguments *arguments, bool *any);
 
 #endif

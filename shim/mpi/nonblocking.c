@@ -61,6 +61,7 @@ static struct cshim_comm *comm_of(const struct pending *pending)
 static void begin(struct pending *pending)
 {
     comm_of(pending)->active = pending;
+    cshim_call_take_scratch(&pending->exchange);
     cshim_call_set_options(&pending->exchange);
     cshim_exchange_begin(&pending->exchange);
 }
@@ -104,6 +105,7 @@ static void finish(struct pending *pending, int status)
     cshim_event_call(exchange, exchange->began, cshim_seconds() - exchange->began);
     cshim_call_count(exchange,
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
+    cshim_call_give_scratch(exchange, status);
     ring(pending, status);
     if (status == MPI_SUCCESS)
         free(pending);
@@ -243,7 +245,7 @@ static int begin_sample(struct pending *pending, uint32_t call)
     }
     const int status = cshim_mpi.real->MPI_Ireduce(
         sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM, sample->taker,
-        comm_of(pending)->comm, &pending->sampling);
+        comm_of(pending)->program, &pending->sampling);
     if (status == MPI_SUCCESS)
         return status;
     sample->taken = false;
@@ -257,7 +259,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     struct pending *pending = calloc(1, sizeof *pending);
     if (pending == NULL) { /* the other ranks are on their way */
         cshim_log(CSHIM_LOG_ERROR, "no memory for a nonblocking call");
-        PMPI_Abort(comm->comm, 1);
+        PMPI_Abort(cshim_mpi.world, 1);
         return MPI_ERR_NO_MEM;
     }
     pending->plan = *plan;

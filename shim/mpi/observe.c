@@ -10,6 +10,7 @@
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
+#include "shim/host/call.h"
 #include "shim/host/event.h"
 
 /* Calls from this size on begin together, so that waiting for a late rank is told apart from the
@@ -109,10 +110,12 @@ static double time_exchange(const struct probing *probing, const struct cshim_pl
         .sequence = ++probing->comm->host.sequence,
     };
     double slowest = -1;
+    cshim_call_take_scratch(&exchange);
     PMPI_Barrier(cshim_mpi.world);
     const double began = cshim_seconds();
     const int status = cshim_exchange_run(&exchange);
     const double own = cshim_seconds() - began;
+    cshim_call_give_scratch(&exchange, status);
     if (status != MPI_SUCCESS ||
         cshim_mpi.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, cshim_mpi.world) !=
             MPI_SUCCESS)

@@ -107,10 +107,9 @@ static bool start_call(const struct cshim_arguments *arguments, MPI_Request *req
     if (request == NULL || !plan_call(arguments, false, &plan, &state))
         return false;
     const int tag = cshim_nonblocking_tag();
-    *status = cshim_nonblocking_receive(tag, false, request);
+    *status = report(state, cshim_nonblocking_receive(tag, false, request));
     if (*status == MPI_SUCCESS)
         *status = cshim_nonblocking_start(arguments, &plan, state, tag, *request);
-    report(state, *status);
     return true;
 }
 
@@ -141,12 +140,9 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
     enum cshim_reason reason;
     if (request == NULL || !plan_call(arguments, true, &made.plan, &whole))
         return false;
-    *status = cshim_comm_part(whole, made.plan.slot_bytes * CSHIM_SEGMENTS_IN_FLIGHT, &reason,
-                              &made.comm);
-    if (*status != MPI_SUCCESS) {
-        report(whole, *status);
+    *status = cshim_comm_part(whole, &reason, &made.comm);
+    if (*status != MPI_SUCCESS)
         return true;
-    }
     if (reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(reason, arguments->comm);
         return false;
@@ -200,8 +196,8 @@ int cshim_start(MPI_Request *request)
     const int status = cshim_mpi.real->MPI_Start(request);
     if (found == NULL || status != MPI_SUCCESS)
         return status;
-    return report(found->comm, cshim_nonblocking_start(&found->arguments, &found->plan, found->comm,
-                                                       found->tag, *request));
+    return cshim_nonblocking_start(&found->arguments, &found->plan, found->comm, found->tag,
+                                   *request);
 }
 
 int cshim_startall(int count, MPI_Request requests[])

@@ -11,11 +11,11 @@ static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
     return (struct cshim_comm *)exchange->communicator;
 }
 
-/* The ranks that exchange encoded messages. */
-static MPI_Comm peers_of(const struct cshim_exchange *exchange)
+/* A peer's rank in the job's communicator. */
+static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_comm *comm = comm_of(exchange);
-    return exchange->plan->schedule->staged ? comm->across : comm->comm;
+    return exchange->plan->schedule->staged ? comm->across[peer] : comm->world_ranks[peer];
 }
 
 static int tag_of(const struct cshim_exchange *exchange, enum cshim_message kind)
@@ -32,15 +32,16 @@ static void forget(const struct cshim_exchange *exchange, unsigned first, unsign
 static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind)
 {
-    return PMPI_Irecv(message, (int)bytes, MPI_BYTE, from, tag_of(exchange, kind),
-                      peers_of(exchange), &comm_of(exchange)->requests[request]);
+    return PMPI_Irecv(message, (int)bytes, MPI_BYTE, rank_of(exchange, from),
+                      tag_of(exchange, kind), cshim_mpi.world,
+                      &comm_of(exchange)->requests[request]);
 }
 
 static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
                 size_t bytes, int to, enum cshim_message kind)
 {
-    return PMPI_Isend(message, (int)bytes, MPI_BYTE, to, tag_of(exchange, kind), peers_of(exchange),
-                      &comm_of(exchange)->requests[request]);
+    return PMPI_Isend(message, (int)bytes, MPI_BYTE, rank_of(exchange, to), tag_of(exchange, kind),
+                      cshim_mpi.world, &comm_of(exchange)->requests[request]);
 }
 
 /* MPICH's error codes say more than their class. */
@@ -106,12 +107,21 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
                                           comm_of(exchange)->node);
 }
 
+/* Collective calls among all ranks are made on the program's communicator, at the place of its own
+ * call. Its error handler is called by the library. */
+static int note(const struct cshim_exchange *exchange, int status)
+{
+    comm_of(exchange)->told |= status != MPI_SUCCESS;
+    return status;
+}
+
 static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
                uint64_t count)
 {
-    return cshim_mpi.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output, (int)count,
-                                         cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
-                                         comm_of(exchange)->comm);
+    return note(exchange,
+                cshim_mpi.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output,
+                                              (int)count, cshim_mpi_datatype(exchange->plan->dtype),
+                                              MPI_SUM, comm_of(exchange)->program));
 }
 
 /* MPI 3 has no 16-bit floats: operations of ours add them, a tile at a time. */
@@ -159,28 +169,30 @@ static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint
     MPI_Op op = MPI_SUM;
     if (dtype != CSHIM_FLOAT32)
         op = dtype == CSHIM_FLOAT16 ? half_sum : bfloat16_sum;
-    return cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count,
-                                         dtype == CSHIM_FLOAT32 ? MPI_FLOAT : MPI_UINT16_T, op,
-                                         comm_of(exchange)->comm);
+    return note(exchange,
+                cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count,
+                                              dtype == CSHIM_FLOAT32 ? MPI_FLOAT : MPI_UINT16_T, op,
+                                              comm_of(exchange)->program));
 }
 
 static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
                    int count)
 {
-    return cshim_mpi.real->MPI_Allreduce(own, largest, count, MPI_UINT64_T, MPI_MAX,
-                                         comm_of(exchange)->comm);
+    return note(exchange, cshim_mpi.real->MPI_Allreduce(own, largest, count, MPI_UINT64_T, MPI_MAX,
+                                                        comm_of(exchange)->program));
 }
 
 static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root)
 {
-    return cshim_mpi.real->MPI_Reduce(values, sums, count, MPI_DOUBLE, MPI_SUM, root,
-                                      comm_of(exchange)->comm);
+    return note(exchange, cshim_mpi.real->MPI_Reduce(values, sums, count, MPI_DOUBLE, MPI_SUM, root,
+                                                     comm_of(exchange)->program));
 }
 
 static void end_job(const struct cshim_exchange *exchange)
 {
-    PMPI_Abort(comm_of(exchange)->comm, 1);
+    (void)exchange;
+    PMPI_Abort(cshim_mpi.world, 1);
 }
 
 const struct cshim_transport cshim_mpi_transport = {

@@ -11,8 +11,10 @@ sends() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ncodec = %s\nalgorithm = %s\n%s\n' \
         "$2" "$3" "${4-}" >"$scratch/policy.ini"
     echo "$1"
+    local peers=4
+    [ "$3" != hierarchical ] || peers=2 # one on each node
     mpi 4 LD_PRELOAD="$preload:$build/tests/standin_nodes.so:$build/tests/standin_wire.so" \
-        STANDIN_NODES=0,1,0,1 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_wire"
+        STANDIN_NODES=0,1,0,1 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_wire" $peers
 }
 all() {
     local codec algorithm

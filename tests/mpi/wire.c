@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes calls of every collective and of several sizes. Prints a digest of what each put on the
- * wire (tests/standin/wire.c), and of its results, over all ranks: a line for each size. */
+ * wire (tests/standin/wire.c), and of its results, over all ranks: a line for each size. The ranks
+ * have PEERS peers in an all-reduce; in the others all ranks are peers.
+ *
+ *   mpi_wire PEERS
+ */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +14,7 @@
 #include "tests/mpi/job.h"
 
 uint64_t standin_wire_digest(void) __attribute__((weak)); /* preloaded */
+extern int standin_wire_peers __attribute__((weak));
 
 #define MOST 20000
 static float input[MOST * 8], output[MOST * 8];
@@ -51,7 +56,7 @@ static void report(const char *name, size_t bytes)
         printf("%s %016llx %016llx", name, (unsigned long long)all[0], (unsigned long long)all[1]);
 }
 
-static void call_all(int count)
+static void call_all(int count, int peers)
 {
     const size_t bytes = (size_t)count * sizeof(float);
     int lengths[8];
@@ -60,8 +65,10 @@ static void call_all(int count)
     if (rank == 0)
         printf("%d:", count);
     fill(count, 1);
+    standin_wire_peers = peers;
     MPI_Allreduce(input, output, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     report(" allreduce", bytes);
+    standin_wire_peers = ranks;
     fill(count, 2);
     MPI_Reduce(input, output, count, MPI_FLOAT, MPI_SUM, 1, MPI_COMM_WORLD);
     report(", reduce", bytes);
@@ -79,7 +86,7 @@ int main(int argc, char **argv)
     standin_wire_digest();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (int repeat = 0; repeat < 2; repeat++) /* error feedback has something to add */
-            call_all(counts[i]);
+            call_all(counts[i], argc > 1 ? atoi(argv[1]) : ranks);
     MPI_Finalize();
     return 0;
 }

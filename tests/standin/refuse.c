@@ -27,6 +27,7 @@ EXPORT int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Dataty
 {
     if (standin_refused_reduces > 0) {
         standin_refused_reduces--;
+        PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
         return MPI_ERR_OTHER;
     }
     return PMPI_Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);

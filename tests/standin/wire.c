@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for PMPI_Isend, for the test of golden wire bytes: it adds every message that the
- * engine sends to a digest, by its receiver, tag and bytes, and hands it on. standin_wire_digest
- * returns the digest of this process and begins a new one. */
+ * engine sends to a digest, by its receiver, kind and bytes, and hands it on. standin_wire_digest
+ * returns the digest of this process and begins a new one. The receiver is told by its number among
+ * standin_wire_peers, which is its rank modulo that; the kind of a message is its tag modulo 2. */
 #include <mpi.h>
 #include <stddef.h>
 #include <stdint.h>
 
+__attribute__((visibility("default"))) int standin_wire_peers = 1;
 static uint64_t digest;
 
 static void add(const void *data, size_t length)
@@ -26,8 +28,9 @@ __attribute__((visibility("default"))) int PMPI_Isend(const void *data, int coun
                                                       MPI_Datatype datatype, int to, int tag,
                                                       MPI_Comm comm, MPI_Request *request)
 {
-    add(&to, sizeof to);
-    add(&tag, sizeof tag);
+    const int peer = to % standin_wire_peers, kind = tag % 2;
+    add(&peer, sizeof peer);
+    add(&kind, sizeof kind);
     add(data, (size_t)count);
     return MPI_Isend(data, count, datatype, to, tag, comm, request);
 }
