@@ -11,9 +11,9 @@
  *   requests.c      for the list of persistent requests;
  *   communicator.c  for the list of communicators;
  *   ledger.h        for the rows.
- * Under the first, the ledger's may be taken and MPI may be called on communicators of the shim, which
- * return errors. Under the others neither is allowed. No function of the program runs under a lock:
- * error handlers are called when it is free, and may call what MPI lets them. */
+ * Under the first, the ledger's may be taken and MPI may be called on communicators of the shim,
+ * which return errors. Under the others neither is allowed. No function of the program runs under a
+ * lock: error handlers are called when it is free, and may call what MPI lets them. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runner's transport (shim/host/transport.h) over MPI's messages and collectives, on the
- * private communicators of struct cshim_comm. */
+ * job's communicator and on those of struct cshim_comm. */
 #ifndef CSHIM_MPI_TRANSPORT_H
 #define CSHIM_MPI_TRANSPORT_H
 
