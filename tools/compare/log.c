@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accuracy over time, from the log of steps that a program left at {log}. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +8,21 @@
 
 #define SECONDS_MAX 1e9
 #define POINTS_MAX 200
-#define NO_COLUMN SIZE_MAX
 
-/* The index of the column that the heading calls so. */
+/* The cell behind the next comma; NULL if there is none. */
+static const char *next_cell(const char *cell)
+{
+    cell += strcspn(cell, ",");
+    return *cell == ',' ? cell + 1 : NULL;
+}
+
+/* The index of the last column that the heading calls so; SIZE_MAX if there is none. */
 static size_t find_column(const char *heading, const char *name)
 {
-    size_t count = 0;
-    size_t found = NO_COLUMN;
-    char **names = tool_split(heading, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; heading != NULL; i++, heading = next_cell(heading))
+        if (strcspn(heading, ",") == strlen(name) && strncmp(heading, name, strlen(name)) == 0)
             found = i;
-    tool_split_free(names, count);
     return found;
 }
 
@@ -28,21 +30,16 @@ static size_t find_column(const char *heading, const char *name)
  * of a stopped program may not be whole. */
 static bool read_cell(const char *line, size_t column, double most, double *value)
 {
-    size_t count = 0;
-    char **cells = tool_split(line, &count);
     char *end = NULL;
-    bool good = column < count;
-    if (good) {
-        *value = strtod(cells[column], &end);
-        good = end != cells[column] && *end == '\0' && isfinite(*value) && *value >= 0 &&
-               *value <= most;
-    }
-    tool_split_free(cells, count);
-    return good;
+    for (; line != NULL && column > 0; column--)
+        line = next_cell(line);
+    if (line == NULL)
+        return false;
+    *value = strtod(line, &end);
+    return end != line && (*end == '\0' || *end == ',') && *value >= 0 && *value <= most;
 }
 
-/* Keeps at most POINTS_MAX points at even distances, the first and the last among them. Releases
- * what it is given. */
+/* Keeps at most POINTS_MAX points at even distances, the first and the last among them. */
 static json_t *thin(json_t *points)
 {
     size_t count = json_array_size(points);
@@ -66,8 +63,8 @@ json_t *compare_read_log(const char *path)
     }
     char *rest = NULL;
     const char *line = strtok_r(text, "\r\n", &rest);
-    size_t seconds = find_column(line != NULL ? line : "", "seconds");
-    size_t accuracy = find_column(line != NULL ? line : "", "accuracy");
+    size_t seconds = find_column(line, "seconds");
+    size_t accuracy = find_column(line, "accuracy");
     while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
         double time = 0;
         double share = 0;

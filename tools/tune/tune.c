@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
-#include "tools/compare/compare.h"
-#include "tools/lib/launch.h"
+#include "tools/lib/child.h"
 #include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
@@ -71,35 +70,15 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     }
 }
 
-/* Makes a folder beside the output. Rank 0 may run on another host: it can most likely read what is
- * beside the output, but not what is in /tmp. */
-static char *make_folder(const char *output)
-{
-    const char *slash = strrchr(output, '/');
-    char *folder = tool_format("%.*s.compshim-tune-XXXXXX",
-                               slash != NULL ? (int)(slash - output) + 1 : 0, output);
-    if (mkdtemp(folder) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
-    return launch_absolute(folder);
-}
-
 static void measure(const struct tune_options *chosen, char *const *launcher,
                     struct tune_measured *measured)
 {
-    char *folder = make_folder(chosen->output);
-    compare_catch_signals();
+    child_catch_signals();
     /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
      * second. */
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
-    const enum tune_end end = tune_measure(launcher, chosen->time, folder, measured);
-    rmdir(folder);
-    if (end == TUNE_STOPPED) {
-        tool_warn("interrupted: nothing is written");
-        exit(128 + compare_stop_signal());
-    }
-    if (end == TUNE_FAILED)
-        exit(TOOL_NOT_SO);
+    tune_measure(launcher, chosen->time, chosen->output, measured);
 }
 
 /* Writes the policy under another name and renames it, so that no reader finds half of it. */

@@ -15,7 +15,7 @@ const char *compare_figure_name(enum compare_figure figure)
 
 bool compare_uses_wall(const struct compare_plan *plan)
 {
-    for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++)
+    for (size_t i = 0; i < plan->cell_count; i++)
         for (size_t run = 0; run < json_array_size(plan->cells[i].runs); run++)
             if (!json_is_number(json_object_get(json_array_get(plan->cells[i].runs, run), "time")))
                 return true;
