@@ -44,6 +44,23 @@ static bool refuse(const struct setting *set, const char *what, const char *writ
                              set->value, write);
 }
 
+/* Refuses a word, with the name that is nearest, or with all names if none is near. */
+static bool refuse_word(struct cshim_parser *parser, const char *what, const char *word,
+                        const char *const *names, size_t count)
+{
+    const char *nearest = cshim_nearest_name(word, names, count);
+    if (nearest != NULL)
+        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
+                                 word, nearest);
+    char known[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
+                             known);
+}
+
 static bool find_word(const struct setting *set, const char *text, unsigned *place)
 {
     const enum cshim_word_set among = set->key->words;
@@ -53,7 +70,7 @@ static bool find_word(const struct setting *set, const char *text, unsigned *pla
     if (found != NULL)
         return true;
     const struct cshim_words words = cshim_words(among);
-    return cshim_parser_unknown(set->parser, words.what, text, words.names, words.count);
+    return refuse_word(set->parser, words.what, text, words.names, words.count);
 }
 
 /* An enumeration: the values are the words' places. */
@@ -277,7 +294,7 @@ bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *va
         parser->keys_seen |= 1u << i;
         return key->read(&(struct setting){parser, key, value, fields + key->offset});
     }
-    return cshim_parser_unknown(parser, "key", name, names, sections[in_rule].count);
+    return refuse_word(parser, "key", name, names, sections[in_rule].count);
 }
 
 bool cshim_has_key(const struct cshim_parser *parser, size_t field)

@@ -128,13 +128,8 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
     return nearest;
 }
 
-#define BIT(collective) (1u << CSHIM_##collective)
-
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective)
 {
-    static const unsigned compressed[CSHIM_LIBRARY_COUNT] = {
-        [CSHIM_MPI] = BIT(ALLREDUCE) | BIT(REDUCE_SCATTER) | BIT(REDUCE) | BIT(ALLGATHER),
-        [CSHIM_NCCL] = BIT(ALLREDUCE) | BIT(REDUCE_SCATTER) | BIT(ALLGATHER),
-    };
-    return (compressed[library] >> collective & 1) != 0;
+    return collective < CSHIM_COLLECTIVE_COUNT &&
+           (library == CSHIM_MPI || collective != CSHIM_REDUCE);
 }
