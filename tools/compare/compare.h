@@ -93,11 +93,6 @@ struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, 
 enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
                                 const char *progress, double left);
 
-/* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
- * Returns an array of pairs (seconds, per cent). It is empty, and a message is printed, if the log
- * has none. */
-json_t *compare_read_log(const char *path);
-
 /* The name of a figure in JSON. */
 const char *compare_figure_name(enum compare_figure figure);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
  * came of it. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,9 @@
 #include "tools/compare/compare.h"
 #include "tools/html/page.h"
 #include "tools/lib/ledger_file.h"
+
+#define LOG_SECONDS_MAX 1e9
+#define LOG_POINTS_MAX 200
 
 /* Replaces every `from` in the text. */
 static char *replace(const char *text, const char *from, const char *to)
@@ -81,6 +85,78 @@ static json_t *read_metric(const regex_t *expression, const char *output)
     return found && isfinite(value) ? json_real(value) : json_null();
 }
 
+/* The cell behind the next comma; NULL if there is none. */
+static const char *next_cell(const char *cell)
+{
+    cell += strcspn(cell, ",");
+    return *cell == ',' ? cell + 1 : NULL;
+}
+
+/* The index of the last column that the heading calls so; SIZE_MAX if there is none. */
+static size_t find_column(const char *heading, const char *name)
+{
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; heading != NULL; i++, heading = next_cell(heading))
+        if (strcspn(heading, ",") == strlen(name) && strncmp(heading, name, strlen(name)) == 0)
+            found = i;
+    return found;
+}
+
+/* Reads a number from 0 to `most`. Returns false if the line has none in this column; the last line
+ * of a stopped program may not be whole. */
+static bool read_cell(const char *line, size_t column, double most, double *value)
+{
+    char *end = NULL;
+    for (; line != NULL && column > 0; column--)
+        line = next_cell(line);
+    if (line == NULL)
+        return false;
+    *value = strtod(line, &end);
+    return end != line && (*end == '\0' || *end == ',') && *value >= 0 && *value <= most;
+}
+
+/* Keeps at most LOG_POINTS_MAX points at even distances, the first and the last among them. */
+static json_t *thin(json_t *points)
+{
+    size_t count = json_array_size(points);
+    if (count <= LOG_POINTS_MAX)
+        return points;
+    json_t *kept = json_array();
+    for (size_t i = 0; i < LOG_POINTS_MAX; i++)
+        json_array_append(kept, json_array_get(points, i * (count - 1) / (LOG_POINTS_MAX - 1)));
+    json_decref(points);
+    return kept;
+}
+
+/* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
+ * Returns an array of pairs (seconds, per cent). It is empty, and a message is printed, if the log
+ * has none. */
+static json_t *read_log(const char *path)
+{
+    json_t *points = json_array();
+    size_t length = 0;
+    char *text = tool_read_file(path, &length);
+    if (text == NULL) {
+        tool_warn("the run left no log of its steps at {log}: %s", strerror(errno));
+        return points;
+    }
+    char *rest = NULL;
+    const char *line = strtok_r(text, "\r\n", &rest);
+    size_t seconds = find_column(line, "seconds");
+    size_t accuracy = find_column(line, "accuracy");
+    while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
+        double time = 0;
+        double share = 0;
+        if (read_cell(line, seconds, LOG_SECONDS_MAX, &time) &&
+            read_cell(line, accuracy, 1, &share))
+            json_array_append_new(points, json_pack("[f,f]", time, 100 * share));
+    }
+    free(text);
+    if (json_array_size(points) == 0)
+        tool_warn("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
+    return thin(points);
+}
+
 static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
 
 /* Adds what a report says, if there is one, to the run. */
@@ -135,7 +211,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         json_object_set_new(run, compare_figure_name(metric),
                             read_metric(&plan->metrics[metric], child->output));
     json_object_set_new(run, "accuracy_over_time",
-                        names_log(child->command, log) ? compare_read_log(log) : json_array());
+                        names_log(child->command, log) ? read_log(log) : json_array());
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
         json_object_set_new(run, totals[i], json_null());
     json_object_set_new(run, "rows", json_null());

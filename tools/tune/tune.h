@@ -46,10 +46,6 @@ double tune_error(const struct tune_way *way, uint32_t ranks);
 /* The choices as a policy, with what was measured as comments; the caller frees it. */
 char *tune_policy(const struct tune_measured *measured, double max_rel_error);
 
-/* file.c: writes and reads measurements as JSON. Reading exits if the file has none. */
-void tune_save(const struct tune_measured *measured, const char *path);
-void tune_load(const char *path, struct tune_measured *measured);
-
 /* measure.c: runs the benchmark by `launcher` (a command to which the program is added) in every
  * way for about `seconds`, with files in a folder beside `output` that is removed at the end. The
  * caller has set the bytes of the sizes; the rest of *measured is filled in. The largest sizes are
