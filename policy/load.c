@@ -18,7 +18,7 @@ const char *cshim_policy_default_text(void)
     return text;
 }
 
-/* Reads the policy at a path; message is empty before. `named_by` tells what named the path:
+/* Reads the policy at a path. `named_by` tells what named the path:
  * "COMPSHIM_POLICY", or NULL for one of the usual places. Returns NULL if there is no such file;
  * that is an error with a message only if something named the path. */
 static char *load_path(const char *path, const char *named_by, size_t *length,
@@ -37,21 +37,21 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
     char *text = malloc(FILE_LIMIT + 2);
     errno = 0;
     *length = text != NULL ? fread(text, 1, FILE_LIMIT + 1, file) : 0;
+    const char *problem = ferror(file) != 0 ? strerror(errno) : NULL;
+    fclose(file);
     if (text == NULL)
         snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", path);
-    else if (ferror(file) != 0)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path,
-                 strerror(errno));
+    else if (problem != NULL)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path, problem);
     else if (*length > FILE_LIMIT)
         snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
-    fclose(file);
-    if (message[0] != '\0') {
-        free(text);
-        return NULL;
+    else {
+        text[*length] = '\0';
+        snprintf(source, CSHIM_PATH_MAX, "%s", path);
+        return text;
     }
-    text[*length] = '\0';
-    snprintf(source, CSHIM_PATH_MAX, "%s", path);
-    return text;
+    free(text);
+    return NULL;
 }
 
 /* Writes the path of the user's own policy. Returns false if the environment names no folder. */

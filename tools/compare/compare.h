@@ -85,6 +85,8 @@ void compare_plan_make(struct compare_plan *plan, const struct compare_options *
 /* Removes the temporary files. */
 void compare_plan_clean(const struct compare_plan *plan);
 struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank);
+/* Whether the text is in some word of a command. */
+bool compare_has(char *const *command, const char *part);
 
 /* Runs the program once, with a progress line and the seconds that this run and those after it will
  * take (negative: not known). If it ends well, the run's object is appended to the cell: "command",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the options of `compshim compare` to the matrix of runs. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,36 +28,27 @@ static void compile_metrics(struct compare_plan *plan)
     }
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text);
-    return length > strlen(end) && strcmp(text + length - strlen(end), end) == 0;
-}
-
-static _Noreturn void refuse_mode(const char *name)
-{
-    const char *names[CSHIM_CODEC_COUNT] = {"off"};
-    for (int id = 1; id < CSHIM_CODEC_COUNT; id++)
-        names[id] = cshim_codec_name((enum cshim_codec_id)id);
-    tool_misuse("compare", "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
-                tool_hint("", name, names, CSHIM_CODEC_COUNT));
-}
-
 /* Makes the mode of a name. `is_policy`: --policy names it, so that it is a file whatever its end.
  */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
+    struct cshim_words modes = cshim_words(CSHIM_CODECS);
     struct compare_mode mode = {.name = name, .label = name};
-    if (is_policy || ends_in(name, ".ini")) {
+    unsigned codec;
+    modes.names[CSHIM_CODEC_NONE] = "off";
+    if (is_policy || fnmatch("?*.ini", name, 0) == 0) {
         cshim_policy_free(launch_load_policy(name));
         mode.policy = launch_absolute(name);
     } else if (strcmp(name, "off") == 0) {
         mode.label = "off (native)";
-    } else if (cshim_codec_by_name(name, &mode.codec) && mode.codec != CSHIM_CODEC_NONE) {
-        size_t bits = 8 * cshim_encoded_bytes(mode.codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN;
-        mode.label = tool_format("%s (%zu bit)", name, bits);
+    } else if (cshim_word_find(CSHIM_CODECS, name, &codec) != NULL && codec != CSHIM_CODEC_NONE) {
+        mode.codec = codec;
+        mode.label =
+            tool_format("%s (%zu bit)", name,
+                        8 * cshim_encoded_bytes(codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN);
     } else {
-        refuse_mode(name);
+        tool_misuse("compare", "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
+                    tool_hint("", name, modes.names, modes.count));
     }
     mode.has_shim = mode.policy != NULL || mode.codec != CSHIM_CODEC_NONE;
     return mode;
@@ -84,14 +76,6 @@ static uint32_t parse_ranks(const char *text)
     return (uint32_t)ranks;
 }
 
-static bool has_placeholder(char *const *command)
-{
-    for (; *command != NULL; command++)
-        if (strstr(*command, "{ranks}") != NULL)
-            return true;
-    return false;
-}
-
 /* Takes the numbers of ranks asked for, and makes the cells. The serial run stands in the column of
  * one rank, which is added if it was not asked for. */
 static void add_ranks(struct compare_plan *plan, const char *list)
@@ -107,7 +91,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
     }
     plan->ranks = is_added ? ranks : ranks + 1;
     plan->rank_count = count + is_added;
-    if (count > 1 && !has_placeholder(plan->command))
+    if (count > 1 && !compare_has(plan->command, "{ranks}"))
         tool_misuse("compare", "several --ranks, but no {ranks} in the command");
     plan->cell_count = plan->mode_count * plan->rank_count;
     plan->cells = tool_allocate(plan->cell_count, sizeof *plan->cells);
@@ -187,4 +171,11 @@ void compare_plan_clean(const struct compare_plan *plan)
 struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank)
 {
     return &plan->cells[mode * plan->rank_count + rank];
+}
+
+bool compare_has(char *const *command, const char *part)
+{
+    while (*command != NULL && strstr(*command, part) == NULL)
+        command++;
+    return *command != NULL;
 }

@@ -192,14 +192,6 @@ static void warn_if_not_compressed(const struct compare_mode *mode, const json_t
                   mode->name);
 }
 
-/* Whether the program was asked to leave a log of its steps there. */
-static bool names_log(char *const *command, const char *log)
-{
-    while (*command != NULL && strstr(*command, log) == NULL)
-        command++;
-    return *command != NULL;
-}
-
 /* Makes the object of a run that ended well, from its output and the files that it left. */
 static json_t *read_run(const struct compare_plan *plan, const struct compare_mode *mode,
                         const struct child *child, const char *command, const char *nccl_report,
@@ -211,7 +203,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         json_object_set_new(run, compare_figure_name(metric),
                             read_metric(&plan->metrics[metric], child->output));
     json_object_set_new(run, "accuracy_over_time",
-                        names_log(child->command, log) ? read_log(log) : json_array());
+                        compare_has(child->command, log) ? read_log(log) : json_array());
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
         json_object_set_new(run, totals[i], json_null());
     json_object_set_new(run, "rows", json_null());

@@ -19,11 +19,6 @@ static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is not there for NCCL",
 };
 
-const char *explain_reason(const struct cshim_plan *plan)
-{
-    return plan->reason == CSHIM_REASON_COMPRESS ? "" : cshim_reason_name(plan->reason);
-}
-
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes)
 {

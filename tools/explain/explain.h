@@ -30,9 +30,6 @@ struct explain_answer {
     struct cshim_plan plan;
 };
 
-/* The name of a plan's reason; "" if it compresses the call. */
-const char *explain_reason(const struct cshim_plan *plan);
-
 /* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);

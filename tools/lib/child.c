@@ -119,24 +119,17 @@ static void show_progress(const struct child *child, double seconds)
         fprintf(stderr, ", about %.0f minutes left", left / 60);
 }
 
-/* Asks the group to end; the second call and later ones kill it. Returns the time after which to
- * call again. */
-static double stop_group(pid_t process, double deadline)
-{
-    bool first = deadline == 0;
-    kill(-process, first ? SIGTERM : SIGKILL);
-    return cshim_seconds() + GRACE_SECONDS;
-}
-
 /* Waits for the child's end, and collects its output meanwhile. */
 static void attend(struct child *child, pid_t process, int output)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
     double begin = cshim_seconds();
-    double deadline = 0;
+    double deadline = 0; /* for what was asked to end; 0: nothing was */
     for (;;) {
-        if (stop_signal != 0 && cshim_seconds() >= deadline)
-            deadline = stop_group(process, deadline);
+        if (stop_signal != 0 && cshim_seconds() >= deadline) {
+            kill(-process, deadline == 0 ? SIGTERM : SIGKILL);
+            deadline = cshim_seconds() + GRACE_SECONDS;
+        }
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
         if (pipe_end.fd >= 0 && !collect(child, output))
             pipe_end.fd = -1;

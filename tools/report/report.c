@@ -167,11 +167,6 @@ static const json_t *member(const json_t *object, const char *path)
     return object;
 }
 
-static char *bytes_text(double bytes, bool exact)
-{
-    return exact ? tool_format("%.0f", bytes) : tool_bytes(bytes);
-}
-
 static char *size_text(const json_t *kind)
 {
     char *from = tool_bytes(ledger_number(kind, "bytes"));
@@ -199,7 +194,7 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
         return tool_format("%.0f", number);
     case FORM_BYTES:
     case FORM_BYTES_OR_DASH:
-        return bytes_text(number, exact);
+        return exact ? tool_format("%.0f", number) : tool_bytes(number);
     case FORM_SECONDS:
         return tool_format(exact ? "%.9g" : "%.3f", number);
     case FORM_RATIO: {

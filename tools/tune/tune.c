@@ -184,14 +184,17 @@ static void load(const char *path, struct tune_measured *measured)
         json_array_size(sizes) == 0)
         refuse(path, "no sizes, or too many sizes or ways");
     *measured = (struct tune_measured){.ranks = (uint32_t)ranks, .nodes = (uint32_t)nodes};
-    for (; measured->way_count < json_array_size(ways); measured->way_count++)
-        measured->ways[measured->way_count] =
-            read_way(path, json_array_get(ways, measured->way_count));
-    for (uint64_t above = 0; measured->size_count < json_array_size(sizes);) {
-        struct tune_size *size = &measured->sizes[measured->size_count];
-        read_size(path, json_array_get(sizes, measured->size_count++), measured->way_count, above,
-                  size);
-        above = size->bytes;
+    size_t i;
+    const json_t *value;
+    json_array_foreach(ways, i, value)
+    {
+        measured->ways[measured->way_count++] = read_way(path, value);
+    }
+    json_array_foreach(sizes, i, value)
+    {
+        read_size(path, value, measured->way_count, i > 0 ? measured->sizes[i - 1].bytes : 0,
+                  &measured->sizes[i]);
+        measured->size_count++;
     }
     json_decref(root);
 }
