@@ -98,21 +98,6 @@ enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, si
 /* The name of a figure in JSON. */
 const char *compare_figure_name(enum compare_figure figure);
 
-/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
- * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
- * within a repeat. */
-struct compare_spread {
-    size_t count; /* runs that have the figure */
-    double median;
-    double lowest;
-    double highest;
-};
-struct compare_spread compare_spread(const struct compare_plan *plan, size_t mode, size_t rank,
-                                     enum compare_figure figure);
-
-/* Whether times are of the whole command, because some output has no match for --metric-time. */
-bool compare_uses_wall(const struct compare_plan *plan);
-
 /* Finds out what the measurements are made on. */
 json_t *compare_environment(const char *link);
 /* Reads the machine's load and keeps the first and the highest value: to be called before the runs

@@ -1,10 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of a comparison: what it ran on, time, accuracy, bytes and rules as tables of text or
- * Markdown; everything as JSON; a page. */
+/* The results of a comparison: from the figures of single runs to medians and their spread, and to
+ * tables of text or Markdown, JSON and a page. */
+#include <stdlib.h>
+
 #include "tools/compare/compare.h"
 #include "tools/html/page.h"
 #include "tools/lib/ledger_file.h"
 #include "version.h"
+
+#define UNKNOWN (-1.0)
+
+const char *compare_figure_name(enum compare_figure figure)
+{
+    static const char *const names[COMPARE_FIGURE_COUNT] = {
+        "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
+    return names[figure];
+}
+
+/* Whether times are of the whole command, because some output has no match for --metric-time. */
+static bool uses_wall(const struct compare_plan *plan)
+{
+    for (size_t i = 0; i < plan->cell_count; i++)
+        for (size_t run = 0; run < json_array_size(plan->cells[i].runs); run++)
+            if (!json_is_number(json_object_get(json_array_get(plan->cells[i].runs, run), "time")))
+                return true;
+    return false;
+}
+
+/* The mode that runs the program with all its ranks, but without the shim; mode_count if there is
+ * none. */
+static size_t native_mode(const struct compare_plan *plan)
+{
+    size_t mode = 0;
+    while (mode < plan->mode_count && (plan->modes[mode].has_shim || plan->modes[mode].is_serial))
+        mode++;
+    return mode;
+}
+
+static double quotient(double above, double below)
+{
+    return above > 0 && below > 0 ? above / below : UNKNOWN;
+}
+
+/* The figure of one run, or UNKNOWN. The runs of a repeat have one index. */
+static double run_figure(const struct compare_plan *plan, size_t mode, size_t rank,
+                         enum compare_figure figure, size_t run)
+{
+    if (mode == plan->mode_count)
+        return UNKNOWN;
+    if (figure == COMPARE_FIGURE_SPEED_UP)
+        return quotient(run_figure(plan, native_mode(plan), rank, COMPARE_FIGURE_TIME, run),
+                        run_figure(plan, mode, rank, COMPARE_FIGURE_TIME, run));
+    if (figure == COMPARE_FIGURE_RATIO)
+        return quotient(run_figure(plan, mode, rank, COMPARE_FIGURE_NATIVE, run),
+                        run_figure(plan, mode, rank, COMPARE_FIGURE_WIRE, run));
+    bool wall = figure == COMPARE_FIGURE_TIME && uses_wall(plan);
+    const json_t *object = json_array_get(compare_cell(plan, mode, rank)->runs, run);
+    const json_t *value =
+        json_object_get(object, wall ? "wall_seconds" : compare_figure_name(figure));
+    return json_is_number(value) ? json_number_value(value) : UNKNOWN;
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
+ * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
+ * within a repeat. */
+struct spread {
+    size_t count; /* runs that have the figure */
+    double median;
+    double lowest;
+    double highest;
+};
+
+static struct spread find_spread(const struct compare_plan *plan, size_t mode, size_t rank,
+                                 enum compare_figure figure)
+{
+    struct spread spread = {0, UNKNOWN, UNKNOWN, UNKNOWN};
+    if (mode == plan->mode_count)
+        return spread;
+    size_t runs = json_array_size(compare_cell(plan, mode, rank)->runs);
+    double *values = tool_allocate(runs, sizeof *values);
+    for (size_t run = 0; run < runs; run++) {
+        double value = run_figure(plan, mode, rank, figure, run);
+        if (value >= 0)
+            values[spread.count++] = value;
+    }
+    qsort(values, spread.count, sizeof *values, compare_doubles);
+    if (spread.count > 0) {
+        /* The mean of the middle two if their number is even. */
+        spread.median = (values[(spread.count - 1) / 2] + values[spread.count / 2]) / 2;
+        spread.lowest = values[0];
+        spread.highest = values[spread.count - 1];
+    }
+    free(values);
+    if (spread.count > 0 && figure == COMPARE_FIGURE_SPEED_UP)
+        spread.median =
+            quotient(find_spread(plan, native_mode(plan), rank, COMPARE_FIGURE_TIME).median,
+                     find_spread(plan, mode, rank, COMPARE_FIGURE_TIME).median);
+    if (spread.count > 0 && figure == COMPARE_FIGURE_RATIO)
+        spread.median = quotient(find_spread(plan, mode, rank, COMPARE_FIGURE_NATIVE).median,
+                                 find_spread(plan, mode, rank, COMPARE_FIGURE_WIRE).median);
+    return spread;
+}
 
 /* A column that every number of ranks has. */
 struct column {
@@ -28,7 +131,7 @@ static char *figure_text(const char *format, double value)
     return format != NULL ? tool_format(format, value) : tool_bytes(value);
 }
 
-static char *spread_text(const char *format, const struct compare_spread *spread)
+static char *spread_text(const char *format, const struct spread *spread)
 {
     if (spread->count < 2)
         return tool_copy(spread->count == 1 ? "1 run" : "-");
@@ -88,7 +191,7 @@ static void add_mode(struct tool_table *table, const struct compare_plan *plan,
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t i = 0; i < layout->count && has_column(plan, layout, rank); i++) {
             const struct column *column = &layout->columns[i];
-            struct compare_spread spread = compare_spread(plan, mode, rank, column->figure);
+            struct spread spread = find_spread(plan, mode, rank, column->figure);
             cells[used++] = spread_row ? spread_text(column->format, &spread)
                                        : figure_text(column->format, spread.median);
         }
@@ -113,7 +216,7 @@ static struct tool_table mode_table(const struct compare_plan *plan, const struc
 static bool is_known(const struct compare_plan *plan, enum compare_figure figure)
 {
     for (size_t i = 0; i < plan->cell_count; i++)
-        if (compare_spread(plan, i / plan->rank_count, i % plan->rank_count, figure).count > 0)
+        if (find_spread(plan, i / plan->rank_count, i % plan->rank_count, figure).count > 0)
             return true;
     return false;
 }
@@ -173,9 +276,9 @@ static void make_sections(const struct compare_plan *plan, struct page_section s
     sections[1] = (struct page_section){
         "time",
         tool_format("%s, %s; speed-up against off with as many ranks",
-                    compare_uses_wall(plan) ? "Time of the whole command (not every output "
-                                              "has a match for --metric-time)"
-                                            : "Time",
+                    uses_wall(plan) ? "Time of the whole command (not every output "
+                                      "has a match for --metric-time)"
+                                    : "Time",
                     runs),
         mode_table(plan, &times)};
     sections[2] = (struct page_section){"accuracy", tool_format("Accuracy, %s", runs), {0}};
@@ -218,7 +321,7 @@ static json_t *cell_json(const struct compare_plan *plan, size_t mode, size_t ra
     json_t *spreads = json_object();
     for (enum compare_figure figure = 0; figure < COMPARE_FIGURE_COUNT; figure++) {
         const char *name = compare_figure_name(figure);
-        struct compare_spread spread = compare_spread(plan, mode, rank, figure);
+        struct spread spread = find_spread(plan, mode, rank, figure);
         bool known = spread.median >= 0;
         json_object_set_new(cell, name, known ? json_real(spread.median) : json_null());
         json_object_set_new(
@@ -239,7 +342,7 @@ static json_t *make_json(const struct compare_plan *plan)
     return json_pack("{s:s, s:o, s:b, s:I, s:s, s:O, s:o}", "compshim", CSHIM_VERSION, "title",
                      page_text(plan->options->title), "complete", plan->is_complete, "repeat",
                      (json_int_t)plan->options->repeat, "time_is",
-                     compare_uses_wall(plan) ? "wall" : "metric", "environment", plan->environment,
+                     uses_wall(plan) ? "wall" : "metric", "environment", plan->environment,
                      "results", results);
 }
 

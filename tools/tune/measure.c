@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -289,6 +288,11 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
 {
     static const char *const folders[] = {"", "/../libexec/compshim"};
     make_folder(output);
+    child_catch_signals();
+    /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
+     * second. */
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
     struct session session = {
         .measured = measured,
         .launcher = launcher,

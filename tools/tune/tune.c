@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
-#include "tools/lib/child.h"
 #include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
@@ -69,17 +68,6 @@ static void set_sizes(const char *text, struct tune_measured *measured)
                         (unsigned long long)sizes[i - 1], (unsigned long long)sizes[i]);
         measured->sizes[measured->size_count++].bytes = sizes[i];
     }
-}
-
-static void measure(const struct tune_options *chosen, char *const *launcher,
-                    struct tune_measured *measured)
-{
-    child_catch_signals();
-    /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
-     * second. */
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
-    tune_measure(launcher, chosen->time, chosen->output, measured);
 }
 
 /* Writes the policy under another name and renames it, so that no reader finds half of it. */
@@ -219,7 +207,7 @@ static int run(int argc, char **argv)
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
-        measure(&chosen, argv + first, &measured);
+        tune_measure(argv + first, chosen.time, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         save(&measured, chosen.save);
