@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim compare: runs a program in several modes and on several rank counts, and prints what
  * time, accuracy and traffic came of it. */
-
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/ledger_file.h"
