@@ -63,18 +63,15 @@ static uint32_t next_behind(uint32_t most)
 
 /* Whether the earlier rules match the call on every number of nodes that `rule` allows. There are
  * at most as many nodes as ranks. */
-static bool nodes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+static bool nodes_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                           struct cshim_call call)
 {
-    const struct cshim_rule *earlier = policy->rules;
     call.nodes = rule->min_nodes;
     while (call.nodes != 0 && call.nodes <= rule->max_nodes && call.nodes <= call.ranks) {
-        while (earlier < rule && !cshim_rule_matches(earlier, &call))
-            earlier++;
-        if (earlier == rule)
+        const struct cshim_rule *taker = cshim_policy_match(earlier, &call);
+        if (taker == NULL)
             return false;
-        call.nodes = next_behind(earlier->max_nodes);
-        earlier = policy->rules;
+        call.nodes = next_behind(taker->max_nodes);
     }
     return true;
 }
@@ -82,21 +79,19 @@ static bool nodes_covered(const struct cshim_policy *policy, const struct cshim_
 /* Whether the earlier rules match the call on every number of ranks and nodes that `rule` allows.
  * Not every number of ranks has to be tried: the calls that match change only at the upper limits
  * of earlier rules, for ranks or for nodes. */
-static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+static bool ranks_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                           struct cshim_call call)
 {
     const uint32_t fewest = rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
     call.ranks = fewest;
-    if (fewest <= rule->max_ranks && !nodes_covered(policy, rule, call))
+    if (fewest <= rule->max_ranks && !nodes_covered(earlier, rule, call))
         return false;
-    for (const struct cshim_rule *earlier = policy->rules; earlier < rule; earlier++) {
-        const uint32_t next[] = {next_behind(earlier->max_ranks), next_behind(earlier->max_nodes)};
-        for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
-            call.ranks = next[i];
-            if (next[i] > fewest && next[i] <= rule->max_ranks &&
-                !nodes_covered(policy, rule, call))
-                return false;
-        }
+    for (size_t i = 0; i < 2 * earlier->rule_count; i++) {
+        const struct cshim_rule *limit = &earlier->rules[i / 2];
+        call.ranks = next_behind(i % 2 == 0 ? limit->max_ranks : limit->max_nodes);
+        if (call.ranks > fewest && call.ranks <= rule->max_ranks &&
+            !nodes_covered(earlier, rule, call))
+            return false;
     }
     return true;
 }
@@ -104,17 +99,17 @@ static bool ranks_covered(const struct cshim_policy *policy, const struct cshim_
 /* Whether the earlier rules match the call for every size, number of ranks and number of nodes that
  * `rule` allows. Only the rule's smallest size and those above an earlier rule's limit are tried.
  */
-static bool sizes_covered(const struct cshim_policy *policy, const struct cshim_rule *rule,
+static bool sizes_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                           struct cshim_call call)
 {
     call.bytes = rule->min_size;
-    if (!ranks_covered(policy, rule, call))
+    if (!ranks_covered(earlier, rule, call))
         return false;
-    for (const struct cshim_rule *earlier = policy->rules; earlier < rule; earlier++) {
-        if (earlier->max_size < rule->min_size || earlier->max_size >= rule->max_size)
-            continue;
-        call.bytes = earlier->max_size + 1;
-        if (!ranks_covered(policy, rule, call))
+    for (size_t i = 0; i < earlier->rule_count; i++) {
+        const uint64_t limit = earlier->rules[i].max_size;
+        call.bytes = limit + 1;
+        if (limit >= rule->min_size && limit < rule->max_size &&
+            !ranks_covered(earlier, rule, call))
             return false;
     }
     return true;
@@ -134,6 +129,8 @@ enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
 {
+    const struct cshim_policy earlier = {.rule_count = (size_t)(rule - policy->rules),
+                                         .rules = policy->rules};
     enum reach reach = REACH_NO_SUCH_CALL;
     struct cshim_call call = {
         .bytes = rule->min_size, .ranks = rule->min_ranks, .nodes = rule->min_nodes};
@@ -143,7 +140,7 @@ static enum reach find_reach(const struct cshim_policy *policy, const struct csh
                 for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++) {
                     if (!cshim_rule_matches(rule, &call) || !can_occur(&call))
                         continue;
-                    if (!sizes_covered(policy, rule, call))
+                    if (!sizes_covered(&earlier, rule, call))
                         return REACH_SOME;
                     reach = REACH_TAKEN;
                 }

@@ -13,99 +13,93 @@
 #define KEY_LIMIT 16
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What a key's value is, and the type of the field that it fills. */
-enum kind {
-    WORD,     /* one of the key's words: an enumeration, whose values are the words' places */
-    SWITCH,   /* one of two words: bool, whether it is the second */
-    LIST,     /* some of the words: uint32_t, with bit 1 << place set for each of them */
-    RANGE,    /* two of uint32_t, the least and the most, one behind the other */
-    LIMIT,    /* uint64_t: bytes of a buffer */
-    MEMORY,   /* uint64_t: bytes of memory */
-    CALLS,    /* uint32_t: one call in so many, 0 for "off" */
-    FRACTION, /* double above 0 and below 1 */
-    NUMBER,   /* uint64_t */
-    REPORT,   /* char[CSHIM_PATH_MAX]: one of the words, or a file's name */
+/* A line "key = value". */
+struct setting {
+    struct cshim_parser *parser;
+    const struct key *key;
+    const char *value;
+    void *field; /* that the value fills */
 };
 
 /* A key of a section. The strings are also its description in compshim-policy(5): docs/man/page.awk
  * reads the tables of keys below. */
 struct key {
     const char *name;
-    enum kind kind;
+    bool (*read)(const struct setting *set); /* false, with an error, if the value is none */
     enum cshim_word_set words;
     size_t offset;     /* of the field, in struct cshim_policy or struct cshim_rule */
     const char *value; /* what it takes */
     const char *help;  /* one line */
 };
 
-#define POLICY(field) offsetof(struct cshim_policy, field)
-#define RULE(field) offsetof(struct cshim_rule, field)
-
-static const struct key general_keys[] = {
-    {"report", REPORT, CSHIM_REPORTS, POLICY(report), "WHERE",
-     "what is told at the end (default summary), or a JSON file"},
-    {"log", WORD, CSHIM_LEVELS, POLICY(log), "LEVEL",
-     "what is said on standard error (default warn)"},
-    {"seed", NUMBER, CSHIM_NO_WORDS, POLICY(seed), "N",
-     "a whole number, for stochastic rounding (default 0)"},
-    {"feedback_memory", MEMORY, CSHIM_NO_WORDS, POLICY(feedback_memory), "SIZE",
-     "what error feedback may take on each rank (default 1GiB)"},
-};
-
-static const struct key rule_keys[] = {
-    {"library", LIST, CSHIM_LIBRARIES, RULE(libraries), "LIST", "libraries that are called"},
-    {"collective", LIST, CSHIM_COLLECTIVES, RULE(collectives), "LIST",
-     "functions that are called (default all but allgather)"},
-    {"dtype", LIST, CSHIM_DTYPES, RULE(dtypes), "LIST", "types of the elements"},
-    {"op", LIST, CSHIM_OPS, RULE(ops), "LIST", "operations on them"},
-    {"ranks", RANGE, CSHIM_NO_WORDS, RULE(min_ranks), "RANGE",
-     "ranks of the communicator: 4, 2-8 or 2-"},
-    {"nodes", RANGE, CSHIM_NO_WORDS, RULE(min_nodes), "RANGE",
-     "nodes that hold these ranks, in the same form"},
-    {"min_size", LIMIT, CSHIM_NO_WORDS, RULE(min_size), "SIZE",
-     "the least bytes of the caller's buffer, such as 64KiB"},
-    {"max_size", LIMIT, CSHIM_NO_WORDS, RULE(max_size), "SIZE", "the most, such as 25MB"},
-    {"codec", WORD, CSHIM_CODECS, RULE(codec), "NAME", "what elements are sent as (required)"},
-    {"algorithm", WORD, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
-     "who sends what to whom (default auto)"},
-    {"error_feedback", SWITCH, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
-     "what rounding took is added the next time (default off)"},
-    {"rounding", SWITCH, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",
-     "of encoded elements (default nearest)"},
-    {"max_rel_error", FRACTION, CSHIM_NO_WORDS, RULE(max_rel_error), "X",
-     "where encoding loses more than this, take a more precise codec"},
-    {"verify", CALLS, CSHIM_NO_WORDS, RULE(verify), "CALLS",
-     "make one call in so many natively too, and report the error (default off)"},
-    {"check_ranks", CALLS, CSHIM_NO_WORDS, RULE(check_ranks), "CALLS",
-     "compare one result in so many across ranks (default off)"},
-};
-
-_Static_assert(RULE(max_ranks) == RULE(min_ranks) + sizeof(uint32_t) &&
-                   RULE(max_nodes) == RULE(min_nodes) + sizeof(uint32_t),
-               "RANGE");
-_Static_assert(sizeof(enum cshim_codec_id) == sizeof(unsigned) &&
-                   sizeof(enum cshim_algorithm) == sizeof(unsigned) &&
-                   sizeof(enum cshim_log_level) == sizeof(unsigned),
-               "WORD");
-
-static bool find_word(struct cshim_parser *parser, enum cshim_word_set set, const char *value,
-                      unsigned *place)
+static struct cshim_rule *newest_rule(const struct cshim_parser *parser)
 {
-    const char *found = cshim_word_find(set, value, place);
-    if (set == CSHIM_ALGORITHMS)
-        parser->algorithm = found;
-    if (found != NULL)
-        return true;
-    const struct cshim_words words = cshim_words(set);
-    return cshim_parser_unknown(parser, words.what, value, words.names, words.count);
+    return &parser->policy->rules[parser->policy->rule_count - 1];
 }
 
-/* Words are separated by commas, with blanks around them. */
-static bool parse_list(struct cshim_parser *parser, enum cshim_word_set words, const char *value,
-                       uint32_t *mask)
+/* The error of a value: `write` says how it is written. */
+static bool refuse(const struct setting *set, const char *what, const char *write)
 {
+    return cshim_parser_fail(set->parser, set->parser->line, "malformed %s '%s' (write %s)", what,
+                             set->value, write);
+}
+
+/* Refuses a word, with the name that is nearest, or with all names if none is near. */
+static bool refuse_word(struct cshim_parser *parser, const char *what, const char *word,
+                        const char *const *names, size_t count)
+{
+    const char *nearest = cshim_nearest_name(word, names, count);
+    if (nearest != NULL)
+        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
+                                 word, nearest);
+    char known[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
+                             known);
+}
+
+static bool find_word(const struct setting *set, const char *text, unsigned *place)
+{
+    const enum cshim_word_set among = set->key->words;
+    const char *found = cshim_word_find(among, text, place);
+    if (among == CSHIM_ALGORITHMS)
+        set->parser->algorithm = found;
+    if (found != NULL)
+        return true;
+    const struct cshim_words words = cshim_words(among);
+    return refuse_word(set->parser, words.what, text, words.names, words.count);
+}
+
+/* An enumeration: the values are the words' places. */
+static bool read_word(const struct setting *set)
+{
+    unsigned place;
+    if (!find_word(set, set->value, &place))
+        return false;
+    memcpy(set->field, &place, sizeof place);
+    return true;
+}
+
+/* bool: whether it is the second of two words. */
+static bool read_switch(const struct setting *set)
+{
+    unsigned place;
+    if (!find_word(set, set->value, &place))
+        return false;
+    *(bool *)set->field = place == 1;
+    return true;
+}
+
+/* uint32_t, with bit 1 << place set for each of the words. They are separated by commas, with
+ * blanks around them. */
+static bool read_list(const struct setting *set)
+{
+    uint32_t *mask = set->field;
     *mask = 0;
-    for (const char *item = value;; item++) {
+    for (const char *item = set->value;; item++) {
         char word[CSHIM_MESSAGE_MAX];
         unsigned place;
         item += strspn(item, " \t");
@@ -114,9 +108,10 @@ static bool parse_list(struct cshim_parser *parser, enum cshim_word_set words, c
         while (length > 0 && isspace((unsigned char)item[length - 1]))
             length--;
         if (length == 0)
-            return cshim_parser_fail(parser, parser->line, "'%s' has an empty item", value);
+            return cshim_parser_fail(set->parser, set->parser->line, "'%s' has an empty item",
+                                     set->value);
         snprintf(word, sizeof word, "%.*s", (int)length, item);
-        if (!find_word(parser, words, word, &place))
+        if (!find_word(set, word, &place))
             return false;
         *mask |= 1u << place;
         item += span;
@@ -125,18 +120,18 @@ static bool parse_list(struct cshim_parser *parser, enum cshim_word_set words, c
     }
 }
 
-/* A misspelt word must not turn into a file. In braces a file's name has {rank} and {jobid} only.
- */
-static bool parse_report(struct cshim_parser *parser, const char *value, char *report)
+/* char[CSHIM_PATH_MAX]: one of the words, or a file's name. A misspelt word must not turn into a
+ * file. In braces a file's name has {rank} and {jobid} only. */
+static bool read_report(const struct setting *set)
 {
     unsigned place;
-    if (strpbrk(value, "./{") == NULL && !find_word(parser, CSHIM_REPORTS, value, &place))
+    if (strpbrk(set->value, "./{") == NULL && !find_word(set, set->value, &place))
         return false;
-    snprintf(report, CSHIM_PATH_MAX, "%s", value);
-    for (const char *brace = strchr(value, '{'); brace != NULL; brace = strchr(brace + 1, '{'))
+    snprintf(set->field, CSHIM_PATH_MAX, "%s", set->value);
+    for (const char *brace = set->value; (brace = strchr(brace, '{')) != NULL; brace++)
         if (strncmp(brace, "{rank}", 6) != 0 && strncmp(brace, "{jobid}", 7) != 0)
-            return cshim_parser_fail(parser, parser->line,
-                                     "'%s' may hold {rank} and {jobid} only in braces", value);
+            return cshim_parser_fail(set->parser, set->parser->line,
+                                     "'%s' may hold {rank} and {jobid} only in braces", set->value);
     return true;
 }
 
@@ -152,128 +147,154 @@ static bool parse_number(const char **text, unsigned long long most, unsigned lo
     return errno == 0 && *number <= most;
 }
 
-static bool parse_seed(const char *value, void *field)
+/* uint64_t */
+static bool read_number(const struct setting *set)
 {
-    unsigned long long number = 0;
-    const bool good = parse_number(&value, UINT64_MAX, &number) && *value == '\0';
-    *(uint64_t *)field = number;
-    return good;
-}
-
-static bool parse_range(const char *value, void *field)
-{
-    uint32_t *range = field;
-    unsigned long long least, most = UINT32_MAX;
-    if (!parse_number(&value, UINT32_MAX, &least) || least < 1)
-        return false;
-    if (*value != '-')
-        most = least;
-    else if (*++value != '\0' && (!parse_number(&value, UINT32_MAX, &most) || most < 1))
-        return false;
-    range[0] = (uint32_t)least;
-    range[1] = (uint32_t)most;
-    return *value == '\0';
-}
-
-static bool parse_calls(const char *value, void *field)
-{
-    unsigned long long calls = 0;
-    const bool good = strcmp(value, "off") == 0 ||
-                      (parse_number(&value, UINT32_MAX, &calls) && calls >= 1 && *value == '\0');
-    *(uint32_t *)field = (uint32_t)calls;
-    return good;
-}
-
-static bool parse_fraction(const char *value, void *field)
-{
-    char *end;
-    const locale_t locale = cshim_numbers_begin();
-    const double fraction = strtod(value, &end);
-    cshim_numbers_end(locale);
-    *(double *)field = fraction;
-    return end != value && *end == '\0' && fraction > 0 && fraction < 1;
-}
-
-static bool parse_bytes(const char *value, void *field)
-{
-    return cshim_parse_size(value, field);
-}
-
-/* Values that are not words: how they are read, and what an error says to write instead. */
-static const struct {
-    bool (*parse)(const char *value, void *field);
-    const char *write;
-} forms[] = {
-    [RANGE] = {parse_range, "4, 2-8 or 2-"},
-    [LIMIT] = {parse_bytes, "bytes, or B, KB, KiB, MB, MiB, GB, GiB, as in 64KiB"},
-    [MEMORY] = {parse_bytes, "a size, as in 1GiB"},
-    [CALLS] = {parse_calls, "off, or 100 for every 100th call"},
-    [FRACTION] = {parse_fraction, "a number between 0 and 1, as in 0.01"},
-    [NUMBER] = {parse_seed, "a whole number"},
-};
-
-static struct cshim_rule *newest_rule(const struct cshim_parser *parser)
-{
-    return &parser->policy->rules[parser->policy->rule_count - 1];
-}
-
-static bool parse_form(struct cshim_parser *parser, const struct key *key, const char *value,
-                       void *field)
-{
-    const uint32_t *range = field;
-    if (!forms[key->kind].parse(value, field))
-        return cshim_parser_fail(parser, parser->line, "malformed %s '%s' (write %s)",
-                                 key->kind == LIMIT ? "size" : key->name, value,
-                                 forms[key->kind].write);
-    if (key->kind == RANGE && range[0] > range[1])
-        return cshim_parser_fail(parser, parser->line, "%s '%s' run backwards", key->name, value);
-    if (key->kind == LIMIT && newest_rule(parser)->min_size > newest_rule(parser)->max_size)
-        return cshim_parser_fail(parser, parser->line, "min_size is above max_size");
+    const char *rest = set->value;
+    unsigned long long number;
+    if (!parse_number(&rest, UINT64_MAX, &number) || *rest != '\0')
+        return refuse(set, set->key->name, "a whole number");
+    *(uint64_t *)set->field = number;
     return true;
 }
 
-static bool set_field(struct cshim_parser *parser, const struct key *key, const char *value,
-                      void *field)
+/* Two of uint32_t, the least and the most, one behind the other. */
+static bool read_range(const struct setting *set)
 {
-    unsigned place = 0;
-    switch (key->kind) {
-    case LIST:
-        return parse_list(parser, key->words, value, field);
-    case REPORT:
-        return parse_report(parser, value, field);
-    case WORD:
-        if (!find_word(parser, key->words, value, &place))
-            return false;
-        memcpy(field, &place, sizeof place);
-        return true;
-    case SWITCH:
-        if (!find_word(parser, key->words, value, &place))
-            return false;
-        *(bool *)field = place == 1;
-        return true;
-    default:
-        return parse_form(parser, key, value, field);
-    }
+    const char *rest = set->value;
+    uint32_t *range = set->field;
+    unsigned long long least, most = UINT32_MAX;
+    bool good = parse_number(&rest, UINT32_MAX, &least) && least >= 1;
+    if (good && *rest != '-')
+        most = least;
+    else if (good && *++rest != '\0')
+        good = parse_number(&rest, UINT32_MAX, &most) && most >= 1;
+    if (!good || *rest != '\0')
+        return refuse(set, set->key->name, "4, 2-8 or 2-");
+    if (least > most)
+        return cshim_parser_fail(set->parser, set->parser->line, "%s '%s' run backwards",
+                                 set->key->name, set->value);
+    range[0] = (uint32_t)least;
+    range[1] = (uint32_t)most;
+    return true;
 }
+
+/* uint64_t: bytes of a buffer. */
+static bool read_limit(const struct setting *set)
+{
+    const struct cshim_rule *rule = newest_rule(set->parser);
+    if (!cshim_parse_size(set->value, set->field))
+        return refuse(set, "size", "bytes, or B, KB, KiB, MB, MiB, GB, GiB, as in 64KiB");
+    if (rule->min_size > rule->max_size)
+        return cshim_parser_fail(set->parser, set->parser->line, "min_size is above max_size");
+    return true;
+}
+
+/* uint64_t: bytes of memory. */
+static bool read_memory(const struct setting *set)
+{
+    return cshim_parse_size(set->value, set->field) ||
+           refuse(set, set->key->name, "a size, as in 1GiB");
+}
+
+/* uint32_t: one call in so many, 0 for "off". */
+static bool read_calls(const struct setting *set)
+{
+    const char *rest = set->value;
+    unsigned long long calls = 0;
+    if (strcmp(set->value, "off") != 0 &&
+        (!parse_number(&rest, UINT32_MAX, &calls) || calls < 1 || *rest != '\0'))
+        return refuse(set, set->key->name, "off, or 100 for every 100th call");
+    *(uint32_t *)set->field = (uint32_t)calls;
+    return true;
+}
+
+/* double, above 0 and below 1. */
+static bool read_fraction(const struct setting *set)
+{
+    char *end;
+    const locale_t locale = cshim_numbers_begin();
+    const double fraction = strtod(set->value, &end);
+    cshim_numbers_end(locale);
+    *(double *)set->field = fraction;
+    if (end == set->value || *end != '\0' || !(fraction > 0 && fraction < 1))
+        return refuse(set, set->key->name, "a number between 0 and 1, as in 0.01");
+    return true;
+}
+
+#define POLICY(field) offsetof(struct cshim_policy, field)
+#define RULE(field) offsetof(struct cshim_rule, field)
+
+static const struct key general_keys[] = {
+    {"report", read_report, CSHIM_REPORTS, POLICY(report), "WHERE",
+     "what is told at the end (default summary), or a JSON file"},
+    {"log", read_word, CSHIM_LEVELS, POLICY(log), "LEVEL",
+     "what is said on standard error (default warn)"},
+    {"seed", read_number, CSHIM_NO_WORDS, POLICY(seed), "N",
+     "a whole number, for stochastic rounding (default 0)"},
+    {"feedback_memory", read_memory, CSHIM_NO_WORDS, POLICY(feedback_memory), "SIZE",
+     "what error feedback may take on each rank (default 1GiB)"},
+};
+
+static const struct key rule_keys[] = {
+    {"library", read_list, CSHIM_LIBRARIES, RULE(libraries), "LIST", "libraries that are called"},
+    {"collective", read_list, CSHIM_COLLECTIVES, RULE(collectives), "LIST",
+     "functions that are called (default all but allgather)"},
+    {"dtype", read_list, CSHIM_DTYPES, RULE(dtypes), "LIST", "types of the elements"},
+    {"op", read_list, CSHIM_OPS, RULE(ops), "LIST", "operations on them"},
+    {"ranks", read_range, CSHIM_NO_WORDS, RULE(min_ranks), "RANGE",
+     "ranks of the communicator: 4, 2-8 or 2-"},
+    {"nodes", read_range, CSHIM_NO_WORDS, RULE(min_nodes), "RANGE",
+     "nodes that hold these ranks, in the same form"},
+    {"min_size", read_limit, CSHIM_NO_WORDS, RULE(min_size), "SIZE",
+     "the least bytes of the caller's buffer, such as 64KiB"},
+    {"max_size", read_limit, CSHIM_NO_WORDS, RULE(max_size), "SIZE", "the most, such as 25MB"},
+    {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME", "what elements are sent as (required)"},
+    {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
+     "who sends what to whom (default auto)"},
+    {"error_feedback", read_switch, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
+     "what rounding took is added the next time (default off)"},
+    {"rounding", read_switch, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",
+     "of encoded elements (default nearest)"},
+    {"max_rel_error", read_fraction, CSHIM_NO_WORDS, RULE(max_rel_error), "X",
+     "where encoding loses more than this, take a more precise codec"},
+    {"verify", read_calls, CSHIM_NO_WORDS, RULE(verify), "CALLS",
+     "make one call in so many natively too, and report the error (default off)"},
+    {"check_ranks", read_calls, CSHIM_NO_WORDS, RULE(check_ranks), "CALLS",
+     "compare one result in so many across ranks (default off)"},
+};
+
+_Static_assert(RULE(max_ranks) == RULE(min_ranks) + sizeof(uint32_t) &&
+                   RULE(max_nodes) == RULE(min_nodes) + sizeof(uint32_t),
+               "RANGE");
+_Static_assert(sizeof(enum cshim_codec_id) == sizeof(unsigned) &&
+                   sizeof(enum cshim_algorithm) == sizeof(unsigned) &&
+                   sizeof(enum cshim_log_level) == sizeof(unsigned),
+               "WORD");
+
+/* The keys of [compshim], and those of a rule. */
+static const struct {
+    size_t count;
+    const struct key *keys;
+} sections[] = {{COUNT(general_keys), general_keys}, {COUNT(rule_keys), rule_keys}};
 
 bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *value)
 {
     const bool in_rule = parser->section == CSHIM_SECTION_RULE;
-    const struct key *keys = in_rule ? rule_keys : general_keys;
-    const size_t count = in_rule ? COUNT(rule_keys) : COUNT(general_keys);
     char *fields = in_rule ? (char *)newest_rule(parser) : (char *)parser->policy;
     const char *names[KEY_LIMIT];
-    for (size_t i = 0; i < count; i++) {
-        names[i] = keys[i].name;
-        if (strcmp(names[i], name) != 0)
+    for (size_t i = 0; i < sections[in_rule].count; i++) {
+        const struct key *key = &sections[in_rule].keys[i];
+        names[i] = key->name;
+        if (strcmp(key->name, name) != 0)
             continue;
         if ((parser->keys_seen >> i & 1) != 0)
             return cshim_parser_fail(parser, parser->line, "duplicate key '%s' in this section",
                                      name);
         parser->keys_seen |= 1u << i;
-        return set_field(parser, &keys[i], value, fields + keys[i].offset);
+        return key->read(&(struct setting){parser, key, value, fields + key->offset});
     }
-    return cshim_parser_unknown(parser, "key", name, names, count);
+    return refuse_word(parser, "key", name, names, sections[in_rule].count);
 }
 
 bool cshim_has_key(const struct cshim_parser *parser, size_t field)
@@ -284,24 +305,12 @@ bool cshim_has_key(const struct cshim_parser *parser, size_t field)
     return false;
 }
 
-static bool describe(const struct key *keys, size_t count, size_t index,
-                     struct cshim_policy_key *description)
+bool cshim_policy_key(bool of_rules, size_t index, struct cshim_policy_key *description)
 {
-    if (index >= count)
+    if (index >= sections[of_rules].count)
         return false;
-    *description = (struct cshim_policy_key){.name = keys[index].name,
-                                             .value = keys[index].value,
-                                             .help = keys[index].help,
-                                             .words = cshim_words(keys[index].words)};
+    const struct key *key = &sections[of_rules].keys[index];
+    *description =
+        (struct cshim_policy_key){key->name, key->value, key->help, cshim_words(key->words)};
     return true;
-}
-
-bool cshim_policy_general_key(size_t index, struct cshim_policy_key *key)
-{
-    return describe(general_keys, COUNT(general_keys), index, key);
-}
-
-bool cshim_policy_rule_key(size_t index, struct cshim_policy_key *key)
-{
-    return describe(rule_keys, COUNT(rule_keys), index, key);
 }

@@ -18,39 +18,9 @@ const char *cshim_policy_default_text(void)
     return text;
 }
 
-/* Reads the whole file. Returns NULL with a message if it cannot be read, or is too large. */
-static char *read_file(FILE *file, const char *path, size_t *length,
-                       char message[CSHIM_MESSAGE_MAX])
-{
-    char *text = malloc(FILE_LIMIT + 2);
-    if (text == NULL) {
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", path);
-        return NULL;
-    }
-    errno = 0;
-    *length = fread(text, 1, FILE_LIMIT + 1, file);
-    if (ferror(file) != 0)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path,
-                 strerror(errno));
-    else if (*length > FILE_LIMIT)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
-    else {
-        text[*length] = '\0';
-        return text;
-    }
-    free(text);
-    return NULL;
-}
-
-/* Whether a file could not be opened because there is none. */
-static bool nothing_there(int error)
-{
-    return error == ENOENT || error == ENOTDIR;
-}
-
-/* Reads the policy at a path. `named_by` tells what named the path: "COMPSHIM_POLICY", or NULL for
- * one of the usual places. Returns NULL if there is no such file; that is an error with a message
- * only if something named the path. */
+/* Reads the policy at a path. `named_by` tells what named the path:
+ * "COMPSHIM_POLICY", or NULL for one of the usual places. Returns NULL if there is no such file;
+ * that is an error with a message only if something named the path. */
 static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
@@ -59,16 +29,29 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
         if (named_by != NULL)
             snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open the policy that %s names: %s",
                      path, named_by, strerror(errno));
-        else if (!nothing_there(errno))
+        else if (errno != ENOENT && errno != ENOTDIR)
             snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open this policy: %s", path,
                      strerror(errno));
         return NULL;
     }
-    char *text = read_file(file, path, length, message);
+    char *text = malloc(FILE_LIMIT + 2);
+    errno = 0;
+    *length = text != NULL ? fread(text, 1, FILE_LIMIT + 1, file) : 0;
+    const char *problem = ferror(file) != 0 ? strerror(errno) : NULL;
     fclose(file);
-    if (text != NULL)
+    if (text == NULL)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", path);
+    else if (problem != NULL)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path, problem);
+    else if (*length > FILE_LIMIT)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
+    else {
+        text[*length] = '\0';
         snprintf(source, CSHIM_PATH_MAX, "%s", path);
-    return text;
+        return text;
+    }
+    free(text);
+    return NULL;
 }
 
 /* Writes the path of the user's own policy. Returns false if the environment names no folder. */

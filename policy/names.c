@@ -80,11 +80,6 @@ const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned 
     return NULL;
 }
 
-static bool same_letter(char a, char b)
-{
-    return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
-
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -101,7 +96,8 @@ static size_t edit_distance(const char *word, const char *name)
         size_t diagonal = row[0];
         row[0] = w + 1;
         for (size_t i = 0; i < length; i++) {
-            size_t substituted = diagonal + !same_letter(word[w], name[i]);
+            size_t substituted =
+                diagonal + (tolower((unsigned char)word[w]) != tolower((unsigned char)name[i]));
             diagonal = row[i + 1];
             row[i + 1] = smaller(substituted, 1 + smaller(diagonal, row[i]));
         }
@@ -128,13 +124,8 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
     return nearest;
 }
 
-#define BIT(collective) (1u << CSHIM_##collective)
-
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective)
 {
-    static const unsigned compressed[CSHIM_LIBRARY_COUNT] = {
-        [CSHIM_MPI] = BIT(ALLREDUCE) | BIT(REDUCE_SCATTER) | BIT(REDUCE) | BIT(ALLGATHER),
-        [CSHIM_NCCL] = BIT(ALLREDUCE) | BIT(REDUCE_SCATTER) | BIT(ALLGATHER),
-    };
-    return (compressed[library] >> collective & 1) != 0;
+    return collective < CSHIM_COLLECTIVE_COUNT &&
+           (library == CSHIM_MPI || collective != CSHIM_REDUCE);
 }

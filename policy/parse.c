@@ -90,9 +90,15 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
                              name, space, name);
 }
 
-/* Begins the section of a header's text: "compshim" or "rule NAME". Writes to title. */
-static bool begin_section(struct cshim_parser *parser, char *title)
+/* Begins the section of a header, "[compshim]" or "[rule NAME]", in which it writes. */
+static bool begin_section(struct cshim_parser *parser, char *header)
 {
+    char *title = header + 1;
+    const size_t length = strlen(title);
+    if (length == 0 || title[length - 1] != ']')
+        return cshim_parser_fail(parser, parser->line,
+                                 "a section header is [compshim] or [rule NAME]");
+    title[length - 1] = '\0';
     if (!end_section(parser))
         return false;
     parser->keys_seen = 0;
@@ -110,18 +116,6 @@ static bool begin_section(struct cshim_parser *parser, char *title)
     parser->general_seen = true;
     parser->section = CSHIM_SECTION_GENERAL;
     return true;
-}
-
-static bool read_header(struct cshim_parser *parser, const char *line)
-{
-    char title[CSHIM_MESSAGE_MAX];
-    size_t length = strlen(line);
-    if (line[length - 1] != ']' || length >= sizeof title)
-        return cshim_parser_fail(parser, parser->line,
-                                 "a section header is [compshim] or [rule NAME]");
-    memcpy(title, line + 1, length - 2);
-    title[length - 2] = '\0';
-    return begin_section(parser, title);
 }
 
 /* The length of line[0..length) without its comment and the blanks before it. A comment begins with
@@ -161,8 +155,10 @@ static char *read_line(char *buffer, int size, void *stream)
     buffer[length] = '\0';
     if (strlen(buffer) != length)
         cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
-    else if (length > 0 && buffer[0] == '[')
-        read_header(parser, buffer);
+    else if (buffer[0] == '[') {
+        begin_section(parser, buffer);
+        buffer[0] = '\0'; /* an empty line for inih */
+    }
     return parser->failed ? NULL : buffer;
 }
 

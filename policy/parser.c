@@ -24,19 +24,3 @@ bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *f
     va_end(arguments);
     return false;
 }
-
-bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
-                          const char *const *names, size_t count)
-{
-    const char *nearest = cshim_nearest_name(word, names, count);
-    if (nearest != NULL)
-        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
-                                 word, nearest);
-    char known[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 names[i]);
-    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
-                             known);
-}

@@ -27,11 +27,6 @@ struct cshim_parser {
 bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Ends the parse at the line read last: "unknown WHAT 'WORD'", with the name that is nearest, or
- * with all names if none is near. Always returns false. */
-bool cshim_parser_unknown(struct cshim_parser *parser, const char *what, const char *word,
-                          const char *const *names, size_t count);
-
 /* Sets a key of the section that is open. Returns false if it failed. */
 bool cshim_set_key(struct cshim_parser *parser, const char *key, const char *value);
 

@@ -151,12 +151,12 @@ enum cshim_word_set {
     CSHIM_REPORTS,     /* off, summary */
 };
 
-/* The words of a set, each in the place of its value; all strings are static. */
-#define CSHIM_WORDS_MAX 16
+/* The words of a set, each in the place of its value; all strings are static. The codecs are the
+ * largest set; there is room for one more word. */
 struct cshim_words {
     const char *what; /* how errors call one of them */
     size_t count;
-    const char *names[CSHIM_WORDS_MAX];
+    const char *names[CSHIM_CODEC_COUNT + 1];
 };
 struct cshim_words cshim_words(enum cshim_word_set set);
 
@@ -175,8 +175,7 @@ struct cshim_policy_key {
 
 /* Describes the key of [compshim], or of a rule, at an index from 0 on. Returns false if there are
  * no more. */
-bool cshim_policy_general_key(size_t index, struct cshim_policy_key *key);
-bool cshim_policy_rule_key(size_t index, struct cshim_policy_key *key);
+bool cshim_policy_key(bool of_rules, size_t index, struct cshim_policy_key *key);
 
 /* Names for values; "?" if out of range. cshim_op_name gives "other" for CSHIM_OP_OTHER. */
 const char *cshim_library_name(enum cshim_library library);

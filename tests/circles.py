@@ -37,7 +37,7 @@ INCLUDES = {
     "policy": "codecs",
     "codecs": "",
     "tools": "tools/lib",
-    "tools/tune": "tools/compare tools/lib shim/report " + BASE,
+    "tools/tune": "tools/check tools/lib shim/report " + BASE,
     "tools/compare": "tools/check tools/html tools/lib shim/report " + BASE,
     "tools/run": "tools/check tools/lib " + BASE,
     "tools/check": "tools/elf tools/lib " + BASE,

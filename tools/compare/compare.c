@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim compare: runs a program in several modes and on several rank counts, and prints what
  * time, accuracy and traffic came of it. */
-#include <stdlib.h>
-
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/ledger_file.h"
@@ -51,14 +49,11 @@ static const struct compare_options defaults = {
  * or else as the mean of all. Negative before the first run has ended. */
 static double seconds_left(const struct compare_plan *plan)
 {
-    size_t cells = plan->mode_count * plan->rank_count;
-    double all = 0;
-    double done = 0;
-    double left = 0;
-    for (size_t i = 0; i < cells; i++)
+    double all = 0, done = 0, left = 0;
+    for (size_t i = 0; i < plan->cell_count; i++)
         for (size_t run = 0; run < json_array_size(plan->cells[i].runs); run++, done++)
             all += ledger_number(json_array_get(plan->cells[i].runs, run), "wall_seconds");
-    for (size_t i = 0; i < cells && done > 0; i++) {
+    for (size_t i = 0; i < plan->cell_count && done > 0; i++) {
         const struct compare_cell *cell = &plan->cells[i];
         size_t count = json_array_size(cell->runs);
         double expected = count > 0
@@ -69,39 +64,27 @@ static double seconds_left(const struct compare_plan *plan)
     return done > 0 ? left : -1;
 }
 
-/* Runs one cell once more. `done` counts the runs of the whole comparison. */
-static enum compare_end run_cell(const struct compare_plan *plan, size_t mode, size_t rank,
-                                 size_t done, size_t all)
-{
-    char *ranks = tool_plural(plan->ranks[rank], "rank");
-    struct compare_progress progress = {
-        tool_format("[%zu/%zu] %s, %s", done + 1, all, plan->modes[mode].label, ranks),
-        seconds_left(plan)};
-    enum compare_end end = compare_run_once(plan, mode, rank, &progress);
-    free(progress.text);
-    free(ranks);
-    return end;
-}
-
 /* Runs the modes in turn within each repeat, so that a machine that slows down slows all of them.
  */
-static enum compare_end run_all(const struct compare_plan *plan)
+static enum child_end run_all(const struct compare_plan *plan)
 {
-    size_t wanted = 0;
-    for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++)
-        wanted += plan->cells[i].is_wanted;
-    size_t done = 0;
+    size_t all = 0, done = 0;
+    for (size_t i = 0; i < plan->cell_count; i++)
+        all += plan->cells[i].is_wanted ? plan->options->repeat : 0;
     for (uint32_t repeat = 0; repeat < plan->options->repeat; repeat++)
         for (size_t rank = 0; rank < plan->rank_count; rank++)
             for (size_t mode = 0; mode < plan->mode_count; mode++) {
                 if (!compare_cell(plan, mode, rank)->is_wanted)
                     continue;
-                enum compare_end end =
-                    run_cell(plan, mode, rank, done++, wanted * plan->options->repeat);
-                if (end != COMPARE_DONE)
+                const char *progress =
+                    tool_format("[%zu/%zu] %s, %s", ++done, all, plan->modes[mode].label,
+                                tool_plural(plan->ranks[rank], "rank"));
+                enum child_end end =
+                    compare_run_once(plan, mode, rank, progress, seconds_left(plan));
+                if (end != CHILD_DONE)
                     return end;
             }
-    return COMPARE_DONE;
+    return CHILD_DONE;
 }
 
 /* Writes a file if its path is given. Returns false, with a message printed, if that fails. */
@@ -125,12 +108,12 @@ static int run(int argc, char **argv)
     if (first == argc)
         tool_misuse("compare", "no command to run");
     compare_plan_make(&plan, &chosen, argv + first);
-    compare_catch_signals();
+    child_catch_signals();
     launch_permit_mpirun(argv + first, false); /* tells root once; each run counts its ranks */
     compare_watch_load();
-    enum compare_end end = run_all(&plan);
+    enum child_end end = run_all(&plan);
     compare_add_load(plan.environment);
-    plan.is_complete = end == COMPARE_DONE;
+    plan.is_complete = end == CHILD_DONE;
     if (!plan.is_complete)
         tool_warn("stopped early; what was finished:");
     compare_write_text(&plan, stdout);
@@ -138,9 +121,9 @@ static int run(int argc, char **argv)
     written = write_file(&plan, chosen.markdown, compare_write_markdown) && written;
     written = write_file(&plan, chosen.html, compare_write_page) && written;
     int status = !written ? TOOL_SYSTEM : plan.is_complete ? TOOL_GOOD : TOOL_NOT_SO;
-    compare_plan_free(&plan);
+    compare_plan_clean(&plan);
     status = tool_finish(status);
-    return end == COMPARE_STOPPED ? 128 + compare_stop_signal() : status;
+    return end == CHILD_STOPPED ? 128 + child_stop_signal() : status;
 }
 
 const struct tool_command tool_compare = {

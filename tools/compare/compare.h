@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of `compshim compare` share: the modes, the numbers of ranks and the runs of each
- * mode on each number of ranks. All functions are for the tool's only thread. */
+ * mode on each number of ranks. All functions are for the tool's only thread. What they allocate
+ * lives until the tool ends. */
 #ifndef TOOL_COMPARE_H
 #define TOOL_COMPARE_H
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 
 #include "codecs/codec.h"
+#include "tools/lib/child.h"
 #include "tools/lib/tool.h"
 
 /* The figures of a run. The program prints those before COMPARE_METRIC_COUNT. */
@@ -45,12 +47,12 @@ struct compare_options {
 
 /* One way to run the program. */
 struct compare_mode {
-    char *name;  /* as given: "off", a codec or a policy file; "serial" */
-    char *label; /* for the tables: "fp16 (16 bit)" */
+    const char *name;  /* as given: "off", a codec or a policy file; "serial" */
+    const char *label; /* for the tables: "fp16 (16 bit)" */
     bool is_serial;
     bool has_shim;             /* compshim is preloaded */
     enum cshim_codec_id codec; /* of a codec's mode, else none */
-    char *policy;              /* absolute file name, with the shim */
+    const char *policy;        /* absolute file name, with the shim */
 };
 
 /* The runs of one mode with one number of ranks. */
@@ -67,6 +69,7 @@ struct compare_plan {
     struct compare_mode *modes;
     size_t rank_count;
     uint32_t *ranks;
+    size_t cell_count;
     struct compare_cell *cells; /* [mode * rank_count + rank] */
     regex_t metrics[COMPARE_METRIC_COUNT];
     char *library;       /* the shim's; NULL if no mode needs it */
@@ -79,102 +82,29 @@ struct compare_plan {
  * ends the tool. `options` and `command` must outlive the plan. */
 void compare_plan_make(struct compare_plan *plan, const struct compare_options *options,
                        char **command);
-/* Frees the plan with all results, and removes the temporary files. */
-void compare_plan_free(struct compare_plan *plan);
+/* Removes the temporary files. */
+void compare_plan_clean(const struct compare_plan *plan);
 struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank);
+/* Whether the text is in some word of a command. */
+bool compare_has(char *const *command, const char *part);
 
-/* How a run ended. */
-enum compare_end {
-    COMPARE_DONE,
-    COMPARE_FAILED, /* the message has been printed */
-    COMPARE_STOPPED /* by a signal: compare_stop_signal() */
-};
-
-/* Makes SIGINT, SIGTERM and SIGHUP stop the run in progress instead of this program. */
-void compare_catch_signals(void);
-/* Returns the signal that asked to stop, or 0. */
-int compare_stop_signal(void);
-
-/* The progress line of a run. */
-struct compare_progress {
-    char *text;
-    double left; /* seconds that this run and those after it will take; negative: not known */
-};
-
-/* Runs the program once. On COMPARE_DONE the run's object is appended to the cell: "command",
+/* Runs the program once, with a progress line and the seconds that this run and those after it will
+ * take (negative: not known). If it ends well, the run's object is appended to the cell: "command",
  * "wall_seconds", the figures by name, "rows" of the report, the log of steps as
  * "accuracy_over_time" and "output_tail". What is not known is null. */
-enum compare_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
-                                  const struct compare_progress *progress);
-
-/* A child process: its command, what is added to its environment, and what came of it. */
-struct compare_child {
-    char **command;
-    const char *preload; /* LD_PRELOAD; NULL leaves it unset */
-    const char *policy;  /* COMPSHIM_POLICY, or NULL */
-    const char *report;  /* COMPSHIM_REPORT, or NULL */
-    const struct compare_progress *progress;
-    char *output; /* stdout and stderr together, the last part if it is long; the caller frees it */
-    int status;   /* as waitpid gives it */
-    double wall;  /* seconds */
-};
-
-/* Runs a child to its end. Returns false if a signal to this program stopped it. */
-bool compare_child_run(struct compare_child *child);
-/* Returns the last lines of a text. The caller frees them. */
-char *compare_tail(const char *output);
-
-/* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
- * Returns an array of pairs (seconds, per cent), which the caller releases. It is empty, and a
- * message is printed, if the log has none. */
-json_t *compare_read_log(const char *path);
+enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
+                                const char *progress, double left);
 
 /* The name of a figure in JSON. */
 const char *compare_figure_name(enum compare_figure figure);
 
-/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
- * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
- * within a repeat. */
-struct compare_spread {
-    size_t count; /* runs that have the figure */
-    double median;
-    double lowest;
-    double highest;
-};
-struct compare_spread compare_spread(const struct compare_plan *plan, size_t mode, size_t rank,
-                                     enum compare_figure figure);
-
-/* Whether times are of the whole command, because some output has no match for --metric-time. */
-bool compare_uses_wall(const struct compare_plan *plan);
-
-/* Finds out what the measurements are made on; the caller releases the object. */
+/* Finds out what the measurements are made on. */
 json_t *compare_environment(const char *link);
 /* Reads the machine's load and keeps the first and the highest value: to be called before the runs
  * and while they last. */
 void compare_watch_load(void);
 /* Adds these two to the environment. */
 void compare_add_load(json_t *environment);
-
-/* The results as tables, in the order in which they are shown. */
-enum compare_table {
-    COMPARE_TABLE_ENVIRONMENT,
-    COMPARE_TABLE_TIME,
-    COMPARE_TABLE_ACCURACY,
-    COMPARE_TABLE_BYTES,
-    COMPARE_TABLE_RULES,
-    COMPARE_TABLE_COUNT
-};
-
-/* A table of everything that is finished. */
-struct compare_section {
-    const char *name;        /* in the data of the page */
-    char *title;             /* what stands above the table */
-    struct tool_table table; /* has only headings if there is nothing to show */
-};
-
-/* Makes a section, which the caller frees with compare_section_free. */
-struct compare_section compare_section(const struct compare_plan *plan, enum compare_table which);
-void compare_section_free(struct compare_section *section);
 
 /* These write the results: tables as text or as Markdown; everything as JSON; a page with plots. */
 void compare_write_text(const struct compare_plan *plan, FILE *file);

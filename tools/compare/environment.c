@@ -2,8 +2,6 @@
 /* What a comparison was measured on: the machine, its software and its load. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "codecs/codec.h"
@@ -11,7 +9,7 @@
 #include "tools/html/page.h"
 #include "version.h"
 
-/* Returns the first line that a command prints, or NULL. The caller frees it. */
+/* Returns the first line that a command prints, or NULL. */
 static char *first_line(const char *command)
 {
     FILE *pipe = popen(command, "re");
@@ -19,76 +17,53 @@ static char *first_line(const char *command)
     size_t room = 0;
     if (pipe == NULL)
         return NULL;
-    if (getline(&line, &room, pipe) <= 0) {
-        free(line);
+    if (getline(&line, &room, pipe) <= 0)
         line = NULL;
-    } else {
+    else
         line[strcspn(line, "\n")] = '\0';
-    }
     pclose(pipe);
     return line;
 }
 
-static void set(json_t *environment, const char *name, char *text)
+static void set(json_t *environment, const char *name, const char *text)
 {
     json_object_set_new(environment, name, page_text(text != NULL ? text : "unknown"));
-    free(text);
 }
 
 static char *processor(void)
 {
-    char *model = first_line("sed -n '/^model name/{s/.*: *//p;q}' /proc/cpuinfo 2>/dev/null");
-    char *text = tool_format("%s, %ld online, %s", model != NULL ? model : "unknown model",
-                             sysconf(_SC_NPROCESSORS_ONLN), cshim_simd_name(cshim_simd_level()));
-    free(model);
-    return text;
+    const char *model =
+        first_line("sed -n '/^model name/{s/.*: *//p;q}' /proc/cpuinfo 2>/dev/null");
+    return tool_format("%s, %ld online, %s", model != NULL ? model : "unknown model",
+                       sysconf(_SC_NPROCESSORS_ONLN), cshim_simd_name(cshim_simd_level()));
 }
 
 /* Reads the driver's files, because its tools may be missing. */
 static char *cards(void)
 {
-    char *driver = first_line("ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l");
-    long count = driver != NULL ? strtol(driver, NULL, 10) : 0;
-    free(driver);
+    const char *counted = first_line("ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l");
+    long count = counted != NULL ? strtol(counted, NULL, 10) : 0;
     if (count == 0)
         return tool_copy("none found");
-    char *name = first_line("cat /proc/driver/nvidia/gpus/*/information 2>/dev/null");
-    const char *model = name != NULL ? name + strcspn(name, ":") : "";
-    char *text = tool_format("%ld x %s", count,
-                             *model == ':' ? model + 1 + strspn(model + 1, " \t") : "NVIDIA");
-    free(name);
-    return text;
-}
-
-static char *date(void)
-{
-    char text[64];
-    time_t now = time(NULL);
-    struct tm fields;
-    if (gmtime_r(&now, &fields) == NULL ||
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &fields) == 0)
-        return NULL;
-    return tool_copy(text);
+    const char *name = first_line("cat /proc/driver/nvidia/gpus/*/information 2>/dev/null");
+    const char *model = name != NULL ? strchr(name, ':') : NULL;
+    return tool_format("%ld x %s", count,
+                       model != NULL ? model + 1 + strspn(model + 1, " \t") : "NVIDIA");
 }
 
 json_t *compare_environment(const char *link)
 {
     json_t *environment = json_object();
-    struct utsname kernel;
-    uname(&kernel);
-    set(environment, "servers", tool_copy(kernel.nodename));
+    set(environment, "servers", first_line("uname -n"));
     set(environment, "processors", processor());
     set(environment, "cards", cards());
-    set(environment, "links", tool_copy(link));
-    char *system =
-        first_line("sed -n '/^PRETTY_NAME=/{s/[^=]*=//;s/\"//g;p;q}' /etc/os-release 2>/dev/null");
+    set(environment, "links", link);
     set(environment, "operating system",
-        tool_format("%s, %s %s %s", system != NULL ? system : "unknown", kernel.sysname,
-                    kernel.release, kernel.machine));
-    free(system);
+        first_line("name=$(sed -n '/^PRETTY_NAME=/{s/[^=]*=//;s/\"//g;p;q}' /etc/os-release "
+                   "2>/dev/null); echo \"${name:-unknown}, $(uname -srm)\""));
     set(environment, "framework", first_line("mpirun --version 2>/dev/null"));
-    set(environment, "compshim", tool_copy(CSHIM_VERSION));
-    set(environment, "date", date());
+    set(environment, "compshim", CSHIM_VERSION);
+    set(environment, "date", first_line("date -u '+%Y-%m-%d %H:%M UTC'"));
     return environment;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the options of `compshim compare` to the matrix of runs. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,37 +28,27 @@ static void compile_metrics(struct compare_plan *plan)
     }
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text);
-    return length > strlen(end) && strcmp(text + length - strlen(end), end) == 0;
-}
-
-static _Noreturn void refuse_mode(const char *name)
-{
-    const char *names[CSHIM_CODEC_COUNT] = {"off"};
-    for (int id = 1; id < CSHIM_CODEC_COUNT; id++)
-        names[id] = cshim_codec_name((enum cshim_codec_id)id);
-    tool_misuse("compare", "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
-                tool_hint("", name, names, CSHIM_CODEC_COUNT));
-}
-
 /* Makes the mode of a name. `is_policy`: --policy names it, so that it is a file whatever its end.
  */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
-    struct compare_mode mode = {.name = tool_copy(name)};
-    if (is_policy || ends_in(name, ".ini")) {
+    struct cshim_words modes = cshim_words(CSHIM_CODECS);
+    struct compare_mode mode = {.name = name, .label = name};
+    unsigned codec;
+    modes.names[CSHIM_CODEC_NONE] = "off";
+    if (is_policy || fnmatch("?*.ini", name, 0) == 0) {
         cshim_policy_free(launch_load_policy(name));
         mode.policy = launch_absolute(name);
-        mode.label = tool_copy(name);
     } else if (strcmp(name, "off") == 0) {
-        mode.label = tool_copy("off (native)");
-    } else if (cshim_codec_by_name(name, &mode.codec) && mode.codec != CSHIM_CODEC_NONE) {
-        size_t bits = 8 * cshim_encoded_bytes(mode.codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN;
-        mode.label = tool_format("%s (%zu bit)", name, bits);
+        mode.label = "off (native)";
+    } else if (cshim_word_find(CSHIM_CODECS, name, &codec) != NULL && codec != CSHIM_CODEC_NONE) {
+        mode.codec = codec;
+        mode.label =
+            tool_format("%s (%zu bit)", name,
+                        8 * cshim_encoded_bytes(codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN);
     } else {
-        refuse_mode(name);
+        tool_misuse("compare", "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
+                    tool_hint("", name, modes.names, modes.count));
     }
     mode.has_shim = mode.policy != NULL || mode.codec != CSHIM_CODEC_NONE;
     return mode;
@@ -65,22 +56,15 @@ static struct compare_mode make_mode(const char *name, bool is_policy)
 
 static void add_modes(struct compare_plan *plan, const char *list, bool is_policy)
 {
-    if (list == NULL)
-        return;
     size_t count = 0;
-    char **names = tool_split(list, &count);
-    struct compare_mode *modes = tool_allocate(plan->mode_count + count, sizeof *modes);
-    if (plan->mode_count > 0)
-        memcpy(modes, plan->modes, plan->mode_count * sizeof *modes);
-    free(plan->modes);
-    plan->modes = modes;
+    char **names = list != NULL ? tool_split(list, &count) : NULL;
     for (size_t i = 0; i < count; i++) {
         for (size_t known = 0; known < plan->mode_count; known++)
-            if (strcmp(modes[known].name, names[i]) == 0)
+            if (strcmp(plan->modes[known].name, names[i]) == 0)
                 tool_misuse("compare", "the mode '%s' is given twice", names[i]);
-        modes[plan->mode_count++] = make_mode(names[i], is_policy);
+        const struct compare_mode mode = make_mode(names[i], is_policy);
+        plan->modes = tool_append(plan->modes, &plan->mode_count, sizeof mode, &mode);
     }
-    tool_split_free(names, count);
 }
 
 static uint32_t parse_ranks(const char *text)
@@ -92,50 +76,33 @@ static uint32_t parse_ranks(const char *text)
     return (uint32_t)ranks;
 }
 
-static bool has_placeholder(char *const *command)
-{
-    for (; *command != NULL; command++)
-        if (strstr(*command, "{ranks}") != NULL)
-            return true;
-    return false;
-}
-
 /* Takes the numbers of ranks asked for, and makes the cells. The serial run stands in the column of
  * one rank, which is added if it was not asked for. */
 static void add_ranks(struct compare_plan *plan, const char *list)
 {
     size_t count = 0;
     char **texts = tool_split(list, &count);
-    plan->ranks = tool_allocate(count + 1, sizeof *plan->ranks);
-    bool has_one = false;
-    for (size_t i = 0; i < count; i++)
-        has_one = has_one || parse_ranks(texts[i]) == 1;
-    if (plan->options->serial != NULL && !has_one)
-        plan->ranks[plan->rank_count++] = 1;
-    size_t made = plan->rank_count;
-    for (size_t i = 0; i < count; i++)
-        plan->ranks[plan->rank_count++] = parse_ranks(texts[i]);
-    if (count > 1 && !has_placeholder(plan->command))
+    uint32_t *ranks = tool_allocate(count + 1, sizeof *ranks);
+    bool is_added = plan->options->serial != NULL;
+    ranks[0] = 1;
+    for (size_t i = 0; i < count; i++) {
+        ranks[i + 1] = parse_ranks(texts[i]);
+        is_added &= ranks[i + 1] != 1;
+    }
+    plan->ranks = is_added ? ranks : ranks + 1;
+    plan->rank_count = count + is_added;
+    if (count > 1 && !compare_has(plan->command, "{ranks}"))
         tool_misuse("compare", "several --ranks, but no {ranks} in the command");
-    plan->cells = tool_allocate(plan->mode_count * plan->rank_count, sizeof *plan->cells);
-    for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++) {
+    plan->cell_count = plan->mode_count * plan->rank_count;
+    plan->cells = tool_allocate(plan->cell_count, sizeof *plan->cells);
+    for (size_t i = 0; i < plan->cell_count; i++) {
         const struct compare_mode *mode = &plan->modes[i / plan->rank_count];
         size_t rank = i % plan->rank_count;
         bool one = plan->ranks[rank] == 1;
-        plan->cells[i].is_wanted = mode->is_serial ? one : rank >= made && !(one && mode->has_shim);
+        plan->cells[i].is_wanted =
+            mode->is_serial ? one : !(is_added && rank == 0) && !(one && mode->has_shim);
         plan->cells[i].runs = json_array();
     }
-    tool_split_free(texts, count);
-}
-
-static void add_serial(struct compare_plan *plan)
-{
-    if (plan->options->serial == NULL)
-        return;
-    plan->modes = tool_allocate(1, sizeof *plan->modes);
-    plan->modes[0] = (struct compare_mode){
-        .name = tool_copy("serial"), .label = tool_copy("serial"), .is_serial = true};
-    plan->mode_count = 1;
 }
 
 static void check_writable(const char *path)
@@ -176,7 +143,10 @@ void compare_plan_make(struct compare_plan *plan, const struct compare_options *
 {
     *plan = (struct compare_plan){.options = options, .command = command};
     compile_metrics(plan);
-    add_serial(plan);
+    if (options->serial != NULL)
+        plan->modes = tool_append(
+            NULL, &plan->mode_count, sizeof *plan->modes,
+            &(struct compare_mode){.name = "serial", .label = "serial", .is_serial = true});
     add_modes(plan, options->modes, false);
     add_modes(plan, options->policy, true);
     add_ranks(plan, options->ranks);
@@ -190,29 +160,22 @@ void compare_plan_make(struct compare_plan *plan, const struct compare_options *
     plan->environment = compare_environment(options->link);
 }
 
-void compare_plan_free(struct compare_plan *plan)
+void compare_plan_clean(const struct compare_plan *plan)
 {
-    for (size_t i = 0; i < plan->mode_count * plan->rank_count; i++)
-        json_decref(plan->cells[i].runs);
-    for (size_t mode = 0; mode < plan->mode_count; mode++) {
+    for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
             unlink(plan->modes[mode].policy);
-        free(plan->modes[mode].name);
-        free(plan->modes[mode].label);
-        free(plan->modes[mode].policy);
-    }
     rmdir(plan->folder);
-    for (size_t i = 0; i < COMPARE_METRIC_COUNT; i++)
-        regfree(&plan->metrics[i]);
-    json_decref(plan->environment);
-    free(plan->cells);
-    free(plan->modes);
-    free(plan->ranks);
-    free(plan->library);
-    free(plan->folder);
 }
 
 struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank)
 {
     return &plan->cells[mode * plan->rank_count + rank];
+}
+
+bool compare_has(char *const *command, const char *part)
+{
+    while (*command != NULL && strstr(*command, part) == NULL)
+        command++;
+    return *command != NULL;
 }

@@ -1,88 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
  * came of it. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/check/check.h"
 #include "tools/compare/compare.h"
 #include "tools/html/page.h"
-#include "tools/lib/launch.h"
 #include "tools/lib/ledger_file.h"
 
-/* Replaces every `from` in the text. The caller frees the result. */
+#define LOG_SECONDS_MAX 1e9
+#define LOG_POINTS_MAX 200
+
+/* Replaces every `from` in the text. */
 static char *replace(const char *text, const char *from, const char *to)
 {
     char *result = tool_copy("");
     for (const char *found = NULL; (found = strstr(text, from)) != NULL;
-         text = found + strlen(from)) {
-        char *longer = tool_format("%s%.*s%s", result, (int)(found - text), text, to);
-        free(result);
-        result = longer;
-    }
-    char *whole = tool_format("%s%s", result, text);
-    free(result);
-    return whole;
+         text = found + strlen(from))
+        result = tool_format("%s%.*s%s", result, (int)(found - text), text, to);
+    return tool_format("%s%s", result, text);
 }
 
 static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t ranks,
                      const char *log)
 {
-    char number[16];
-    snprintf(number, sizeof number, "%u", ranks);
-    char *with_ranks = replace(text, "{ranks}", number);
-    char *with_mode = replace(with_ranks, "{mode}", mode->name);
-    char *filled = replace(with_mode, "{log}", log);
-    free(with_ranks);
-    free(with_mode);
-    return filled;
+    char *filled = replace(text, "{ranks}", tool_format("%u", ranks));
+    return replace(replace(filled, "{mode}", mode->name), "{log}", log);
 }
 
-/* Makes the NULL-terminated command of a run. free_command frees it. */
+/* Makes the NULL-terminated command of a run. */
 static char **make_command(const struct compare_plan *plan, const struct compare_mode *mode,
                            uint32_t ranks, const char *log)
 {
-    size_t words = 0;
-    while (plan->command[words] != NULL)
-        words++;
-    char **command = tool_allocate((words > 3 ? words : 3) + 1, sizeof *command);
-    if (mode->is_serial) {
-        command[0] = tool_copy("/bin/sh");
-        command[1] = tool_copy("-c");
-        command[2] = fill_in(plan->options->serial, mode, ranks, log);
-        return command;
-    }
-    for (size_t i = 0; i < words; i++)
-        command[i] = fill_in(plan->command[i], mode, ranks, log);
+    const char *const serial[] = {"/bin/sh", "-c", plan->options->serial, NULL};
+    const char *const *words = mode->is_serial ? serial : (const char *const *)plan->command;
+    size_t count = 0;
+    while (words[count] != NULL)
+        count++;
+    char **command = tool_allocate(count + 1, sizeof *command);
+    for (size_t i = 0; i < count; i++)
+        command[i] = fill_in(words[i], mode, ranks, log);
     return command;
 }
 
-static void free_command(char **command)
-{
-    for (size_t i = 0; command[i] != NULL; i++)
-        free(command[i]);
-    free(command);
-}
-
-/* Writes the command as one would type it. Words with unusual characters are quoted. The caller
- * frees the text. */
+/* Writes the command as one would type it. Words with unusual characters are quoted. */
 static char *command_text(char *const *command)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&text, &length);
-    if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    for (size_t i = 0; command[i] != NULL; i++) {
-        bool plain =
-            command[i][0] != '\0' && strpbrk(command[i], " \t\n'\"\\$&|;<>()*?[]{}!#~`") == NULL;
-        char *quoted = plain ? NULL : replace(command[i], "'", "'\\''");
-        fprintf(file, plain ? "%s%s" : "%s'%s'", i > 0 ? " " : "", plain ? command[i] : quoted);
-        free(quoted);
+    char *text = tool_copy("");
+    for (const char *space = ""; *command != NULL; command++, space = " ") {
+        bool plain = **command != '\0' && strpbrk(*command, " \t\n'\"\\$&|;<>()*?[]{}!#~`") == NULL;
+        text = plain ? tool_format("%s%s%s", text, space, *command)
+                     : tool_format("%s%s'%s'", text, space, replace(*command, "'", "'\\''"));
     }
-    fclose(file);
     return text;
 }
 
@@ -112,6 +85,78 @@ static json_t *read_metric(const regex_t *expression, const char *output)
     return found && isfinite(value) ? json_real(value) : json_null();
 }
 
+/* The cell behind the next comma; NULL if there is none. */
+static const char *next_cell(const char *cell)
+{
+    cell += strcspn(cell, ",");
+    return *cell == ',' ? cell + 1 : NULL;
+}
+
+/* The index of the last column that the heading calls so; SIZE_MAX if there is none. */
+static size_t find_column(const char *heading, const char *name)
+{
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; heading != NULL; i++, heading = next_cell(heading))
+        if (strcspn(heading, ",") == strlen(name) && strncmp(heading, name, strlen(name)) == 0)
+            found = i;
+    return found;
+}
+
+/* Reads a number from 0 to `most`. Returns false if the line has none in this column; the last line
+ * of a stopped program may not be whole. */
+static bool read_cell(const char *line, size_t column, double most, double *value)
+{
+    char *end = NULL;
+    for (; line != NULL && column > 0; column--)
+        line = next_cell(line);
+    if (line == NULL)
+        return false;
+    *value = strtod(line, &end);
+    return end != line && (*end == '\0' || *end == ',') && *value >= 0 && *value <= most;
+}
+
+/* Keeps at most LOG_POINTS_MAX points at even distances, the first and the last among them. */
+static json_t *thin(json_t *points)
+{
+    size_t count = json_array_size(points);
+    if (count <= LOG_POINTS_MAX)
+        return points;
+    json_t *kept = json_array();
+    for (size_t i = 0; i < LOG_POINTS_MAX; i++)
+        json_array_append(kept, json_array_get(points, i * (count - 1) / (LOG_POINTS_MAX - 1)));
+    json_decref(points);
+    return kept;
+}
+
+/* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
+ * Returns an array of pairs (seconds, per cent). It is empty, and a message is printed, if the log
+ * has none. */
+static json_t *read_log(const char *path)
+{
+    json_t *points = json_array();
+    size_t length = 0;
+    char *text = tool_read_file(path, &length);
+    if (text == NULL) {
+        tool_warn("the run left no log of its steps at {log}: %s", strerror(errno));
+        return points;
+    }
+    char *rest = NULL;
+    const char *line = strtok_r(text, "\r\n", &rest);
+    size_t seconds = find_column(line, "seconds");
+    size_t accuracy = find_column(line, "accuracy");
+    while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
+        double time = 0;
+        double share = 0;
+        if (read_cell(line, seconds, LOG_SECONDS_MAX, &time) &&
+            read_cell(line, accuracy, 1, &share))
+            json_array_append_new(points, json_pack("[f,f]", time, 100 * share));
+    }
+    free(text);
+    if (json_array_size(points) == 0)
+        tool_warn("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
+    return thin(points);
+}
+
 static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
 
 /* Adds what a report says, if there is one, to the run. */
@@ -135,18 +180,6 @@ static void read_report(const char *path, json_t *run)
     ledger_close(&ledger);
 }
 
-static void tell_failure(const struct compare_child *child, const char *command)
-{
-    char *tail = compare_tail(child->output);
-    char *how = WIFSIGNALED(child->status)
-                    ? tool_format("signal %d", WTERMSIG(child->status))
-                    : tool_format("exit status %d", WEXITSTATUS(child->status));
-    tool_warn("this run failed (%s):\n  %s\nits last lines:\n%s", how, command,
-              *tail != '\0' ? tail : "(no output)");
-    free(how);
-    free(tail);
-}
-
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)
 {
     if (!json_is_array(json_object_get(run, "rows")))
@@ -159,18 +192,10 @@ static void warn_if_not_compressed(const struct compare_mode *mode, const json_t
                   mode->name);
 }
 
-/* Whether the program was asked to leave a log of its steps there. */
-static bool names_log(char *const *command, const char *log)
-{
-    while (*command != NULL && strstr(*command, log) == NULL)
-        command++;
-    return *command != NULL;
-}
-
 /* Makes the object of a run that ended well, from its output and the files that it left. */
 static json_t *read_run(const struct compare_plan *plan, const struct compare_mode *mode,
-                        const struct compare_child *child, const char *command,
-                        const char *nccl_report, const char *log)
+                        const struct child *child, const char *command, const char *nccl_report,
+                        const char *log)
 {
     json_t *run =
         json_pack("{s:o, s:f}", "command", page_text(command), "wall_seconds", child->wall);
@@ -178,7 +203,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         json_object_set_new(run, compare_figure_name(metric),
                             read_metric(&plan->metrics[metric], child->output));
     json_object_set_new(run, "accuracy_over_time",
-                        names_log(child->command, log) ? compare_read_log(log) : json_array());
+                        compare_has(child->command, log) ? read_log(log) : json_array());
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
         json_object_set_new(run, totals[i], json_null());
     json_object_set_new(run, "rows", json_null());
@@ -187,14 +212,12 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         read_report(nccl_report, run);
         warn_if_not_compressed(mode, run);
     }
-    char *tail = compare_tail(child->output);
-    json_object_set_new(run, "output_tail", page_text(tail));
-    free(tail);
+    json_object_set_new(run, "output_tail", page_text(child_tail(child->output)));
     return run;
 }
 
-enum compare_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
-                                  const struct compare_progress *progress)
+enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
+                                const char *progress, double left)
 {
     const struct compare_mode *run_mode = &plan->modes[mode];
     char *report = tool_format("%s/report.json", plan->folder);
@@ -202,32 +225,24 @@ enum compare_end compare_run_once(const struct compare_plan *plan, size_t mode, 
     char *nccl_report = tool_format("%s/report.nccl.json", plan->folder);
     char *log = tool_format("%s/steps.csv", plan->folder);
     char **command = make_command(plan, run_mode, plan->ranks[rank], log);
-    char *preload = launch_preload(run_mode->has_shim ? plan->library : NULL, getenv("LD_PRELOAD"));
-    struct compare_child child = {.command = command,
-                                  .preload = *preload != '\0' ? preload : NULL,
-                                  .policy = run_mode->policy,
-                                  .report = run_mode->has_shim ? report : NULL,
-                                  .progress = progress};
-    enum compare_end end = COMPARE_DONE;
     char *text = command_text(command);
-    if (!compare_child_run(&child)) {
-        end = COMPARE_STOPPED;
-    } else if (child.status != 0) {
-        tell_failure(&child, text);
-        end = COMPARE_FAILED;
-    } else {
+    struct child child = {.command = command,
+                          .is_local = locality_is_certain(command),
+                          .library = run_mode->has_shim ? plan->library : NULL,
+                          .policy = run_mode->policy,
+                          .report = run_mode->has_shim ? report : NULL,
+                          .progress = progress,
+                          .left = left,
+                          .watch = compare_watch_load};
+    enum child_end end = child_run(&child);
+    if (end == CHILD_FAILED)
+        child_tell_failure(&child, "this run", tool_format(":\n  %s\n", text));
+    if (end == CHILD_DONE)
         json_array_append_new(compare_cell(plan, mode, rank)->runs,
                               read_run(plan, run_mode, &child, text, nccl_report, log));
-    }
     unlink(report);
     unlink(nccl_report);
     unlink(log);
     free(child.output);
-    free(text);
-    free(preload);
-    free(log);
-    free(nccl_report);
-    free(report);
-    free_command(command);
     return end;
 }

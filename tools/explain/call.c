@@ -19,13 +19,7 @@ static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is not there for NCCL",
 };
 
-const char *explain_reason(const struct cshim_plan *plan)
-{
-    return plan->reason == CSHIM_REASON_COMPRESS ? "" : cshim_reason_name(plan->reason);
-}
-
-struct explain_answer explain_call(const struct explain_options *chosen,
-                                   const struct cshim_policy *policy, const struct cshim_call *call,
+struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes)
 {
     struct explain_answer answer = {.policy = policy, .call = *call};
@@ -33,9 +27,8 @@ struct explain_answer explain_call(const struct explain_options *chosen,
     if (element == 0) /* other types: count bytes */
         element = 1;
     if (bytes % element != 0)
-        tool_misuse(chosen->command->name,
-                    "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
-                    cshim_dtype_name(call->dtype), element);
+        tool_misuse("explain", "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)",
+                    bytes, cshim_dtype_name(call->dtype), element);
     answer.call.bytes = bytes;
     answer.plan = cshim_plan_call(policy, &answer.call, bytes / element);
     return answer;
@@ -143,19 +136,15 @@ static json_t *plan_json(const struct cshim_plan *plan)
 json_t *explain_json(const struct explain_answer *answer)
 {
     const struct cshim_plan *plan = &answer->plan;
+    const struct cshim_rule *rule = plan->rule;
     bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
-    json_t *root = json_object();
-    json_object_set_new(root, "call", call_json(&answer->call));
-    json_object_set_new(root, "policy", json_string(answer->policy->source));
-    json_object_set_new(root, "rule",
-                        plan->rule == NULL ? json_null()
-                                           : json_pack("{ss sI}", "name", plan->rule->name, "line",
-                                                       (json_int_t)plan->rule->line));
-    json_object_set_new(root, "compressed", json_boolean(compressed));
-    json_object_set_new(root, "reason",
-                        compressed ? json_null() : json_string(cshim_reason_name(plan->reason)));
-    json_object_set_new(root, "plan", compressed ? plan_json(plan) : json_null());
-    return root;
+    return json_pack(
+        "{so so* so? sb ss? so?}", "call", call_json(&answer->call), "policy",
+        json_string(answer->policy->source), "rule",
+        rule != NULL ? json_pack("{ss sI}", "name", rule->name, "line", (json_int_t)rule->line)
+                     : NULL,
+        "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
+        "plan", compressed ? plan_json(plan) : NULL);
 }
 
 void explain_print_json(json_t *value)

@@ -9,7 +9,6 @@
 #include "tools/lib/tool.h"
 
 struct explain_options {
-    const struct tool_command *command; /* explain, for messages of wrong use */
     const char *policy;
     uint64_t size; /* UINT64_MAX: none given */
     const char *sizes;
@@ -31,12 +30,8 @@ struct explain_answer {
     struct cshim_plan plan;
 };
 
-/* The name of a plan's reason; "" if it compresses the call. */
-const char *explain_reason(const struct cshim_plan *plan);
-
 /* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
-struct explain_answer explain_call(const struct explain_options *chosen,
-                                   const struct cshim_policy *policy, const struct cshim_call *call,
+struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
 /* Prints the answer as text. */
@@ -45,10 +40,6 @@ void explain_print_text(const struct explain_answer *answer);
 json_t *explain_json(const struct explain_answer *answer);
 /* Prints a value and releases it. */
 void explain_print_json(json_t *value);
-
-/* Explains the call for each size of chosen->sizes, see tool_parse_sizes. */
-void explain_sizes(const struct explain_options *chosen, const struct cshim_policy *policy,
-                   const struct cshim_call *call);
 
 /* Explains what the policy would have done to the run of chosen->report. */
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy);

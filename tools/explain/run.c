@@ -2,20 +2,24 @@
 /* compshim explain --report: a dry run. Each kind of call that COMPSHIM=observe has noted is
  * planned under the policy. The bytes are exact, the times are estimated. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "shim/report/observed.h"
 #include "shim/core/sample.h"
+#include "shim/report/observed.h"
 #include "tools/lib/estimate.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/ledger_file.h"
 #include "tools/lib/tool.h"
 
-/* One kind of call, its plan, and figures over all its calls. */
+/* A kind of call, its plan, and figures over all its calls. */
 struct outcome {
-    struct cshim_kind kind;
     struct explain_answer answer;
+    bool is_class;  /* the kind stands for several sizes; their mean is planned */
+    uint64_t bytes; /* the size, or the least of these */
+    uint64_t calls;
+    double seconds_wait;
     double bytes_native;
     double bytes_wire;
     double seconds_before;
@@ -23,7 +27,6 @@ struct outcome {
 };
 
 struct dry_run {
-    const struct explain_options *chosen;
     struct ledger_file report;
     const struct cshim_policy *policy;
     enum cshim_library library;
@@ -72,56 +75,46 @@ static double seconds_of(const struct dry_run *run, size_t index, const json_t *
     return value;
 }
 
-static struct cshim_kind read_kind(const struct dry_run *run, size_t index, const json_t *kind)
+/* Reads a kind, and plans it. */
+static struct outcome read_kind(const struct dry_run *run, size_t index, const json_t *kind)
 {
-    const struct cshim_kind read = {
-        .collective = (uint8_t)find_word(CSHIM_COLLECTIVES, kind, "collective", UINT8_MAX),
-        .dtype = (uint8_t)find_word(CSHIM_DTYPES, kind, "dtype", CSHIM_DTYPE_OTHER),
-        .op = (uint8_t)find_word(CSHIM_OPS, kind, "op", CSHIM_OP_OTHER),
-        .is_class = json_object_get(kind, "bytes_below") != NULL,
+    const unsigned collective = find_word(CSHIM_COLLECTIVES, kind, "collective", UINT_MAX);
+    const struct cshim_call call = {
+        .library = run->library,
+        .collective = collective,
+        .dtype = find_word(CSHIM_DTYPES, kind, "dtype", CSHIM_DTYPE_OTHER),
+        .op = find_word(CSHIM_OPS, kind, "op", CSHIM_OP_OTHER),
         .ranks = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks", 1)),
         .nodes = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "nodes", 1)),
         .ranks_per_node = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks_per_node", 1)),
+    };
+    struct outcome outcome = {
+        .is_class = json_object_get(kind, "bytes_below") != NULL,
         .bytes = whole(run, index, kind, "bytes", 0),
         .calls = whole(run, index, kind, "calls", 1),
-        .bytes_total = whole(run, index, kind, "bytes_total", 0),
-        .seconds = seconds_of(run, index, kind, "seconds"),
-        .seconds_wait = seconds_of(run, index, kind, "seconds_wait"),
     };
-    if (read.collective == UINT8_MAX)
+    const uint64_t element = cshim_dtype_bytes(call.dtype);
+    const uint64_t total = whole(run, index, kind, "bytes_total", 0);
+    uint64_t bytes = outcome.is_class ? total / outcome.calls : outcome.bytes;
+    outcome.seconds_before = seconds_of(run, index, kind, "seconds");
+    outcome.seconds_wait = seconds_of(run, index, kind, "seconds_wait");
+    outcome.seconds_before += outcome.seconds_wait;
+    if (collective == UINT_MAX)
         refuse(run, index, "collective");
-    if (read.nodes > read.ranks || read.ranks_per_node > read.ranks / read.nodes)
+    if (call.nodes > call.ranks || call.ranks_per_node > call.ranks / call.nodes)
         refuse(run, index, "nodes");
-    return read;
-}
-
-/* Plans a kind. Where it stands for several sizes, their mean is planned. */
-static struct explain_answer plan_kind(const struct dry_run *run, size_t index,
-                                       const struct cshim_kind *kind)
-{
-    uint64_t element = cshim_dtype_bytes((enum cshim_dtype)kind->dtype);
-    uint64_t bytes = kind->is_class ? kind->bytes_total / kind->calls : kind->bytes;
-    const struct cshim_call call = {
-        .library = run->library,
-        .collective = (enum cshim_collective)kind->collective,
-        .dtype = (enum cshim_dtype)kind->dtype,
-        .op = (enum cshim_op)kind->op,
-        .ranks = kind->ranks,
-        .nodes = kind->nodes,
-        .ranks_per_node = kind->ranks_per_node,
-    };
-    if (kind->is_class && element > 0)
+    if (outcome.is_class && element > 0)
         bytes -= bytes % element;
     if (element > 0 && bytes % element != 0)
         refuse(run, index, "bytes");
-    return explain_call(run->chosen, run->policy, &call, bytes);
+    outcome.answer = explain_call(run->policy, &call, bytes);
+    return outcome;
 }
 
 static void estimate(const struct dry_run *run, struct outcome *outcome)
 {
     const struct cshim_plan *plan = &outcome->answer.plan;
-    const double calls = (double)outcome->kind.calls;
-    outcome->seconds_before = outcome->kind.seconds + outcome->kind.seconds_wait;
+    const double calls = (double)outcome->calls;
     outcome->seconds_after = outcome->seconds_before;
     if (plan->reason != CSHIM_REASON_COMPRESS)
         return;
@@ -129,15 +122,17 @@ static void estimate(const struct dry_run *run, struct outcome *outcome)
     outcome->bytes_wire = calls * (double)plan->bytes_wire;
     if (plan->rule->verify > 0) /* these calls are also made natively */
         outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
-    outcome->seconds_after = outcome->kind.seconds_wait +
-                             calls * estimate_seconds(&run->basis, plan, outcome->kind.nodes);
+    outcome->seconds_after =
+        outcome->seconds_wait +
+        calls * estimate_seconds(&run->basis, plan, outcome->answer.call.nodes);
 }
 
 static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
 {
     return b->answer.plan.reason == CSHIM_REASON_COMPRESS &&
-           a->answer.plan.rule == b->answer.plan.rule && a->kind.ranks == b->kind.ranks &&
-           a->kind.nodes == b->kind.nodes;
+           a->answer.plan.rule == b->answer.plan.rule &&
+           a->answer.call.ranks == b->answer.call.ranks &&
+           a->answer.call.nodes == b->answer.call.nodes;
 }
 
 /* The bytes that all ranks send for the sample of one call. */
@@ -162,9 +157,9 @@ static void add_samples(const struct dry_run *run, struct outcome *outcome)
         return;
     for (size_t i = 0; i < run->count; i++)
         if (is_sampled_with(outcome, &run->outcomes[i]))
-            calls += (double)run->outcomes[i].kind.calls;
+            calls += (double)run->outcomes[i].calls;
     const double sampled = fmin(calls, CSHIM_SAMPLES_AT_FIRST) + floor(calls / CSHIM_SAMPLES_EVERY);
-    outcome->bytes_wire += sampled * (double)outcome->kind.calls / calls * sampled_bytes(run, plan);
+    outcome->bytes_wire += sampled * (double)outcome->calls / calls * sampled_bytes(run, plan);
 }
 
 static void add_to_totals(struct dry_run *run, const struct outcome *outcome)
@@ -174,7 +169,7 @@ static void add_to_totals(struct dry_run *run, const struct outcome *outcome)
     run->seconds_after += outcome->seconds_after;
     if (plan->reason != CSHIM_REASON_COMPRESS)
         return;
-    run->compressed_calls += (double)outcome->kind.calls;
+    run->compressed_calls += (double)outcome->calls;
     run->bytes_native += outcome->bytes_native;
     run->bytes_wire += outcome->bytes_wire;
     run->largest_error = fmax(run->largest_error, plan->expected_error);
@@ -203,8 +198,8 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable = false;
     if (chosen->link != NULL && !estimate_parse_rate(chosen->link, &run->basis.link))
-        tool_misuse(chosen->command->name,
-                    "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", chosen->link);
+        tool_misuse("explain", "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
+                    chosen->link);
     if (!ledger_open(chosen->report, &run->report, &unreadable, message))
         tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     const json_t *observed = json_object_get(run->report.root, "observed");
@@ -220,10 +215,8 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     run->count = json_array_size(kinds);
     run->outcomes = tool_allocate(run->count, sizeof *run->outcomes);
     for (size_t i = 0; i < run->count; i++) {
-        struct outcome *outcome = &run->outcomes[i];
-        outcome->kind = read_kind(run, i, json_array_get(kinds, i));
-        outcome->answer = plan_kind(run, i, &outcome->kind);
-        estimate(run, outcome);
+        run->outcomes[i] = read_kind(run, i, json_array_get(kinds, i));
+        estimate(run, &run->outcomes[i]);
     }
     for (size_t i = 0; i < run->count; i++) {
         add_samples(run, &run->outcomes[i]);
@@ -239,19 +232,19 @@ static char *seconds_text(double seconds)
 
 static void add_outcome(struct tool_table *table, const struct outcome *outcome)
 {
-    const struct cshim_kind *kind = &outcome->kind;
+    const struct cshim_call *call = &outcome->answer.call;
     const struct cshim_plan *plan = &outcome->answer.plan;
     const bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
     char *cells[] = {
-        tool_format("%s%s %s %s", kind->is_class ? "from " : "", tool_bytes((double)kind->bytes),
-                    cshim_dtype_name((enum cshim_dtype)kind->dtype),
-                    cshim_op_name((enum cshim_op)kind->op)),
-        tool_format("%u/%u", kind->ranks, kind->nodes),
+        tool_format("%s%s %s %s", outcome->is_class ? "from " : "",
+                    tool_bytes((double)outcome->bytes), cshim_dtype_name(call->dtype),
+                    cshim_op_name(call->op)),
+        tool_format("%u/%u", call->ranks, call->nodes),
         tool_copy(plan->rule != NULL ? plan->rule->name : "-"),
         compressed ? tool_format("%s, %s", cshim_codec_name(plan->codec),
                                  cshim_algorithm_name(plan->algorithm))
-                   : tool_format("passed on: %s", explain_reason(plan)),
-        tool_format("%" PRIu64, kind->calls),
+                   : tool_format("passed on: %s", cshim_reason_name(plan->reason)),
+        tool_format("%" PRIu64, outcome->calls),
         compressed ? tool_bytes(outcome->bytes_native) : NULL,
         compressed ? tool_bytes(outcome->bytes_wire) : NULL,
         seconds_text(outcome->seconds_before),
@@ -309,12 +302,12 @@ static void print_json(const struct dry_run *run)
     json_t *kinds = json_array();
     for (size_t i = 0; i < run->count; i++) {
         const struct outcome *outcome = &run->outcomes[i];
-        json_array_append_new(
-            kinds,
-            json_pack("{sI so sf sf sf so}", "calls", (json_int_t)outcome->kind.calls, "answer",
-                      explain_json(&outcome->answer), "bytes_native", outcome->bytes_native,
-                      "bytes_wire", outcome->bytes_wire, "seconds_before", outcome->seconds_before,
-                      "seconds_after", number_or_null(outcome->seconds_after)));
+        json_array_append_new(kinds,
+                              json_pack("{sI so sf sf sf so}", "calls", (json_int_t)outcome->calls,
+                                        "answer", explain_json(&outcome->answer), "bytes_native",
+                                        outcome->bytes_native, "bytes_wire", outcome->bytes_wire,
+                                        "seconds_before", outcome->seconds_before, "seconds_after",
+                                        number_or_null(outcome->seconds_after)));
     }
     const double wall = ledger_number(run->report.root, "wall_seconds");
     explain_print_json(json_pack(
@@ -328,7 +321,7 @@ static void print_json(const struct dry_run *run)
 
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy)
 {
-    struct dry_run run = {.chosen = chosen, .policy = policy};
+    struct dry_run run = {.policy = policy};
     open_report(&run, chosen);
     if (chosen->json)
         print_json(&run);

@@ -7,12 +7,10 @@
 
 #define LINE_WIDTH 100
 
-typedef bool next_key(size_t index, struct cshim_policy_key *key);
-
-static int widest(next_key *next, int width)
+static int widest(bool of_rules, int width)
 {
     struct cshim_policy_key key;
-    for (size_t i = 0; next(i, &key); i++) {
+    for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
         const int length = (int)(strlen(key.name) + 1 + strlen(key.value));
         width = length > width ? length : width;
     }
@@ -34,10 +32,10 @@ static void print_words(const struct cshim_policy_key *key, int column, int inde
     putchar('\n');
 }
 
-static void print_keys(next_key *next, int width)
+static void print_keys(bool of_rules, int width)
 {
     struct cshim_policy_key key;
-    for (size_t i = 0; next(i, &key); i++) {
+    for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
         const int gap = width - (int)(strlen(key.name) + strlen(key.value));
         const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
         print_words(&key, column, width + 4);
@@ -46,14 +44,14 @@ static void print_keys(next_key *next, int width)
 
 void tool_help_policy(void)
 {
-    const int width = widest(cshim_policy_rule_key, widest(cshim_policy_general_key, 0));
+    const int width = widest(true, widest(false, 0));
     printf("A policy is a file of sections with lines 'key = value'. The rules are tried in order, "
            "and "
            "the\nfirst that matches a call decides; what no rule matches is passed on.\n\n"
            "[compshim]\n");
-    print_keys(cshim_policy_general_key, width);
+    print_keys(false, width);
     printf("\n[rule NAME]\n");
-    print_keys(cshim_policy_rule_key, width);
+    print_keys(true, width);
     printf("\nA LIST is separated by commas. compshim-policy(5) tells more of each, and where the "
            "file is looked\nfor; 'compshim explain' says what a policy does.\n\n"
            "  [rule large]\n"

@@ -25,20 +25,8 @@ json_t *page_text(const char *text)
     return string;
 }
 
-void page_start(struct page *page, json_t *data)
+static json_t *table_json(const struct tool_table *table, const char *title)
 {
-    *page = (struct page){.data = data};
-    json_object_set_new(data, "tables", json_object());
-    page->text = open_memstream(&page->buffer, &page->length);
-    if (page->text == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-}
-
-void page_add_table(struct page *page, const char *name, const char *title,
-                    const struct tool_table *table)
-{
-    if (table->rows <= table->headings)
-        return;
     json_t *rows = json_array();
     for (size_t row = 0; row < table->rows; row++) {
         json_t *cells = json_array();
@@ -48,11 +36,32 @@ void page_add_table(struct page *page, const char *name, const char *title,
         }
         json_array_append_new(rows, cells);
     }
-    json_t *object = json_pack("{s:o, s:I, s:I, s:o}", "title", page_text(title), "headings",
-                               (json_int_t)table->headings, "numeric_from",
-                               (json_int_t)table->numeric_from, "rows", rows);
-    json_object_set_new(json_object_get(page->data, "tables"), name, object);
-    tool_table_print_titled(table, title, false, page->text);
+    return json_pack("{s:o, s:I, s:I, s:o}", "title", page_text(title), "headings",
+                     (json_int_t)table->headings, "numeric_from", (json_int_t)table->numeric_from,
+                     "rows", rows);
+}
+
+/* Adds the tables to the data, and returns them as text, which the caller frees. */
+static char *add_tables(json_t *data, const char *note, const struct page_section *sections,
+                        size_t count)
+{
+    char *text = NULL;
+    size_t length = 0;
+    json_t *tables = json_object();
+    FILE *file = open_memstream(&text, &length);
+    if (file == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    fputs(note, file);
+    for (size_t i = 0; i < count; i++) {
+        const struct page_section *section = &sections[i];
+        if (section->table.rows <= section->table.headings)
+            continue;
+        json_object_set_new(tables, section->name, table_json(&section->table, section->title));
+        tool_table_print_titled(&section->table, section->title, false, file);
+    }
+    json_object_set_new(data, "tables", tables);
+    fclose(file);
+    return text;
 }
 
 /* Writes text for an element or a quoted attribute. HTML allows no control characters but line
@@ -83,23 +92,24 @@ static void write_json(FILE *file, const json_t *json)
     free(text);
 }
 
-void page_finish(struct page *page, const char *title, FILE *file)
+void page_write(const char *title, json_t *data, const char *note,
+                const struct page_section *sections, size_t count, FILE *file)
 {
-    fclose(page->text);
+    char *text = add_tables(data, note, sections, count);
     const char *rest = template;
     for (const char *mark = NULL; (mark = strstr(rest, "{{")) != NULL;) {
         fwrite(rest, 1, (size_t)(mark - rest), file);
         if (strncmp(mark, "{{title}}", strlen("{{title}}")) == 0)
             write_text(file, title);
         else if (strncmp(mark, "{{text}}", strlen("{{text}}")) == 0)
-            write_text(file, page->buffer);
+            write_text(file, text);
         else if (strncmp(mark, "{{version}}", strlen("{{version}}")) == 0)
             write_text(file, CSHIM_VERSION);
         else
-            write_json(file, page->data);
+            write_json(file, data);
         rest = strstr(mark, "}}") + strlen("}}");
     }
     fputs(rest, file);
-    json_decref(page->data);
-    free(page->buffer);
+    json_decref(data);
+    free(text);
 }

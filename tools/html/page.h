@@ -14,25 +14,18 @@
  * the text is not UTF-8. */
 json_t *page_text(const char *text);
 
-/* A page that is being made. */
-struct page {
-    json_t *data; /* for the script */
-    FILE *text;   /* what readers see where scripts do not run: a stream into buffer */
-    char *buffer;
-    size_t length;
+/* A table with a title above it. One that has only headings is left out. */
+struct page_section {
+    const char *name; /* by which the script finds it */
+    const char *title;
+    struct tool_table table;
 };
 
-/* Starts a page. `data` becomes the page's: an object with either "comparison" (the results as
- * `compshim compare --json` writes them) or "reports" (as `compshim report --json` prints them). */
-void page_start(struct page *page, json_t *data);
-
-/* Adds a table and the title above it. The script finds it by its name. A table without rows below
- * its headings is left out. */
-void page_add_table(struct page *page, const char *name, const char *title,
-                    const struct tool_table *table);
-
-/* Writes the page and releases what it holds. The caller finds write errors by ferror and fclose.
- */
-void page_finish(struct page *page, const char *title, FILE *file);
+/* Writes a page, and releases `data`, which is for the script: an object with either "comparison"
+ * (the results as `compshim compare --json` writes them) or "reports" (as `compshim report --json`
+ * prints them). Where scripts do not run, readers see the note ("": none) and the tables as text.
+ * The caller finds write errors by ferror and fclose. */
+void page_write(const char *title, json_t *data, const char *note,
+                const struct page_section *sections, size_t count, FILE *file);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim report: the JSON reports of one or several runs, side by side. */
+/* compshim report: the JSON reports of one or several runs, side by side. Each table is described
+ * by its columns: which member of the JSON a cell shows, and in which form. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/html/page.h"
+#include "tools/lib/ledger_file.h"
 #include "tools/lib/tool.h"
-#include "tools/report/report.h"
 
 struct report_options {
     bool csv;
@@ -24,23 +26,317 @@ static const struct tool_option options[] = {
     {0},
 };
 
-static void print_tables(const struct report_set *set, bool markdown)
+/* The reports side by side. */
+struct report_set {
+    const struct ledger_file *ledgers;
+    size_t count;
+};
+
+/* The tables in the order in which they are shown. */
+enum table { SUMMARY, ROWS, WATCHED, MOVED, OBSERVED, TABLES };
+
+/* How a member is shown. Numbers that are missing count as 0, except where "-" stands for them. */
+enum form {
+    FORM_TEXT,
+    FORM_COUNT,
+    FORM_BYTES,
+    FORM_SECONDS,
+    FORM_RATIO,         /* of bytes_native to bytes_wire, members of the object that is named */
+    FORM_NODES,         /* "4 on 2": members ranks and nodes */
+    FORM_SIZE,          /* a size, or the two sizes that a class of sizes lies between */
+    FORM_COUNT_OR_DASH, /* the forms below show "-" if the member is missing */
+    FORM_BYTES_OR_DASH,
+    FORM_ERROR,
+    FORM_EXACT_ERROR
+};
+
+struct column {
+    const char *heading;
+    const char *path; /* names of members, joined by points; "" is the object itself */
+    enum form form;
+};
+
+/* A table with a row for each element of an array in each report. */
+struct layout {
+    const char *title;
+    const char *name;
+    const char *array; /* the path of the array in a report */
+    size_t columns;    /* besides the first one, which names the report */
+    size_t texts;      /* columns aligned left, the first one included */
+    const struct column *column;
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct column facts[] = {
+    {"library", "library", FORM_TEXT},
+    {"ranks on nodes", "", FORM_NODES},
+    {"policy", "policy.source", FORM_TEXT},
+    {"wall time s", "wall_seconds", FORM_SECONDS},
+    {"calls", "totals.calls", FORM_COUNT},
+    {"compressed calls", "totals.compressed_calls", FORM_COUNT},
+    {"bytes native", "totals.bytes_native", FORM_BYTES},
+    {"bytes on wire", "totals.bytes_wire", FORM_BYTES},
+    /* Reports of version 0.1.0 have no bytes_network. */
+    {"of these between nodes", "totals.bytes_network", FORM_BYTES_OR_DASH},
+    {"native / on wire", "totals", FORM_RATIO},
+    {"in compressed calls s", "totals.seconds", FORM_SECONDS},
+};
+
+#define ROW_COLUMNS 15 /* the columns after these are for CSV only */
+
+static const struct column row_columns[] = {
+    {"rule", "rule", FORM_TEXT},
+    {"collective", "collective", FORM_TEXT},
+    {"codec", "codec", FORM_TEXT},
+    {"algorithm", "algorithm", FORM_TEXT},
+    {"dtype", "dtype", FORM_TEXT},
+    {"calls", "calls", FORM_COUNT},
+    {"bytes in", "bytes_in", FORM_BYTES},
+    {"native", "bytes_native", FORM_BYTES},
+    {"on wire", "bytes_wire", FORM_BYTES},
+    {"ratio", "", FORM_RATIO},
+    {"time s", "seconds", FORM_SECONDS},
+    {"encode s", "seconds_encode", FORM_SECONDS},
+    {"exchange s", "seconds_exchange", FORM_SECONDS},
+    {"decode s", "seconds_decode", FORM_SECONDS},
+    {"error", "rel_error", FORM_ERROR},
+    {"network", "bytes_network", FORM_BYTES_OR_DASH},
+    {"verified calls", "verified.calls", FORM_COUNT_OR_DASH},
+    {"verified error", "verified.rel_l2", FORM_EXACT_ERROR},
+    {"verified largest", "verified.largest", FORM_EXACT_ERROR},
+    {"verified bias", "verified.bias", FORM_EXACT_ERROR},
+    {"ranks checked", "ranks_checked.calls", FORM_COUNT_OR_DASH},
+    {"ranks different", "ranks_checked.different", FORM_COUNT_OR_DASH},
+};
+
+static const struct column watched_columns[] = {
+    {"rule", "rule", FORM_TEXT},
+    {"codec", "codec", FORM_TEXT},
+    {"dtype", "dtype", FORM_TEXT},
+    {"verified calls", "verified.calls", FORM_COUNT_OR_DASH},
+    {"error", "verified.rel_l2", FORM_ERROR},
+    {"largest", "verified.largest", FORM_ERROR},
+    {"bias", "verified.bias", FORM_ERROR},
+    {"compared calls", "ranks_checked.calls", FORM_COUNT_OR_DASH},
+    {"different", "ranks_checked.different", FORM_COUNT_OR_DASH},
+};
+
+static const struct column moved_columns[] = {
+    {"rule", "rule", FORM_TEXT},       {"dtype", "dtype", FORM_TEXT},
+    {"from", "from", FORM_TEXT},       {"to", "to", FORM_TEXT},
+    {"elements", "count", FORM_COUNT}, {"after call", "after_call", FORM_COUNT},
+    {"error", "error", FORM_ERROR},    {"allowed", "max_rel_error", FORM_ERROR},
+};
+
+static const struct column observed_columns[] = {
+    {"collective", "collective", FORM_TEXT},
+    {"dtype", "dtype", FORM_TEXT},
+    {"op", "op", FORM_TEXT},
+    {"ranks", "ranks", FORM_COUNT},
+    {"nodes", "nodes", FORM_COUNT},
+    {"size", "", FORM_SIZE},
+    {"calls", "calls", FORM_COUNT},
+    {"time s", "seconds", FORM_SECONDS},
+    {"waited s", "seconds_wait", FORM_SECONDS},
+};
+
+/* What verify and check_ranks found is shown of the rows that have it; max_rel_error moves kinds of
+ * calls; COMPSHIM=observe writes all calls down. */
+static const struct layout layouts[TABLES] = {
+    [SUMMARY] = {"Summary", "summary", NULL, 0, 1, NULL},
+    [ROWS] = {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
+    [WATCHED] = {"Verified natively, and compared across ranks", "watched", "rows",
+                 COUNT(watched_columns), 4, watched_columns},
+    [MOVED] = {"Moved to a more precise codec", "moved", "moved", COUNT(moved_columns), 5,
+               moved_columns},
+    [OBSERVED] = {"Observed calls", "observed", "observed.kinds", COUNT(observed_columns), 4,
+                  observed_columns},
+};
+
+/* The member at a path; NULL if there is none. */
+static const json_t *member(const json_t *object, const char *path)
 {
-    for (enum report_table which = 0; which < REPORT_TABLE_COUNT; which++) {
-        struct tool_table table = report_table(set, which);
-        if (which == REPORT_TABLE_SUMMARY && !markdown)
-            tool_table_print(&table, stdout);
-        else
-            tool_table_print_titled(&table, report_table_title(which), markdown, stdout);
-        if (which == REPORT_TABLE_ROWS && table.rows <= table.headings)
-            puts("\nNothing was compressed.");
-        tool_table_free(&table);
+    while (*path != '\0' && object != NULL) {
+        char name[32];
+        size_t length = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)length, path);
+        object = json_object_get(object, name);
+        path += length + (path[length] == '.');
+    }
+    return object;
+}
+
+static char *size_text(const json_t *kind)
+{
+    char *from = tool_bytes(ledger_number(kind, "bytes"));
+    if (json_object_get(kind, "bytes_below") == NULL)
+        return from;
+    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
+    char *text = tool_format("%s to %s", from, below);
+    free(from);
+    free(below);
+    return text;
+}
+
+/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
+static char *cell_text(const json_t *object, const struct column *column, bool exact)
+{
+    const json_t *value = member(object, column->path);
+    double number = json_number_value(value);
+    if (column->form >= FORM_COUNT_OR_DASH && !json_is_number(value))
+        return tool_copy("-");
+    switch (column->form) {
+    case FORM_TEXT:
+        return tool_copy(json_is_string(value) ? json_string_value(value) : "");
+    case FORM_COUNT:
+    case FORM_COUNT_OR_DASH:
+        return tool_format("%.0f", number);
+    case FORM_BYTES:
+    case FORM_BYTES_OR_DASH:
+        return exact ? tool_format("%.0f", number) : tool_bytes(number);
+    case FORM_SECONDS:
+        return tool_format(exact ? "%.9g" : "%.3f", number);
+    case FORM_RATIO: {
+        double wire = ledger_number(value, "bytes_wire");
+        return wire > 0 ? tool_format("%.2f", ledger_number(value, "bytes_native") / wire)
+                        : tool_copy("-");
+    }
+    case FORM_NODES:
+        return tool_format("%.0f on %.0f", ledger_number(value, "ranks"),
+                           ledger_number(value, "nodes"));
+    case FORM_SIZE:
+        return size_text(value);
+    case FORM_ERROR:
+        return tool_format("%.2e", number);
+    case FORM_EXACT_ERROR:
+        return tool_format("%.6e", number);
+    }
+    return NULL;
+}
+
+/* Adds a line for each key that the object of this name has in any of the reports. Its values are
+ * numbers of calls, or objects with a number of calls. */
+static void add_counts(struct tool_table *table, const struct report_set *set, const char *name,
+                       const char *title, char **cells)
+{
+    json_t *all = json_object();
+    for (size_t i = 0; i < set->count; i++)
+        json_object_update(all, json_object_get(set->ledgers[i].root, name));
+    const char *key = NULL;
+    json_t *unused = NULL;
+    json_object_foreach(all, key, unused)
+    {
+        cells[0] = tool_format("%s: %s", title, key);
+        for (size_t i = 0; i < set->count; i++) {
+            const json_t *counts = json_object_get(set->ledgers[i].root, name);
+            const json_t *value = json_object_get(counts, key);
+            double calls =
+                json_is_object(value) ? ledger_number(value, "calls") : json_number_value(value);
+            cells[i + 1] = tool_format("%.0f", calls);
+        }
+        tool_table_add(table, cells);
+    }
+    json_decref(all);
+}
+
+/* A line for each fact, and a column for each report. */
+static struct tool_table summary_table(const struct report_set *set)
+{
+    struct tool_table table = {.columns = set->count + 1, .numeric_from = 1, .headings = 1};
+    char **cells = tool_allocate(table.columns, sizeof *cells);
+    for (size_t i = 0; i < set->count; i++)
+        cells[i + 1] = tool_copy(set->ledgers[i].path);
+    tool_table_add(&table, cells);
+    for (size_t fact = 0; fact < COUNT(facts); fact++) {
+        cells[0] = tool_copy(facts[fact].heading);
+        for (size_t i = 0; i < set->count; i++)
+            cells[i + 1] = cell_text(set->ledgers[i].root, &facts[fact], false);
+        tool_table_add(&table, cells);
+    }
+    add_counts(&table, set, "passed_through", "passed on", cells);
+    add_counts(&table, set, "not_compressed", "not compressed", cells);
+    free(cells);
+    return table;
+}
+
+/* Whether an element of the array has a row in the table. */
+static bool is_shown(enum table which, const json_t *element)
+{
+    return which != WATCHED || json_object_get(element, "verified") != NULL ||
+           json_object_get(element, "ranks_checked") != NULL;
+}
+
+static struct tool_table array_table(const struct report_set *set, enum table which,
+                                     const struct layout *layout, bool exact)
+{
+    struct tool_table table = {.columns = layout->columns + 1, .numeric_from = layout->texts};
+    char **cells = tool_allocate(table.columns, sizeof *cells);
+    cells[0] = tool_copy("report");
+    for (size_t i = 0; i < layout->columns; i++)
+        cells[i + 1] = tool_copy(layout->column[i].heading);
+    tool_table_add(&table, cells);
+    table.headings = 1;
+    for (size_t i = 0; i < set->count; i++) {
+        const json_t *array = member(set->ledgers[i].root, layout->array);
+        for (size_t at = 0; at < json_array_size(array); at++) {
+            const json_t *element = json_array_get(array, at);
+            if (!is_shown(which, element))
+                continue;
+            cells[0] = tool_copy(set->ledgers[i].path);
+            for (size_t column = 0; column < layout->columns; column++) {
+                char *text = cell_text(element, &layout->column[column], exact);
+                /* Programs take an empty cell for a missing number. */
+                if (exact && column + 1 >= layout->texts && strcmp(text, "-") == 0)
+                    *text = '\0';
+                cells[column + 1] = text;
+            }
+            tool_table_add(&table, cells);
+        }
+    }
+    free(cells);
+    return table;
+}
+
+/* Makes the tables, which free_tables frees. */
+static void make_tables(const struct report_set *set, struct page_section tables[TABLES])
+{
+    for (enum table which = 0; which < TABLES; which++) {
+        const struct layout *layout = &layouts[which];
+        tables[which] = (struct page_section){
+            layout->name, layout->title,
+            which == SUMMARY ? summary_table(set) : array_table(set, which, layout, false)};
     }
 }
 
+static void free_tables(struct page_section tables[TABLES])
+{
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which].table);
+}
+
+static void print_tables(const struct report_set *set, bool markdown)
+{
+    struct page_section tables[TABLES];
+    make_tables(set, tables);
+    for (enum table which = 0; which < TABLES; which++) {
+        const struct tool_table *table = &tables[which].table;
+        if (which == SUMMARY && !markdown)
+            tool_table_print(table, stdout);
+        else
+            tool_table_print_titled(table, tables[which].title, markdown, stdout);
+        if (which == ROWS && table->rows <= table->headings)
+            puts("\nNothing was compressed.");
+    }
+    free_tables(tables);
+}
+
+/* Prints the compressed rows with all their figures, in bytes and seconds. */
 static void print_csv(const struct report_set *set)
 {
-    struct tool_table table = report_exact_table(set);
+    struct layout all = layouts[ROWS];
+    all.columns = COUNT(row_columns);
+    struct tool_table table = array_table(set, ROWS, &all, true);
     tool_table_print_csv(&table, stdout);
     tool_table_free(&table);
 }
@@ -68,29 +364,13 @@ static void print_json(const struct report_set *set)
 
 static void print_page(const struct report_set *set)
 {
-    struct page page;
-    page_start(&page, make_json(set));
-    for (enum report_table which = 0; which < REPORT_TABLE_COUNT; which++) {
-        struct tool_table table = report_table(set, which);
-        page_add_table(&page, report_table_name(which), report_table_title(which), &table);
-        tool_table_free(&table);
-    }
+    struct page_section tables[TABLES];
+    make_tables(set, tables);
     char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
                                   : tool_format("%zu reports", set->count);
-    page_finish(&page, title, stdout);
+    page_write(title, make_json(set), "", tables, TABLES, stdout);
     free(title);
-}
-
-static void print_set(const struct report_set *set, const struct report_options *chosen)
-{
-    if (chosen->csv)
-        print_csv(set);
-    else if (chosen->html)
-        print_page(set);
-    else if (chosen->json)
-        print_json(set);
-    else
-        print_tables(set, chosen->markdown);
+    free_tables(tables);
 }
 
 static int run(int argc, char **argv)
@@ -109,7 +389,15 @@ static int run(int argc, char **argv)
         if (!ledger_open(argv[first + (int)i], &ledgers[i], &unreadable, message))
             tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     }
-    print_set(&(struct report_set){ledgers, count}, &chosen);
+    const struct report_set set = {ledgers, count};
+    if (chosen.csv)
+        print_csv(&set);
+    else if (chosen.html)
+        print_page(&set);
+    else if (chosen.json)
+        print_json(&set);
+    else
+        print_tables(&set, chosen.markdown);
     for (size_t i = 0; i < count; i++)
         ledger_close(&ledgers[i]);
     free(ledgers);

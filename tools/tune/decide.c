@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/schedule.h"
 #include "tools/lib/tool.h"
 #include "tools/tune/tune.h"
 #include "version.h"
@@ -19,11 +20,8 @@
 
 double tune_error(const struct tune_way *way, uint32_t ranks)
 {
-    unsigned quantizations = 2;
-    if (way->algorithm == CSHIM_ALGORITHM_ONE_SHOT)
-        quantizations = 1;
-    else if (way->algorithm == CSHIM_ALGORITHM_CAST)
-        quantizations = ranks;
+    const struct cshim_schedule *schedule = cshim_schedule_of(CSHIM_ALLREDUCE, way->algorithm);
+    const unsigned quantizations = schedule->quantizations != 0 ? schedule->quantizations : ranks;
     return cshim_codec_info(way->codec)->typical * sqrt(quantizations);
 }
 

@@ -6,11 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "tools/compare/compare.h"
+#include "tools/check/check.h"
+#include "tools/lib/child.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/ledger_file.h"
 #include "tools/lib/tool.h"
@@ -28,11 +28,33 @@ struct session {
     char *const *launcher;
     char *benchmark;
     char *library;
-    char *policy; /* the files of the jobs */
-    char *report;
     double deadline;
-    enum tune_end end; /* why a job gave no output */
 };
+
+/* The files of the jobs, and their folder. They are removed when the tool ends. */
+static char *folder, *policy, *report;
+
+static void remove_files(void)
+{
+    unlink(policy);
+    unlink(report);
+    rmdir(folder);
+}
+
+/* Makes a folder beside the output. Rank 0 may run on another host: it can most likely read what is
+ * beside the output, but not what is in /tmp. */
+static void make_folder(const char *output)
+{
+    const char *slash = strrchr(output, '/');
+    char *name = tool_format("%.*s.compshim-tune-XXXXXX",
+                             slash != NULL ? (int)(slash - output) + 1 : 0, output);
+    if (mkdtemp(name) == NULL)
+        tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
+    folder = launch_absolute(name);
+    policy = tool_format("%s/policy.ini", folder);
+    report = tool_format("%s/report.json", folder);
+    atexit(remove_files);
+}
 
 /* The bytes that the benchmark is given for a way: no other way or size has the same. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
@@ -46,48 +68,38 @@ static char **make_command(const struct session *session, char *sizes, char *sec
     size_t words = 0;
     while (session->launcher[words] != NULL)
         words++;
-    char **command = tool_allocate(words + 6, sizeof *command);
+    char *const added[] = {session->benchmark, "--sizes", sizes, "--seconds", seconds, NULL};
+    char **command = tool_allocate(words + sizeof added / sizeof *added, sizeof *command);
     memcpy(command, session->launcher, words * sizeof *command);
-    command[words++] = session->benchmark;
-    command[words++] = "--sizes";
-    command[words++] = sizes;
-    command[words++] = "--seconds";
-    command[words] = seconds;
+    memcpy(command + words, added, sizeof added);
     return command;
 }
 
-/* Runs the benchmark over sizes (a list with commas), shimmed or not. Returns its output, the
- * caller's to free, or NULL if it was interrupted or failed. */
-static char *run(struct session *session, char *sizes, bool shimmed, const char *what)
+/* Runs the benchmark over sizes (a list with commas), shimmed or not. Returns its output, which the
+ * caller frees. */
+static char *run(const struct session *session, char *sizes, bool shimmed, const char *what)
 {
     char seconds[32];
     snprintf(seconds, sizeof seconds, "%g", SIZE_SECONDS);
     char **command = make_command(session, sizes, seconds);
-    char *preload = launch_preload(shimmed ? session->library : NULL, getenv("LD_PRELOAD"));
-    char *text = tool_copy(what);
-    const struct compare_progress progress = {text, session->deadline - cshim_seconds()};
-    struct compare_child child = {.command = command,
-                                  .preload = *preload != '\0' ? preload : NULL,
-                                  .policy = shimmed ? session->policy : NULL,
-                                  .report = shimmed ? session->report : NULL,
-                                  .progress = &progress};
-    const bool ended = compare_child_run(&child);
-    free(text);
+    struct child child = {.command = command,
+                          .is_local = locality_is_certain(command),
+                          .library = shimmed ? session->library : NULL,
+                          .policy = shimmed ? policy : NULL,
+                          .report = shimmed ? report : NULL,
+                          .progress = what,
+                          .left = session->deadline - cshim_seconds()};
+    const enum child_end end = child_run(&child);
     free(command);
-    free(preload);
-    if (ended && child.status == 0)
-        return child.output;
-    session->end = ended ? TUNE_FAILED : TUNE_STOPPED;
-    if (ended) {
-        char *tail = compare_tail(child.output);
-        tool_warn("the benchmark failed (%s %d); its last lines:\n%s",
-                  WIFSIGNALED(child.status) ? "signal" : "exit status",
-                  WIFSIGNALED(child.status) ? WTERMSIG(child.status) : WEXITSTATUS(child.status),
-                  *tail != '\0' ? tail : "(no output)");
-        free(tail);
+    if (end == CHILD_STOPPED) {
+        tool_warn("interrupted: nothing is written");
+        exit(128 + child_stop_signal());
     }
-    free(child.output);
-    return NULL;
+    if (end == CHILD_FAILED) {
+        child_tell_failure(&child, "the benchmark", "; ");
+        exit(TOOL_NOT_SO);
+    }
+    return child.output;
 }
 
 /* The figure that a line of the benchmark is for, or NULL. */
@@ -126,13 +138,11 @@ static void keep(const struct session *session, const char *output)
     }
 }
 
-static bool write_policy(const struct session *session, size_t first, size_t end)
+static void write_policy(const struct session *session, size_t first, size_t end)
 {
-    FILE *file = fopen(session->policy, "we");
-    if (file == NULL) {
-        tool_warn("cannot write %s: %s", session->policy, strerror(errno));
-        return false;
-    }
+    FILE *file = fopen(policy, "we");
+    if (file == NULL)
+        tool_fail(TOOL_NOT_SO, "cannot write %s: %s", policy, strerror(errno));
     fprintf(file, "[compshim]\nlog = error\n");
     for (size_t size = first; size < end; size++)
         for (size_t way = 0; way < session->measured->way_count; way++) {
@@ -147,33 +157,28 @@ static bool write_policy(const struct session *session, size_t first, size_t end
     if (first == end)
         fprintf(file, "[rule all]\ncodec = none\n");
     const bool lost = ferror(file) != 0;
-    if (fclose(file) == 0 && !lost)
-        return true;
-    tool_warn("cannot write all of %s", session->policy);
-    return false;
+    if (fclose(file) != 0 || lost)
+        tool_fail(TOOL_NOT_SO, "cannot write all of %s", policy);
 }
 
 /* Reads the ranks and nodes of the job from its report. There is one only if the library has
  * reached all ranks. */
-static bool read_job(const struct session *session)
+static void read_job(struct tune_measured *measured)
 {
     struct ledger_file ledger;
     bool unreadable = false;
     char message[LEDGER_MESSAGE_MAX];
-    if (!ledger_open(session->report, &ledger, &unreadable, message)) {
-        tool_warn("%s", unreadable
-                            ? "the library did not reach the benchmark's ranks, or not all of "
-                              "them: does the command forward LD_PRELOAD?"
-                            : message);
-        return false;
-    }
-    session->measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
-    session->measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
+    if (!ledger_open(report, &ledger, &unreadable, message))
+        tool_fail(TOOL_NOT_SO, "%s",
+                  unreadable ? "the library did not reach the benchmark's ranks, or not all of "
+                               "them: does the command forward LD_PRELOAD?"
+                             : message);
+    measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
+    measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
     ledger_close(&ledger);
-    if (session->measured->ranks > 1)
-        return true;
-    tool_warn("one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
-    return false;
+    if (measured->ranks <= 1)
+        tool_fail(TOOL_NOT_SO,
+                  "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
 }
 
 static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
@@ -200,9 +205,8 @@ static void list_ways(struct tune_measured *measured)
 
 /* Leaves the largest sizes out if there is no time for ROUNDS_WANTED rounds with them. A call's
  * time is taken to be in proportion to its size. */
-static void limit_sizes(struct session *session, double seconds_of_estimate, double seconds)
+static void limit_sizes(struct tune_measured *measured, double seconds_of_estimate, double seconds)
 {
-    struct tune_measured *measured = session->measured;
     const double calls = CALLS_AT_LEAST * (1 + 0.7 * (double)measured->way_count);
     size_t kept = 0;
     double needed = 0;
@@ -221,106 +225,74 @@ static void limit_sizes(struct session *session, double seconds_of_estimate, dou
 
 /* Runs the first job. It shows whether the library reaches the ranks, how many ranks and nodes
  * there are, and how long a call takes. */
-static bool explore(struct session *session, double seconds)
+static void explore(struct session *session, double seconds)
 {
     char sizes[32];
     unsigned long long bytes;
     double median;
     snprintf(sizes, sizeof sizes, "%llu", (unsigned long long)ESTIMATE_BYTES);
-    if (!write_policy(session, 0, 0)) {
-        session->end = TUNE_FAILED;
-        return false;
-    }
+    write_policy(session, 0, 0);
     char *output = run(session, sizes, true, "looking at the job");
-    if (output == NULL)
-        return false;
-    session->end = TUNE_FAILED;
     const char *line = strstr(output, sizes);
     const bool is_measured = line != NULL && read_line(line, &bytes, &median);
     free(output);
-    if (!read_job(session))
-        return false;
-    if (!is_measured) {
-        tool_warn("the benchmark printed no times");
-        return false;
-    }
+    read_job(session->measured);
+    if (!is_measured)
+        tool_fail(TOOL_NOT_SO, "the benchmark printed no times");
     list_ways(session->measured);
-    limit_sizes(session, median, seconds);
-    return true;
+    limit_sizes(session->measured, median, seconds);
 }
 
-/* The benchmark's list for the sizes [first, end): those themselves, or those that stand for the
- * ways. */
-static char *size_list(const struct session *session, size_t first, size_t end, bool ways)
+/* Measures the sizes [first, end), natively or in every way. */
+static void measure(const struct session *session, size_t first, size_t end, bool ways,
+                    const char *what)
 {
-    char *text = NULL;
+    char *sizes = NULL;
     size_t length = 0;
-    FILE *file = open_memstream(&text, &length);
+    FILE *file = open_memstream(&sizes, &length);
     if (file == NULL)
         tool_fail(TOOL_SYSTEM, "out of memory");
-    for (size_t size = first; size < end; size++) {
-        if (!ways)
-            fprintf(file, "%s%llu", size > first ? "," : "",
-                    (unsigned long long)session->measured->sizes[size].bytes);
-        for (size_t way = 0; ways && way < session->measured->way_count; way++)
-            fprintf(file, "%s%llu", size > first || way > 0 ? "," : "",
-                    (unsigned long long)size_of(session, size, way));
-    }
+    for (size_t size = first; size < end; size++)
+        for (size_t way = 0; way < (ways ? session->measured->way_count : 1); way++)
+            fprintf(file, "%llu,",
+                    (unsigned long long)(ways ? size_of(session, size, way)
+                                              : session->measured->sizes[size].bytes));
     fclose(file);
-    return text;
-}
-
-static bool measure(struct session *session, size_t first, size_t end, bool ways, const char *what)
-{
-    if (ways && !write_policy(session, first, end)) {
-        session->end = TUNE_FAILED;
-        return false;
-    }
-    char *sizes = size_list(session, first, end, ways);
+    sizes[length - 1] = '\0'; /* no comma behind the last one */
+    if (ways)
+        write_policy(session, first, end);
     char *output = run(session, sizes, ways, what);
-    free(sizes);
-    if (output == NULL)
-        return false;
     keep(session, output);
     free(output);
-    return true;
+    free(sizes);
 }
 
 /* Every size natively and in every way, once. */
-static bool measure_round(struct session *session, unsigned round)
+static void measure_round(const struct session *session, unsigned round)
 {
     const size_t count = session->measured->size_count;
     const size_t batch = RULES_MAX / session->measured->way_count;
     char what[128];
     snprintf(what, sizeof what, "round %u: natively", round);
-    if (!measure(session, 0, count, false, what))
-        return false;
+    measure(session, 0, count, false, what);
     for (size_t first = 0; first < count; first += batch) {
         const size_t end = first + batch < count ? first + batch : count;
         snprintf(what, sizeof what, "round %u: compressed, sizes %zu to %zu of %zu", round,
                  first + 1, end, count);
-        if (!measure(session, first, end, true, what))
-            return false;
+        measure(session, first, end, true, what);
     }
-    return true;
 }
 
-/* Whether every size has a native time. Says which has none. */
-static bool is_complete(const struct tune_measured *measured)
-{
-    for (size_t size = 0; size < measured->size_count; size++)
-        if (isnan(measured->sizes[size].native)) {
-            tool_warn("the benchmark printed no time for %llu bytes",
-                      (unsigned long long)measured->sizes[size].bytes);
-            return false;
-        }
-    return true;
-}
-
-enum tune_end tune_measure(char *const *launcher, double seconds, const char *folder,
-                           struct tune_measured *measured)
+void tune_measure(char *const *launcher, double seconds, const char *output,
+                  struct tune_measured *measured)
 {
     static const char *const folders[] = {"", "/../libexec/compshim"};
+    make_folder(output);
+    child_catch_signals();
+    /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
+     * second. */
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
     struct session session = {
         .measured = measured,
         .launcher = launcher,
@@ -328,26 +300,23 @@ enum tune_end tune_measure(char *const *launcher, double seconds, const char *fo
                                  "nor in libexec/compshim of its prefix; build it with make or "
                                  "install it with make install"),
         .library = launch_find_library(),
-        .policy = tool_format("%s/policy.ini", folder),
-        .report = tool_format("%s/report.json", folder),
         .deadline = cshim_seconds() + seconds};
     for (size_t size = 0; size < measured->size_count; size++) {
         measured->sizes[size].native = NAN;
         for (size_t way = 0; way < TUNE_WAYS_MAX; way++)
             measured->sizes[size].ways[way] = NAN;
     }
-    bool goes_on = explore(&session, seconds);
+    explore(&session, seconds);
     double longest = 0;
-    for (unsigned round = 1; goes_on && round <= ROUNDS_MAX; round++) {
+    for (unsigned round = 1; round <= ROUNDS_MAX; round++) {
         const double began = cshim_seconds();
         if (round > 1 && began + longest > session.deadline)
             break;
-        goes_on = measure_round(&session, round);
+        measure_round(&session, round);
         longest = fmax(longest, cshim_seconds() - began);
     }
-    if (goes_on)
-        session.end = is_complete(measured) ? TUNE_DONE : TUNE_FAILED;
-    unlink(session.policy);
-    unlink(session.report);
-    return session.end;
+    for (size_t size = 0; size < measured->size_count; size++)
+        if (isnan(measured->sizes[size].native))
+            tool_fail(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",
+                      (unsigned long long)measured->sizes[size].bytes);
 }

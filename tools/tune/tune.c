@@ -3,14 +3,13 @@
 #include "tools/tune/tune.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
-#include "tools/compare/compare.h"
-#include "tools/lib/launch.h"
 #include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
@@ -71,37 +70,6 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     }
 }
 
-/* Makes a folder beside the output. Rank 0 may run on another host: it can most likely read what is
- * beside the output, but not what is in /tmp. */
-static char *make_folder(const char *output)
-{
-    const char *slash = strrchr(output, '/');
-    char *folder = tool_format("%.*s.compshim-tune-XXXXXX",
-                               slash != NULL ? (int)(slash - output) + 1 : 0, output);
-    if (mkdtemp(folder) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
-    return launch_absolute(folder);
-}
-
-static void measure(const struct tune_options *chosen, char *const *launcher,
-                    struct tune_measured *measured)
-{
-    char *folder = make_folder(chosen->output);
-    compare_catch_signals();
-    /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
-     * second. */
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
-    const enum tune_end end = tune_measure(launcher, chosen->time, folder, measured);
-    rmdir(folder);
-    if (end == TUNE_STOPPED) {
-        tool_warn("interrupted: nothing is written");
-        exit(128 + compare_stop_signal());
-    }
-    if (end == TUNE_FAILED)
-        exit(TOOL_NOT_SO);
-}
-
 /* Writes the policy under another name and renames it, so that no reader finds half of it. */
 static void write_policy(const char *path, const char *text)
 {
@@ -123,6 +91,102 @@ static void write_policy(const char *path, const char *text)
     free(temporary);
 }
 
+/* Writes measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
+ * [{"bytes", "native", "seconds": [one for each way, or null]}]} */
+static void save(const struct tune_measured *measured, const char *path)
+{
+    json_t *ways = json_array(), *sizes = json_array();
+    for (size_t i = 0; i < measured->way_count; i++)
+        json_array_append_new(
+            ways, json_pack("{ss ss}", "codec", cshim_codec_name(measured->ways[i].codec),
+                            "algorithm", cshim_algorithm_name(measured->ways[i].algorithm)));
+    for (size_t i = 0; i < measured->size_count; i++) {
+        const struct tune_size *size = &measured->sizes[i];
+        json_t *seconds = json_array();
+        for (size_t way = 0; way < measured->way_count; way++)
+            json_array_append_new(seconds, isfinite(size->ways[way]) ? json_real(size->ways[way])
+                                                                     : json_null());
+        json_array_append_new(sizes, json_pack("{sI sf so}", "bytes", (json_int_t)size->bytes,
+                                               "native", size->native, "seconds", seconds));
+    }
+    json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
+                             (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
+    if (json_dump_file(root, path, JSON_INDENT(1)) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    json_decref(root);
+}
+
+static _Noreturn void refuse(const char *path, const char *what)
+{
+    tool_fail(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
+}
+
+static struct tune_way read_way(const char *path, const json_t *value)
+{
+    const char *codec = json_string_value(json_object_get(value, "codec"));
+    const char *algorithm = json_string_value(json_object_get(value, "algorithm"));
+    unsigned codec_id = CSHIM_CODEC_NONE, algorithm_id = CSHIM_ALGORITHM_AUTO;
+    if (codec == NULL || cshim_word_find(CSHIM_CODECS, codec, &codec_id) == NULL ||
+        codec_id == CSHIM_CODEC_NONE || algorithm == NULL ||
+        cshim_word_find(CSHIM_ALGORITHMS, algorithm, &algorithm_id) == NULL ||
+        algorithm_id == CSHIM_ALGORITHM_AUTO)
+        refuse(path, "a way without a codec or an algorithm that is known");
+    return (struct tune_way){(enum cshim_codec_id)codec_id, (enum cshim_algorithm)algorithm_id};
+}
+
+static void read_size(const char *path, const json_t *value, size_t ways, uint64_t above,
+                      struct tune_size *size)
+{
+    const json_t *seconds = json_object_get(value, "seconds");
+    const json_int_t bytes = json_integer_value(json_object_get(value, "bytes"));
+    size->native = json_number_value(json_object_get(value, "native"));
+    if (bytes <= 0 || (uint64_t)bytes <= above || !(size->native > 0) ||
+        json_array_size(seconds) != ways)
+        refuse(path, "sizes have to rise, with a native time and one for each way");
+    size->bytes = (uint64_t)bytes;
+    for (size_t way = 0; way < ways; way++) {
+        const json_t *time = json_array_get(seconds, way);
+        size->ways[way] = json_is_number(time) ? json_number_value(time) : NAN;
+        if (json_is_number(time) && !(size->ways[way] > 0))
+            refuse(path, "a time that is not above 0");
+    }
+}
+
+static void load(const char *path, struct tune_measured *measured)
+{
+    size_t length = 0;
+    json_error_t error;
+    char *text = tool_read_file(path, &length);
+    if (text == NULL)
+        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+    json_t *root = json_loadb(text, length, 0, &error);
+    free(text);
+    if (root == NULL)
+        tool_fail(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
+    const json_t *ways = json_object_get(root, "ways"), *sizes = json_object_get(root, "sizes");
+    const json_int_t ranks = json_integer_value(json_object_get(root, "ranks"));
+    const json_int_t nodes = json_integer_value(json_object_get(root, "nodes"));
+    if (ranks < 2 || ranks > INT32_MAX || nodes < 1 || nodes > ranks)
+        refuse(path, "'ranks' or 'nodes' is missing or odd");
+    if (json_array_size(ways) > TUNE_WAYS_MAX || json_array_size(sizes) > TUNE_SIZES_MAX ||
+        json_array_size(sizes) == 0)
+        refuse(path, "no sizes, or too many sizes or ways");
+    *measured = (struct tune_measured){.ranks = (uint32_t)ranks, .nodes = (uint32_t)nodes};
+    size_t i;
+    const json_t *value;
+    json_array_foreach(ways, i, value)
+    {
+        measured->ways[measured->way_count++] = read_way(path, value);
+    }
+    json_array_foreach(sizes, i, value)
+    {
+        read_size(path, value, measured->way_count, i > 0 ? measured->sizes[i - 1].bytes : 0,
+                  &measured->sizes[i]);
+        measured->size_count++;
+    }
+    json_decref(root);
+}
+
 static int run(int argc, char **argv)
 {
     struct tune_options chosen = {.output = "policy.ini",
@@ -141,12 +205,12 @@ static int run(int argc, char **argv)
         tool_fail(TOOL_NOT_SO, "%s exists already: take --force, or another --output",
                   chosen.output);
     if (chosen.from != NULL)
-        tune_load(chosen.from, &measured);
+        load(chosen.from, &measured);
     else
-        measure(&chosen, argv + first, &measured);
+        tune_measure(argv + first, chosen.time, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
-        tune_save(&measured, chosen.save);
+        save(&measured, chosen.save);
     write_policy(chosen.output, text);
     fputs(text, stdout);
     return tool_finish(TOOL_GOOD);

@@ -46,16 +46,11 @@ double tune_error(const struct tune_way *way, uint32_t ranks);
 /* The choices as a policy, with what was measured as comments; the caller frees it. */
 char *tune_policy(const struct tune_measured *measured, double max_rel_error);
 
-/* file.c: writes and reads measurements as JSON. Reading exits if the file has none. */
-void tune_save(const struct tune_measured *measured, const char *path);
-void tune_load(const char *path, struct tune_measured *measured);
-
 /* measure.c: runs the benchmark by `launcher` (a command to which the program is added) in every
- * way for about `seconds`, with files in `folder`. The caller has set the bytes of the sizes; the
- * rest of *measured is filled in. The largest sizes are left out if they would take too long.
- * Prints what has failed. */
-enum tune_end { TUNE_DONE, TUNE_STOPPED, TUNE_FAILED };
-enum tune_end tune_measure(char *const *launcher, double seconds, const char *folder,
-                           struct tune_measured *measured);
+ * way for about `seconds`, with files in a folder beside `output` that is removed at the end. The
+ * caller has set the bytes of the sizes; the rest of *measured is filled in. The largest sizes are
+ * left out if they would take too long. Exits, with a message, if a run fails or is interrupted. */
+void tune_measure(char *const *launcher, double seconds, const char *output,
+                  struct tune_measured *measured);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts the measured program in a process group of its own and collects its output. Stops the
  * whole group when a signal asks this tool to stop. */
+#include "tools/lib/child.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,9 +14,8 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "tools/check/check.h"
-#include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
+#include "tools/lib/tool.h"
 
 #define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
 #define TICK_MILLISECONDS 100
@@ -28,7 +29,7 @@ static void note_signal(int signal)
     stop_signal = signal;
 }
 
-void compare_catch_signals(void)
+void child_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = note_signal};
     sigemptyset(&action.sa_mask);
@@ -37,17 +38,18 @@ void compare_catch_signals(void)
     sigaction(SIGHUP, &action, NULL);
 }
 
-int compare_stop_signal(void)
+int child_stop_signal(void)
 {
     return stop_signal;
 }
 
 /* Runs in the child after fork. The caller's own COMPSHIM settings must not reach a run. */
-static _Noreturn void become(const struct compare_child *child, int output)
+static _Noreturn void become(const struct child *child, int output)
 {
     static const char *const settings[] = {"COMPSHIM",     "COMPSHIM_POLICY", "COMPSHIM_REPORT",
                                            "COMPSHIM_LOG", "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
                                            "LD_PRELOAD"};
+    const char *preload = launch_preload(child->library, getenv("LD_PRELOAD"));
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
@@ -60,9 +62,9 @@ static _Noreturn void become(const struct compare_child *child, int output)
         setenv("COMPSHIM_POLICY", child->policy, 1);
     if (child->report != NULL)
         setenv("COMPSHIM_REPORT", child->report, 1);
-    if (child->preload != NULL)
-        setenv("LD_PRELOAD", child->preload, 1);
-    launch_permit_mpirun(child->command, locality_is_certain(child->command));
+    if (*preload != '\0')
+        setenv("LD_PRELOAD", preload, 1);
+    launch_permit_mpirun(child->command, child->is_local);
     execvp(child->command[0], child->command);
     int error = errno;
     unsetenv("LD_PRELOAD");
@@ -70,7 +72,7 @@ static _Noreturn void become(const struct compare_child *child, int output)
     _exit(127);
 }
 
-static pid_t start(const struct compare_child *child, int *output)
+static pid_t start(const struct child *child, int *output)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -88,34 +90,28 @@ static pid_t start(const struct compare_child *child, int *output)
     return process;
 }
 
-struct collected {
-    char *text;
-    size_t used;
-};
-
 /* Reads what the pipe holds. Returns false when no writer is left. */
-static bool collect(int output, struct collected *collected)
+static bool collect(struct child *child, int output)
 {
     for (;;) {
-        if (collected->used == 2 * OUTPUT_KEPT) {
-            memmove(collected->text, collected->text + OUTPUT_KEPT, OUTPUT_KEPT);
-            collected->used = OUTPUT_KEPT;
+        if (child->length == 2 * OUTPUT_KEPT) {
+            memmove(child->output, child->output + OUTPUT_KEPT, OUTPUT_KEPT);
+            child->length = OUTPUT_KEPT;
         }
-        ssize_t got =
-            read(output, collected->text + collected->used, 2 * OUTPUT_KEPT - collected->used);
+        ssize_t got = read(output, child->output + child->length, 2 * OUTPUT_KEPT - child->length);
         if (got <= 0)
             return got < 0;
-        collected->used += (size_t)got;
+        child->length += (size_t)got;
     }
 }
 
-static void show_progress(const struct compare_progress *progress, double seconds)
+static void show_progress(const struct child *child, double seconds)
 {
+    double left = child->left - seconds;
     if (!isatty(STDERR_FILENO))
         return;
-    fprintf(stderr, "\r\033[K%s  %.0f s", progress->text, seconds);
-    double left = progress->left - seconds;
-    if (progress->left < 0)
+    fprintf(stderr, "\r\033[K%s  %.0f s", child->progress, seconds);
+    if (child->left < 0)
         return;
     if (left < 90)
         fprintf(stderr, ", about %.0f s left", left > 0 ? left : 0);
@@ -123,60 +119,52 @@ static void show_progress(const struct compare_progress *progress, double second
         fprintf(stderr, ", about %.0f minutes left", left / 60);
 }
 
-/* Asks the group to end; the second call and later ones kill it. Returns the time after which to
- * call again. */
-static double stop_group(pid_t process, double deadline)
-{
-    bool first = deadline == 0;
-    kill(-process, first ? SIGTERM : SIGKILL);
-    return cshim_seconds() + GRACE_SECONDS;
-}
-
 /* Waits for the child's end, and collects its output meanwhile. */
-static int attend(pid_t process, int output, const struct compare_progress *progress,
-                  struct collected *collected)
+static void attend(struct child *child, pid_t process, int output)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
     double begin = cshim_seconds();
-    double deadline = 0;
-    int status = 0;
+    double deadline = 0; /* for what was asked to end; 0: nothing was */
     for (;;) {
-        if (stop_signal != 0 && cshim_seconds() >= deadline)
-            deadline = stop_group(process, deadline);
+        if (stop_signal != 0 && cshim_seconds() >= deadline) {
+            kill(-process, deadline == 0 ? SIGTERM : SIGKILL);
+            deadline = cshim_seconds() + GRACE_SECONDS;
+        }
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
-        if (pipe_end.fd >= 0 && !collect(output, collected))
+        if (pipe_end.fd >= 0 && !collect(child, output))
             pipe_end.fd = -1;
-        pid_t ended = waitpid(process, &status, WNOHANG);
+        pid_t ended = waitpid(process, &child->status, WNOHANG);
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
-        show_progress(progress, cshim_seconds() - begin);
-        compare_watch_load();
+        show_progress(child, cshim_seconds() - begin);
+        if (child->watch != NULL)
+            child->watch();
     }
-    collect(output, collected);
-    return status;
+    collect(child, output);
 }
 
-bool compare_child_run(struct compare_child *child)
+enum child_end child_run(struct child *child)
 {
-    struct collected collected = {tool_allocate(2 * OUTPUT_KEPT + 1, 1), 0};
     int output = -1;
+    child->output = tool_allocate(2 * OUTPUT_KEPT + 1, 1);
     if (!isatty(STDERR_FILENO))
-        fprintf(stderr, "%s\n", child->progress->text);
+        fprintf(stderr, "%s\n", child->progress);
     double begin = cshim_seconds();
     pid_t process = start(child, &output);
-    child->status = attend(process, output, child->progress, &collected);
+    attend(child, process, output);
     child->wall = cshim_seconds() - begin;
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (stop_signal != 0)
         kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
     close(output);
-    child->output = collected.text;
-    child->output[collected.used] = '\0';
-    return stop_signal == 0;
+    child->output[child->length] = '\0';
+    if (stop_signal != 0)
+        return CHILD_STOPPED;
+    return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
 }
 
-char *compare_tail(const char *output)
+char *child_tail(const char *output)
 {
     const char *begin = output + strlen(output);
     while (begin > output && begin[-1] == '\n')
@@ -186,4 +174,14 @@ char *compare_tail(const char *output)
         if (begin[-1] == '\n' && ++lines == TAIL_LINES)
             break;
     return tool_format("%.*s", (int)(length - (size_t)(begin - output)), begin);
+}
+
+void child_tell_failure(const struct child *child, const char *what, const char *between)
+{
+    char *tail = child_tail(child->output);
+    const bool signalled = WIFSIGNALED(child->status);
+    tool_warn("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
+              signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
+              *tail != '\0' ? tail : "(no output)");
+    free(tail);
 }

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The results of a comparison: from the figures of single runs to medians and their spread, and to
+ * tables of text or Markdown, JSON and a page. */
+#include <stdlib.h>
+
+#include "tools/compare/compare.h"
+#include "tools/html/page.h"
+#include "tools/lib/ledger_file.h"
+#include "version.h"
+
+#define UNKNOWN (-1.0)
+
+const char *compare_figure_name(enum compare_figure figure)
+{
+    static const char *const names[COMPARE_FIGURE_COUNT] = {
+        "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
+    return names[figure];
+}
+
+/* Whether times are of the whole command, because some output has no match for --metric-time. */
+static bool uses_wall(const struct compare_plan *plan)
+{
+    for (size_t i = 0; i < plan->cell_count; i++)
+        for (size_t run = 0; run < json_array_size(plan->cells[i].runs); run++)
+            if (!json_is_number(json_object_get(json_array_get(plan->cells[i].runs, run), "time")))
+                return true;
+    return false;
+}
+
+/* The mode that runs the program with all its ranks, but without the shim; mode_count if there is
+ * none. */
+static size_t native_mode(const struct compare_plan *plan)
+{
+    size_t mode = 0;
+    while (mode < plan->mode_count && (plan->modes[mode].has_shim || plan->modes[mode].is_serial))
+        mode++;
+    return mode;
+}
+
+static double quotient(double above, double below)
+{
+    return above > 0 && below > 0 ? above / below : UNKNOWN;
+}
+
+/* The figure of one run, or UNKNOWN. The runs of a repeat have one index. */
+static double run_figure(const struct compare_plan *plan, size_t mode, size_t rank,
+                         enum compare_figure figure, size_t run)
+{
+    if (mode == plan->mode_count)
+        return UNKNOWN;
+    if (figure == COMPARE_FIGURE_SPEED_UP)
+        return quotient(run_figure(plan, native_mode(plan), rank, COMPARE_FIGURE_TIME, run),
+                        run_figure(plan, mode, rank, COMPARE_FIGURE_TIME, run));
+    if (figure == COMPARE_FIGURE_RATIO)
+        return quotient(run_figure(plan, mode, rank, COMPARE_FIGURE_NATIVE, run),
+                        run_figure(plan, mode, rank, COMPARE_FIGURE_WIRE, run));
+    bool wall = figure == COMPARE_FIGURE_TIME && uses_wall(plan);
+    const json_t *object = json_array_get(compare_cell(plan, mode, rank)->runs, run);
+    const json_t *value =
+        json_object_get(object, wall ? "wall_seconds" : compare_figure_name(figure));
+    return json_is_number(value) ? json_number_value(value) : UNKNOWN;
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
+ * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
+ * within a repeat. */
+struct spread {
+    size_t count; /* runs that have the figure */
+    double median;
+    double lowest;
+    double highest;
+};
+
+static struct spread find_spread(const struct compare_plan *plan, size_t mode, size_t rank,
+                                 enum compare_figure figure)
+{
+    struct spread spread = {0, UNKNOWN, UNKNOWN, UNKNOWN};
+    if (mode == plan->mode_count)
+        return spread;
+    size_t runs = json_array_size(compare_cell(plan, mode, rank)->runs);
+    double *values = tool_allocate(runs, sizeof *values);
+    for (size_t run = 0; run < runs; run++) {
+        double value = run_figure(plan, mode, rank, figure, run);
+        if (value >= 0)
+            values[spread.count++] = value;
+    }
+    qsort(values, spread.count, sizeof *values, compare_doubles);
+    if (spread.count > 0) {
+        /* The mean of the middle two if their number is even. */
+        spread.median = (values[(spread.count - 1) / 2] + values[spread.count / 2]) / 2;
+        spread.lowest = values[0];
+        spread.highest = values[spread.count - 1];
+    }
+    free(values);
+    if (spread.count > 0 && figure == COMPARE_FIGURE_SPEED_UP)
+        spread.median =
+            quotient(find_spread(plan, native_mode(plan), rank, COMPARE_FIGURE_TIME).median,
+                     find_spread(plan, mode, rank, COMPARE_FIGURE_TIME).median);
+    if (spread.count > 0 && figure == COMPARE_FIGURE_RATIO)
+        spread.median = quotient(find_spread(plan, mode, rank, COMPARE_FIGURE_NATIVE).median,
+                                 find_spread(plan, mode, rank, COMPARE_FIGURE_WIRE).median);
+    return spread;
+}
+
+/* A column that every number of ranks has. */
+struct column {
+    const char *name;
+    enum compare_figure figure;
+    const char *format; /* NULL: the figure is shown as bytes */
+};
+
+/* The columns of a table with a row for each mode. */
+struct layout {
+    size_t count;
+    bool only_shim;  /* only modes with the shim have a row */
+    bool has_spread; /* a row below each mode has the lowest and the highest figures */
+    const struct column *columns;
+};
+
+static char *figure_text(const char *format, double value)
+{
+    if (value < 0)
+        return tool_copy("-");
+    return format != NULL ? tool_format(format, value) : tool_bytes(value);
+}
+
+static char *spread_text(const char *format, const struct spread *spread)
+{
+    if (spread->count < 2)
+        return tool_copy(spread->count == 1 ? "1 run" : "-");
+    return tool_format("%s-%s", figure_text(format, spread->lowest),
+                       figure_text(format, spread->highest));
+}
+
+static struct tool_table environment_table(const struct compare_plan *plan)
+{
+    struct tool_table table = {.columns = 2, .numeric_from = 2};
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach(plan->environment, name, value)
+    {
+        char *cells[] = {tool_copy(name), tool_copy(json_string_value(value))};
+        tool_table_add(&table, cells);
+    }
+    return table;
+}
+
+/* Whether any of the table's modes is run on so many ranks. */
+static bool has_column(const struct compare_plan *plan, const struct layout *layout, size_t rank)
+{
+    for (size_t mode = 0; mode < plan->mode_count; mode++)
+        if (compare_cell(plan, mode, rank)->is_wanted &&
+            (plan->modes[mode].has_shim || !layout->only_shim))
+            return true;
+    return false;
+}
+
+/* Adds two rows of headings: the numbers of ranks, and below each of them its columns. */
+static void add_headings(struct tool_table *table, const struct compare_plan *plan,
+                         const struct layout *layout)
+{
+    size_t most = 1 + plan->rank_count * layout->count;
+    char **above = tool_allocate(most, sizeof *above);
+    char **below = tool_allocate(most, sizeof *below);
+    below[0] = tool_copy("mode");
+    for (size_t rank = 0; rank < plan->rank_count; rank++) {
+        if (!has_column(plan, layout, rank))
+            continue;
+        above[table->columns] = tool_plural(plan->ranks[rank], "rank");
+        for (size_t i = 0; i < layout->count; i++)
+            below[table->columns++] = tool_copy(layout->columns[i].name);
+    }
+    tool_table_add(table, above);
+    tool_table_add(table, below);
+}
+
+/* Adds the row of a mode's medians, or of their spread. */
+static void add_mode(struct tool_table *table, const struct compare_plan *plan,
+                     const struct layout *layout, size_t mode, bool spread_row)
+{
+    char **cells = tool_allocate(table->columns, sizeof *cells);
+    size_t used = 0;
+    cells[used++] = tool_copy(spread_row ? "  lowest-highest" : plan->modes[mode].label);
+    for (size_t rank = 0; rank < plan->rank_count; rank++)
+        for (size_t i = 0; i < layout->count && has_column(plan, layout, rank); i++) {
+            const struct column *column = &layout->columns[i];
+            struct spread spread = find_spread(plan, mode, rank, column->figure);
+            cells[used++] = spread_row ? spread_text(column->format, &spread)
+                                       : figure_text(column->format, spread.median);
+        }
+    tool_table_add(table, cells);
+}
+
+static struct tool_table mode_table(const struct compare_plan *plan, const struct layout *layout)
+{
+    struct tool_table table = {.columns = 1, .numeric_from = 1, .headings = 2};
+    add_headings(&table, plan, layout);
+    for (size_t mode = 0; mode < plan->mode_count; mode++) {
+        if (layout->only_shim && !plan->modes[mode].has_shim)
+            continue;
+        add_mode(&table, plan, layout, mode, false);
+        if (layout->has_spread)
+            add_mode(&table, plan, layout, mode, true);
+    }
+    return table;
+}
+
+/* Whether any run has the figure. */
+static bool is_known(const struct compare_plan *plan, enum compare_figure figure)
+{
+    for (size_t i = 0; i < plan->cell_count; i++)
+        if (find_spread(plan, i / plan->rank_count, i % plan->rank_count, figure).count > 0)
+            return true;
+    return false;
+}
+
+/* The rules of each cell's first run. */
+static struct tool_table rule_table(const struct compare_plan *plan)
+{
+    static const char *const headings[] = {"mode",  "ranks",       "rule",  "codec", "algorithm",
+                                           "calls", "on the wire", "ratio", "error"};
+    struct tool_table table = {
+        .columns = sizeof headings / sizeof *headings, .numeric_from = 5, .headings = 1};
+    tool_table_copy(&table, headings);
+    for (size_t rank = 0; rank < plan->rank_count; rank++)
+        for (size_t mode = 0; mode < plan->mode_count; mode++) {
+            const json_t *run = json_array_get(compare_cell(plan, mode, rank)->runs, 0);
+            size_t i;
+            const json_t *row;
+            json_array_foreach(json_object_get(run, "rows"), i, row)
+            {
+                double wire = ledger_number(row, "bytes_wire");
+                char *cells[] = {
+                    tool_copy(plan->modes[mode].label),
+                    tool_plural(plan->ranks[rank], "rank"),
+                    tool_copy(ledger_text(row, "rule")),
+                    tool_copy(ledger_text(row, "codec")),
+                    tool_copy(ledger_text(row, "algorithm")),
+                    tool_format("%.0f", ledger_number(row, "calls")),
+                    tool_bytes(wire),
+                    figure_text("%.2f", wire > 0 ? ledger_number(row, "bytes_native") / wire : -1),
+                    figure_text("%.1e", ledger_error(row)),
+                };
+                tool_table_add(&table, cells);
+            }
+        }
+    return table;
+}
+
+#define SECTIONS 5
+
+/* Makes all tables, in the order in which they are shown. */
+static void make_sections(const struct compare_plan *plan, struct page_section sections[SECTIONS])
+{
+    static const struct column time[] = {{"time s", COMPARE_FIGURE_TIME, "%.1f"},
+                                         {"speed-up", COMPARE_FIGURE_SPEED_UP, "%.2f"},
+                                         {"step ms", COMPARE_FIGURE_STEP, "%.1f"}};
+    static const struct column accuracy[] = {{"%", COMPARE_FIGURE_ACCURACY, "%.2f"}};
+    static const struct column bytes[] = {{"natively", COMPARE_FIGURE_NATIVE, NULL},
+                                          {"on the wire", COMPARE_FIGURE_WIRE, NULL},
+                                          {"ratio", COMPARE_FIGURE_RATIO, "%.2f"}};
+    const bool repeated = plan->options->repeat > 1;
+    const char *runs = repeated ? tool_format("medians of %u runs", plan->options->repeat)
+                                : "a single run each (--repeat shows the spread)";
+    const struct layout times = {is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2, false, repeated,
+                                 time};
+    const struct layout accuracies = {1, false, repeated, accuracy};
+    sections[0] = (struct page_section){"environment", "Environment", environment_table(plan)};
+    sections[1] = (struct page_section){
+        "time",
+        tool_format("%s, %s; speed-up against off with as many ranks",
+                    uses_wall(plan) ? "Time of the whole command (not every output "
+                                      "has a match for --metric-time)"
+                                    : "Time",
+                    runs),
+        mode_table(plan, &times)};
+    sections[2] = (struct page_section){"accuracy", tool_format("Accuracy, %s", runs), {0}};
+    if (is_known(plan, COMPARE_FIGURE_ACCURACY))
+        sections[2].table = mode_table(plan, &accuracies);
+    sections[3] =
+        (struct page_section){"bytes", "Bytes of the compressed all-reduces, sent by all ranks",
+                              mode_table(plan, &(struct layout){3, true, false, bytes})};
+    sections[4] = (struct page_section){"rules", "Rules, with the sampled error of a result",
+                                        rule_table(plan)};
+}
+
+static void write_tables(const struct compare_plan *plan, bool markdown, FILE *file)
+{
+    struct page_section sections[SECTIONS];
+    make_sections(plan, sections);
+    for (size_t i = 0; i < SECTIONS; i++)
+        tool_table_print_titled(&sections[i].table, sections[i].title, markdown, file);
+}
+
+void compare_write_text(const struct compare_plan *plan, FILE *file)
+{
+    fprintf(file, "%s\n", plan->options->title);
+    write_tables(plan, false, file);
+}
+
+void compare_write_markdown(const struct compare_plan *plan, FILE *file)
+{
+    fputs("# ", file);
+    tool_print_markdown(plan->options->title, file);
+    fputc('\n', file);
+    write_tables(plan, true, file);
+}
+
+static json_t *cell_json(const struct compare_plan *plan, size_t mode, size_t rank)
+{
+    json_t *cell =
+        json_pack("{s:o, s:o, s:I}", "mode", page_text(plan->modes[mode].name), "label",
+                  page_text(plan->modes[mode].label), "ranks", (json_int_t)plan->ranks[rank]);
+    json_t *spreads = json_object();
+    for (enum compare_figure figure = 0; figure < COMPARE_FIGURE_COUNT; figure++) {
+        const char *name = compare_figure_name(figure);
+        struct spread spread = find_spread(plan, mode, rank, figure);
+        bool known = spread.median >= 0;
+        json_object_set_new(cell, name, known ? json_real(spread.median) : json_null());
+        json_object_set_new(
+            spreads, name, known ? json_pack("[f,f]", spread.lowest, spread.highest) : json_null());
+    }
+    json_object_set_new(cell, "spread", spreads);
+    json_object_set(cell, "runs", compare_cell(plan, mode, rank)->runs);
+    return cell;
+}
+
+static json_t *make_json(const struct compare_plan *plan)
+{
+    json_t *results = json_array();
+    for (size_t mode = 0; mode < plan->mode_count; mode++)
+        for (size_t rank = 0; rank < plan->rank_count; rank++)
+            if (compare_cell(plan, mode, rank)->is_wanted)
+                json_array_append_new(results, cell_json(plan, mode, rank));
+    return json_pack("{s:s, s:o, s:b, s:I, s:s, s:O, s:o}", "compshim", CSHIM_VERSION, "title",
+                     page_text(plan->options->title), "complete", plan->is_complete, "repeat",
+                     (json_int_t)plan->options->repeat, "time_is",
+                     uses_wall(plan) ? "wall" : "metric", "environment", plan->environment,
+                     "results", results);
+}
+
+void compare_write_json(const struct compare_plan *plan, FILE *file)
+{
+    json_t *json = make_json(plan);
+    json_dumpf(json, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    json_decref(json);
+}
+
+void compare_write_page(const struct compare_plan *plan, FILE *file)
+{
+    struct page_section sections[SECTIONS];
+    make_sections(plan, sections);
+    page_write(plan->options->title, json_pack("{s:o}", "comparison", make_json(plan)),
+               plan->is_complete ? "" : "Stopped early: this is what was finished.\n", sections,
+               SECTIONS, file);
+}
