@@ -2,19 +2,83 @@
 #include "shim/core/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static enum cshim_log_level current_level = CSHIM_LOG_WARN;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
+/* What standard error was at the start, and a descriptor of our own for it: the program may close
+ * it, and get its number for a file of data. */
+static struct stat at_start;
+static int own_descriptor = -1;
+static bool is_known;
+
+static bool is_at_start(int descriptor)
+{
+    struct stat now;
+    return fstat(descriptor, &now) == 0 && now.st_dev == at_start.st_dev &&
+           now.st_ino == at_start.st_ino;
+}
+
+static void remember_stderr(void)
+{
+    if (is_known)
+        return;
+    is_known = true;
+    if (fstat(STDERR_FILENO, &at_start) == 0)
+        own_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+/* Returns -1 if there is no such thing any more, or never was. */
+static int find_stderr(void)
+{
+    if (!is_known || (own_descriptor >= 0 && is_at_start(STDERR_FILENO)))
+        return STDERR_FILENO;
+    return own_descriptor >= 0 && is_at_start(own_descriptor) ? own_descriptor : -1;
+}
+
+static void write_all(int descriptor, const char *text, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        const ssize_t written = write(descriptor, text + done, length - done);
+        if (written > 0)
+            done += (size_t)written;
+        else if (written == 0 || errno != EINTR)
+            break;
+    }
+}
+
+void cshim_log_write(const char *text, size_t length)
+{
+    const int saved_errno = errno, descriptor = find_stderr();
+    const struct timespec at_once = {0};
+    sigset_t broken_pipe, pending, before;
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+    errno = 0;
+    write_all(descriptor, text, length);
+    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&broken_pipe, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved_errno;
+}
+
 void cshim_log_set_level(enum cshim_log_level level)
 {
-    const char *wanted = getenv("COMPSHIM_LOG");
+    const char *wanted = secure_getenv("COMPSHIM_LOG");
+    remember_stderr();
     current_level = level;
     if (wanted == NULL || *wanted == '\0')
         return;
@@ -30,7 +94,6 @@ void cshim_log_set_level(enum cshim_log_level level)
 void cshim_log(enum cshim_log_level level, const char *format, ...)
 {
     char line[1024];
-    const int saved_errno = errno;
     va_list arguments;
     size_t length;
 
@@ -42,12 +105,5 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
     va_end(arguments);
     length = strlen(line);
     line[length++] = '\n';
-    for (size_t done = 0; done < length;) {
-        const ssize_t written = write(STDERR_FILENO, line + done, length - done);
-        if (written > 0)
-            done += (size_t)written;
-        else if (written == 0 || errno != EINTR)
-            break;
-    }
-    errno = saved_errno;
+    cshim_log_write(line, length);
 }
