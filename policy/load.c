@@ -3,9 +3,12 @@
 #include "policy/policy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* No policy is that large: such a file is something else. */
 #define FILE_LIMIT ((size_t)1 << 20)
@@ -18,20 +21,45 @@ const char *cshim_policy_default_text(void)
     return text;
 }
 
-/* Reads the policy at a path. `named_by` tells what named the path:
- * "COMPSHIM_POLICY", or NULL for one of the usual places. Returns NULL if there is no such file;
- * that is an error with a message only if something named the path. */
+/* Opens the policy at one of the usual places. Nobody but the user and root may have written it.
+ * Returns NULL if there is none; the message is a warning then, or empty. */
+static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
+{
+    struct stat facts;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open this policy: %s", path,
+                     strerror(errno));
+        return NULL;
+    }
+    if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode) ||
+        (facts.st_uid != geteuid() && facts.st_uid != 0) ||
+        (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        snprintf(message, CSHIM_MESSAGE_MAX,
+                 "%s: this policy is not obeyed, because others than you and root can write it: "
+                 "name it by COMPSHIM_POLICY, or take it (chown) and chmod go-w",
+                 path);
+        close(descriptor);
+        return NULL;
+    }
+    FILE *file = fdopen(descriptor, "r");
+    if (file == NULL)
+        close(descriptor);
+    return file;
+}
+
+/* Reads the policy at a path. `named_by` tells what named the path: "COMPSHIM_POLICY", or NULL for
+ * one of the usual places. Returns NULL without one, with a message: an error if something named
+ * the path; else a warning, or nothing. */
 static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = named_by != NULL ? fopen(path, "re") : open_found(path, message);
     if (file == NULL) {
         if (named_by != NULL)
             snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open the policy that %s names: %s",
                      path, named_by, strerror(errno));
-        else if (errno != ENOENT && errno != ENOTDIR)
-            snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open this policy: %s", path,
-                     strerror(errno));
         return NULL;
     }
     char *text = malloc(FILE_LIMIT + 2);
@@ -47,7 +75,8 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
         snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
     else {
         text[*length] = '\0';
-        snprintf(source, CSHIM_PATH_MAX, "%s", path);
+        const bool is_here = named_by != NULL && strcmp(path, CSHIM_POLICY_HERE) == 0;
+        snprintf(source, CSHIM_PATH_MAX, "%s", is_here ? path + strlen("./") : path);
         return text;
     }
     free(text);
@@ -57,10 +86,10 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
 /* Writes the path of the user's own policy. Returns false if the environment names no folder. */
 static bool user_path(char path[CSHIM_PATH_MAX])
 {
-    const char *base = getenv("XDG_CONFIG_HOME");
+    const char *base = secure_getenv("XDG_CONFIG_HOME");
     const char *format = "%s/compshim/policy.ini";
     if (base == NULL || *base == '\0') {
-        base = getenv("HOME");
+        base = secure_getenv("HOME");
         format = "%s/.config/compshim/policy.ini";
     }
     if (base == NULL || *base == '\0')
@@ -86,17 +115,17 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
                         char message[CSHIM_MESSAGE_MAX])
 {
     char user[CSHIM_PATH_MAX];
-    const char *environment = getenv("COMPSHIM_POLICY");
+    const char *environment = secure_getenv("COMPSHIM_POLICY");
     message[0] = '\0';
     if (explicit_path != NULL)
         return load_path(explicit_path, "the command line", length, source, message);
     if (environment != NULL && *environment != '\0')
         return load_path(environment, "COMPSHIM_POLICY", length, source, message);
-    const char *places[] = {"policy.ini", user_path(user) ? user : NULL,
+    const char *places[] = {CSHIM_POLICY_HERE, user_path(user) ? user : NULL,
                             "/etc/compshim/policy.ini"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char *text = places[i] != NULL ? load_path(places[i], NULL, length, source, message) : NULL;
-        if (text != NULL || message[0] != '\0')
+        if (text != NULL)
             return text;
     }
     return load_default(length, source, message);

@@ -110,13 +110,19 @@ void cshim_policy_free(struct cshim_policy *policy);
  */
 const char *cshim_policy_default_text(void);
 
+/* The source of a policy that was found in the working folder and that nobody has named. Such a file
+ * may come from anywhere, with what the user has unpacked there: it names no files to write. */
+#define CSHIM_POLICY_HERE "./policy.ini"
+
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
  * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
- * its length, and in source the file's name as the user would write it ("policy.ini",
- * "built-in default"). On failure returns NULL with a message: only a file that exists but cannot
- * be read, or that COMPSHIM_POLICY names, is a failure. `explicit_path` (may be NULL) goes before
- * the environment. */
+ * its length, and in source the file's name as the user would write it ("built-in default"); the
+ * message is a warning or empty. A file at one of the usual places counts only if it belongs to the
+ * user or to root and nobody else may write it; else a warning says so and the next place is looked
+ * at. On failure, of a file that is named, returns NULL with the error in the message.
+ * `explicit_path` (may be NULL) goes before the environment. A set-user-ID process takes nothing
+ * from the environment. */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 

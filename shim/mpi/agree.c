@@ -316,6 +316,8 @@ bool cshim_agree(void)
         text = cshim_policy_load(NULL, &length, source, message);
         if (text == NULL)
             end_job(message);
+        if (message[0] != '\0')
+            cshim_log(CSHIM_LOG_WARN, "%s", message);
         take_policy(text, length, source);
     }
     const bool agreed = cshim_job.rank == 0 ? agree_as_root() : agree_as_other();

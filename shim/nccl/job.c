@@ -33,6 +33,8 @@ static char *load(size_t *length, char source[CSHIM_PATH_MAX], char message[CSHI
         return NULL;
     }
     cshim_policy_free(policy);
+    if (message[0] != '\0')
+        cshim_log(CSHIM_LOG_WARN, "%s", message);
     return text;
 }
 

@@ -28,13 +28,10 @@ static int enter_scratch(void **state)
 
 static int leave_scratch(void **state)
 {
-    static const char *const files[] = {"policy.ini",
-                                        "named.ini",
-                                        "compshim/policy.ini",
-                                        "compshim",
-                                        ".config/compshim/policy.ini",
-                                        ".config/compshim",
-                                        ".config"};
+    static const char *const files[] = {"policy.ini",       "named.ini",
+                                        "folder.ini",       "compshim/policy.ini",
+                                        "compshim",         ".config/compshim/policy.ini",
+                                        ".config/compshim", ".config"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         remove(files[i]);
     int failed = chdir("/") + rmdir(*state);
@@ -92,14 +89,14 @@ static void places_in_order(void **state)
     assert_loads(NULL, user, "; user\n");
 
     write_file("policy.ini", "; here\n");
-    assert_loads(NULL, "policy.ini", "; here\n");
+    assert_loads(NULL, CSHIM_POLICY_HERE, "; here\n");
 
     write_file("named.ini", "; named\n");
     setenv("COMPSHIM_POLICY", "named.ini", 1);
     assert_loads(NULL, "named.ini", "; named\n");
-    assert_loads("./policy.ini", "./policy.ini", "; here\n");
+    assert_loads("./policy.ini", "policy.ini", "; here\n"); /* it is named */
     setenv("COMPSHIM_POLICY", "", 1);
-    assert_loads(NULL, "policy.ini", "; here\n");
+    assert_loads(NULL, CSHIM_POLICY_HERE, "; here\n");
 }
 
 static void what_cannot_be_read(void **state)
@@ -112,10 +109,44 @@ static void what_cannot_be_read(void **state)
                  "absent.ini: cannot open the policy that COMPSHIM_POLICY names: No such file "
                  "or directory");
     unsetenv("COMPSHIM_POLICY");
+    assert_int_equal(mkdir("folder.ini", 0700), 0);
+    assert_fails("folder.ini", "folder.ini: cannot read this policy: Is a directory");
+}
+
+/* What is no policy of the user's at one of the usual places is a warning, and the next counts. */
+static void assert_passes_over(const char *warning)
+{
+    char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    size_t length;
+    char *text = cshim_policy_load(NULL, &length, found, message);
+    assert_string_equal(text, "; user\n");
+    assert_non_null(strstr(message, warning));
+    free(text);
+}
+
+static void what_others_can_write(void **state)
+{
+    setenv("XDG_CONFIG_HOME", *state, 1);
+    assert_int_equal(mkdir("compshim", 0700), 0);
+    write_file("compshim/policy.ini", "; user\n");
     assert_int_equal(symlink("policy.ini", "policy.ini"), 0);
-    assert_fails(NULL, "policy.ini: cannot open this policy: Too many levels of symbolic links");
+    assert_passes_over("./policy.ini: cannot open this policy: Too many levels of symbolic links");
     assert_int_equal(unlink("policy.ini") + mkdir("policy.ini", 0700), 0);
-    assert_fails(NULL, "policy.ini: cannot read this policy: Is a directory");
+    assert_passes_over("./policy.ini: this policy is not obeyed");
+    assert_int_equal(rmdir("policy.ini") + mkfifo("policy.ini", 0600), 0);
+    assert_passes_over("./policy.ini: this policy is not obeyed");
+    assert_int_equal(unlink("policy.ini"), 0);
+    write_file("policy.ini", "; here\n");
+    for (mode_t bit = S_IWGRP; bit != 0; bit = bit == S_IWGRP ? S_IWOTH : 0) {
+        assert_int_equal(chmod("policy.ini", 0644 | bit), 0);
+        assert_passes_over("others than you and root can write it");
+    }
+    assert_int_equal(chmod("policy.ini", 0644), 0);
+    assert_loads(NULL, CSHIM_POLICY_HERE, "; here\n");
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown("policy.ini", 12345, (gid_t)-1), 0); /* another user's */
+    assert_passes_over("others than you and root can write it");
 }
 
 static void files_too_large(void **state)
@@ -130,7 +161,7 @@ static void files_too_large(void **state)
     assert_int_equal(length, 1 << 20);
     free(text);
     assert_int_equal(truncate("policy.ini", (1 << 20) + 1), 0);
-    assert_fails(NULL, "policy.ini: larger than 1 MiB: this is not a policy");
+    assert_fails("policy.ini", "policy.ini: larger than 1 MiB: this is not a policy");
 }
 
 static void default_is_a_good_policy(void **state)
@@ -211,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(places_in_order, enter_scratch, leave_scratch),
         cmocka_unit_test_setup_teardown(what_cannot_be_read, enter_scratch, leave_scratch),
+        cmocka_unit_test_setup_teardown(what_others_can_write, enter_scratch, leave_scratch),
         cmocka_unit_test_setup_teardown(files_too_large, enter_scratch, leave_scratch),
         cmocka_unit_test(default_is_a_good_policy),
         cmocka_unit_test(sha256_vectors),

@@ -101,6 +101,8 @@ struct cshim_policy *launch_load_policy(const char *path)
     char *text = cshim_policy_load(path, &length, source, message);
     if (text == NULL)
         tool_fail(TOOL_NOT_SO, "%s", message);
+    if (message[0] != '\0')
+        tool_warn("%s", message);
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
     free(text);
     if (policy == NULL)
