@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "examples/mnist/dataset.h"
-#include "examples/mnist/learner.h"
+#include "examples/mnist/device.h"
 #include "examples/mnist/options.h"
 #include "examples/mnist/trainer.h"
 
@@ -40,10 +40,10 @@ static int run(int argc, char **argv)
     }
     if (options.help) {
         if (rank == 0)
-            options_print_help(learner_help);
+            options_print_help(device_help);
         return STATUS_GOOD;
     }
-    if (!learner_start())
+    if (!device_start())
         return STATUS_NO_DEVICE;
     if (!dataset_load(options.data, options.limit, options.quiet, &dataset))
         return STATUS_FAILED;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "examples/mnist/journal.h"
-#include "examples/mnist/learner.h"
+#include "examples/mnist/network.h"
 #include "examples/mnist/rng.h"
 
 /* Each epoch's learning rate, as a part of that of the epoch before. */
@@ -17,7 +17,7 @@ static const double learning_rate_decay = 0.5;
 struct trainer {
     const struct options *options;
     const struct dataset *dataset;
-    struct learner *learner;
+    struct network *network;
     int rank, ranks;
     int capacity;           /* images of this rank in one pass */
     int steps_per_epoch;    /* the last one may be smaller */
@@ -45,14 +45,14 @@ static void trainer_init(struct trainer *trainer)
     int images = trainer->dataset->training.count;
     trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
     trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
-    trainer->learner = learner_new(options->model, trainer->capacity, options->seed);
+    trainer->network = network_new(options->model, trainer->capacity, options->seed);
     trainer->order = malloc((size_t)images * sizeof *trainer->order);
     trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
     trainer->labels = malloc((size_t)trainer->capacity);
     trainer->scores = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->scores);
     trainer->seconds = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->seconds);
     trainer->images = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->images);
-    if (trainer->learner == NULL || trainer->order == NULL || trainer->pixels == NULL ||
+    if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
         trainer->labels == NULL || trainer->scores == NULL || trainer->seconds == NULL ||
         trainer->images == NULL) {
         fprintf(stderr, "%s: rank %d: no memory for batches of %d images: try a smaller --batch\n",
@@ -63,7 +63,7 @@ static void trainer_init(struct trainer *trainer)
 
 static void trainer_free(struct trainer *trainer)
 {
-    learner_free(trainer->learner);
+    network_free(trainer->network);
     free(trainer->order);
     free(trainer->pixels);
     free(trainer->labels);
@@ -113,7 +113,7 @@ static void train_step(struct trainer *trainer, int step, int total, float learn
     /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
     float scale = (float)trainer->ranks / (float)size;
     uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
-    trainer->scores[step] = learner_step(trainer->learner, &batch, scale, dropout, begin,
+    trainer->scores[step] = network_step(trainer->network, &batch, scale, dropout, begin,
                                          learning_rate, (float)options->momentum);
     trainer->images[step] = size;
 }
@@ -127,7 +127,7 @@ static double evaluate(struct trainer *trainer)
     for (int i = part_begin(set->count, trainer->rank, trainer->ranks); i < end; i += count) {
         count = end - i < trainer->capacity ? end - i : trainer->capacity;
         struct batch batch = gather(trainer, set, NULL, i, i + count);
-        correct += (int)learner_evaluate(trainer->learner, &batch).correct;
+        correct += (int)network_evaluate(trainer->network, &batch).correct;
     }
     MPI_Reduce(&correct, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
     return 100.0 * total / set->count;
@@ -176,12 +176,9 @@ static void train_epoch(struct trainer *trainer, int epoch, double *loss, double
 static void print_network(const struct trainer *trainer)
 {
     struct model model = model_of(trainer->options->model);
-    size_t parameters = 0;
-    for (int t = 0; t < model.tensor_count; t++)
-        parameters += model.tensors[t].count;
     printf("model: %s, %zu parameters in %d tensors; batch %d, ranks %d\n",
-           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", parameters, model.tensor_count,
-           trainer->options->batch, trainer->ranks);
+           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", model_parameters(&model),
+           2 * model.layer_count, trainer->options->batch, trainer->ranks);
     fflush(stdout);
 }
 
@@ -210,7 +207,7 @@ bool trainer_run(const struct options *options, const struct dataset *dataset)
         printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "
                "allreduce %.1f %%\n",
                accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
-               100 * learner_allreduce_seconds(trainer.learner) / trainer.train_seconds);
+               100 * network_allreduce_seconds(trainer.network) / trainer.train_seconds);
     }
     trainer_free(&trainer);
     return good;
