@@ -5,8 +5,8 @@
 #include <mpi.h>
 #include <stdio.h>
 
-#include "examples/mnist/dataset.h"
 #include "examples/mnist/device.h"
+#include "examples/mnist/images.h"
 #include "examples/mnist/options.h"
 #include "examples/mnist/trainer.h"
 

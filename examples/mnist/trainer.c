@@ -6,13 +6,17 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "examples/mnist/journal.h"
 #include "examples/mnist/network.h"
 #include "examples/mnist/rng.h"
 
 /* Each epoch's learning rate, as a part of that of the epoch before. */
 static const double learning_rate_decay = 0.5;
+
+/* Seconds between two progress lines on a terminal. */
+static const double progress_interval = 0.2;
 
 struct trainer {
     const struct options *options;
@@ -28,7 +32,10 @@ struct trainer {
     double *seconds;        /* training time at their ends */
     int *images;            /* their batches */
     double train_seconds;
-    struct journal journal;
+    FILE *log;             /* rank 0's CSV file, or NULL */
+    bool prints;           /* rank 0 prints a line per epoch ... */
+    bool shows_progress;   /* ... and, on a terminal, how far the epoch is */
+    double progress_shown; /* seconds of training at the last progress line */
 };
 
 /* Item `part` of `parts` nearly equal parts of `count` begins here. */
@@ -42,6 +49,8 @@ static void trainer_init(struct trainer *trainer)
     const struct options *options = trainer->options;
     MPI_Comm_rank(MPI_COMM_WORLD, &trainer->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &trainer->ranks);
+    trainer->prints = trainer->rank == 0 && !options->quiet;
+    trainer->shows_progress = trainer->prints && isatty(STDERR_FILENO);
     int images = trainer->dataset->training.count;
     trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
     trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
@@ -145,32 +154,55 @@ static double collect_scores(struct trainer *trainer)
     return loss / trainer->dataset->training.count;
 }
 
+/* Shows how far the epoch is, a few times a second at most. */
+static void show_progress(struct trainer *trainer, int epoch, int step)
+{
+    double seconds = trainer->seconds[step];
+    if (!trainer->shows_progress || seconds - trainer->progress_shown < progress_interval)
+        return;
+    trainer->progress_shown = seconds;
+    fprintf(stderr, "\repoch %d/%d  step %d/%d  loss %.4f  %.0f s\033[K", epoch + 1,
+            trainer->options->epochs, step + 1, trainer->steps_per_epoch,
+            trainer->scores[step].loss * trainer->ranks / trainer->images[step], seconds);
+}
+
+/* Appends the steps of an epoch to the log. */
+static void log_steps(const struct trainer *trainer, int epoch)
+{
+    double correct = 0, images = 0;
+    for (int i = 0; i < trainer->steps_per_epoch; i++) {
+        correct += trainer->scores[i].correct;
+        images += trainer->images[i];
+        fprintf(trainer->log, "%d,%d,%.6f,%.9g,%.6f\n", epoch * trainer->steps_per_epoch + i + 1,
+                epoch + 1, trainer->seconds[i], trainer->scores[i].loss / trainer->images[i],
+                correct / images);
+    }
+    fflush(trainer->log);
+}
+
 static void train_epoch(struct trainer *trainer, int epoch, double *loss, double *accuracy)
 {
-    int steps = trainer->steps_per_epoch, first_step = epoch * steps;
+    int steps = trainer->steps_per_epoch;
     double before = trainer->train_seconds, begin = MPI_Wtime();
     float rate = (float)(trainer->options->learning_rate * pow(learning_rate_decay, epoch));
     shuffle(trainer, epoch);
     for (int step = 0; step < steps; step++) {
-        train_step(trainer, step, first_step + step, rate);
+        train_step(trainer, step, epoch * steps + step, rate);
         trainer->seconds[step] = before + MPI_Wtime() - begin;
-        journal_progress(&trainer->journal, epoch + 1, step + 1, steps,
-                         trainer->scores[step].loss * trainer->ranks / trainer->images[step],
-                         trainer->seconds[step]);
+        show_progress(trainer, epoch, step);
     }
     trainer->train_seconds = before + MPI_Wtime() - begin;
     *loss = collect_scores(trainer);
     *accuracy = evaluate(trainer);
-    journal_epoch(&trainer->journal,
-                  &(struct epoch_report){.epoch = epoch + 1,
-                                         .steps = steps,
-                                         .first_step = first_step + 1,
-                                         .scores = trainer->scores,
-                                         .seconds = trainer->seconds,
-                                         .images = trainer->images,
-                                         .loss = *loss,
-                                         .test_accuracy = *accuracy,
-                                         .train_seconds = trainer->train_seconds - before});
+    if (trainer->shows_progress)
+        fprintf(stderr, "\r\033[K");
+    if (trainer->prints) {
+        printf("epoch %d/%d  loss %.4f  test accuracy %.2f %%  %.1f s\n", epoch + 1,
+               trainer->options->epochs, *loss, *accuracy, trainer->train_seconds - before);
+        fflush(stdout);
+    }
+    if (trainer->log != NULL)
+        log_steps(trainer, epoch);
 }
 
 static void print_network(const struct trainer *trainer)
@@ -190,18 +222,44 @@ static bool agree(bool good)
     return verdict != 0;
 }
 
+/* Opens the log if the options name one. Returns false on all ranks, after rank 0 has said why, if
+ * it cannot. */
+static bool open_log(struct trainer *trainer)
+{
+    const char *path = trainer->rank == 0 ? trainer->options->log : NULL;
+    if (path != NULL)
+        trainer->log = fopen(path, "w");
+    if (trainer->log != NULL)
+        fprintf(trainer->log, "step,epoch,seconds,loss,accuracy\n");
+    else if (path != NULL)
+        fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
+                strerror(errno));
+    return agree(path == NULL || trainer->log != NULL);
+}
+
+/* Closes the log. Returns false on all ranks, after rank 0 has said so, if not all of it was
+ * written. */
+static bool close_log(struct trainer *trainer)
+{
+    bool failed = trainer->log != NULL && ferror(trainer->log) != 0;
+    failed = (trainer->log != NULL && fclose(trainer->log) != 0) || failed;
+    if (failed)
+        fprintf(stderr, "%s: %s: not all of the log could be written\n",
+                program_invocation_short_name, trainer->options->log);
+    return agree(!failed);
+}
+
 bool trainer_run(const struct options *options, const struct dataset *dataset)
 {
     struct trainer trainer = {.options = options, .dataset = dataset};
     double loss = 0, accuracy = 0;
     trainer_init(&trainer);
-    bool good = agree(journal_open(&trainer.journal, options->log, trainer.rank, options->epochs,
-                                   options->quiet));
-    if (good && trainer.journal.lines)
+    bool good = open_log(&trainer);
+    if (good && trainer.prints)
         print_network(&trainer);
     for (int epoch = 0; good && epoch < options->epochs; epoch++)
         train_epoch(&trainer, epoch, &loss, &accuracy);
-    good = agree(journal_close(&trainer.journal)) && good;
+    good = close_log(&trainer) && good;
     if (good && trainer.rank == 0) {
         double steps = (double)trainer.steps_per_epoch * options->epochs;
         printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "

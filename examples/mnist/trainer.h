@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "examples/mnist/dataset.h"
+#include "examples/mnist/images.h"
 #include "examples/mnist/options.h"
 
 /* Trains and reports as the options say (collective over MPI_COMM_WORLD). There may be no more
