@@ -16,7 +16,6 @@ struct device {
     int ranks;
     int count; /* images of the last batch */
     struct score score;
-    double allreduce_seconds;
     struct conv_trace *traces; /* of each image; NULL without convolutions */
     struct conv_scratch *scratch;
     float *arrays[ARRAYS_MAX];
@@ -213,20 +212,16 @@ SIMD_CLONES static void descend(float *restrict weights, float *restrict velocit
     }
 }
 
-void device_step(struct device *device, const struct model *model, float *weights, float *velocity,
-                 float *gradients, float learning_rate, float momentum)
+double device_step(struct device *device, const struct model *model, float *weights,
+                   float *velocity, float *gradients, float learning_rate, float momentum)
 {
     double begin = MPI_Wtime();
     float *tensor = gradients;
     for (int t = 0; t < 2 * model->layer_count; tensor += model_tensor_size(model, t++))
         MPI_Allreduce(MPI_IN_PLACE, tensor, model_tensor_size(model, t), MPI_FLOAT, MPI_SUM,
                       MPI_COMM_WORLD);
-    device->allreduce_seconds += MPI_Wtime() - begin;
+    double seconds = MPI_Wtime() - begin;
     descend(weights, velocity, gradients, model_parameters(model), (float)device->ranks,
             learning_rate, momentum);
-}
-
-double device_allreduce_seconds(const struct device *device)
-{
-    return device->allreduce_seconds;
+    return seconds;
 }

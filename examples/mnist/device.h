@@ -96,12 +96,10 @@ struct score device_score(struct device *device);
 /* Gives all ranks rank 0's weights (collective). */
 void device_share(struct device *device, const struct model *model, float *weights);
 
-/* Gradient descent with momentum on the mean of the ranks' gradients (collective). */
-void device_step(struct device *device, const struct model *model, float *weights, float *velocity,
-                 float *gradients, float learning_rate, float momentum);
-
-/* Seconds that this rank spent on sums over the ranks so far. */
-double device_allreduce_seconds(const struct device *device);
+/* Gradient descent with momentum on the mean of the ranks' gradients (collective). Returns the
+ * seconds that the sum over the ranks took. */
+double device_step(struct device *device, const struct model *model, float *weights,
+                   float *velocity, float *gradients, float learning_rate, float momentum);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ struct network {
     float *feature_rows, *feature_gradients; /* NULL without convolutions */
     float *hidden_rows, *hidden_gradients;
     float *outputs;
+    double allreduce_seconds;
 };
 
 static bool allocate(struct network *network, size_t capacity)
@@ -158,12 +159,13 @@ struct score network_step(struct network *network, const struct batch *batch, fl
         train(network, batch, scale, dropout, first_item);
     else
         device_zero(network->device, network->gradients, model_parameters(&network->model));
-    device_step(network->device, &network->model, network->weights, network->velocity,
-                network->gradients, learning_rate, momentum);
+    network->allreduce_seconds +=
+        device_step(network->device, &network->model, network->weights, network->velocity,
+                    network->gradients, learning_rate, momentum);
     return batch->count > 0 ? device_score(network->device) : (struct score){0};
 }
 
 double network_allreduce_seconds(const struct network *network)
 {
-    return device_allreduce_seconds(network->device);
+    return network->allreduce_seconds;
 }

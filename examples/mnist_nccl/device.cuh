@@ -59,17 +59,11 @@ __global__ void mnist_scatter_patches(const float *patches, const float *maps, f
     }
 }
 
-__global__ void mnist_add_bias(float *rows, const float *bias, int columns, size_t count)
-{
-    FOR_EACH(i, count)
-        rows[i] += bias[i % columns];
-}
-
-__global__ void mnist_add_bias_relu(float *rows, const float *bias, int columns, size_t count)
+__global__ void mnist_add_bias(float *rows, const float *bias, int columns, bool relu, size_t count)
 {
     FOR_EACH(i, count) {
         const float value = rows[i] + bias[i % columns];
-        rows[i] = value > 0 ? value : 0;
+        rows[i] = relu && !(value > 0) ? 0 : value;
     }
 }
 

@@ -18,8 +18,7 @@ struct device {
     cublasHandle_t blas;
     ncclComm_t comm;
     cudaEvent_t before, after; /* the sum of the gradients */
-    double allreduce_seconds;
-    float *ones; /* as many as the tallest matrix has rows */
+    float *ones;               /* as many as the tallest matrix has rows */
 
     /* One row or element per image of a batch. */
     uint8_t *pixels, *labels;
@@ -212,7 +211,7 @@ void device_convolve(struct device *device, const struct layer *layers, const fl
            IMAGE_SIDE, 1);
     multiply(device, rows1, CONV1_CHANNELS, CONV_TAPS, as_stored(device->patches1, CONV_TAPS),
              as_stored(layers[0].weights, CONV1_CHANNELS), device->map1);
-    LAUNCH(mnist_add_bias_relu, count * CONV1_SIZE, device->map1, layers[0].bias, CONV1_CHANNELS);
+    LAUNCH(mnist_add_bias, count * CONV1_SIZE, device->map1, layers[0].bias, CONV1_CHANNELS, true);
     LAUNCH(mnist_gather_patches, count * CONV2_OUTPUTS * CONV2_PATCH, device->map1,
            device->patches2, CONV1_SIDE, CONV1_CHANNELS);
     multiply(device, rows2, CONV2_CHANNELS, CONV2_PATCH, as_stored(device->patches2, CONV2_PATCH),
@@ -246,10 +245,7 @@ void device_dense(struct device *device, const struct layer *layer, const float 
     const size_t count = (size_t)device->count * (size_t)layer->outputs;
     multiply(device, device->count, layer->outputs, layer->inputs, as_stored(values, layer->inputs),
              transposed(layer->weights, layer->inputs), results);
-    if (relu)
-        LAUNCH(mnist_add_bias_relu, count, results, layer->bias, layer->outputs);
-    else
-        LAUNCH(mnist_add_bias, count, results, layer->bias, layer->outputs);
+    LAUNCH(mnist_add_bias, count, results, layer->bias, layer->outputs, relu);
 }
 
 void device_dense_backward(struct device *device, const struct layer *layer, const float *values,
@@ -306,8 +302,8 @@ void device_share(struct device *device, const struct model *model, float *weigh
                        device->stream));
 }
 
-void device_step(struct device *device, const struct model *model, float *weights, float *velocity,
-                 float *gradients, float learning_rate, float momentum)
+double device_step(struct device *device, const struct model *model, float *weights,
+                   float *velocity, float *gradients, float learning_rate, float momentum)
 {
     const size_t parameters = model_parameters(model);
     float milliseconds = 0;
@@ -318,10 +314,5 @@ void device_step(struct device *device, const struct model *model, float *weight
     LAUNCH(mnist_descend, parameters, weights, velocity, gradients, learning_rate, momentum);
     CUDA(cudaStreamSynchronize(device->stream));
     CUDA(cudaEventElapsedTime(&milliseconds, device->before, device->after));
-    device->allreduce_seconds += milliseconds / 1e3;
-}
-
-double device_allreduce_seconds(const struct device *device)
-{
-    return device->allreduce_seconds;
+    return milliseconds / 1e3;
 }
