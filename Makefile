@@ -47,7 +47,7 @@ report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c j
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
-engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c trace_file.c) \
+engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c) \
 	$(report_sources) $(pure_sources)
 nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)

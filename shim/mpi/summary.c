@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/mpi/summary.h"
-
 #include <string.h>
 
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
-enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
+enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS };
 
 #define KINDS_IN_PIECE ((size_t)64)
 
-/* Of a ledger's many rows a job has few: those travel one by one that calls were counted in, of
- * which every rank counts some native bytes. */
+/* A row of the ledger as it travels. A job uses few of the many rows, so only those are sent in
+ * which calls were counted. Every rank counts native bytes for a call, so a row without any is not
+ * used. */
 struct numbered_row {
-    uint64_t index; /* the ledger's row_count: there are no more */
+    uint64_t index; /* the ledger's row_count stands for the end */
     struct cshim_row row;
 };
 
@@ -35,37 +34,26 @@ static void add_rows(struct cshim_ledger *ledger, int rank)
         PMPI_Recv(&got, sizeof got, MPI_BYTE, rank, TAG_ROWS, cshim_mpi.world, MPI_STATUS_IGNORE);
         if (got.index >= ledger->row_count)
             return;
-        cshim_ledger_merge_row(ledger, got.index, &got.row);
+        cshim_row_add(&ledger->rows[got.index], &got.row);
     }
 }
 
 static void send_ledger(const struct cshim_ledger *ledger)
 {
     send_rows(ledger);
-    PMPI_Send(ledger->passed, sizeof ledger->own_passed, MPI_BYTE, 0, TAG_PASSED, cshim_mpi.world);
-    PMPI_Send(&ledger->moves, 1, MPI_UINT64_T, 0, TAG_MOVES, cshim_mpi.world);
-    PMPI_Send(ledger->move, sizeof ledger->move, MPI_BYTE, 0, TAG_MOVE, cshim_mpi.world);
-    PMPI_Send(ledger->counted, sizeof ledger->counted, MPI_BYTE, 0, TAG_COUNTED, cshim_mpi.world);
+    PMPI_Send(&ledger->tally, sizeof ledger->tally, MPI_BYTE, 0, TAG_TALLY, cshim_mpi.world);
 }
 
 static void add_ledger(struct cshim_ledger *ledger, int rank)
 {
-    uint64_t passed[CSHIM_REASON_COUNT], moves;
-    struct cshim_move move[CSHIM_MOVES_MAX];
-    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
-    const MPI_Comm world = cshim_mpi.world;
+    struct cshim_tally tally;
     add_rows(ledger, rank);
-    PMPI_Recv(passed, sizeof passed, MPI_BYTE, rank, TAG_PASSED, world, MPI_STATUS_IGNORE);
-    PMPI_Recv(&moves, 1, MPI_UINT64_T, rank, TAG_MOVES, world, MPI_STATUS_IGNORE);
-    PMPI_Recv(move, sizeof move, MPI_BYTE, rank, TAG_MOVE, world, MPI_STATUS_IGNORE);
-    PMPI_Recv(counted, sizeof counted, MPI_BYTE, rank, TAG_COUNTED, world, MPI_STATUS_IGNORE);
-    cshim_ledger_merge_passed(ledger, passed);
-    cshim_ledger_merge_counted(ledger, counted);
-    cshim_ledger_merge_moves(ledger, moves, move);
+    PMPI_Recv(&tally, sizeof tally, MPI_BYTE, rank, TAG_TALLY, cshim_mpi.world, MPI_STATUS_IGNORE);
+    cshim_ledger_merge(ledger, &tally);
 }
 
-/* The kinds of calls that this rank has written down, and those for which it had no place, in
- * pieces of which the last is shorter than the others. */
+/* Sends the kinds of calls that this rank has written down, and as the last one the calls for which
+ * it had no place. They go in pieces, and a shorter piece is the last. */
 static void send_observed(struct cshim_observed *observed)
 {
     const size_t count = observed->count + 1;
@@ -92,7 +80,8 @@ static void add_observed(struct cshim_observed *observed, int rank)
     } while ((size_t)bytes == sizeof kinds);
 }
 
-/* Everything comes to rank 0 in pieces that need no memory, since there may be none left. */
+/* Collects everything at rank 0, in pieces for which no memory is allocated, since there may be
+ * none left. */
 static void gather(void)
 {
     if (cshim_job.rank != 0) {
@@ -110,7 +99,8 @@ static void gather(void)
     cshim_observed_sort(cshim_job.observed);
 }
 
-/* Of "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\n..." what fits into a line. */
+/* Cuts "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to what fits into a line.
+ */
 static void shorten_version(char *library)
 {
     library[strcspn(library, ",\n")] = '\0';
