@@ -105,8 +105,8 @@ static void shuffle(struct trainer *trainer, int epoch)
 }
 
 /* The images `begin` to `end - 1` of a set, taken in an order, or as they come if that is NULL. */
-static struct batch gather(struct trainer *trainer, const struct image_set *set, const int *order,
-                           int begin, int end)
+static struct batch gather(const struct trainer *trainer, const struct image_set *set,
+                           const int *order, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
         int image = order != NULL ? order[i] : i;

@@ -40,7 +40,8 @@ void model_draw(const struct model *model, uint64_t seed, float *parameters)
 {
     for (int t = 0; t < 2 * model->layer_count; t++) {
         uint64_t stream = rng_stream(seed, RNG_INITIAL_WEIGHTS, (uint64_t)t);
-        double bound = 1.0 / sqrt((double)model->layers[t / 2].inputs);
+        const struct layer_shape *layer = &model->layers[t / 2];
+        double bound = 1.0 / sqrt((double)layer->inputs);
         for (int i = 0; i < model_tensor_size(model, t); i++)
             *parameters++ = (float)rng_uniform(stream, (uint64_t)i, -bound, bound);
     }
