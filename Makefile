@@ -47,14 +47,14 @@ report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c j
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
-engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c trace_file.c) \
+engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c) \
 	$(report_sources) $(pure_sources)
 nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
-# The trainer on GPUs has layers and a learner of its own.
+# The trainer on GPUs has a device of its own.
 mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
-	$(filter-out $(addprefix examples/mnist/,learner.c network.c layers.c conv.c),$(mnist_sources))
+	$(filter-out $(addprefix examples/mnist/,cpu.c conv.c),$(mnist_sources))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
@@ -226,11 +226,11 @@ $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 # CUDA's libraries lie where no loader looks: the program is told.
 cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
 $(BUILD)/obj/examples/mnist_nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
-$(BUILD)/obj/examples/mnist_nccl/kernels.o: examples/mnist_nccl/kernels.cu $(wildcard examples/mnist_nccl/*.cuh)
+$(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
 
-$(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/examples/mnist_nccl/kernels.o
+$(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/examples/mnist_nccl/gpu.o
 	$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 

@@ -11,7 +11,7 @@ depend on each other in a circle are printed, with the symbols that make the cir
 The #include lines of each SOURCE are compared with INCLUDES below.
 
 ALLOWED is a file of what is not yet free of circles. A line names an object, such as
-shim/mpi/call.o, or a source and what it includes. What it allows is printed too, and a line that is
+shim/mpi/describe.o, or a source and what it includes. What it allows is printed too, and a line that is
 not needed any more is an error.
 
 The exit status is 1 if there was an error.

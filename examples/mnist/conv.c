@@ -4,10 +4,10 @@
 #include <cblas.h>
 #include <string.h>
 
+#include "examples/mnist/device.h"
 #include "examples/mnist/simd.h"
 
-SIMD_CLONES static void convolve1(const struct conv_parameters *weights, const float *image,
-                                  float *map)
+SIMD_CLONES static void convolve1(const struct layer *layer, const float *image, float *map)
 {
     for (int y = 0; y < CONV1_SIDE; y++) {
         for (int x = 0; x < CONV1_SIDE; x++) {
@@ -17,9 +17,9 @@ SIMD_CLONES static void convolve1(const struct conv_parameters *weights, const f
                 inputs[tap] = image[(y + tap / CONV_KERNEL) * IMAGE_SIDE + x + tap % CONV_KERNEL];
             /* Taps inside: unrolled, so that the sums of many channels stay in registers. */
             for (int c = 0; c < CONV1_CHANNELS; c++) {
-                float sum = weights->bias1[c];
+                float sum = layer->bias[c];
                 for (int tap = 0; tap < CONV_TAPS; tap++)
-                    sum += inputs[tap] * weights->weight1[tap * CONV1_CHANNELS + c];
+                    sum += inputs[tap] * layer->weights[tap * CONV1_CHANNELS + c];
                 output[c] = sum > 0 ? sum : 0;
             }
         }
@@ -68,15 +68,15 @@ SIMD_CLONES static void pool(const float *map, const float *bias, float *feature
     }
 }
 
-void conv_forward(const struct conv_parameters *weights, const float *image,
-                  struct conv_trace *trace, struct conv_scratch *scratch, float *features)
+void conv_forward(const struct layer *layers, const float *image, struct conv_trace *trace,
+                  struct conv_scratch *scratch, float *features)
 {
-    convolve1(weights, image, trace->map1);
+    convolve1(&layers[0], image, trace->map1);
     gather_patches(trace->map1, scratch->patches);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, CONV2_SIDE * CONV2_SIDE, CONV2_CHANNELS,
-                CONV2_PATCH, 1.0F, scratch->patches, CONV2_PATCH, weights->weight2, CONV2_PATCH,
+                CONV2_PATCH, 1.0F, scratch->patches, CONV2_PATCH, layers[1].weights, CONV2_PATCH,
                 0.0F, scratch->map2, CONV2_CHANNELS);
-    pool(scratch->map2, weights->bias2, features, trace->winner);
+    pool(scratch->map2, layers[1].bias, features, trace->winner);
 }
 
 /* Only the winner of each maximum has a gradient, so at least three quarters of a matrix product
@@ -110,8 +110,8 @@ SIMD_CLONES static void backward2(const float *restrict weight, float *restrict 
     }
 }
 
-SIMD_CLONES static void backward1(const struct conv_parameters *gradients, const float *image,
-                                  const float *map1, float *map1_gradient)
+SIMD_CLONES static void backward1(const struct layer *layer, const float *image, const float *map1,
+                                  float *map1_gradient)
 {
     float bias_sum[CONV1_CHANNELS] = {0};
     float weight_sum[CONV_TAPS][CONV1_CHANNELS] = {{0}};
@@ -131,17 +131,16 @@ SIMD_CLONES static void backward1(const struct conv_parameters *gradients, const
         }
     }
     for (int c = 0; c < CONV1_CHANNELS; c++)
-        gradients->bias1[c] += bias_sum[c];
+        layer->bias_gradients[c] += bias_sum[c];
     for (int i = 0; i < CONV_TAPS * CONV1_CHANNELS; i++)
-        gradients->weight1[i] += weight_sum[i / CONV1_CHANNELS][i % CONV1_CHANNELS];
+        layer->weight_gradients[i] += weight_sum[i / CONV1_CHANNELS][i % CONV1_CHANNELS];
 }
 
-void conv_backward(const struct conv_parameters *weights, const struct conv_parameters *gradients,
-                   const float *image, const struct conv_trace *trace,
+void conv_backward(const struct layer *layers, const float *image, const struct conv_trace *trace,
                    const float *feature_gradient, struct conv_scratch *scratch)
 {
     memset(scratch->map1_gradient, 0, sizeof scratch->map1_gradient);
-    backward2(weights->weight2, gradients->weight2, gradients->bias2, trace, feature_gradient,
-              scratch->map1_gradient);
-    backward1(gradients, image, trace->map1, scratch->map1_gradient);
+    backward2(layers[1].weights, layers[1].weight_gradients, layers[1].bias_gradients, trace,
+              feature_gradient, scratch->map1_gradient);
+    backward1(&layers[0], image, trace->map1, scratch->map1_gradient);
 }

@@ -25,14 +25,6 @@ enum {
     POOL_SIZE = POOL_SIDE * POOL_SIDE * CONV2_CHANNELS
 };
 
-/* Weights, or their gradients; pointers into the network's tensors. */
-struct conv_parameters {
-    float *weight1; /* [CONV_TAPS][CONV1_CHANNELS] */
-    float *bias1;
-    float *weight2; /* [CONV2_CHANNELS][CONV2_PATCH] */
-    float *bias2;
-};
-
 /* What the backward pass needs of one image's forward pass. */
 struct conv_trace {
     float map1[CONV1_SIZE]; /* after the relu */
@@ -47,14 +39,16 @@ struct conv_scratch {
     float map1_gradient[CONV1_SIZE];
 };
 
-/* Computes the POOL_SIZE features of an image of IMAGE_PIXELS floats. */
-void conv_forward(const struct conv_parameters *weights, const float *image,
-                  struct conv_trace *trace, struct conv_scratch *scratch, float *features);
+struct layer;
 
-/* Adds one image's share to the gradients, from the gradient of its features, which must be zero
- * where the feature is. */
-void conv_backward(const struct conv_parameters *weights, const struct conv_parameters *gradients,
-                   const float *image, const struct conv_trace *trace,
+/* Computes the POOL_SIZE features of an image of IMAGE_PIXELS floats by the two layers; their
+ * weights are [CONV_TAPS][CONV1_CHANNELS] and [CONV2_CHANNELS][CONV2_PATCH]. */
+void conv_forward(const struct layer *layers, const float *image, struct conv_trace *trace,
+                  struct conv_scratch *scratch, float *features);
+
+/* Adds one image's share to the layers' gradients, from the gradient of its features, which must be
+ * zero where the feature is. */
+void conv_backward(const struct layer *layers, const float *image, const struct conv_trace *trace,
                    const float *feature_gradient, struct conv_scratch *scratch);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "examples/mnist/dataset.h"
+#include "examples/mnist/images.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "examples/mnist/digits.h"
-#include "examples/mnist/idx.h"
 
 /* As many as MNIST has. */
 enum { DRAWN_TRAINING = 60000, DRAWN_TEST = 10000 };
@@ -35,17 +32,16 @@ static bool read_pair(const char *directory, const char *image_name, const char 
                       struct image_set *set, char *error)
 {
     char image_path[PATH_MAX], label_path[PATH_MAX];
-    if (!find_file(directory, image_name, image_path)) {
-        snprintf(error, MESSAGE_BYTES,
-                 "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)", image_path);
-        return false;
-    }
-    if (!find_file(directory, label_name, label_path)) {
-        snprintf(error, MESSAGE_BYTES,
-                 "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)", label_path);
-        return false;
-    }
-    return idx_read_set(image_path, label_path, set, error, MESSAGE_BYTES);
+    const char *missing = NULL;
+    if (!find_file(directory, image_name, image_path))
+        missing = image_path;
+    else if (!find_file(directory, label_name, label_path))
+        missing = label_path;
+    if (missing == NULL)
+        return idx_read_set(image_path, label_path, set, error, MESSAGE_BYTES);
+    snprintf(error, MESSAGE_BYTES, "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)",
+             missing);
+    return false;
 }
 
 static bool read_all(const char *directory, struct dataset *dataset, char *error)

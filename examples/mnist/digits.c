@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "examples/mnist/digits.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/mnist/images.h"
 #include "examples/mnist/rng.h"
 
 /* A place on the image in pixels, y downwards. */

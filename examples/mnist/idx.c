@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "examples/mnist/idx.h"
+/* Format of an IDX file: two zero bytes, a type byte (8: unsigned bytes), the number of dimensions,
+ * each dimension as a big-endian 32-bit count, then the bytes, last dimension fastest. */
+#include "examples/mnist/images.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,16 +1,286 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mnist_train and mnist_train_nccl: train a small network on handwritten digits with MPI, on
- * processors or on GPUs. Ordinary programs. */
+ * processors or on GPUs. Ordinary programs.
+ *
+ * Training is data-parallel: each rank computes the gradients of its part of each batch, an
+ * all-reduce sums them, and every rank makes the same step.
+ */
 #include <errno.h>
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "examples/mnist/dataset.h"
-#include "examples/mnist/learner.h"
+#include "examples/mnist/images.h"
+#include "examples/mnist/network.h"
 #include "examples/mnist/options.h"
-#include "examples/mnist/trainer.h"
+#include "examples/mnist/rng.h"
 
 enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_NO_DEVICE = 3 };
+
+/* Each epoch's learning rate, as a part of that of the epoch before. */
+static const double learning_rate_decay = 0.5;
+
+/* Seconds between two progress lines on a terminal. */
+static const double progress_interval = 0.2;
+
+struct trainer {
+    const struct options *options;
+    const struct dataset *dataset;
+    struct network *network;
+    int rank, ranks;
+    int capacity;           /* images of this rank in one pass */
+    int steps_per_epoch;    /* the last one may be smaller */
+    int *order;             /* the epoch's permutation of the training images */
+    const uint8_t **pixels; /* of the images of one pass */
+    uint8_t *labels;        /* theirs */
+    struct score *scores;   /* of the epoch's steps */
+    double *seconds;        /* training time at their ends */
+    int *images;            /* their batches */
+    double train_seconds;
+    FILE *log;             /* rank 0's CSV file, or NULL */
+    bool prints;           /* rank 0 prints a line per epoch ... */
+    bool shows_progress;   /* ... and, on a terminal, how far the epoch is */
+    double progress_shown; /* seconds of training at the last progress line */
+};
+
+/* Item `part` of `parts` nearly equal parts of `count` begins here. */
+static int part_begin(int count, int part, int parts)
+{
+    return (int)((long long)count * part / parts);
+}
+
+static void trainer_init(struct trainer *trainer)
+{
+    const struct options *options = trainer->options;
+    MPI_Comm_rank(MPI_COMM_WORLD, &trainer->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &trainer->ranks);
+    trainer->prints = trainer->rank == 0 && !options->quiet;
+    trainer->shows_progress = trainer->prints && isatty(STDERR_FILENO);
+    int images = trainer->dataset->training.count;
+    trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
+    trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
+    trainer->network = network_new(options->model, trainer->capacity, options->seed);
+    trainer->order = malloc((size_t)images * sizeof *trainer->order);
+    trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
+    trainer->labels = malloc((size_t)trainer->capacity);
+    trainer->scores = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->scores);
+    trainer->seconds = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->seconds);
+    trainer->images = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->images);
+    if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
+        trainer->labels == NULL || trainer->scores == NULL || trainer->seconds == NULL ||
+        trainer->images == NULL) {
+        fprintf(stderr, "%s: rank %d: no memory for batches of %d images: try a smaller --batch\n",
+                program_invocation_short_name, trainer->rank, trainer->capacity);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void trainer_free(struct trainer *trainer)
+{
+    network_free(trainer->network);
+    free(trainer->order);
+    free(trainer->pixels);
+    free(trainer->labels);
+    free(trainer->scores);
+    free(trainer->seconds);
+    free(trainer->images);
+}
+
+/* Fisher and Yates, from numbers that every rank draws alike. */
+static void shuffle(struct trainer *trainer, int epoch)
+{
+    uint64_t stream = rng_stream(trainer->options->seed, RNG_SHUFFLE, (uint64_t)epoch);
+    int count = trainer->dataset->training.count;
+    for (int i = 0; i < count; i++)
+        trainer->order[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int other = (int)(rng_bits(stream, (uint64_t)i) % ((uint64_t)i + 1));
+        int kept = trainer->order[i];
+        trainer->order[i] = trainer->order[other];
+        trainer->order[other] = kept;
+    }
+}
+
+/* The images `begin` to `end - 1` of a set, taken in an order, or as they come if that is NULL. */
+static struct batch gather(const struct trainer *trainer, const struct image_set *set,
+                           const int *order, int begin, int end)
+{
+    for (int i = begin; i < end; i++) {
+        int image = order != NULL ? order[i] : i;
+        trainer->pixels[i - begin] = set->pixels + (size_t)image * IMAGE_PIXELS;
+        trainer->labels[i - begin] = set->labels[image];
+    }
+    return (struct batch){end - begin, trainer->pixels, trainer->labels};
+}
+
+/* One step; `step` counts within the epoch, `total` over all. */
+static void train_step(struct trainer *trainer, int step, int total, float learning_rate)
+{
+    const struct options *options = trainer->options;
+    const struct image_set *set = &trainer->dataset->training;
+    int first = step * options->batch;
+    int size = set->count - first < options->batch ? set->count - first : options->batch;
+    int begin = part_begin(size, trainer->rank, trainer->ranks);
+    int end = part_begin(size, trainer->rank + 1, trainer->ranks);
+    struct batch batch = gather(trainer, set, trainer->order, first + begin, first + end);
+
+    /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
+    float scale = (float)trainer->ranks / (float)size;
+    uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
+    trainer->scores[step] = network_step(trainer->network, &batch, scale, dropout, begin,
+                                         learning_rate, (float)options->momentum);
+    trainer->images[step] = size;
+}
+
+/* Returns the test accuracy in percent, on rank 0. */
+static double evaluate(struct trainer *trainer)
+{
+    const struct image_set *set = &trainer->dataset->test;
+    int end = part_begin(set->count, trainer->rank + 1, trainer->ranks);
+    int correct = 0, total = 0, count = 0;
+    for (int i = part_begin(set->count, trainer->rank, trainer->ranks); i < end; i += count) {
+        count = end - i < trainer->capacity ? end - i : trainer->capacity;
+        struct batch batch = gather(trainer, set, NULL, i, i + count);
+        correct += (int)network_evaluate(trainer->network, &batch).correct;
+    }
+    MPI_Reduce(&correct, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    return 100.0 * total / set->count;
+}
+
+/* Sums the ranks' scores of the epoch on rank 0; returns the epoch's mean loss there. */
+static double collect_scores(struct trainer *trainer)
+{
+    double loss = 0;
+    int values = trainer->steps_per_epoch * (int)(sizeof *trainer->scores / sizeof(double));
+    MPI_Reduce(trainer->rank == 0 ? MPI_IN_PLACE : trainer->scores, trainer->scores, values,
+               MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < trainer->steps_per_epoch; i++)
+        loss += trainer->scores[i].loss;
+    return loss / trainer->dataset->training.count;
+}
+
+/* Shows how far the epoch is, a few times a second at most. */
+static void show_progress(struct trainer *trainer, int epoch, int step)
+{
+    double seconds = trainer->seconds[step];
+    if (!trainer->shows_progress || seconds - trainer->progress_shown < progress_interval)
+        return;
+    trainer->progress_shown = seconds;
+    fprintf(stderr, "\repoch %d/%d  step %d/%d  loss %.4f  %.0f s\033[K", epoch + 1,
+            trainer->options->epochs, step + 1, trainer->steps_per_epoch,
+            trainer->scores[step].loss * trainer->ranks / trainer->images[step], seconds);
+}
+
+/* Appends the steps of an epoch to the log. */
+static void log_steps(const struct trainer *trainer, int epoch)
+{
+    double correct = 0, images = 0;
+    for (int i = 0; i < trainer->steps_per_epoch; i++) {
+        correct += trainer->scores[i].correct;
+        images += trainer->images[i];
+        fprintf(trainer->log, "%d,%d,%.6f,%.9g,%.6f\n", epoch * trainer->steps_per_epoch + i + 1,
+                epoch + 1, trainer->seconds[i], trainer->scores[i].loss / trainer->images[i],
+                correct / images);
+    }
+    fflush(trainer->log);
+}
+
+static void train_epoch(struct trainer *trainer, int epoch, double *loss, double *accuracy)
+{
+    int steps = trainer->steps_per_epoch;
+    double before = trainer->train_seconds, begin = MPI_Wtime();
+    float rate = (float)(trainer->options->learning_rate * pow(learning_rate_decay, epoch));
+    shuffle(trainer, epoch);
+    for (int step = 0; step < steps; step++) {
+        train_step(trainer, step, epoch * steps + step, rate);
+        trainer->seconds[step] = before + MPI_Wtime() - begin;
+        show_progress(trainer, epoch, step);
+    }
+    trainer->train_seconds = before + MPI_Wtime() - begin;
+    *loss = collect_scores(trainer);
+    *accuracy = evaluate(trainer);
+    if (trainer->shows_progress)
+        fprintf(stderr, "\r\033[K");
+    if (trainer->prints) {
+        printf("epoch %d/%d  loss %.4f  test accuracy %.2f %%  %.1f s\n", epoch + 1,
+               trainer->options->epochs, *loss, *accuracy, trainer->train_seconds - before);
+        fflush(stdout);
+    }
+    if (trainer->log != NULL)
+        log_steps(trainer, epoch);
+}
+
+static void print_network(const struct trainer *trainer)
+{
+    struct model model = model_of(trainer->options->model);
+    printf("model: %s, %zu parameters in %d tensors; batch %d, ranks %d\n",
+           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", model_parameters(&model),
+           2 * model.layer_count, trainer->options->batch, trainer->ranks);
+    fflush(stdout);
+}
+
+/* Rank 0's verdict, for all. */
+static bool agree(bool good)
+{
+    int verdict = good;
+    MPI_Bcast(&verdict, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return verdict != 0;
+}
+
+/* Opens the log if the options name one. Returns false on all ranks, after rank 0 has said why, if
+ * it cannot. */
+static bool open_log(struct trainer *trainer)
+{
+    const char *path = trainer->rank == 0 ? trainer->options->log : NULL;
+    if (path != NULL)
+        trainer->log = fopen(path, "w");
+    if (trainer->log != NULL)
+        fprintf(trainer->log, "step,epoch,seconds,loss,accuracy\n");
+    else if (path != NULL)
+        fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
+                strerror(errno));
+    return agree(path == NULL || trainer->log != NULL);
+}
+
+/* Closes the log. Returns false on all ranks, after rank 0 has said so, if not all of it was
+ * written. */
+static bool close_log(struct trainer *trainer)
+{
+    bool failed = trainer->log != NULL && ferror(trainer->log) != 0;
+    failed = (trainer->log != NULL && fclose(trainer->log) != 0) || failed;
+    if (failed)
+        fprintf(stderr, "%s: %s: not all of the log could be written\n",
+                program_invocation_short_name, trainer->options->log);
+    return agree(!failed);
+}
+
+/* Trains and reports as the options say (collective over MPI_COMM_WORLD). There may be no more
+ * ranks than images in a batch. Returns false on all ranks, after rank 0 has said why, if the log
+ * cannot be written; a rank without memory aborts the job. */
+static bool train(const struct options *options, const struct dataset *dataset)
+{
+    struct trainer trainer = {.options = options, .dataset = dataset};
+    double loss = 0, accuracy = 0;
+    trainer_init(&trainer);
+    bool good = open_log(&trainer);
+    if (good && trainer.prints)
+        print_network(&trainer);
+    for (int epoch = 0; good && epoch < options->epochs; epoch++)
+        train_epoch(&trainer, epoch, &loss, &accuracy);
+    good = close_log(&trainer) && good;
+    if (good && trainer.rank == 0) {
+        double steps = (double)trainer.steps_per_epoch * options->epochs;
+        printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "
+               "allreduce %.1f %%\n",
+               accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
+               100 * network_allreduce_seconds(trainer.network) / trainer.train_seconds);
+    }
+    trainer_free(&trainer);
+    return good;
+}
 
 /* Checks what the options and the number of ranks ask for together. */
 static bool ranks_fit(const struct options *options, int ranks, char *error, size_t error_size)
@@ -40,14 +310,14 @@ static int run(int argc, char **argv)
     }
     if (options.help) {
         if (rank == 0)
-            options_print_help(learner_help);
+            options_print_help(device_help);
         return STATUS_GOOD;
     }
-    if (!learner_start())
+    if (!device_start())
         return STATUS_NO_DEVICE;
     if (!dataset_load(options.data, options.limit, options.quiet, &dataset))
         return STATUS_FAILED;
-    bool good = trainer_run(&options, &dataset);
+    bool good = train(&options, &dataset);
     dataset_free(&dataset);
     return good ? STATUS_GOOD : STATUS_FAILED;
 }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two networks are, whatever computes them: sizes, chances, initial weights, inputs. Both
- * end in two dense layers with a relu between them, log-softmax and negative log likelihood;
- * dropout only while training. Pure.
+/* What the two networks are, whatever computes them: sizes, chances, initial weights, inputs and
+ * outputs. Both end in two dense layers with a relu between them, log-softmax and negative log
+ * likelihood; dropout only while training. Pure.
  */
 #ifndef MNIST_MODEL_H
 #define MNIST_MODEL_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "examples/mnist/portable.h"
+#include "examples/mnist/rng.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum network_model {
     NETWORK_CONV, /* convolutions of conv.h, dropout 1/4, 9216 -> 128, dropout 1/2, 128 -> 10 */
     NETWORK_MLP   /* 784 -> 512, 512 -> 10 */
 };
-
-enum { MODEL_TENSORS_MAX = 8 };
 
 /* Counters of one image's dropout, apart from those of its neighbours: one draw serves 8 units. */
 enum {
@@ -25,26 +28,30 @@ enum {
     DROPOUT_UNITS_PER_DRAW = 8
 };
 
-/* A parameter tensor: its elements, and how many values each output is summed from, which sets the
- * scale of initial weights. */
-struct tensor_shape {
-    size_t count, inputs;
+enum { MODEL_LAYERS_MAX = 4 };
+
+/* How many values each output of a layer is summed from, and the outputs. It has inputs * outputs
+ * weights and a bias for each output; a convolution has one set of them for all positions. */
+struct layer_shape {
+    int inputs, outputs;
 };
 
-/* The tensors are in the order of the layers: weights and biases of the convolutions, if any, then
- * of the dense layers. */
 struct model {
-    int features;                        /* inputs of the first dense layer */
-    int hidden;                          /* its outputs */
+    enum network_model which;
     unsigned drop_features, drop_hidden; /* chances of a dropout, in 256ths */
-    int tensor_count;
-    struct tensor_shape tensors[MODEL_TENSORS_MAX];
+    int layer_count;
+    struct layer_shape layers[MODEL_LAYERS_MAX]; /* the convolutions, if any, then the dense ones */
 };
 
 struct model model_of(enum network_model which);
 
-/* Draws the initial weights of tensor number `tensor`: as many floats as it has elements. */
-void model_draw(const struct model *model, int tensor, uint64_t seed, float *weights);
+/* The parameters are tensors, one after the other: of layer l, the weights are tensor 2 * l and the
+ * biases 2 * l + 1. Returns the elements of a tensor, and of all. */
+int model_tensor_size(const struct model *model, int tensor);
+size_t model_parameters(const struct model *model);
+
+/* Draws the initial parameters. */
+void model_draw(const struct model *model, uint64_t seed, float *parameters);
 
 /* A pixel as the network takes it: normalised with the mean and the standard deviation of MNIST's.
  */
@@ -58,5 +65,29 @@ HOST_AND_DEVICE static inline float model_dropout_scale(unsigned drop_chance_256
 {
     return 256.0F / (float)(256 - drop_chance_256);
 }
+
+/* Log-softmax and negative log likelihood of one row of `classes` values, in float64. Turns the row
+ * into its gradient times `scale`, returns the loss, and sets *answer to the likeliest class. */
+HOST_AND_DEVICE static inline double model_loss(float *row, int classes, int label, float scale,
+                                                int *answer)
+{
+    int best = 0;
+    for (int i = 1; i < classes; i++)
+        best = row[i] > row[best] ? i : best;
+    float highest = row[best];
+    double sum = exp((double)(row[0] - highest));
+    for (int i = 1; i < classes; i++)
+        sum += exp((double)(row[i] - highest));
+    double log_sum = log(sum) + (double)highest;
+    double loss = log_sum - (double)row[label];
+    for (int i = 0; i < classes; i++)
+        row[i] = scale * (float)(exp((double)row[i] - log_sum) - (i == label ? 1.0 : 0.0));
+    *answer = best;
+    return loss;
+}
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,94 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/network.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "examples/mnist/conv.h"
-#include "examples/mnist/images.h"
-#include "examples/mnist/layers.h"
-#include "examples/mnist/rng.h"
-#include "examples/mnist/softmax.h"
 
 struct network {
-    enum network_model which;
     struct model model;
-    int tensor_count;
-    struct tensor tensors[MODEL_TENSORS_MAX];
-    struct conv_parameters conv, conv_gradients;
-    struct dense first, first_gradients, second, second_gradients;
+    struct device *device;
+    float *weights, *gradients, *velocity; /* of all layers: weights, then biases of each */
+    struct layer layers[MODEL_LAYERS_MAX];
+    const struct layer *first, *second; /* the dense ones */
 
-    /* One row or element per image of a batch. */
+    /* One row per image of a batch. */
     float *images;
-    struct conv_trace *traces; /* NULL without convolutions */
-    float *feature_rows, *feature_gradients;
+    float *feature_rows, *feature_gradients; /* NULL without convolutions */
     float *hidden_rows, *hidden_gradients;
     float *outputs;
-    struct conv_scratch *scratch;
+    double allreduce_seconds;
 };
 
-static bool add_tensor(struct network *network, size_t count)
+static bool allocate(struct network *network, size_t capacity)
 {
-    struct tensor *tensor = &network->tensors[network->tensor_count++];
-    tensor->count = count;
-    tensor->weights = calloc(count, sizeof *tensor->weights);
-    tensor->gradients = calloc(count, sizeof *tensor->gradients);
-    tensor->momentum = calloc(count, sizeof *tensor->momentum);
-    return tensor->weights != NULL && tensor->gradients != NULL && tensor->momentum != NULL;
-}
-
-static void connect_dense(struct tensor *tensor, int inputs, int outputs, struct dense *layer,
-                          struct dense *gradients)
-{
-    *layer = (struct dense){inputs, outputs, tensor[0].weights, tensor[1].weights};
-    *gradients = (struct dense){inputs, outputs, tensor[0].gradients, tensor[1].gradients};
-}
-
-static bool add_tensors(struct network *network, const struct model *model, uint64_t seed)
-{
-    for (int t = 0; t < model->tensor_count; t++) {
-        if (!add_tensor(network, model->tensors[t].count))
+    size_t parameters = model_parameters(&network->model);
+    size_t hidden = capacity * (size_t)network->model.layers[network->model.layer_count - 1].inputs;
+    size_t features = network->model.which == NETWORK_CONV ? capacity * POOL_SIZE : 0;
+    const struct {
+        float **floats;
+        size_t count;
+    } needed[] = {{&network->weights, parameters},
+                  {&network->gradients, parameters},
+                  {&network->velocity, parameters},
+                  {&network->images, capacity * IMAGE_PIXELS},
+                  {&network->feature_rows, features},
+                  {&network->feature_gradients, features},
+                  {&network->hidden_rows, hidden},
+                  {&network->hidden_gradients, hidden},
+                  {&network->outputs, capacity * IMAGE_CLASSES}};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (needed[i].count == 0)
+            continue;
+        *needed[i].floats = device_floats(network->device, needed[i].count);
+        if (*needed[i].floats == NULL)
             return false;
-        model_draw(model, t, seed, network->tensors[t].weights);
     }
-    struct tensor *tensor = network->tensors;
-    if (network->which == NETWORK_CONV) {
-        network->conv = (struct conv_parameters){tensor[0].weights, tensor[1].weights,
-                                                 tensor[2].weights, tensor[3].weights};
-        network->conv_gradients = (struct conv_parameters){
-            tensor[0].gradients, tensor[1].gradients, tensor[2].gradients, tensor[3].gradients};
-        tensor += 4;
-    }
-    connect_dense(tensor, model->features, model->hidden, &network->first,
-                  &network->first_gradients);
-    connect_dense(tensor + 2, model->hidden, IMAGE_CLASSES, &network->second,
-                  &network->second_gradients);
     return true;
 }
 
-static float *new_rows(int rows, int columns)
+/* Points the layers at their parameters. */
+static void attach_layers(struct network *network)
 {
-    return calloc((size_t)rows * (size_t)columns, sizeof(float));
+    size_t at = 0;
+    for (int l = 0; l < network->model.layer_count; l++) {
+        const struct layer_shape *shape = &network->model.layers[l];
+        size_t bias = at + (size_t)shape->inputs * (size_t)shape->outputs;
+        network->layers[l] = (struct layer){shape->inputs,           shape->outputs,
+                                            network->weights + at,   network->weights + bias,
+                                            network->gradients + at, network->gradients + bias};
+        at = bias + (size_t)shape->outputs;
+    }
 }
 
-static bool add_rows(struct network *network, int capacity)
+static bool draw_weights(struct network *network, uint64_t seed)
 {
-    network->images = new_rows(capacity, IMAGE_PIXELS);
-    network->hidden_rows = new_rows(capacity, network->model.hidden);
-    network->hidden_gradients = new_rows(capacity, network->model.hidden);
-    network->outputs = new_rows(capacity, IMAGE_CLASSES);
-    if (network->which == NETWORK_CONV) {
-        network->feature_rows = new_rows(capacity, network->model.features);
-        network->feature_gradients = new_rows(capacity, network->model.features);
-        network->traces = calloc((size_t)capacity, sizeof *network->traces);
-        network->scratch = calloc(1, sizeof *network->scratch);
-        if (network->feature_rows == NULL || network->feature_gradients == NULL ||
-            network->traces == NULL || network->scratch == NULL)
-            return false;
-    }
-    return network->images != NULL && network->hidden_rows != NULL &&
-           network->hidden_gradients != NULL && network->outputs != NULL;
+    size_t parameters = model_parameters(&network->model);
+    float *drawn = malloc(parameters * sizeof *drawn);
+    if (drawn == NULL)
+        return false;
+    model_draw(&network->model, seed, drawn);
+    device_upload(network->device, network->weights, drawn, parameters);
+    free(drawn);
+    device_share(network->device, &network->model, network->weights);
+    return true;
 }
 
 struct network *network_new(enum network_model which, int capacity, uint64_t seed)
@@ -96,9 +79,16 @@ struct network *network_new(enum network_model which, int capacity, uint64_t see
     struct network *network = calloc(1, sizeof *network);
     if (network == NULL)
         return NULL;
-    network->which = which;
     network->model = model_of(which);
-    if (!add_tensors(network, &network->model, seed) || !add_rows(network, capacity)) {
+    network->device = device_new(&network->model, capacity);
+    network->first = &network->layers[network->model.layer_count - 2];
+    network->second = network->first + 1;
+    if (network->device == NULL || !allocate(network, (size_t)capacity)) {
+        network_free(network);
+        return NULL;
+    }
+    attach_layers(network);
+    if (!draw_weights(network, seed)) {
         network_free(network);
         return NULL;
     }
@@ -109,127 +99,73 @@ void network_free(struct network *network)
 {
     if (network == NULL)
         return;
-    for (int t = 0; t < network->tensor_count; t++) {
-        free(network->tensors[t].weights);
-        free(network->tensors[t].gradients);
-        free(network->tensors[t].momentum);
-    }
-    free(network->images);
-    free(network->traces);
-    free(network->feature_rows);
-    free(network->feature_gradients);
-    free(network->hidden_rows);
-    free(network->hidden_gradients);
-    free(network->outputs);
-    free(network->scratch);
+    device_free(network->device);
     free(network);
 }
 
-struct tensor *network_tensors(struct network *network, int *count)
+/* Takes the images through the convolutions, if any; returns the first dense layer's inputs. */
+static float *compute_features(struct network *network, const struct batch *batch)
 {
-    *count = network->tensor_count;
-    return network->tensors;
-}
-
-static void load_images(struct network *network, const struct batch *batch)
-{
-    for (int i = 0; i < batch->count; i++) {
-        float *image = network->images + (size_t)i * IMAGE_PIXELS;
-        for (int p = 0; p < IMAGE_PIXELS; p++)
-            image[p] = model_input(batch->pixels[i][p]);
-    }
-}
-
-/* Runs the convolutions, or nothing where there are none; returns the first dense layer's inputs.
- */
-static float *compute_features(struct network *network, int count)
-{
-    if (network->which != NETWORK_CONV)
+    device_load(network->device, batch, network->images);
+    if (network->model.which != NETWORK_CONV)
         return network->images;
-    for (int i = 0; i < count; i++)
-        conv_forward(&network->conv, network->images + (size_t)i * IMAGE_PIXELS,
-                     &network->traces[i], network->scratch,
-                     network->feature_rows + (size_t)i * POOL_SIZE);
+    device_convolve(network->device, network->layers, network->images, network->feature_rows);
     return network->feature_rows;
-}
-
-static void drop_rows(float *rows, int count, int columns, unsigned drop_chance_256,
-                      uint64_t stream, int first_item, uint64_t offset)
-{
-    for (int i = 0; i < count; i++)
-        dropout(rows + (size_t)i * (size_t)columns, (size_t)columns, drop_chance_256, stream,
-                (uint64_t)(first_item + i) * DROPOUT_COUNTERS_PER_IMAGE + offset);
-}
-
-/* Turns the outputs into their gradients and adds up what they are worth. */
-static struct score judge(struct network *network, const struct batch *batch, float scale)
-{
-    struct score score = {0};
-    for (int i = 0; i < batch->count; i++) {
-        int answer = 0;
-        score.loss += softmax_loss(network->outputs + (size_t)i * IMAGE_CLASSES, IMAGE_CLASSES,
-                                   batch->labels[i], scale, &answer);
-        score.correct += answer == batch->labels[i];
-    }
-    return score;
 }
 
 struct score network_evaluate(struct network *network, const struct batch *batch)
 {
-    load_images(network, batch);
-    const float *features = compute_features(network, batch->count);
-    dense_forward(&network->first, batch->count, features, network->hidden_rows);
-    relu(network->hidden_rows, (size_t)batch->count * (size_t)network->model.hidden);
-    dense_forward(&network->second, batch->count, network->hidden_rows, network->outputs);
-    return judge(network, batch, 0.0F);
+    struct device *device = network->device;
+    const float *features = compute_features(network, batch);
+    device_dense(device, network->first, features, true, network->hidden_rows);
+    device_dense(device, network->second, network->hidden_rows, false, network->outputs);
+    device_judge(device, batch, network->outputs, 0.0F);
+    return device_score(device);
 }
 
-static void backward(struct network *network, int count, const float *features,
-                     unsigned drop_features, unsigned drop_hidden)
+/* Sets the gradients of all layers to `scale` times the sum over the batch. */
+static void train(struct network *network, const struct batch *batch, float scale, uint64_t dropout,
+                  int first_item)
 {
-    dense_backward(&network->second, &network->second_gradients, count, network->hidden_rows,
-                   network->outputs, network->hidden_gradients);
-    relu_dropout_backward(network->hidden_rows, network->hidden_gradients,
-                          (size_t)count * (size_t)network->model.hidden, drop_hidden);
-    dense_backward(&network->first, &network->first_gradients, count, features,
-                   network->hidden_gradients, network->feature_gradients);
-    if (network->which != NETWORK_CONV)
+    struct device *device = network->device;
+    const struct model *model = &network->model;
+    const struct layer *first = network->first, *second = network->second;
+    float *features = compute_features(network, batch), *hidden = network->hidden_rows;
+    if (model->drop_features > 0)
+        device_drop(device, features, first->inputs, model->drop_features, dropout, first_item, 0);
+    device_dense(device, first, features, true, hidden);
+    if (model->drop_hidden > 0)
+        device_drop(device, hidden, first->outputs, model->drop_hidden, dropout, first_item,
+                    DROPOUT_HIDDEN_COUNTER);
+    device_dense(device, second, hidden, false, network->outputs);
+    device_judge(device, batch, network->outputs, scale);
+
+    device_dense_backward(device, second, hidden, network->outputs, network->hidden_gradients);
+    device_relu_drop_backward(device, hidden, network->hidden_gradients, first->outputs,
+                              model->drop_hidden);
+    device_dense_backward(device, first, features, network->hidden_gradients,
+                          network->feature_gradients);
+    if (model->which != NETWORK_CONV)
         return;
-    relu_dropout_backward(features, network->feature_gradients, (size_t)count * POOL_SIZE,
-                          drop_features);
-    /* The dense layers set their gradients; the convolutions add theirs, image by image. */
-    for (struct tensor *tensor = network->tensors; tensor < network->tensors + 4; tensor++)
-        memset(tensor->gradients, 0, tensor->count * sizeof *tensor->gradients);
-    for (int i = 0; i < count; i++)
-        conv_backward(&network->conv, &network->conv_gradients,
-                      network->images + (size_t)i * IMAGE_PIXELS, &network->traces[i],
-                      network->feature_gradients + (size_t)i * POOL_SIZE, network->scratch);
+    device_relu_drop_backward(device, features, network->feature_gradients, first->inputs,
+                              model->drop_features);
+    device_convolve_backward(device, network->layers, network->images, network->feature_gradients);
 }
 
-struct score network_train(struct network *network, const struct batch *batch, float scale,
-                           uint64_t dropout_stream, int first_item)
+struct score network_step(struct network *network, const struct batch *batch, float scale,
+                          uint64_t dropout, int first_item, float learning_rate, float momentum)
 {
-    if (batch->count == 0) {
-        for (struct tensor *tensor = network->tensors;
-             tensor < network->tensors + network->tensor_count; tensor++)
-            memset(tensor->gradients, 0, tensor->count * sizeof *tensor->gradients);
-        return (struct score){0};
-    }
-    bool conv = network->which == NETWORK_CONV;
-    unsigned drop_features = network->model.drop_features, drop_hidden = network->model.drop_hidden;
-    int count = batch->count;
-    load_images(network, batch);
-    float *features = compute_features(network, count);
-    if (conv)
-        drop_rows(features, count, network->model.features, drop_features, dropout_stream,
-                  first_item, 0);
-    dense_forward(&network->first, count, features, network->hidden_rows);
-    relu(network->hidden_rows, (size_t)count * (size_t)network->model.hidden);
-    if (conv)
-        drop_rows(network->hidden_rows, count, network->model.hidden, drop_hidden, dropout_stream,
-                  first_item, DROPOUT_HIDDEN_COUNTER);
-    dense_forward(&network->second, count, network->hidden_rows, network->outputs);
-    struct score score = judge(network, batch, scale);
-    backward(network, count, features, drop_features, drop_hidden);
-    return score;
+    if (batch->count > 0)
+        train(network, batch, scale, dropout, first_item);
+    else
+        device_zero(network->device, network->gradients, model_parameters(&network->model));
+    network->allreduce_seconds +=
+        device_step(network->device, &network->model, network->weights, network->velocity,
+                    network->gradients, learning_rate, momentum);
+    return batch->count > 0 ? device_score(network->device) : (struct score){0};
+}
+
+double network_allreduce_seconds(const struct network *network)
+{
+    return network->allreduce_seconds;
 }

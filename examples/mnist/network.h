@@ -1,53 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two networks of model.h by BLAS: the convolutional one of the well-known PyTorch MNIST
- * example, and a small perceptron. Not thread-safe: a network has scratch of its own.
+/* What learns: this rank's copy of a network of model.h, the convolutional one of the well-known
+ * PyTorch MNIST example or a small perceptron, on the program's device. Not thread-safe.
  */
 #ifndef MNIST_NETWORK_H
 #define MNIST_NETWORK_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "examples/mnist/model.h"
-
-/* One parameter tensor. The network owns the memory. */
-struct tensor {
-    size_t count;
-    float *weights;
-    float *gradients;
-    float *momentum;
-};
+#include "examples/mnist/device.h"
 
 struct network;
 
-/* The sum of losses and the number of right answers of some images. */
-struct score {
-    double loss;
-    double correct;
-};
-
-/* Returns a network with seeded initial weights for batches of at most `capacity` images, or NULL
- * if memory is short. Free it with network_free. */
+/* Returns a network with seeded initial weights, equal on all ranks of MPI_COMM_WORLD (collective),
+ * for batches of at most `capacity` images of this rank; NULL if memory is short. */
 struct network *network_new(enum network_model which, int capacity, uint64_t seed);
 void network_free(struct network *network);
 
-/* Returns the parameter tensors, in the order of the layers, and their number. */
-struct tensor *network_tensors(struct network *network, int *count);
-
-/* Images of one pass: pixels[i] points at the IMAGE_PIXELS bytes of image i. */
-struct batch {
-    int count;
-    const uint8_t *const *pixels;
-    const uint8_t *labels;
-};
+/* One step (collective): forward and backward pass over a batch, which may be empty, then gradient
+ * descent with momentum on the mean of the ranks' gradients, each `scale` times the sum over the
+ * batch. Image i drops out what stream `dropout` says of item first_item + i, so that the same
+ * image of a step drops the same units on whichever rank it lies. Returns this rank's score. */
+struct score network_step(struct network *network, const struct batch *batch, float scale,
+                          uint64_t dropout, int first_item, float learning_rate, float momentum);
 
 /* Classifies a batch without dropout. */
 struct score network_evaluate(struct network *network, const struct batch *batch);
 
-/* Forward and backward pass: sets the gradients of all tensors to `scale` times the sum over the
- * batch. Image i drops out what stream `dropout` says of item first_item + i, so that the same
- * image of a step drops the same units on whichever rank it lies. An empty batch sets zeros. */
-struct score network_train(struct network *network, const struct batch *batch, float scale,
-                           uint64_t dropout, int first_item);
+/* Seconds that this rank spent on sums over the ranks so far. */
+double network_allreduce_seconds(const struct network *network);
 
 #endif

@@ -7,13 +7,15 @@
 
 #include <stdint.h>
 
-#include "examples/mnist/portable.h"
+/* Before a function of a header: nvcc compiles it for the GPU as well. */
+#ifdef __CUDACC__
+#define HOST_AND_DEVICE __host__ __device__
+#else
+#define HOST_AND_DEVICE
+#endif
 
 /* What a stream of numbers is for: different purposes never share numbers. */
 enum rng_purpose { RNG_INITIAL_WEIGHTS, RNG_SHUFFLE, RNG_DROPOUT, RNG_DIGITS };
-
-/* Returns the stream of a seed, a purpose and an index of the caller's (a tensor, a step, ...). */
-uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint64_t index);
 
 /* Returns 64 random bits: SplitMix64 (Steele, Lea, Flood 2014) at a position of its sequence. */
 HOST_AND_DEVICE static inline uint64_t rng_bits(uint64_t stream, uint64_t counter)
@@ -24,7 +26,16 @@ HOST_AND_DEVICE static inline uint64_t rng_bits(uint64_t stream, uint64_t counte
     return z ^ (z >> 31);
 }
 
+/* Returns the stream of a seed, a purpose and an index of the caller's (a tensor, a step, ...). */
+static inline uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint64_t index)
+{
+    return rng_bits(rng_bits(seed, (uint64_t)purpose), index);
+}
+
 /* Returns a number uniform in [low, high). */
-double rng_uniform(uint64_t stream, uint64_t counter, double low, double high);
+static inline double rng_uniform(uint64_t stream, uint64_t counter, double low, double high)
+{
+    return low + (high - low) * (double)(rng_bits(stream, counter) >> 11) * 0x1p-53;
+}
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels between the matrix products. Each is a loop over elements (or rows) that any number
  * of threads shares, without shared memory or meetings, so each element's sum has one order. Maps
- * and rows lie as on the processor: examples/mnist/conv.h and layers.h.
+ * and rows lie as on the processor: examples/mnist/conv.h and device.h.
  */
 #ifndef MNIST_NCCL_DEVICE_CUH
 #define MNIST_NCCL_DEVICE_CUH
 
 #include "examples/mnist/conv.h"
 #include "examples/mnist/model.h"
-#include "examples/mnist/rng.h"
-#include "examples/mnist/softmax.h"
 
 #define FOR_EACH(i, count)                                                                         \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                    \
@@ -61,17 +59,11 @@ __global__ void mnist_scatter_patches(const float *patches, const float *maps, f
     }
 }
 
-__global__ void mnist_add_bias(float *rows, const float *bias, int columns, size_t count)
-{
-    FOR_EACH(i, count)
-        rows[i] += bias[i % columns];
-}
-
-__global__ void mnist_add_bias_relu(float *rows, const float *bias, int columns, size_t count)
+__global__ void mnist_add_bias(float *rows, const float *bias, int columns, bool relu, size_t count)
 {
     FOR_EACH(i, count) {
         const float value = rows[i] + bias[i % columns];
-        rows[i] = value > 0 ? value : 0;
+        rows[i] = relu && !(value > 0) ? 0 : value;
     }
 }
 
@@ -147,8 +139,7 @@ __global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, dou
 {
     FOR_EACH(i, count) {
         int answer = 0;
-        losses[i] =
-            softmax_loss(rows + i * IMAGE_CLASSES, IMAGE_CLASSES, labels[i], scale, &answer);
+        losses[i] = model_loss(rows + i * IMAGE_CLASSES, IMAGE_CLASSES, labels[i], scale, &answer);
         correct[i] = answer == labels[i];
     }
 }

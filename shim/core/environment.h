@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which variables of the environment belong to the shim: a launcher has to hand them on to all
- * ranks. */
+/* Variables of the environment that both the library and compshim run look at. */
 #ifndef CSHIM_ENVIRONMENT_H
 #define CSHIM_ENVIRONMENT_H
 
 #include <stdbool.h>
 #include <string.h>
 
-/* Whether an entry of environ, "NAME=value", is LD_PRELOAD, COMPSHIM or COMPSHIM_*. */
+/* Names the datagram sockets by which compshim run learns that a process has come to MPI or NCCL
+ * through the library: in Linux's abstract namespace, with commas between them, because one run may
+ * be started by another. */
+#define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
+
+/* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to
+ * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*. */
 static inline bool cshim_is_forwarded(const char *entry)
 {
     return strncmp(entry, "LD_PRELOAD=", 11) == 0 ||

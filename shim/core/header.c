@@ -27,9 +27,13 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
     };
 }
 
-static int describe(const struct cshim_header *header, char *text, size_t size)
+/* Writes what a header says, or `otherwise` if it is none. Returns the length of the text. */
+static size_t describe(const struct cshim_header *header, const char *otherwise, char *text,
+                       size_t size)
 {
-    return snprintf(
+    if (header->magic != CSHIM_HEADER_MAGIC)
+        return (size_t)snprintf(text, size, "%s", otherwise);
+    return (size_t)snprintf(
         text, size, "call %u, %s of %llu x %s in %s by %s, segment %u, step %u", header->sequence,
         cshim_collective_name((enum cshim_collective)(header->step >> COLLECTIVE_SHIFT)),
         (unsigned long long)header->count, cshim_dtype_name((enum cshim_dtype)header->dtype),
@@ -47,12 +51,9 @@ bool cshim_header_check(const struct cshim_header *want, const void *message, fl
     if (memcmp(want, &got, offsetof(struct cshim_header, error)) == 0)
         return true;
     size_t length = (size_t)snprintf(text, CSHIM_MISMATCH_MAX, "here: ");
-    length += (size_t)describe(want, text + length, CSHIM_MISMATCH_MAX - length);
+    length += describe(want, "", text + length, CSHIM_MISMATCH_MAX - length);
     length += (size_t)snprintf(text + length, CSHIM_MISMATCH_MAX - length, "; there: ");
-    if (got.magic != CSHIM_HEADER_MAGIC)
-        snprintf(text + length, CSHIM_MISMATCH_MAX - length, "no message of this version");
-    else
-        describe(&got, text + length, CSHIM_MISMATCH_MAX - length);
+    describe(&got, "no message of this version", text + length, CSHIM_MISMATCH_MAX - length);
     return false;
 }
 
@@ -60,8 +61,5 @@ void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX])
 {
     struct cshim_header header;
     memcpy(&header, message, sizeof header);
-    if (header.magic == CSHIM_HEADER_MAGIC)
-        describe(&header, text, CSHIM_MISMATCH_MAX);
-    else
-        snprintf(text, CSHIM_MISMATCH_MAX, "no compressed message");
+    describe(&header, "no compressed message", text, CSHIM_MISMATCH_MAX);
 }

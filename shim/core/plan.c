@@ -139,20 +139,15 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
     return rule != NULL ? CSHIM_REASON_RULE_NONE : CSHIM_REASON_NO_RULE;
 }
 
-/* Whether some nodes hold several of the ranks, which can share the network's work. */
-static bool has_levels(const struct cshim_call *call)
-{
-    return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0;
-}
-
 /* Whether a call can be made by an algorithm. The library's own collectives need a caller that
- * waits, and a node's need nodes that hold several ranks. */
+ * waits, and a node's need nodes that hold several ranks, which can share the network's work. */
 static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
     if (schedule == NULL || (call->nonblocking && cshim_schedule_needs_library(schedule)))
         return false;
-    return !cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE) || has_levels(call);
+    return !cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE) ||
+           (call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0);
 }
 
 /* `auto`, as compshim-policy(5) gives it: also for a rule's algorithm that cannot make the call. */
@@ -170,13 +165,6 @@ static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
         return CSHIM_ALGORITHM_HIERARCHICAL;
     return can(call, CSHIM_ALGORITHM_TWO_SHOT) ? CSHIM_ALGORITHM_TWO_SHOT
                                                : CSHIM_ALGORITHM_ONE_SHOT;
-}
-
-static void choose_peers(struct cshim_plan *plan, const struct cshim_call *call)
-{
-    const bool levels = cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE);
-    plan->peers = levels ? call->nodes : call->ranks;
-    plan->shares = levels ? call->ranks_per_node : 1;
 }
 
 /* Encoded chunks, with headers, in scratch for each segment in flight. */
@@ -348,7 +336,9 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.schedule = cshim_schedule_of(plan.collective, plan.algorithm);
     if (plan.schedule->division == CSHIM_BLOCKS)
         plan.block = call->block != 0 ? call->block : divide_up(count, call->ranks);
-    choose_peers(&plan, call);
+    const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
+    plan.peers = has_levels ? call->nodes : call->ranks;
+    plan.shares = has_levels ? call->ranks_per_node : 1;
     const struct limits limits = library_limits(call->library);
     cut_segments(&plan, &limits);
     if (plan.scratch_bytes > limits.scratch)

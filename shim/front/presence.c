@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "shim/front/front.h"
-#include "shim/core/presence.h"
+#include "shim/core/environment.h"
 
 static void tell(int sender, const char *name, size_t length)
 {

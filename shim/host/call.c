@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One compressed call: its plan is run, watched and counted. */
+/* One compressed call: its plan is run, sampled, verified, watched and counted. */
 #include "shim/host/call.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "codecs/floats.h"
+#include "codecs/hash.h"
 #include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/host/event.h"
 #include "shim/host/feedback.h"
 #include "shim/host/scratch.h"
-#include "shim/host/verify.h"
 
 /* Keys of random numbers, different for each communicator, call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
@@ -108,6 +112,204 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     cshim_ledger_add(&cshim_job.ledger, plan, figures);
 }
 
+/* The error that a run reports -------------------------------------------------------------------
+ *
+ * For a few calls, a few elements are also summed in float64 by the library and compared with the
+ * compressed result.
+ */
+/* The elements of which some are compared, and the rank that does it. By blocks these are each
+ * rank's in turn. */
+static struct cshim_range choose_range(struct cshim_sample *sample,
+                                       const struct cshim_exchange *exchange, uint32_t call)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint64_t *begins = exchange->communicator->block_begins;
+    const uint32_t block = call % plan->ranks;
+    sample->taker =
+        plan->schedule->sums_to == CSHIM_TO_ROOT || plan->schedule->parts_to == CSHIM_TO_ROOT
+            ? (int)plan->root
+            : 0;
+    if (plan->schedule->division != CSHIM_BLOCKS)
+        return (struct cshim_range){0, plan->count};
+    if (plan->schedule->parts_to == CSHIM_TO_OWNER)
+        sample->taker = (int)block;
+    return (struct cshim_range){begins[block], begins[block + 1] - begins[block]};
+}
+
+void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
+                        uint32_t call)
+{
+    sample->taken = cshim_is_sampled(call);
+    if (!sample->taken)
+        return;
+    const struct cshim_range range = choose_range(sample, exchange, call);
+    sample->length = range.length < CSHIM_SAMPLE_MAX ? (uint32_t)range.length : CSHIM_SAMPLE_MAX;
+    sample->first = range.begin + cshim_sample_place(range.length, sample->length, call);
+    memset(sample->values, 0, sizeof sample->values);
+    /* Elements that only one rank has are summed with zeros of the others. */
+    if (cshim_schedule_adds(exchange->plan->schedule) ||
+        (int)(call % exchange->plan->ranks) == exchange->communicator->rank)
+        cshim_sample_widen(exchange->plan->dtype,
+                           exchange->input +
+                               (sample->first - exchange->source.begin) * exchange->element_bytes,
+                           sample->length, sample->values);
+}
+
+void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
+{
+    double results[CSHIM_SAMPLE_MAX];
+    if (!sample->taken)
+        return;
+    if (exchange->communicator->rank != sample->taker) {
+        exchange->figures.bytes_wire += sample->length * sizeof(double);
+        return;
+    }
+    const uint64_t first = sample->first - exchange->result.begin;
+    cshim_sample_widen(exchange->plan->dtype, exchange->output + first * exchange->element_bytes,
+                       sample->length, results);
+    cshim_sample_add(&exchange->figures, results, sample->sums, sample->length);
+}
+
+/* Sums in float64 what begin kept, and compares. Returns an error of the transport. */
+static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchange)
+{
+    if (!sample->taken)
+        return 0;
+    const int status = exchange->communicator->transport->sum_at(
+        exchange, sample->values, sample->sums, (int)sample->length, sample->taker);
+    if (status == 0)
+        cshim_sample_compare(sample, exchange);
+    return status;
+}
+
+/* verify and check_ranks -------------------------------------------------------------------------
+ *
+ * Every so often a compressed call is also made natively and compared, and the ranks' results are
+ * compared with each other. Which calls follows from their number, which is the same on all ranks.
+ */
+#define NATIVE_PART ((uint64_t)1 << 28) /* elements: libraries count in 31 bits */
+
+/* The library's own sum, in parts whose counts are ints. */
+static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    int status = 0;
+    for (uint64_t done = 0; done < plan->count && status == 0; done += NATIVE_PART) {
+        const uint64_t left = plan->count - done;
+        const uint64_t begin = done * exchange->element_bytes;
+        status =
+            exchange->communicator->transport->sum(exchange, exchange->input + begin, sum + begin,
+                                                   left < NATIVE_PART ? left : NATIVE_PART);
+    }
+    return status;
+}
+
+/* Sums natively if the rule's `call`th call is to be verified, before it is made. Leaves NULL in
+ * *native if not, or if a rank has no memory. Collective; returns an error of the transport. */
+static int begin_verifying(const struct cshim_exchange *exchange, uint32_t call, void **native)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint32_t every = plan->rule->verify;
+    *native = NULL;
+    if (every == 0 || call % every != 0 || !cshim_schedule_adds(plan->schedule))
+        return 0;
+    void *sum = malloc(plan->count * exchange->element_bytes);
+    const uint64_t lacks = sum == NULL;
+    uint64_t somewhere = 0;
+    int status = exchange->communicator->transport->maximum(exchange, &lacks, &somewhere, 1);
+    if (status == 0 && !somewhere)
+        status = sum_natively(exchange, sum);
+    if (status == 0 && !somewhere) {
+        *native = sum;
+        return status;
+    }
+    free(sum);
+    if (status == 0 && exchange->communicator->rank == 0)
+        cshim_log(CSHIM_LOG_WARN, "rule '%s': a rank has no memory to verify %llu bytes",
+                  plan->rule->name, (unsigned long long)plan->count * exchange->element_bytes);
+    return status;
+}
+
+/* An element of a buffer of the call's type. */
+static double load(const struct cshim_exchange *exchange, const void *buffer, uint64_t i)
+{
+    float value[CSHIM_WIRE_ALIGN / sizeof(float)]; /* encoded sizes are multiples of that */
+    const uint8_t *place = (const uint8_t *)buffer + i * exchange->element_bytes;
+    if (exchange->plan->dtype == CSHIM_FLOAT64)
+        return ((const double *)buffer)[i];
+    cshim_encode(CSHIM_CODEC_FP32, exchange->plan->dtype, place, 1, value);
+    return (double)value[0];
+}
+
+/* Compares the result with what begin_verifying left, and frees that. */
+static void end_verifying(struct cshim_exchange *exchange, void *native)
+{
+    struct cshim_row *figures = &exchange->figures;
+    if (native == NULL)
+        return;
+    /* Of results that are the same on all ranks, rank 0's is compared. */
+    const bool compares =
+        exchange->communicator->rank == 0 || !cshim_schedule_is_shared(exchange->plan->schedule);
+    figures->verified = exchange->communicator->rank == 0;
+    if (compares) {
+        for (uint64_t i = 0; i < exchange->result.length; i++) {
+            const double want = load(exchange, native, exchange->result.begin + i);
+            const double error = load(exchange, exchange->output, i) - want;
+            if (!isfinite(error))
+                continue;
+            figures->verify_errors += error;
+            figures->verify_error_squares += error * error;
+            figures->verify_magnitudes += fabs(want);
+            figures->verify_squares += want * want;
+            figures->verify_largest = fmax(figures->verify_largest, fabs(error));
+        }
+    }
+    free(native);
+}
+
+/* A digest of the result's bytes: FNV-1a by words, mixed so that high bits count. */
+static uint64_t digest(const uint8_t *bytes, uint64_t length)
+{
+    uint64_t hash = CSHIM_HASH_EMPTY;
+    for (uint64_t i = 0; i < length; i += sizeof hash) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, length - i < sizeof word ? length - i : sizeof word);
+        hash = cshim_hash_step(hash, word);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* Compares a digest of the ranks' results, if that is due at the rule's `call`th call. Collective;
+ * returns an error of the transport. */
+static int compare_ranks(struct cshim_exchange *exchange, uint32_t call)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const uint32_t every = plan->rule->check_ranks;
+    uint64_t own[2], most[2];
+    if (every == 0 || call % every != 0 || !cshim_schedule_is_shared(plan->schedule))
+        return 0;
+    own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
+    own[1] = ~own[0]; /* its largest tells the smallest digest */
+    const int status = exchange->communicator->transport->maximum(exchange, own, most, 2);
+    if (status != 0 || exchange->communicator->rank != 0)
+        return status;
+    exchange->figures.checked = 1;
+    if (most[0] == ~most[1])
+        return status;
+    exchange->figures.differing = 1;
+    cshim_log(
+        CSHIM_LOG_ERROR,
+        "rule '%s': the ranks hold different results of call %u (%llu x %s, %s by %s): please "
+        "report this",
+        plan->rule->name, exchange->sequence, (unsigned long long)plan->count,
+        cshim_dtype_name(plan->dtype), cshim_codec_name(plan->codec),
+        cshim_algorithm_name(plan->algorithm));
+    return status;
+}
+
+/* The call ------------------------------------------------------------------------------------- */
+
 static int run(struct cshim_exchange *exchange)
 {
     struct cshim_communicator *comm = exchange->communicator;
@@ -119,7 +321,7 @@ static int run(struct cshim_exchange *exchange)
 
     exchange->sequence = ++comm->sequence;
     cshim_sample_begin(&sample, exchange, call);
-    int status = cshim_verify_begin(exchange, call, &native);
+    int status = begin_verifying(exchange, call, &native);
     const double began = cshim_seconds();
     cshim_call_set_options(exchange);
     if (status == 0)
@@ -129,13 +331,13 @@ static int run(struct cshim_exchange *exchange)
     const double seconds = cshim_seconds() - began;
     cshim_event_call(exchange, began, seconds);
     if (status == 0)
-        status = cshim_sample_end(&sample, exchange);
+        status = end_sample(&sample, exchange);
     if (status == 0)
-        status = cshim_verify_ranks(exchange, call);
+        status = compare_ranks(exchange, call);
     if (native != NULL)
         exchange->figures.bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
                                         (plan->ranks - 1); /* it was an all-reduce */
-    cshim_verify_end(exchange, native);
+    end_verifying(exchange, native);
     cshim_call_count(exchange, seconds);
     return status;
 }

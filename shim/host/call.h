@@ -3,7 +3,18 @@
 #ifndef CSHIM_HOST_CALL_H
 #define CSHIM_HOST_CALL_H
 
-#include "shim/host/sample.h"
+#include "shim/core/sample.h"
+#include "shim/host/exchange.h"
+
+/* The sampled error of a call (shim/core/sample.h says which calls and elements). */
+struct cshim_sample {
+    bool taken;
+    int taker;       /* the rank whose result is compared */
+    uint64_t first;  /* element */
+    uint32_t length; /* elements */
+    double values[CSHIM_SAMPLE_MAX];
+    double sums[CSHIM_SAMPLE_MAX];
+};
 
 /* Makes the call. Returns an error of the transport. */
 int cshim_call_run(struct cshim_exchange *exchange);
@@ -11,9 +22,15 @@ int cshim_call_run(struct cshim_exchange *exchange);
  * call the library may still write: it is lost. Ends the job without memory. */
 void cshim_call_take_scratch(const struct cshim_exchange *exchange);
 void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status);
-/* Parts of it, for a call that nobody waits for: what the rule asks of the encoding, before the
- * exchange begins; and the ledger, after it. */
+
+/* Parts of it, for a call that nobody waits for. Before the exchange, set_options does what the
+ * rule asks of the encoding, and sample_begin keeps some of the input if the rule's `call`th call
+ * is sampled. After the exchange, count tells the ledger, and sample_compare compares the sample,
+ * whose sums have to be there. */
 void cshim_call_set_options(struct cshim_exchange *exchange);
+void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
+                        uint32_t call);
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
+void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange);
 
 #endif

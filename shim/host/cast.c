@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 is added by the library. 16-bit floats are added in float32 and rounded at every rank.
- * fp16 carries one power-of-two scale per segment, which the ranks agree on by a maximum, such that
- * no partial sum can overflow.
+/* The algorithm `cast`. float32 is added by the library. 16-bit floats are added in float32 and
+ * rounded at every rank. fp16 carries one power-of-two scale per segment, which the ranks agree on
+ * by a maximum, such that no partial sum can overflow.
  */
-#include "shim/host/cast.h"
 
 #include "codecs/scalar.h"
 #include "shim/core/clock.h"

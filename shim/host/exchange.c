@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/host/exchange.h"
 
-#include "shim/host/cast.h"
 #include "shim/host/steps.h"
 
 /* A segment begins; it is summed so many segments later, and finishes after that. */
@@ -15,31 +14,23 @@ static bool has_peers(const struct cshim_exchange *exchange)
 
 /* All ranks of a node come to its collectives in the same order. A rank without a share does
  * nothing between them. */
-static int enter(struct cshim_exchange *exchange, uint64_t index)
+static int enter(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
-    const struct cshim_segment segment = cshim_segment_at(exchange, index);
     int status = 0;
-    if (segment.stage != NULL)
-        status = cshim_steps_reduce_inside(exchange, &segment);
+    if (segment->stage != NULL)
+        status = cshim_steps_reduce_inside(exchange, segment);
     if (status == 0 && has_peers(exchange))
-        status = cshim_steps_begin(exchange, &segment);
+        status = cshim_steps_begin(exchange, segment);
     return status;
 }
 
-static int sum(struct cshim_exchange *exchange, uint64_t index, bool *done)
+static int leave(struct cshim_exchange *exchange, const struct cshim_segment *segment, bool *done)
 {
-    const struct cshim_segment segment = cshim_segment_at(exchange, index);
-    return has_peers(exchange) ? cshim_steps_sum(exchange, &segment, done) : 0;
-}
-
-static int leave(struct cshim_exchange *exchange, uint64_t index, bool *done)
-{
-    const struct cshim_segment segment = cshim_segment_at(exchange, index);
     int status = 0;
     if (has_peers(exchange))
-        status = cshim_steps_finish(exchange, &segment, done);
-    if (status == 0 && *done && segment.stage != NULL)
-        status = cshim_steps_gather_inside(exchange, &segment);
+        status = cshim_steps_finish(exchange, segment, done);
+    if (status == 0 && *done && segment->stage != NULL)
+        status = cshim_steps_gather_inside(exchange, segment);
     return status;
 }
 
@@ -59,20 +50,17 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
 /* One stage of a turn: a segment begins, an earlier one is summed, a still earlier one finishes. */
 static int take_stage(struct cshim_exchange *exchange, bool *done)
 {
-    const uint64_t turn = exchange->turn, segments = exchange->plan->segments;
+    static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, SUM_LAG, FINISH_LAG};
+    const uint64_t turn = exchange->turn, lag = lags[exchange->stage];
     *done = true;
-    switch (exchange->stage) {
-    case CSHIM_STAGE_ENTER:
-        return turn < segments ? enter(exchange, turn) : 0;
-    case CSHIM_STAGE_SUM:
-        return turn >= SUM_LAG && turn - SUM_LAG < segments ? sum(exchange, turn - SUM_LAG, done)
-                                                            : 0;
-    case CSHIM_STAGE_LEAVE:
-        return turn >= FINISH_LAG ? leave(exchange, turn - FINISH_LAG, done) : 0;
-    case CSHIM_STAGE_COUNT:
-        break;
-    }
-    return 0;
+    if (turn < lag || turn - lag >= exchange->plan->segments)
+        return 0;
+    const struct cshim_segment segment = cshim_segment_at(exchange, turn - lag);
+    if (exchange->stage == CSHIM_STAGE_ENTER)
+        return enter(exchange, &segment);
+    if (exchange->stage == CSHIM_STAGE_LEAVE)
+        return leave(exchange, &segment, done);
+    return has_peers(exchange) ? cshim_steps_sum(exchange, &segment, done) : 0;
 }
 
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)

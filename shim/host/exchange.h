@@ -45,5 +45,8 @@ int cshim_exchange_run(struct cshim_exchange *exchange);
  * done. */
 void cshim_exchange_begin(struct cshim_exchange *exchange);
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
+/* What run does by the algorithm `cast` (cast.c): elements are narrowed, the library's own
+ * all-reduce adds them, and the sums are widened. */
+int cshim_cast_run(struct cshim_exchange *exchange);
 
 #endif

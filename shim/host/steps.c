@@ -1,8 +1,124 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/host/steps.h"
 
+#include <string.h>
+
 #include "shim/core/clock.h"
+#include "shim/core/log.h"
 #include "shim/host/event.h"
+
+/* Messages: headers, requests, and what became of them ----------------------------------------- */
+
+static enum cshim_message kind_of(enum cshim_transfer transfer)
+{
+    return transfer == CSHIM_RECEIVE_PARTS || transfer == CSHIM_SEND_PARTS ? CSHIM_MESSAGE_PARTS
+                                                                           : CSHIM_MESSAGE_SUMS;
+}
+
+static size_t message_bytes(const struct cshim_exchange *exchange, uint64_t elements)
+{
+    return CSHIM_HEADER_BYTES +
+           cshim_encoded_bytes(exchange->plan->codec, exchange->plan->dtype, elements);
+}
+
+/* The number of a transfer's request with peer 0; those with the other peers follow. */
+static unsigned first_request(const struct cshim_exchange *exchange,
+                              const struct cshim_segment *segment, enum cshim_transfer transfer)
+{
+    return segment->first_request + (unsigned)transfer * exchange->plan->peers;
+}
+
+/* Writes the header of a message with so many elements. */
+static void write_header(const struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                         enum cshim_message kind, uint64_t elements, uint8_t *message)
+{
+    const struct cshim_header header = cshim_header_make(
+        exchange->plan, exchange->sequence, segment->index, kind, elements, exchange->error);
+    memcpy(message, &header, sizeof header);
+}
+
+/* Checks the header of a peer's message with so many elements, and notes the error that its sender
+ * knows of. Ranks that disagree about a call are an erroneous program: the job ends, and both views
+ * of the call are shown. */
+static void check_header(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                         enum cshim_message kind, uint64_t elements, const uint8_t *message,
+                         int from)
+{
+    const struct cshim_transport *transport = exchange->communicator->transport;
+    char text[CSHIM_MISMATCH_MAX];
+    float error;
+    const struct cshim_header want =
+        cshim_header_make(exchange->plan, exchange->sequence, segment->index, kind, elements, 0);
+    if (cshim_header_check(&want, message, &error, text)) {
+        exchange->error = error > exchange->error ? error : exchange->error;
+        return;
+    }
+    cshim_log(CSHIM_LOG_ERROR, "%s does not match between rank %d and its peer %d: %s",
+              transport->call_names[exchange->plan->collective], exchange->rank, from, text);
+    transport->abort(exchange);
+}
+
+/* Starts to receive a message of so many elements from a peer. Returns an error of the transport.
+ *
+ * A message that is longer than its place comes from a rank that makes another call. It ends the
+ * receive with an error, but its header may have come. The zeros make sure that no header of an
+ * older message is taken for it. */
+static int receive_message(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                           enum cshim_transfer transfer, int from, uint64_t elements)
+{
+    uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
+    memset(message, 0, CSHIM_HEADER_BYTES);
+    return exchange->communicator->transport->receive(
+        exchange, first_request(exchange, segment, transfer) + (unsigned)from, message,
+        message_bytes(exchange, elements), from, kind_of(transfer));
+}
+
+/* Starts to send a message of so many elements to a peer, and counts its bytes. Returns an error of
+ * the transport. */
+static int send_message(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                        enum cshim_transfer transfer, const uint8_t *message, int to,
+                        uint64_t elements)
+{
+    const size_t bytes = message_bytes(exchange, elements);
+    const struct cshim_layout *layout = &exchange->communicator->layout;
+    exchange->figures.bytes_wire += bytes;
+    if (segment->stage != NULL || layout->node_of[to] != layout->node)
+        exchange->figures.bytes_network += bytes;
+    return exchange->communicator->transport->send(
+        exchange, first_request(exchange, segment, transfer) + (unsigned)to, message, bytes, to,
+        kind_of(transfer));
+}
+
+/* Compares what came to a receive that failed with what was to come. */
+static void check_failed(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                         enum cshim_transfer transfer, int from)
+{
+    uint64_t elements = 0;
+    if (transfer == CSHIM_RECEIVE_PARTS)
+        elements = cshim_segment_part(exchange, segment, from, exchange->rank).length;
+    else if (transfer == CSHIM_RECEIVE_SUMS)
+        elements = cshim_segment_owned(exchange, segment, from).length;
+    else
+        return;
+    check_header(exchange, segment, kind_of(transfer), elements,
+                 cshim_segment_piece(exchange, segment, transfer, from), from);
+}
+
+/* Completes a transfer with all peers: waits for it, unless the exchange is nonblocking; then *done
+ * says whether it is complete. Returns an error of the transport. */
+static int complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                    enum cshim_transfer transfer, bool *done)
+{
+    int too_long = CSHIM_NO_PEER;
+    const int status = exchange->communicator->transport->complete(
+        exchange, first_request(exchange, segment, transfer), exchange->plan->peers, done,
+        &too_long);
+    if (too_long != CSHIM_NO_PEER)
+        check_failed(exchange, segment, transfer, too_long);
+    return status;
+}
+
+/* Steps ---------------------------------------------------------------------------------------- */
 
 static bool has(const struct cshim_exchange *exchange, enum cshim_step step)
 {
@@ -39,7 +155,7 @@ static void encode_part(struct cshim_exchange *exchange, const struct cshim_segm
                         const struct cshim_range *part, uint8_t *message)
 {
     struct cshim_encoding encoding;
-    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part->length, message);
+    write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part->length, message);
     cshim_encode_with(exchange->plan->codec, exchange->plan->dtype,
                       cshim_segment_source(exchange, segment, part->begin), part->length,
                       options(exchange, segment, CSHIM_MESSAGE_PARTS, part->begin, &encoding),
@@ -65,10 +181,9 @@ static int post_receives(struct cshim_exchange *exchange, const struct cshim_seg
         const struct cshim_range part = cshim_segment_part(exchange, segment, from, rank);
         const struct cshim_range sum = cshim_segment_owned(exchange, segment, from);
         if (part.length > 0)
-            status =
-                cshim_message_receive(exchange, segment, CSHIM_RECEIVE_PARTS, from, part.length);
+            status = receive_message(exchange, segment, CSHIM_RECEIVE_PARTS, from, part.length);
         if (status == 0 && takes_sums && sum.length > 0)
-            status = cshim_message_receive(exchange, segment, CSHIM_RECEIVE_SUMS, from, sum.length);
+            status = receive_message(exchange, segment, CSHIM_RECEIVE_SUMS, from, sum.length);
     }
     return status;
 }
@@ -93,7 +208,7 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
         if (is_for_owner)
             encode_part(exchange, segment, &part, message);
         mark = cshim_event_step(exchange, CSHIM_STEP_ENCODE, mark);
-        status = cshim_message_send(exchange, segment, CSHIM_SEND_PARTS, message, to, part.length);
+        status = send_message(exchange, segment, CSHIM_SEND_PARTS, message, to, part.length);
         mark = cshim_event_step(exchange, CSHIM_STEP_EXCHANGE, mark);
     }
     if (is_for_owner)
@@ -115,8 +230,7 @@ static void add_parts(struct cshim_exchange *exchange, const struct cshim_segmen
     for (int from = 0; from < exchange->ranks; from++) {
         const uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_RECEIVE_PARTS, from);
         if (from != rank)
-            cshim_message_check_header(exchange, segment, CSHIM_MESSAGE_PARTS, range->length,
-                                       message, from);
+            check_header(exchange, segment, CSHIM_MESSAGE_PARTS, range->length, message, from);
         parts[from] = message + CSHIM_HEADER_BYTES;
     }
     if (!has(exchange, CSHIM_STEP_COLLECT)) {
@@ -124,7 +238,7 @@ static void add_parts(struct cshim_exchange *exchange, const struct cshim_segmen
                      cshim_segment_target(exchange, segment, range->begin), NULL);
         return;
     }
-    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_SUMS, range->length, sum);
+    write_header(exchange, segment, CSHIM_MESSAGE_SUMS, range->length, sum);
     cshim_reduce_with(plan->codec, plan->dtype, parts, plan->peers, range->length, NULL,
                       sum + CSHIM_HEADER_BYTES,
                       options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding));
@@ -140,7 +254,7 @@ static int send_sums(struct cshim_exchange *exchange, const struct cshim_segment
     for (int step = 1; step < ranks && status == 0; step++) {
         const int to = (rank + step) % ranks;
         if (gets_sums(exchange, to))
-            status = cshim_message_send(exchange, segment, CSHIM_SEND_SUMS, sum, to, elements);
+            status = send_message(exchange, segment, CSHIM_SEND_SUMS, sum, to, elements);
     }
     return status;
 }
@@ -151,7 +265,7 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
     const int rank = exchange->rank;
     const struct cshim_range added = cshim_segment_part(exchange, segment, rank, rank);
     double mark = cshim_seconds();
-    int status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_PARTS, done);
+    int status = complete(exchange, segment, CSHIM_RECEIVE_PARTS, done);
     mark = cshim_event_step(exchange, CSHIM_STEP_EXCHANGE, mark);
     if (status != 0 || !*done || added.length == 0 || !has(exchange, CSHIM_STEP_SUM))
         return status;
@@ -176,9 +290,8 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
         if (theirs.length == 0)
             continue;
         if (from != exchange->rank)
-            cshim_message_check_header(exchange, segment,
-                                       sums ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS,
-                                       theirs.length, message, from);
+            check_header(exchange, segment, sums ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS,
+                         theirs.length, message, from);
         cshim_decode(plan->codec, plan->dtype, message + CSHIM_HEADER_BYTES, theirs.length,
                      cshim_segment_target(exchange, segment, theirs.begin));
     }
@@ -188,10 +301,10 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
 static int complete_sends(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                           bool *done)
 {
-    const int status = cshim_message_complete(exchange, segment, CSHIM_SEND_PARTS, done);
+    const int status = complete(exchange, segment, CSHIM_SEND_PARTS, done);
     if (status != 0 || !*done)
         return status;
-    return cshim_message_complete(exchange, segment, CSHIM_SEND_SUMS, done);
+    return complete(exchange, segment, CSHIM_SEND_SUMS, done);
 }
 
 /* A caller that waits decodes while the last messages are sent. A nonblocking exchange comes here
@@ -207,7 +320,7 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
     if (exchange->nonblocking)
         status = complete_sends(exchange, segment, done);
     if (status == 0 && *done)
-        status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_SUMS, done);
+        status = complete(exchange, segment, CSHIM_RECEIVE_SUMS, done);
     mark = cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
     if (status != 0 || !*done)
         return status;

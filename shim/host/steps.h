@@ -4,7 +4,7 @@
 #ifndef CSHIM_HOST_STEPS_H
 #define CSHIM_HOST_STEPS_H
 
-#include "shim/host/message.h"
+#include "shim/host/segment.h"
 
 /* Encode and exchange: receives are posted, then parts are encoded and sent. */
 int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segment *segment);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Agreement at start: propose, acknowledge, commit.
  *
- * Every rank says hello to rank 0. When all have, with the same version and codec table, rank 0
- * proposes; when all have acknowledged, it commits. A rank that has acknowledged waits for the
- * decision; one that stopped waiting before never acknowledges, so a late rank 0 cannot count it
- * in. Nobody speaks to rank 0 before it has announced itself at the launcher (announce.c), nor to
- * another rank before it has said hello: ranks without the shim get no message. Receives that stay
- * unanswered are left posted, so that a late message never meets a receive of the program's.
+ * Every rank says hello to rank 0. Once all ranks have said it with the same version and codec
+ * table, rank 0 proposes to compress; once all have acknowledged that, it commits. A rank that has
+ * acknowledged waits for the decision. A rank that has stopped waiting never acknowledges, so a
+ * late rank 0 cannot count it in.
+ *
+ * A rank without the shim gets no message: a rank speaks to rank 0 only after rank 0 has announced
+ * itself at the launcher (announce.c), and rank 0 speaks to a rank only after its hello. A receive
+ * that nobody answers stays posted, so that a late message never meets a receive of the program's.
  */
-#include "shim/mpi/agree.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +17,13 @@
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/mpi/announce.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
 #include "version.h"
 
 #define WAIT_SECONDS 10.0
 
-/* Counted down from the largest tag of this MPI: programs count up. */
+/* The messages. Their tags count down from the largest one of this MPI, since programs count up. */
 enum word { WORD_HELLO, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
 
 struct hello {
@@ -35,17 +34,23 @@ struct hello {
 
 enum answer { ANSWER_OFF = 0, ANSWER_ON = 1 };
 
-/* Buffers of receives that may outlive the agreement. */
-static struct hello *hellos;
-static MPI_Request *hello_requests; /* of rank 0: from each rank */
-static int *acknowledgements;
+/* What rank 0 gets from another rank. */
+struct other {
+    struct hello hello;
+    int has_arrived; /* the hello */
+    int acknowledgement;
+};
+
+/* The library may use these after the agreement, for messages that have not arrived. Rank 0 has the
+ * first three, by rank; the other ranks have the rest. */
+static struct other *others;
+static MPI_Request *hello_requests;
 static MPI_Request *acknowledge_requests;
 static MPI_Request reply_request = MPI_REQUEST_NULL, decision_request = MPI_REQUEST_NULL;
 static int reply, decision;
-/* The same of sends: of ranks but 0. */
 static struct hello sent_hello;
 
-/* Ends the job, for what no rank can go on from alone. */
+/* Ends the job, because no rank can go on alone. */
 static void __attribute__((noreturn)) end_job(const char *message)
 {
     cshim_log(CSHIM_LOG_ERROR, "%s", message);
@@ -68,7 +73,7 @@ static struct hello own_hello(void)
     return own;
 }
 
-/* Waits until all requests are done or the time is up. */
+/* Waits until all requests are done. Returns false at the deadline. */
 static bool wait_until(int count, MPI_Request *requests, double deadline)
 {
     int done = 0;
@@ -82,18 +87,21 @@ static bool wait_until(int count, MPI_Request *requests, double deadline)
     return true;
 }
 
-/* Appends "rank 3 (hostname)" for each rank that has not said hello as this one does. */
-static bool describe_missing(const struct hello *own, const int *arrived, char *text, size_t size)
+/* Writes "rank 3 (hostname: why)" for each rank that has not said the same hello as this one.
+ * Returns true if there is none. */
+static bool describe_missing(char *text, size_t size)
 {
+    const struct hello own = own_hello();
     bool all = true;
     size_t length = 0;
     for (int rank = 1; rank < cshim_job.ranks; rank++) {
+        const struct other *other = &others[rank];
         const char *why = NULL;
-        if (!arrived[rank])
+        if (!other->has_arrived)
             why = "no answer";
-        else if (strcmp(hellos[rank].version, own->version) != 0)
-            why = hellos[rank].version;
-        else if (hellos[rank].table != own->table)
+        else if (strcmp(other->hello.version, own.version) != 0)
+            why = other->hello.version;
+        else if (other->hello.table != own.table)
             why = "another codec table";
         if (why == NULL)
             continue;
@@ -101,55 +109,44 @@ static bool describe_missing(const struct hello *own, const int *arrived, char *
         if (length < size)
             length += (size_t)snprintf(
                 text + length, size - length, "%srank %d (%s%s%s)", length > 0 ? ", " : "", rank,
-                arrived[rank] ? hellos[rank].host : "", arrived[rank] ? ": " : "", why);
+                other->has_arrived ? other->hello.host : "", other->has_arrived ? ": " : "", why);
     }
     return all;
 }
 
-/* Rank 0, first half: returns true when all ranks have said the right hello; then, or when not,
- * answers those who did say hello. */
-static bool collect_hellos(int *arrived)
+/* Rank 0's first half: waits for the hellos, and answers those that have arrived. Returns whether
+ * all ranks have said the right one. */
+static bool collect_hellos(void)
 {
-    const struct hello own = own_hello();
-    const double deadline = cshim_seconds() + WAIT_SECONDS;
     char missing[700] = "";
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&hellos[rank], sizeof *hellos, MPI_BYTE, rank, tag_of(WORD_HELLO),
+        PMPI_Irecv(&others[rank].hello, sizeof(struct hello), MPI_BYTE, rank, tag_of(WORD_HELLO),
                    MPI_COMM_WORLD, &hello_requests[rank]);
-    int count = 1;
-    while (count < cshim_job.ranks && cshim_seconds() < deadline) {
-        for (int rank = 1; rank < cshim_job.ranks; rank++) {
-            if (!arrived[rank])
-                PMPI_Test(&hello_requests[rank], &arrived[rank], MPI_STATUS_IGNORE);
-        }
-        count = 1;
-        for (int rank = 1; rank < cshim_job.ranks; rank++)
-            count += arrived[rank];
-        if (count < cshim_job.ranks)
-            usleep(100);
-    }
-    const bool all = describe_missing(&own, arrived, missing, sizeof missing);
+    wait_until(cshim_job.ranks, hello_requests, cshim_seconds() + WAIT_SECONDS);
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
+        PMPI_Test(&hello_requests[rank], &others[rank].has_arrived, MPI_STATUS_IGNORE);
+    const bool all = describe_missing(missing, sizeof missing);
     if (!all)
         cshim_log(
             CSHIM_LOG_WARN,
             "nothing is compressed: not all ranks have this shim: %s; start all with the same "
             "LD_PRELOAD (mpirun -x LD_PRELOAD)",
             missing);
-    int answer = all ? ANSWER_ON : ANSWER_OFF;
+    const int answer = all ? ANSWER_ON : ANSWER_OFF;
     for (int rank = 1; rank < cshim_job.ranks; rank++) {
-        if (arrived[rank])
+        if (others[rank].has_arrived)
             PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_REPLY), MPI_COMM_WORLD);
     }
     return all;
 }
 
-/* Rank 0, second half: all acknowledged in time, or nobody goes on. The decision goes to every
- * rank, since one whose acknowledgement is only late waits for it; one that stopped waiting has a
- * receive posted all the same. */
+/* Rank 0's second half: waits for the acknowledgements, and decides. The decision goes to every
+ * rank: a rank whose acknowledgement is only late waits for it, and a rank that has stopped waiting
+ * still has a receive posted. */
 static bool collect_acknowledgements(void)
 {
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&acknowledgements[rank], 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
+        PMPI_Irecv(&others[rank].acknowledgement, 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
                    MPI_COMM_WORLD, &acknowledge_requests[rank]);
     const bool all =
         wait_until(cshim_job.ranks, acknowledge_requests, cshim_seconds() + WAIT_SECONDS);
@@ -165,27 +162,19 @@ static bool collect_acknowledgements(void)
 static bool agree_as_root(void)
 {
     const size_t ranks = (size_t)cshim_job.ranks;
-    int *arrived = calloc(ranks, sizeof *arrived);
-    hellos = calloc(ranks, sizeof *hellos);
+    others = calloc(ranks, sizeof *others);
     hello_requests = calloc(ranks, sizeof(MPI_Request));
-    acknowledgements = calloc(ranks, sizeof *acknowledgements);
     acknowledge_requests = calloc(ranks, sizeof(MPI_Request));
-    if (arrived == NULL || hellos == NULL || hello_requests == NULL || acknowledgements == NULL ||
-        acknowledge_requests == NULL) {
-        free(arrived);
-        return false; /* the others stop waiting by themselves */
-    }
+    if (others == NULL || hello_requests == NULL || acknowledge_requests == NULL)
+        return false; /* the other ranks stop waiting by themselves */
     for (size_t i = 0; i < ranks; i++)
         hello_requests[i] = acknowledge_requests[i] = MPI_REQUEST_NULL;
-    hellos[0] = own_hello();
     if (cshim_job.ranks > 1)
         cshim_announce();
-    const bool agreed = collect_hellos(arrived) && collect_acknowledgements();
-    free(arrived);
-    return agreed;
+    return collect_hellos() && collect_acknowledgements();
 }
 
-/* Appends "2-3, 5" for the ranks that have not announced themselves. */
+/* Writes "2-3, 5" for the ranks that have not announced themselves. */
 static void list_silent(char *text, size_t size)
 {
     size_t length = 0;
@@ -203,7 +192,7 @@ static void list_silent(char *text, size_t size)
     }
 }
 
-/* Rank 0 lacks the shim: the lowest rank that has it says so for all. */
+/* Says that rank 0 lacks the shim. Only the lowest rank that has the shim does so, for all. */
 static void warn_without_root(void)
 {
     char silent[400] = "", host[96] = "";
@@ -229,7 +218,7 @@ static bool agree_as_other(void)
     }
     PMPI_Irecv(&decision, 1, MPI_INT, 0, tag_of(WORD_DECISION), MPI_COMM_WORLD, &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, 0, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
-    /* Small enough to be sent whether or not anybody receives it. */
+    /* A message this small is sent whether or not anybody receives it. */
     sent_hello = own_hello();
     PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
@@ -249,7 +238,7 @@ static bool agree_as_other(void)
     return decision == ANSWER_ON;
 }
 
-/* Finds which ranks share a node: each is told the lowest one of its own. */
+/* Finds the ranks that share a node. The ranks of a node tell all others their lowest rank. */
 static void find_nodes(void)
 {
     MPI_Comm node;
@@ -268,7 +257,7 @@ static void find_nodes(void)
     free(lowest_of);
 }
 
-/* Parses the policy; on rank 0 it is the job's, elsewhere what rank 0 sent. */
+/* Parses the policy and makes it the job's. */
 static void take_policy(const char *text, size_t length, const char *source)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -281,7 +270,7 @@ static void take_policy(const char *text, size_t length, const char *source)
         end_job("no memory for the ledger");
 }
 
-/* Sends rank 0's policy to all: its length and source, then its text. */
+/* Sends rank 0's policy to all ranks: its length and its source, then its text. */
 static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX])
 {
     unsigned long long bytes = *length;
@@ -296,7 +285,8 @@ static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX
     cshim_mpi.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_mpi.world);
 }
 
-/* Some launchers number no jobs, and some only on rank 0's host. */
+/* Sends rank 0's name of the job to all ranks. Some launchers number no jobs, and some tell the
+ * number on rank 0's host only. */
 static void share_job(void)
 {
     char job[CSHIM_JOB_MAX] = "";
@@ -342,11 +332,9 @@ void cshim_agree_finalize(void)
 {
     PMPI_Group_free(&cshim_mpi.group);
     cshim_layout_free(&cshim_job.layout);
-    free(hello_requests); /* all done: the job had agreed */
-    free(hellos);
+    free(hello_requests); /* no message is on its way, because the job had agreed */
     free(acknowledge_requests);
-    free(acknowledgements);
+    free(others);
     hello_requests = acknowledge_requests = NULL;
-    hellos = NULL;
-    acknowledgements = NULL;
+    others = NULL;
 }

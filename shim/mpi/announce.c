@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has the shim, without a message to any rank: each rank publishes a name at the job's launcher
- * (MPI_Publish_name), where the others can look it up. A rank that lacks the shim publishes nothing
- * and is never spoken to. Names stay until the launcher ends the job: a rank that looks late must
- * still find who has been there.
+/* Finds out which ranks have the shim, without a message to any rank. Each rank that has it
+ * publishes a name at the job's launcher (MPI_Publish_name), and the other ranks look it up there.
+ * A name stays until the launcher ends the job, because a rank that looks late must still find it.
  */
-#include "shim/mpi/announce.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +13,15 @@
 
 #define NAME_MAX_BYTES 256
 
-/* The same on all ranks of a job, and different from other jobs of the same launcher. */
+/* Makes the name that a rank publishes. All ranks of a job make the same name for it, and another
+ * job of the same launcher makes another. */
 static void name_of(int rank, char name[NAME_MAX_BYTES])
 {
     const char *job = getenv("PMIX_NAMESPACE");
     snprintf(name, NAME_MAX_BYTES, "compshim:%.200s:%d", job != NULL ? job : "", rank);
 }
 
-static int noted; /* the last error that the handler was told */
+static int noted; /* the last error that the handler below was called with */
 
 static void note(MPI_Comm *comm, int *code, ...)
 {
@@ -31,10 +29,12 @@ static void note(MPI_Comm *comm, int *code, ...)
     noted = *code;
 }
 
-/* Errors of these functions belong to no communicator: they go to the handler of MPI_COMM_SELF,
- * before MPI 4 to that of MPI_COMM_WORLD, and both end the job by default. Not MPI_ERRORS_RETURN
- * instead: Intel MPI's library for the standard ABI ends the job all the same. And not the status
- * alone: MPICH 5 returns MPI_SUCCESS when a handler has been called. */
+/* Calls a function for the name of a rank, without the effect that an error has by default. An
+ * error of such a function belongs to no communicator: the library calls the handler of
+ * MPI_COMM_SELF, or before MPI 4 that of MPI_COMM_WORLD, and both end the job by default.
+ * MPI_ERRORS_RETURN would not do, because Intel MPI's library for the standard ABI ends the job all
+ * the same. The status alone would not do, because MPICH 5 returns MPI_SUCCESS after it has called
+ * a handler. */
 static int quietly(int (*function)(const char *, MPI_Info, char *), int rank, char *port)
 {
     const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
@@ -66,8 +66,8 @@ static int look_up(const char *name, MPI_Info info, char *port)
     return PMPI_Lookup_name(name, info, port);
 }
 
-/* Open MPI's mpirun keeps names. Slurm's srun does not, and there Open MPI tells the user at length
- * that a function is not supported. */
+/* Whether names may be published. Slurm's srun keeps none, and Open MPI then tells the user at
+ * length that a function is not supported; Open MPI's own mpirun keeps them. */
 static bool launcher_keeps_names(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -90,7 +90,7 @@ bool cshim_announced(int rank)
 
 bool cshim_await_announcement(int rank, double deadline)
 {
-    useconds_t pause = 1000; /* longer each time: a large job asks one launcher */
+    useconds_t pause = 1000; /* grows, because all ranks of a large job ask one launcher */
     while (!cshim_announced(rank)) {
         if (cshim_seconds() > deadline)
             return false;

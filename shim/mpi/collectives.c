@@ -2,7 +2,6 @@
 /* The way of a call: describe it, plan it, run the plan, count it; or pass it on. */
 #include "shim/mpi/collectives.h"
 
-#include "shim/mpi/device.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/observe.h"
 
@@ -200,85 +199,78 @@ static APART void begin_gather(struct call *call, const void *sendbuf, MPI_Count
         pass(call, &arguments, CSHIM_REASON_DTYPE);
 }
 
-static ALWAYS_INLINE int end(struct call *call)
+/* Ends a call that the library has made, and returns the library's status. */
+static ALWAYS_INLINE int end(struct call *call, int status)
 {
     if (call->observation.comm != MPI_COMM_NULL)
         cshim_observe_end(&call->observation);
-    return call->status;
+    return status;
 }
 
 int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
-    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
-    return end(&call);
+    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
+    return call.done ? call.status
+                     : end(&call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
 }
 
 int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
-    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
-    return end(&call);
+    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
+    return call.done ? call.status
+                     : end(&call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
 }
 
 int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
 {
     struct call call;
-    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
-    return end(&call);
+    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
+    return call.done ? call.status
+                     : end(&call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
 }
 
 int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
     struct call call;
-    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), root, comm);
-    return end(&call);
+    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
+    return call.done ? call.status
+                     : end(&call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
 }
 
 int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
-    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
-    if (!call.done)
-        call.status =
-            cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
-    return end(&call);
+    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
+    return call.done
+               ? call.status
+               : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
 }
 
 int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
-    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A(CSHIM_AS_IS), 0, comm);
-    if (!call.done)
-        call.status =
-            cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
-    return end(&call);
+    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
+    return call.done
+               ? call.status
+               : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
 }
 
 int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, false);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm);
-    return end(&call);
+    return call.done ? call.status
+                     : end(&call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
 }
 
 int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm);
-    return end(&call);
+    return call.done ? call.status
+                     : end(&call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
 }
 
 #define GATHERED sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
@@ -288,9 +280,7 @@ int cshim_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, v
 {
     struct call call;
     begin_gather(&call, GATHERED);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Allgather(GATHERED);
-    return end(&call);
+    return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather(GATHERED));
 }
 
 int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -298,7 +288,5 @@ int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sen
 {
     struct call call;
     begin_gather(&call, GATHERED);
-    if (!call.done)
-        call.status = cshim_mpi.real->MPI_Allgather_c(GATHERED);
-    return end(&call);
+    return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
 }

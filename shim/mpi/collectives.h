@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives that the front calls and that return when they are done, each with the contract
- * of its MPI function. */
+/* The functions that the front calls, each with the contract of its MPI function: the collectives
+ * that return when they are done (collectives.c), and what makes requests and takes them
+ * (requests.c). */
 #ifndef CSHIM_MPI_COLLECTIVES_H
 #define CSHIM_MPI_COLLECTIVES_H
 
 #include "shim/mpi/job.h"
+
+/* Parameters and arguments that reductions have in common; `type` is that of counts. */
+#define CSHIM_REDUCTION(type)                                                                      \
+    const void *sendbuf, void *recvbuf, type count, MPI_Datatype datatype, MPI_Op op
+#define CSHIM_REDUCTION_A sendbuf, recvbuf, count, datatype, op
+#define CSHIM_SCATTERED(type)                                                                      \
+    const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
+#define CSHIM_SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
 
 int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm);
 int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm);
@@ -18,5 +27,17 @@ int cshim_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, v
                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                       void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+
+int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request);
+int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request);
+int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
+                           MPI_Request *request);
+int cshim_start(MPI_Request *request);
+int cshim_startall(int count, MPI_Request requests[]);
+int cshim_request_free(MPI_Request *request);
+int cshim_cancel(MPI_Request *request);
+/* Frees what the program did not. */
+void cshim_requests_teardown(void);
 
 #endif

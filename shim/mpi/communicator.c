@@ -6,15 +6,10 @@
 #include "shim/core/log.h"
 #include "shim/host/scratch.h"
 #include "shim/host/segment.h"
-#include "shim/mpi/transport.h"
 
-/* States in a list, so that finalize can free what the program did not. */
-struct entry {
-    struct cshim_comm comm;
-    struct entry *next;
-};
-static struct entry *entries;
-static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
+/* All states, so that finalize can free those that the program did not. */
+static struct cshim_comm *states;
+static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void free_memory(struct cshim_comm *state)
 {
@@ -25,7 +20,7 @@ static void free_memory(struct cshim_comm *state)
     free(state->requests);
     free(state->statuses);
     free(state->indices);
-    free((struct entry *)state);
+    free(state);
 }
 
 /* Messages of all communicators go by the job's communicator. Their tags say which one they are of:
@@ -78,15 +73,15 @@ static void count_numbers(void)
 bool cshim_comm_unlink(struct cshim_comm *state)
 {
     bool found = false;
-    pthread_mutex_lock(&entries_lock);
-    for (struct entry **link = &entries; *link != NULL; link = &(*link)->next) {
-        if (&(*link)->comm == state) {
-            *link = (*link)->next;
+    pthread_mutex_lock(&states_lock);
+    for (struct cshim_comm **link = &states; *link != NULL; link = &(*link)->next) {
+        if (*link == state) {
+            *link = state->next;
             found = true;
             break;
         }
     }
-    pthread_mutex_unlock(&entries_lock);
+    pthread_mutex_unlock(&states_lock);
     return found;
 }
 
@@ -133,12 +128,11 @@ int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete)
 
 void cshim_comm_teardown(void)
 {
-    for (struct entry *entry = entries, *next; entry != NULL; entry = next) {
-        next = entry->next;
-        if (drop(&entry->comm))
-            free_memory(&entry->comm);
+    for (struct cshim_comm *next; states != NULL; states = next) {
+        next = states->next;
+        if (drop(states))
+            free_memory(states);
     }
-    entries = NULL;
     PMPI_Comm_free_keyval(&cshim_mpi.keyval);
 }
 
@@ -195,8 +189,8 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     int status = PMPI_Comm_get_attr(comm, cshim_mpi.keyval, state, &found);
     if (status != MPI_SUCCESS || found)
         return status;
-    struct entry *entry = calloc(1, sizeof *entry);
-    status = entry == NULL ? MPI_ERR_NO_MEM : fill(&entry->comm, comm);
+    struct cshim_comm *made = calloc(1, sizeof *made);
+    status = made == NULL ? MPI_ERR_NO_MEM : fill(made, comm);
     if (status == MPI_ERR_NO_MEM) {
         /* The other ranks may be on their way into a compressed call. */
         cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's state");
@@ -204,16 +198,16 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
         return status;
     }
     if (status == MPI_SUCCESS)
-        status = PMPI_Comm_set_attr(comm, cshim_mpi.keyval, &entry->comm);
+        status = PMPI_Comm_set_attr(comm, cshim_mpi.keyval, made);
     if (status != MPI_SUCCESS) {
-        free_memory(&entry->comm);
+        free_memory(made);
         return status;
     }
-    pthread_mutex_lock(&entries_lock);
-    entry->next = entries;
-    entries = entry;
-    pthread_mutex_unlock(&entries_lock);
-    *state = &entry->comm;
+    pthread_mutex_lock(&states_lock);
+    made->next = states;
+    states = made;
+    pthread_mutex_unlock(&states_lock);
+    *state = made;
     return MPI_SUCCESS;
 }
 
@@ -300,16 +294,14 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
 int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own)
 {
     const struct cshim_layout *layout = &state->host.layout;
-    struct entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL ||
-        !cshim_layout_make(&entry->comm.host.layout, layout->node_of, state->host.ranks,
-                           (int)layout->nodes, state->host.rank)) {
-        free(entry);
+    struct cshim_comm *part = calloc(1, sizeof *part);
+    if (part == NULL || !cshim_layout_make(&part->host.layout, layout->node_of, state->host.ranks,
+                                           (int)layout->nodes, state->host.rank)) {
+        free(part);
         cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
         PMPI_Abort(cshim_mpi.world, 1); /* the other ranks wait for this one */
         return MPI_ERR_NO_MEM;
     }
-    struct cshim_comm *part = &entry->comm;
     part->host.transport = state->host.transport;
     part->host.rank = state->host.rank;
     part->host.ranks = state->host.ranks;

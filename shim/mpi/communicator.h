@@ -26,11 +26,12 @@ struct cshim_comm {
     int first_tag;    /* ... and the first tag that follows from it */
     MPI_Comm node;    /* hierarchical: the ranks of this node, errors returned; ... */
     int *across;      /* ... and the world ranks of this local rank on all nodes */
-    struct pending *active; /* the nonblocking call that has the scratch, or NULL; ... */
-    uint32_t pending;       /* ... and how many are under way; atomic */
-    MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) */
-    MPI_Status *statuses;   /* of one transfer's requests, by rank ... */
-    int *indices;           /* ... or of those of them that have ended */
+    struct pending *active;  /* the nonblocking call that has the scratch, or NULL; ... */
+    uint32_t pending;        /* ... and how many are under way; atomic */
+    MPI_Request *requests;   /* CSHIM_REQUESTS(ranks) */
+    MPI_Status *statuses;    /* of one transfer's requests, by rank ... */
+    int *indices;            /* ... or of those of them that have ended */
+    struct cshim_comm *next; /* in the list of all states */
 };
 
 /* The communicator whose error handler is told of errors. */
@@ -62,5 +63,12 @@ bool cshim_comm_unlink(struct cshim_comm *state);
 void cshim_comm_leave(struct cshim_comm *state);
 /* Frees the memory of every state left. */
 void cshim_comm_teardown(void);
+
+/* transport.c: the runner's transport (shim/host/transport.h) over MPI's messages and collectives,
+ * on the private communicators above. Setup makes the operations that add 16-bit floats, and
+ * returns an MPI error; teardown frees them. */
+extern const struct cshim_transport cshim_mpi_transport;
+int cshim_mpi_transport_setup(void);
+void cshim_mpi_transport_teardown(void);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/describe.h"
 
+#include "shim/core/clock.h"
+
 /* There is one handle per name of a type, and Fortran's names differ from C's. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 {
@@ -83,12 +85,10 @@ static void begin_facts(const struct cshim_arguments *arguments, struct cshim_ca
     call->block = 0;
 }
 
-/* Why a call of so many bytes on the world is not compressed. */
-static enum cshim_reason reason_on_world(enum cshim_collective collective, enum cshim_dtype dtype,
-                                         uint64_t bytes)
+struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
+                                     uint64_t bytes)
 {
-    const struct cshim_rule *rule;
-    const struct cshim_call call = {
+    return (struct cshim_call){
         .library = CSHIM_MPI,
         .collective = collective,
         .dtype = dtype,
@@ -98,7 +98,6 @@ static enum cshim_reason reason_on_world(enum cshim_collective collective, enum 
         .nodes = cshim_job.layout.nodes,
         .ranks_per_node = cshim_job.layout.ranks_per_node,
     };
-    return cshim_plan_reason(cshim_job.policy, &call, 1, &rule);
 }
 
 /* The bytes below which every call on the world is too_small: what is decided changes only where a
@@ -109,9 +108,10 @@ static uint64_t find_smallest(enum cshim_collective collective, enum cshim_dtype
     uint64_t smallest = UINT64_MAX;
     for (size_t pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < 2 * policy->rule_count; i++) {
-            const struct cshim_rule *rule = &policy->rules[i / 2];
+            const struct cshim_rule *rule = &policy->rules[i / 2], *decided;
             const uint64_t bytes = i % 2 == 0 ? rule->min_size : rule->max_size + 1;
-            const enum cshim_reason reason = reason_on_world(collective, dtype, bytes);
+            const struct cshim_call call = cshim_describe_sum(collective, dtype, bytes);
+            const enum cshim_reason reason = cshim_plan_reason(policy, &call, 1, &decided);
             if (pass == 0 && reason == CSHIM_REASON_COMPRESS && bytes < smallest)
                 smallest = bytes;
             if (pass == 1 && bytes < smallest && reason != CSHIM_REASON_TOO_SMALL)
@@ -164,6 +164,48 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     return reason;
 }
 
+/* Finds where each rank's block begins, and where the last one ends. */
+static void find_blocks(const struct cshim_arguments *arguments, struct cshim_communicator *host)
+{
+    for (int i = 0; i < host->ranks; i++)
+        host->block_begins[i + 1] =
+            host->block_begins[i] + (arguments->recvcounts != NULL
+                                         ? (uint64_t)cshim_recvcount(arguments, i)
+                                         : arguments->count);
+}
+
+struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
+                                        const struct cshim_plan *plan, struct cshim_comm *state)
+{
+    struct cshim_communicator *host = &state->host;
+    struct cshim_exchange exchange = {
+        .communicator = host,
+        .plan = plan,
+        .input = arguments->sendbuf == MPI_IN_PLACE ? arguments->recvbuf : arguments->sendbuf,
+        .output = arguments->recvbuf,
+        .source = {0, plan->count},
+        .result = {0, plan->count},
+        .element_bytes = cshim_dtype_bytes(plan->dtype),
+        .nonblocking = arguments->nonblocking,
+        .began = cshim_job.trace != NULL ? cshim_seconds() : 0,
+    };
+    if (plan->schedule->division == CSHIM_BLOCKS) {
+        find_blocks(arguments, host);
+        const uint64_t begin = host->block_begins[host->rank];
+        const uint64_t length = host->block_begins[host->rank + 1] - begin;
+        if (plan->schedule->parts_to == CSHIM_TO_OWNER) {
+            exchange.result = (struct cshim_range){begin, length};
+        } else { /* the input is the own block, in place within the output */
+            exchange.source = (struct cshim_range){begin, length};
+            if (arguments->sendbuf == MPI_IN_PLACE)
+                exchange.input += begin * exchange.element_bytes;
+        }
+    } else if (plan->collective == CSHIM_REDUCE && arguments->root != host->rank) {
+        exchange.result.length = 0;
+    }
+    return exchange;
+}
+
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     int element = 0;
@@ -177,34 +219,30 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
 }
 
-bool cshim_describe_is_root(const struct cshim_arguments *arguments)
+static int rank_in(MPI_Comm comm)
 {
     int rank = cshim_job.rank;
-    if (arguments->comm != MPI_COMM_WORLD)
-        PMPI_Comm_rank(arguments->comm, &rank);
-    return rank == arguments->root;
+    if (comm != MPI_COMM_WORLD)
+        PMPI_Comm_rank(comm, &rank);
+    return rank;
+}
+
+bool cshim_describe_is_root(const struct cshim_arguments *arguments)
+{
+    return rank_in(arguments->comm) == arguments->root;
 }
 
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
 {
-    int rank = cshim_job.rank;
-    if (reason == CSHIM_REASON_SINGLE_RANK)
-        rank = 0;
-    else if (comm != MPI_COMM_WORLD)
-        PMPI_Comm_rank(comm, &rank);
-    if (rank == 0)
+    if (reason == CSHIM_REASON_SINGLE_RANK || rank_in(comm) == 0)
         cshim_ledger_pass(&cshim_job.ledger, reason);
 }
 
 void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
                        MPI_Datatype datatype, MPI_Comm comm)
 {
-    int rank = cshim_job.rank, size = 0;
-    if (comm == MPI_COMM_NULL)
-        return;
-    if (comm != MPI_COMM_WORLD)
-        PMPI_Comm_rank(comm, &rank);
-    if (rank != 0)
+    int size = 0;
+    if (comm == MPI_COMM_NULL || rank_in(comm) != 0)
         return;
     if (count > 0 && buffer != MPI_IN_PLACE && datatype != MPI_DATATYPE_NULL)
         PMPI_Type_size(datatype, &size);

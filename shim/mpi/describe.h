@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call is: its arguments as the program gave them, and the facts that rules and plans look
- * at. */
+/* What a call is: its arguments as the program gave them, the facts that rules and plans look at,
+ * and what the runner needs of it. */
 #ifndef CSHIM_MPI_DESCRIBE_H
 #define CSHIM_MPI_DESCRIBE_H
 
+#include "shim/host/call.h"
 #include "shim/mpi/communicator.h"
 
 /* A collective as the program calls it. */
@@ -47,12 +48,18 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
 
 /* The element type of a datatype; CSHIM_DTYPE_OTHER if it is none that a codec carries. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
+/* The facts of a sum of `bytes` on the world, of which rank 0 is the root. */
+struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
+                                     uint64_t bytes);
 /* Finds out which calls on the world need no further look; once the ranks have agreed. */
 void cshim_describe_setup(void);
 /* The facts of a call whose arguments are valid, all equal on all ranks, and its elements; or the
  * first reason found not to compress it. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
+/* A planned call of a prepared communicator, ready for cshim_call_run. */
+struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
+                                        const struct cshim_plan *plan, struct cshim_comm *state);
 /* The facts of any call that is only to be written down. Returns false if it is one between groups,
  * or with processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
@@ -74,6 +81,13 @@ static inline bool cshim_describe_refused(const struct cshim_arguments *argument
         return send == NULL || send == receive;
     return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
 }
+
+/* device.c: buffers on a GPU, for an MPI that takes them. Both are collective, and return an MPI
+ * error. Setup finds out whether any rank may have such buffers; check, whether any rank's buffers
+ * of a call are there, and the call is to be passed on. */
+int cshim_device_setup(void);
+int cshim_device_check(const struct cshim_arguments *arguments, bool *any);
+
 /* Counts a call that is passed through, at rank 0 of its communicator. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
 

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers on a GPU, for an MPI that takes them: recognised, passed on, never touched.
+/* Buffers on a GPU, for an MPI that takes them: they are recognised and passed on, and never
+ * touched.
  *
- * CUDA is asked only where the process has it already. Whether a rank's buffers are on a device,
- * the other ranks cannot know: where some rank of the job may have such buffers, the ranks tell
- * each other before each compressed call, and none is compressed unless all are in host memory.
+ * CUDA is asked only in a process that has it already. A rank cannot know whether the buffers of
+ * another rank are on a device. So if some rank of the job may have such buffers, the ranks tell
+ * each other before each compressed call, and the call is compressed only if all buffers are in
+ * host memory.
  */
-#include "shim/mpi/device.h"
-
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* Of the driver's API, whose numbers are fixed. */
+#include "shim/mpi/describe.h"
+
+/* Numbers of the CUDA driver's interface, which do not change. */
 #define CUDA_MEMORY_TYPE_ATTRIBUTE 2
 #define CUDA_MEMORY_TYPE_HOST 1
 typedef int get_attribute(void *value, int attribute, unsigned long long pointer);
 
-/* NULL as long as the process has no CUDA. */
+/* Finds cuPointerGetAttribute. Returns NULL as long as the process has no CUDA. */
 static get_attribute *find_cuda(void)
 {
     static get_attribute *found;
@@ -29,7 +31,7 @@ static get_attribute *find_cuda(void)
     return function;
 }
 
-/* Memory that CUDA does not know of gives an error. */
+/* Asks CUDA, which returns an error for memory that it does not know. */
 static bool is_on_device(get_attribute *function, const void *buffer)
 {
     unsigned type = 0;

@@ -4,15 +4,9 @@
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/mpi/agree.h"
 #include "shim/mpi/collectives.h"
-#include "shim/mpi/device.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/observe.h"
-#include "shim/mpi/requests.h"
-#include "shim/mpi/summary.h"
-#include "shim/mpi/trace.h"
-#include "shim/mpi/transport.h"
 
 /* The library calls this when the program frees a communicator. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)

@@ -29,16 +29,6 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
  * struct cshim_mpi_wrapped: the functions of the engine that take the place of MPI's. */
 #include "mpi_engine.h"
 
-/* Parameters and arguments that the engine's reductions have in common; `type` is that of counts.
- */
-#define CSHIM_REDUCTION(type)                                                                      \
-    const void *sendbuf, void *recvbuf, type count, MPI_Datatype datatype, MPI_Op op
-#define CSHIM_REDUCTION_A(as) sendbuf, recvbuf, as(count), datatype, op
-#define CSHIM_SCATTERED(type)                                                                      \
-    const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
-#define CSHIM_SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
-#define CSHIM_AS_IS(count) count
-
 #define CSHIM_ENGINE_ABI 5
 #define CSHIM_ENGINE_SYMBOL "cshim_mpi_engine"
 

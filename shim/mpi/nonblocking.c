@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that return before they are done: MPI_Iallreduce, and what MPI_Start starts.
+/* Calls that return before they are done: MPI_Iallreduce, and the calls that MPI_Start starts.
  *
- * Whoever makes progress in the library, in any call of the program, also carries our exchanges on:
- * a function of ours is among those that its progress engine calls (progress.c), like that of the
- * library's own nonblocking collectives. The program's request is an empty receive from itself; its
- * message is sent when the exchange is done. So every way to wait for requests works by the
+ * The library's progress engine calls a function of ours (progress.c), as it calls those of its own
+ * nonblocking collectives. So an exchange is carried on by every call of the program in which the
+ * library makes progress. The program's request is an empty receive from this rank itself, and the
+ * message for it is sent when the exchange is done. So every way to wait for requests works by the
  * library's own means.
  *
- * MPI_Iallreduce: exchanges of one communicator run one after the other, in the order of their
- * calls, which is the same on all ranks: they share its scratch, and their messages cannot meet the
- * wrong ones. Persistent requests may be started in any order, so each has a state of its own.
+ * The exchanges of MPI_Iallreduce on one communicator run one after the other, in the order of
+ * their calls, which is equal on all ranks. They share scratch, and no message meets another
+ * call's. Persistent requests may be started in any order, so each has a state of its own.
  */
 #include "shim/mpi/nonblocking.h"
 
@@ -37,21 +37,21 @@ struct pending {
     struct pending *next;
 };
 
-/* An exchange that has failed, of which the program is told when the lock is free: its error
+/* An exchange that has failed. The program is told of it when the lock is free, because its error
  * handler may call any function of MPI, and need not return. */
 struct failure {
     MPI_Comm comm; /* the program's */
-    int status;    /* MPI_SUCCESS: none has */
+    int status;    /* MPI_SUCCESS: none has failed */
 };
 
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER;        /* guards the list; held by who progresses */
+    PTHREAD_MUTEX_INITIALIZER;        /* guards the list; the thread that makes progress holds it */
 static struct pending *first;         /* in the order of the calls; atomic */
 static uint32_t under_way;            /* of all communicators; atomic */
-static MPI_Comm bell = MPI_COMM_NULL; /* of this rank alone: its messages end requests */
+static MPI_Comm bell = MPI_COMM_NULL; /* has this rank only; its messages end requests */
 static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
-static bool registered;               /* the library calls us */
-static bool closed;                   /* and is to stop it; atomic */
+static bool registered;               /* the library calls progress */
+static bool closed;                   /* the library is to stop that; atomic */
 
 static struct cshim_comm *comm_of(const struct pending *pending)
 {
@@ -66,7 +66,7 @@ static void begin(struct pending *pending)
     cshim_exchange_begin(&pending->exchange);
 }
 
-/* Whether a call is done; carries it on as far as it goes. */
+/* Carries a call on as far as it goes. Returns whether it is done or has failed. */
 static bool carry_on(struct pending *pending, int *status)
 {
     int sampled = 1;
@@ -80,8 +80,8 @@ static bool carry_on(struct pending *pending, int *status)
     return *status != MPI_SUCCESS || (done && sampled);
 }
 
-/* Rings for the program's request, which has the message at once. A failed exchange ends it with an
- * error, too: a message that is longer than its receive. */
+/* Completes the program's request by sending the message for it, which has no elements. For a
+ * failed exchange the message is longer than its receive, which ends the request with an error. */
 static void ring(const struct pending *pending, int status)
 {
     static const char text = 0;
@@ -93,8 +93,9 @@ static void ring(const struct pending *pending, int status)
         cshim_mpi.real->MPI_Request_free(&sent);
 }
 
-/* To what a failed call has begun the library may still write: it is never freed. Once the
- * communicator's count is down, another thread may free it and all that is known of it. */
+/* Counts and ends a call. A failed call is never freed, because the library may still write to its
+ * receives. Once the communicator's count is down, another thread may free the communicator and its
+ * state. */
 static void finish(struct pending *pending, int status)
 {
     struct cshim_exchange *exchange = &pending->exchange;
@@ -115,8 +116,8 @@ static void finish(struct pending *pending, int status)
     __atomic_sub_fetch(&under_way, 1, __ATOMIC_RELEASE);
 }
 
-/* Carries all calls on, up to one that fails. Returns how many have ended. */
-static int walk(struct failure *failure)
+/* Carries all calls on, up to one that fails. Returns the number of calls that have ended. */
+static int carry_all_on(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;
     const fenv_t programs = cshim_arithmetic_begin();
@@ -140,7 +141,7 @@ static int walk(struct failure *failure)
     return events;
 }
 
-/* Without the lock. */
+/* Tells the program of a failure. The caller must not hold the lock. */
 static void tell(const struct failure *failure)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -152,19 +153,20 @@ static void tell(const struct failure *failure)
     PMPI_Comm_call_errhandler(failure->comm, failure->status);
 }
 
-/* The library calls this from everywhere, also while this thread is in it already. */
+/* Carries the calls on, for a library that says when it makes progress. It may do so in any place,
+ * also while this thread is in this function already. */
 static int progress(void)
 {
     struct failure failure;
     if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&lock) != 0)
         return 0;
-    const int events = walk(&failure);
+    const int events = carry_all_on(&failure);
     pthread_mutex_unlock(&lock);
     tell(&failure);
     return events;
 }
 
-/* The same for a library that asks until nothing is left to do. */
+/* Carries the calls on, for a library that asks until nothing is left to do. */
 static bool progress_until_idle(void)
 {
     struct failure failure;
@@ -172,7 +174,7 @@ static bool progress_until_idle(void)
         return true;
     if (pthread_mutex_trylock(&lock) != 0)
         return false;
-    walk(&failure);
+    carry_all_on(&failure);
     registered = first != NULL;
     const bool idle = !registered;
     pthread_mutex_unlock(&lock);
@@ -211,7 +213,8 @@ int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request)
                       : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, tag, bell, request);
 }
 
-/* The library is asked to call progress() with the first call under way; never twice at a time. */
+/* Puts a call at the end of the list. With the first call under way, the library is asked to call
+ * progress. It is never asked twice. */
 static void append(struct pending *pending)
 {
     pthread_mutex_lock(&lock);
@@ -227,8 +230,8 @@ static void append(struct pending *pending)
     pthread_mutex_unlock(&lock);
 }
 
-/* The sampled elements are summed by the library meanwhile. That is a collective call, so calls
- * that other ranks may start in another order are not sampled. */
+/* Has the library sum the sampled elements while the exchange goes on. That is a collective call,
+ * so calls that other ranks may start in another order are not sampled. */
 static int begin_sample(struct pending *pending, uint32_t call)
 {
     const struct cshim_exchange *exchange = &pending->exchange;
@@ -257,7 +260,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request)
 {
     struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) { /* the other ranks are on their way */
+    if (pending == NULL) { /* the other ranks have begun the call, or will */
         cshim_log(CSHIM_LOG_ERROR, "no memory for a nonblocking call");
         PMPI_Abort(cshim_mpi.world, 1);
         return MPI_ERR_NO_MEM;
@@ -297,7 +300,7 @@ static bool may_compress(const struct cshim_policy *policy)
     return false;
 }
 
-/* The communicator of the bell, and how many can ring at once. */
+/* Makes the communicator of the messages that end requests, and finds how many can be under way. */
 static bool make_bell(void)
 {
     MPI_Group self;
@@ -325,7 +328,7 @@ bool cshim_nonblocking_setup(void)
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
-    /* A nonblocking call cannot wait until all have made what it needs. */
+    /* A nonblocking call cannot wait until all ranks have prepared the communicator. */
     return !all || (cshim_comm_find(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
                     cshim_comm_prepare(MPI_COMM_WORLD, world) == MPI_SUCCESS);
 }

@@ -3,16 +3,17 @@
 #ifndef CSHIM_MPI_NONBLOCKING_H
 #define CSHIM_MPI_NONBLOCKING_H
 
-#include "shim/mpi/call.h"
+#include "shim/mpi/describe.h"
 
-/* Setup finds out whether all ranks can do that, and prepares the world; returns false if the
- * library refuses. Teardown waits for what is still under way, but not for ever. Both are
+/* Setup finds out whether all ranks can do that, and prepares the world. It returns false if the
+ * library refuses. Teardown waits for calls that are still under way, but not for ever. Both are
  * collective. */
 bool cshim_nonblocking_setup(void);
 void cshim_nonblocking_teardown(void);
 
-/* Starts a planned call of a prepared communicator. Its end completes a receive of this tag, made
- * by cshim_nonblocking_receive (and started, if it is persistent). Return an MPI error. */
+/* Starts a planned call of a prepared communicator. When the call ends, it completes the receive
+ * with this tag. cshim_nonblocking_receive has made that receive, and a persistent one has been
+ * started. Both return an MPI error. */
 int cshim_nonblocking_tag(void);
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM=observe: nothing is compressed, every call is written down. At the end the shim's own
- * exchange is timed on the job's ranks, so that compshim explain --report knows what it would take.
+/* COMPSHIM=observe: nothing is compressed, and every call is written down. At the end the shim's
+ * own exchange is timed on the job's ranks, so that compshim explain --report can tell how long
+ * compressed calls would take.
  */
 #include "shim/mpi/observe.h"
 
@@ -13,14 +14,15 @@
 #include "shim/host/call.h"
 #include "shim/host/event.h"
 
-/* Calls from this size on begin together, so that waiting for a late rank is told apart from the
- * call itself. For smaller ones a barrier would cost as much as they do. */
+/* From this size on, the ranks begin a call together, so that the time that a rank waits for
+ * another is told apart from the time of the call. For smaller calls a barrier would cost as much
+ * as the call. */
 #define TOGETHER_BYTES ((uint64_t)32 << 10)
 
 #define PROBE_SMALL ((uint64_t)64 << 10)
 #define PROBE_LARGE ((uint64_t)4 << 20)
 #define PROBE_REPEATS 3
-#define PROBE_SECONDS 2.0 /* no codec is begun after that */
+#define PROBE_SECONDS 2.0 /* after this time no further codec is measured */
 
 static bool is_wanted(void)
 {
@@ -82,7 +84,7 @@ void cshim_observe_end(struct cshim_observation *observation)
         cshim_observed_add(cshim_job.observed, &observation->kind);
 }
 
-/* Two buffers of PROBE_LARGE, and what is sent of them. */
+/* The measurement of the exchange: its two buffers, of PROBE_LARGE bytes each. */
 struct probing {
     struct cshim_comm *comm;
     float *input;
@@ -96,7 +98,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The slowest rank's seconds of one exchange; negative if it failed. */
+/* Returns the seconds that the slowest rank takes for one exchange, or -1 if the exchange fails. */
 static double time_exchange(const struct probing *probing, const struct cshim_plan *plan)
 {
     struct cshim_exchange exchange = {
@@ -123,22 +125,13 @@ static double time_exchange(const struct probing *probing, const struct cshim_pl
     return slowest;
 }
 
-/* Returns false if no more is to be measured. */
+/* Measures one size of a buffer. Returns false if nothing further is to be measured. */
 static bool probe_size(const struct probing *probing, const struct cshim_policy *policy,
                        uint64_t bytes)
 {
     struct cshim_observed *observed = cshim_job.observed;
     double seconds[PROBE_REPEATS];
-    const struct cshim_call call = {
-        .library = CSHIM_MPI,
-        .collective = CSHIM_ALLREDUCE,
-        .dtype = CSHIM_FLOAT32,
-        .op = CSHIM_SUM,
-        .bytes = bytes,
-        .ranks = (uint32_t)cshim_job.ranks,
-        .nodes = cshim_job.layout.nodes,
-        .ranks_per_node = cshim_job.layout.ranks_per_node,
-    };
+    const struct cshim_call call = cshim_describe_sum(CSHIM_ALLREDUCE, CSHIM_FLOAT32, bytes);
     const struct cshim_plan plan = cshim_plan_call(policy, &call, bytes / sizeof(float));
     if (plan.reason != CSHIM_REASON_COMPRESS || observed->probe_count == CSHIM_PROBES_MAX)
         return false;
@@ -158,7 +151,7 @@ static bool probe_size(const struct probing *probing, const struct cshim_policy 
     return true;
 }
 
-/* Whether rank 0 wants one more codec: a word to all, since all have to take part. */
+/* Whether one more codec is to be measured. Rank 0 tells all ranks, since all have to take part. */
 static bool is_time_left(const struct probing *probing)
 {
     int more = cshim_seconds() - probing->began < PROBE_SECONDS;
@@ -179,7 +172,7 @@ static bool probe_codec(const struct probing *probing, enum cshim_codec_id codec
     return measured;
 }
 
-/* Elements from -1 to 1, others on each rank. */
+/* Writes elements from -1 to 1, which differ between ranks. */
 static void fill(float *elements, size_t count)
 {
     unsigned state = 12345u + (unsigned)cshim_job.rank;
@@ -189,7 +182,7 @@ static void fill(float *elements, size_t count)
     }
 }
 
-/* Memory and a communicator's state: on all ranks, or on none. */
+/* Takes memory and prepares the communicator. Returns the same on all ranks. */
 static bool prepare(struct probing *probing)
 {
     probing->input = malloc(PROBE_LARGE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM=observe, and the trace's events of calls that are passed on. */
+/* Calls that are passed on: written down with COMPSHIM=observe, and as events of the trace. */
 #ifndef CSHIM_MPI_OBSERVE_H
 #define CSHIM_MPI_OBSERVE_H
 
@@ -13,12 +13,12 @@ struct cshim_observation {
     struct cshim_kind kind;
 };
 
-/* Before and after the library's own call. Begin is collective. */
+/* Called before and after the library's own call. Begin is collective. */
 void cshim_observe_begin(struct cshim_observation *observation, const struct cshim_call *call,
                          MPI_Comm comm);
 void cshim_observe_end(struct cshim_observation *observation);
 
-/* Rank 0's environment says whether calls are observed. Collective; may end the job. */
+/* Asks rank 0's environment whether calls are observed. Collective; may end the job. */
 void cshim_observe_setup(void);
 /* Times the shim's own exchange. Collective. */
 void cshim_observe_probe(void);

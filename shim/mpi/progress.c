@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function of ours that the MPI library calls whenever it makes progress, in any call of the
- * program: by opal_progress_register of Open MPI, by MPIX_Async_start of MPICH (4.3 and later).
+/* Has the MPI library call a function of ours whenever it makes progress, in any call of the
+ * program. Open MPI does so by opal_progress_register, MPICH (4.3 and later) by MPIX_Async_start.
  *
- * What MPICH calls may not make progress itself, as tests of requests do. So requests are looked at
- * there, and those that are complete are waited for, which takes their outcome and does no more.
+ * A function that MPICH calls may not make progress itself, and testing a request makes progress.
+ * So with MPICH a request is only looked at; once it is complete, waiting for it gives its outcome
+ * and does no more.
  */
 #include "shim/mpi/progress.h"
 
 #include <dlfcn.h>
 
-/* They are in the MPI library, or in one that it needs. */
+/* Opens the MPI library. The functions are in it, or in a library that it needs. */
 static void *open_library(void)
 {
     Dl_info info;
@@ -19,7 +20,7 @@ static void *open_library(void)
 }
 
 #ifdef MPICH_NAME
-/* As in the mpi.h of MPICH versions that have them. */
+/* Types and values as in the mpi.h of those MPICH versions that have them. */
 enum { ASYNC_NO_PROGRESS = 0, ASYNC_DONE = 1 };
 #define STREAM_NULL 0x3c000000
 typedef int start_async(int (*poll)(void *thing), void *state, int stream);
@@ -119,7 +120,7 @@ void cshim_progress_remove(int (*advance)(void))
     remove_function(advance);
 }
 
-/* Testing requests does. */
+/* Does nothing, because testing a request makes progress in Open MPI. */
 void cshim_progress_make(void)
 {
 }

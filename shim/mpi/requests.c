@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that make requests and take them: MPI_Iallreduce and MPI_Allreduce_init, each with
- * its _c, MPI_Start, MPI_Startall, MPI_Request_free, MPI_Cancel. */
-#include "shim/mpi/requests.h"
-
+/* The functions that make requests, MPI_Iallreduce and MPI_Allreduce_init, each with its _c; and
+ * those that take requests: MPI_Start, MPI_Startall, MPI_Request_free and MPI_Cancel. */
 #include <stdlib.h>
 
 #include "shim/core/log.h"
+#include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
 
 /* A persistent all-reduce that is compressed whenever it is started. */
@@ -17,8 +16,7 @@ struct persistent {
     int tag;
     struct persistent *next;
 };
-static struct persistent
-    *persistents; /* atomic, so that a look at it is enough where there is none */
+static struct persistent *persistents; /* atomic: without any, no call takes the lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct persistent *find(MPI_Request request)
@@ -33,9 +31,10 @@ static struct persistent *find(MPI_Request request)
     return found;
 }
 
-/* What speaks against a nonblocking call that a rule compresses. Codecs that errors move would have
- * to change between calls under way, and ranks cannot ask each other for buffers on devices. Where
- * the communicator is not prepared yet, a blocking call on it is to do that. */
+/* Finds a reason not to compress a nonblocking call that a rule compresses. With max_rel_error the
+ * codec would have to change between calls under way. Where buffers may be on devices, the ranks
+ * cannot ask each other about them. A communicator that is not prepared is left to the next
+ * blocking call on it. */
 static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
                                        struct cshim_comm **state)
 {
@@ -53,8 +52,9 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
     return CSHIM_REASON_NONBLOCKING;
 }
 
-/* Plans a nonblocking call; with a collective outcome, but without a word to other ranks unless it
- * may prepare the communicator. Returns false if it is to be passed on, which is counted. */
+/* Plans a nonblocking call, with the same outcome on all ranks. The ranks exchange no message,
+ * unless the call may prepare its communicator. Returns false if the call is to be passed on, and
+ * counts that. */
 static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
                       struct cshim_plan *plan, struct cshim_comm **state)
 {
@@ -91,7 +91,7 @@ static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm 
     return arguments;
 }
 
-/* Has the program's error handler called for an error. Returns it. */
+/* Calls the program's error handler if the status is an error. Returns the status. */
 static int report(const struct cshim_comm *comm, int status)
 {
     if (status != MPI_SUCCESS)
@@ -115,20 +115,20 @@ static bool start_call(const struct cshim_arguments *arguments, MPI_Request *req
 
 int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
     if (start_call(&arguments, request, &status))
         return status;
-    return cshim_mpi.real->MPI_Iallreduce(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
+    return cshim_mpi.real->MPI_Iallreduce(CSHIM_REDUCTION_A, comm, request);
 }
 
 int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
     if (start_call(&arguments, request, &status))
         return status;
-    return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, request);
+    return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A, comm, request);
 }
 
 /* Makes a persistent request. Returns false if the call is to be passed on. */
@@ -172,22 +172,21 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
 
 int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;
-    return cshim_mpi.real->MPI_Allreduce_init(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info, request);
+    return cshim_mpi.real->MPI_Allreduce_init(CSHIM_REDUCTION_A, comm, info, request);
 }
 
 int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
                            MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm);
+    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
     if (make_persistent(&arguments, request, &status))
         return status;
-    return cshim_mpi.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A(CSHIM_AS_IS), comm, info,
-                                                request);
+    return cshim_mpi.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A, comm, info, request);
 }
 
 int cshim_start(MPI_Request *request)

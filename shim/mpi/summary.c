@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/mpi/summary.h"
-
 #include <string.h>
 
 #include "shim/core/log.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
-enum tag { TAG_ROWS = 1, TAG_PASSED, TAG_MOVES, TAG_MOVE, TAG_COUNTED, TAG_KINDS };
+enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS };
 
-/* Of a ledger's many rows a job has few: those travel one by one that calls were counted in, of
- * which every rank counts some native bytes. */
+/* A row of the ledger as it travels. A job uses few of the many rows, so only those are sent in
+ * which calls were counted. Every rank counts native bytes for a call, so a row without any is not
+ * used. */
 struct numbered_row {
-    uint64_t index; /* the ledger's row_count: there are no more */
+    uint64_t index; /* the ledger's row_count stands for the end */
     struct cshim_row row;
 };
 
@@ -46,31 +45,22 @@ static bool take_rows(struct cshim_ledger *ledger, int rank)
     while (take(&taken, sizeof taken, rank, TAG_ROWS)) {
         if (taken.index >= ledger->row_count)
             return true;
-        cshim_ledger_merge_row(ledger, taken.index, &taken.row);
+        cshim_row_add(&ledger->rows[taken.index], &taken.row);
     }
     return false;
 }
 
 static bool give_ledger(const struct cshim_ledger *ledger)
 {
-    return give_rows(ledger) && give(ledger->passed, sizeof ledger->own_passed, TAG_PASSED) &&
-           give(&ledger->moves, sizeof ledger->moves, TAG_MOVES) &&
-           give(ledger->move, sizeof ledger->move, TAG_MOVE) &&
-           give(ledger->counted, sizeof ledger->counted, TAG_COUNTED);
+    return give_rows(ledger) && give(&ledger->tally, sizeof ledger->tally, TAG_TALLY);
 }
 
 static bool take_ledger(struct cshim_ledger *ledger, int rank)
 {
-    uint64_t passed[CSHIM_REASON_COUNT], moves;
-    struct cshim_move move[CSHIM_MOVES_MAX];
-    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
-    if (!take_rows(ledger, rank) || !take(passed, sizeof passed, rank, TAG_PASSED) ||
-        !take(&moves, sizeof moves, rank, TAG_MOVES) || !take(move, sizeof move, rank, TAG_MOVE) ||
-        !take(counted, sizeof counted, rank, TAG_COUNTED))
+    struct cshim_tally tally;
+    if (!take_rows(ledger, rank) || !take(&tally, sizeof tally, rank, TAG_TALLY))
         return false;
-    cshim_ledger_merge_passed(ledger, passed);
-    cshim_ledger_merge_counted(ledger, counted);
-    cshim_ledger_merge_moves(ledger, moves, move);
+    cshim_ledger_merge(ledger, &tally);
     return true;
 }
 
@@ -95,7 +85,8 @@ static bool take_observed(struct cshim_observed *observed, int rank)
     return false;
 }
 
-/* Everything comes to rank 0 in pieces that need no memory, since there may be none left. */
+/* Collects everything at rank 0, in pieces for which no memory is allocated, since there may be
+ * none left. */
 static void gather(void)
 {
     struct cshim_observed *observed = cshim_job.observed;
@@ -114,7 +105,8 @@ static void gather(void)
                   missing, cshim_job.ranks);
 }
 
-/* Of "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\n..." what fits into a line. */
+/* Cuts "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to what fits into a line.
+ */
 static void shorten_version(char *library)
 {
     library[strcspn(library, ",\n")] = '\0';

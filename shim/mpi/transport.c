@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/mpi/transport.h"
-
 #include <string.h>
 
 #include "shim/host/exchange.h"
+#include "shim/mpi/communicator.h"
 #include "shim/mpi/progress.h"
 
 static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)

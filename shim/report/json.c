@@ -106,8 +106,8 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";
     fprintf(stream, "  \"moved\": [");
-    for (uint64_t i = 0; i < ledger->moves && i < CSHIM_MOVES_MAX; i++) {
-        const struct cshim_move *move = &ledger->move[i];
+    for (uint64_t i = 0; i < ledger->tally.moves && i < CSHIM_MOVES_MAX; i++) {
+        const struct cshim_move *move = &ledger->tally.move[i];
         const struct cshim_rule *rule = &ledger->policy->rules[move->rule];
         fprintf(stream, "%s\n    {\"rule\": ", separator);
         cshim_report_string(stream, rule->name);
@@ -121,7 +121,7 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
         fprintf(stream, ", \"max_rel_error\": %.6e}", rule->max_rel_error);
         separator = ",";
     }
-    fprintf(stream, "%s],\n", ledger->moves > 0 ? "\n  " : "");
+    fprintf(stream, "%s],\n", ledger->tally.moves > 0 ? "\n  " : "");
 }
 
 static void json_facts(FILE *stream, const struct cshim_report_facts *facts)
@@ -184,7 +184,7 @@ static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
     const char *separator = "";
     fprintf(stream, "  \"not_compressed\": {");
     for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
-        const struct cshim_counted *counted = &ledger->counted[i];
+        const struct cshim_counted *counted = &ledger->tally.counted[i];
         if (counted->calls == 0)
             continue;
         fprintf(stream, "%s\"%s\": {\"calls\": %llu, \"bytes\": %llu}", separator,

@@ -8,7 +8,7 @@ bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *p
 {
     memset(ledger, 0, sizeof *ledger);
     ledger->policy = policy;
-    ledger->passed = ledger->own_passed;
+    ledger->passed = ledger->tally.passed;
     ledger->row_count = CSHIM_COLLECTIVE_COUNT * policy->rule_count * CSHIM_DTYPE_COUNT *
                         CSHIM_ALGORITHM_COUNT * CSHIM_CODEC_COUNT;
     ledger->rows = calloc(ledger->row_count + 1, sizeof *ledger->rows);
@@ -25,7 +25,7 @@ void cshim_ledger_free(struct cshim_ledger *ledger)
 struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live)
 {
     struct cshim_live *before = ledger->live;
-    uint64_t *passed = live != NULL ? live->passed : ledger->own_passed;
+    uint64_t *passed = live != NULL ? live->passed : ledger->tally.passed;
     for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
         passed[i] = ledger->passed[i];
     ledger->passed = passed;
@@ -60,40 +60,29 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
     pthread_mutex_unlock(&ledger->lock);
 }
 
-void cshim_ledger_merge_row(struct cshim_ledger *ledger, size_t index, const struct cshim_row *row)
-{
-    cshim_row_add(&ledger->rows[index], row);
-}
-
-void cshim_ledger_merge_passed(struct cshim_ledger *ledger,
-                               const uint64_t passed[CSHIM_REASON_COUNT])
-{
-    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
-        ledger->passed[i] += passed[i];
-}
-
 const char *cshim_counted_name(enum cshim_mpi_counted function)
 {
     static const char *const names[CSHIM_COUNTED_FUNCTIONS] = {CSHIM_COUNTED_NAMES};
     return (unsigned)function < CSHIM_COUNTED_FUNCTIONS ? names[function] : "?";
 }
 
-void cshim_ledger_merge_counted(struct cshim_ledger *ledger,
-                                const struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS])
-{
-    for (size_t i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
-        ledger->counted[i].calls += counted[i].calls;
-        ledger->counted[i].bytes += counted[i].bytes;
-    }
-}
-
-void cshim_ledger_merge_moves(struct cshim_ledger *ledger, uint64_t moves,
-                              const struct cshim_move *move)
+static void add_moves(struct cshim_tally *tally, uint64_t moves, const struct cshim_move *move)
 {
     for (uint64_t i = 0; i < moves && i < CSHIM_MOVES_MAX; i++)
-        if (ledger->moves + i < CSHIM_MOVES_MAX)
-            ledger->move[ledger->moves + i] = move[i];
-    ledger->moves += moves;
+        if (tally->moves + i < CSHIM_MOVES_MAX)
+            tally->move[tally->moves + i] = move[i];
+    tally->moves += moves;
+}
+
+void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally)
+{
+    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
+        ledger->passed[i] += tally->passed[i];
+    for (size_t i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+        ledger->tally.counted[i].calls += tally->counted[i].calls;
+        ledger->tally.counted[i].bytes += tally->counted[i].bytes;
+    }
+    add_moves(&ledger->tally, tally->moves, tally->move);
 }
 
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
@@ -109,7 +98,7 @@ void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *pla
         .error = error,
     };
     pthread_mutex_lock(&ledger->lock);
-    cshim_ledger_merge_moves(ledger, 1, &move);
+    add_moves(&ledger->tally, 1, &move);
     pthread_mutex_unlock(&ledger->lock);
 }
 

@@ -34,19 +34,22 @@ struct cshim_counted {
     uint64_t bytes; /* of one rank's buffers, as its arguments tell */
 };
 
-struct cshim_ledger {
-    const struct cshim_policy *policy;
-    pthread_mutex_t lock; /* guards rows */
-    size_t row_count;
-    struct cshim_row *rows;
+/* What a process counts besides its rows. Travels between ranks as bytes. */
+struct cshim_tally {
+    uint64_t passed[CSHIM_REASON_COUNT]; /* by reason; at rank 0 of the communicator */
+    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
     uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
     struct cshim_move move[CSHIM_MOVES_MAX];
-    /* Calls that were passed on, by reason; atomic, and counted at rank 0 of the communicator. They
-     * are own_passed, or those of `live` while the process publishes its figures. */
-    uint64_t *passed;
-    uint64_t own_passed[CSHIM_REASON_COUNT];
+};
+
+struct cshim_ledger {
+    const struct cshim_policy *policy;
+    pthread_mutex_t lock; /* guards rows and moves */
+    size_t row_count;
+    struct cshim_row *rows;
+    struct cshim_tally tally;
+    uint64_t *passed; /* that of the tally or, while figures are published, of `live`; atomic */
     struct cshim_live *live; /* where the process publishes its figures, or NULL */
-    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
 };
 
 /* Starts an empty ledger for a policy, which must outlive it. Returns false without memory. */
@@ -67,8 +70,9 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
 static inline void cshim_ledger_count(struct cshim_ledger *ledger, enum cshim_mpi_counted function,
                                       uint64_t bytes)
 {
-    __atomic_fetch_add(&ledger->counted[function].calls, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&ledger->counted[function].bytes, bytes, __ATOMIC_RELAXED);
+    struct cshim_counted *counted = &ledger->tally.counted[function];
+    __atomic_fetch_add(&counted->calls, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counted->bytes, bytes, __ATOMIC_RELAXED);
 }
 const char *cshim_counted_name(enum cshim_mpi_counted function); /* "MPI_Bcast" */
 
@@ -80,16 +84,8 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
 
-/* Add what another rank counted under the same policy: row `index` (below row_count), calls passed
- * on by reason, calls of functions that are never compressed, and moves: `moves` of them, of which
- * the first CSHIM_MOVES_MAX are in move. Not thread-safe. */
-void cshim_ledger_merge_row(struct cshim_ledger *ledger, size_t index, const struct cshim_row *row);
-void cshim_ledger_merge_passed(struct cshim_ledger *ledger,
-                               const uint64_t passed[CSHIM_REASON_COUNT]);
-void cshim_ledger_merge_counted(struct cshim_ledger *ledger,
-                                const struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS]);
-void cshim_ledger_merge_moves(struct cshim_ledger *ledger, uint64_t moves,
-                              const struct cshim_move *move);
+/* Adds what another rank counted under the same policy. Not thread-safe. */
+void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally);
 
 /* What row `index` counts. */
 struct cshim_row_key {

@@ -14,37 +14,17 @@ void cshim_observed_init(struct cshim_observed *observed)
     pthread_mutex_init(&observed->lock, NULL); /* a default mutex: cannot fail on Linux */
 }
 
-static bool is_same(const struct cshim_kind *a, const struct cshim_kind *b)
-{
-    return a->bytes == b->bytes && a->collective == b->collective && a->dtype == b->dtype &&
-           a->op == b->op && a->is_class == b->is_class && a->ranks == b->ranks &&
-           a->nodes == b->nodes && a->ranks_per_node == b->ranks_per_node;
-}
-
-/* FNV-1a by words, mixed so that the low bits depend on all. */
-static size_t hash(const struct cshim_kind *kind)
-{
-    const uint64_t words[] = {
-        kind->bytes,
-        (uint64_t)kind->collective << 24 | (uint64_t)kind->dtype << 16 | (uint64_t)kind->op << 8 |
-            kind->is_class,
-        (uint64_t)kind->ranks << 32 | kind->nodes,
-        kind->ranks_per_node,
-    };
-    uint64_t value = CSHIM_HASH_EMPTY;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        value = cshim_hash_step(value, words[i]);
-        value ^= value >> 29;
-    }
-    return (size_t)(value % PLACES);
-}
+/* Kinds are the same if their members before `calls` are. No padding lies between those. */
+#define KIND_BYTES offsetof(struct cshim_kind, calls)
+_Static_assert(KIND_BYTES == 4 * sizeof(uint8_t) + 3 * sizeof(uint32_t) + sizeof(uint64_t),
+               "a kind's bytes are compared and hashed");
 
 /* The place of a kind, or the free one where it would go: there are twice as many as kinds. */
 static uint16_t *find(struct cshim_observed *observed, const struct cshim_kind *kind)
 {
-    size_t place = hash(kind);
+    size_t place = cshim_hash_bytes(CSHIM_HASH_EMPTY, kind, KIND_BYTES) % PLACES;
     while (observed->places[place] != 0 &&
-           !is_same(&observed->kinds[observed->places[place] - 1], kind))
+           memcmp(&observed->kinds[observed->places[place] - 1], kind, KIND_BYTES) != 0)
         place = (place + 1) % PLACES;
     return &observed->places[place];
 }

@@ -66,16 +66,16 @@ static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
     struct cshim_counted total = {0, 0};
     enum cshim_mpi_counted most = 0;
     for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
-        total.calls += ledger->counted[i].calls;
-        total.bytes += ledger->counted[i].bytes;
-        if (ledger->counted[i].bytes > ledger->counted[most].bytes)
+        total.calls += ledger->tally.counted[i].calls;
+        total.bytes += ledger->tally.counted[i].bytes;
+        if (ledger->tally.counted[i].bytes > ledger->tally.counted[most].bytes)
             most = (enum cshim_mpi_counted)i;
     }
     if (total.calls == 0)
         return;
     fprintf(stream, "compshim: %llu calls of other collectives, %s",
             (unsigned long long)total.calls, human_bytes(total.bytes));
-    if (ledger->counted[most].bytes > 0)
+    if (ledger->tally.counted[most].bytes > 0)
         fprintf(stream, ", most of it in %s", cshim_counted_name(most));
     fputc('\n', stream);
 }
@@ -94,8 +94,8 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
     if (total->checked > 0)
         fprintf(stream, "compshim: %llu results compared across ranks, %llu differed\n",
                 (unsigned long long)total->checked, (unsigned long long)total->differing);
-    for (uint64_t i = 0; i < ledger->moves && i < CSHIM_MOVES_MAX; i++) {
-        const struct cshim_move *move = &ledger->move[i];
+    for (uint64_t i = 0; i < ledger->tally.moves && i < CSHIM_MOVES_MAX; i++) {
+        const struct cshim_move *move = &ledger->tally.move[i];
         const struct cshim_rule *rule = &ledger->policy->rules[move->rule];
         fprintf(stream,
                 "compshim: %s: %llu x %s went from %s to %s after call %u: error %.1e, allowed "
@@ -106,9 +106,9 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                 cshim_codec_name((enum cshim_codec_id)move->to), move->call, (double)move->error,
                 rule->max_rel_error);
     }
-    if (ledger->moves > CSHIM_MOVES_MAX)
+    if (ledger->tally.moves > CSHIM_MOVES_MAX)
         fprintf(stream, "compshim: and %llu more like these\n",
-                (unsigned long long)(ledger->moves - CSHIM_MOVES_MAX));
+                (unsigned long long)(ledger->tally.moves - CSHIM_MOVES_MAX));
 }
 
 #define KINDS_SHOWN 8

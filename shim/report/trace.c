@@ -81,15 +81,9 @@ void cshim_trace_thread(struct cshim_trace_file *file, int rank, unsigned thread
     fprintf(file->stream, "}}");
 }
 
-static const char *phase_name(enum cshim_trace_kind kind)
-{
-    return kind == CSHIM_TRACE_ENCODE     ? "encode"
-           : kind == CSHIM_TRACE_EXCHANGE ? "exchange"
-                                          : "decode";
-}
-
 static void write_name(const struct cshim_trace_file *file, const struct cshim_trace_event *event)
 {
+    static const char *const phases[] = {"encode", "exchange", "decode"};
     const char *collective = cshim_collective_name((enum cshim_collective)event->collective);
     if (event->kind == CSHIM_TRACE_CALL || event->kind == CSHIM_TRACE_PENDING)
         fprintf(file->stream, "\"%s %s\", \"cat\": \"compressed\"", collective,
@@ -98,8 +92,7 @@ static void write_name(const struct cshim_trace_file *file, const struct cshim_t
         fprintf(file->stream, "\"%s passed: %s\", \"cat\": \"passed\"", collective,
                 cshim_reason_name((enum cshim_reason)event->reason));
     else
-        fprintf(file->stream, "\"%s\", \"cat\": \"phase\"",
-                phase_name((enum cshim_trace_kind)event->kind));
+        fprintf(file->stream, "\"%s\", \"cat\": \"phase\"", phases[event->kind]);
 }
 
 static void write_arguments(const struct cshim_trace_file *file,

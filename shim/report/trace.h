@@ -76,7 +76,7 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count);
 void cshim_trace_end(struct cshim_trace_file *file);
 
-/* trace_file.c: the file's name by COMPSHIM_TRACE, or NULL if there is to be none. */
+/* file.c: the file's name by COMPSHIM_TRACE, or NULL if there is to be none. */
 const char *cshim_trace_wanted(void);
 /* Opens a file and begins it, ends and closes it. What goes wrong is logged; then open returns
  * false, and close does nothing. */

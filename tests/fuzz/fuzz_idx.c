@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "examples/mnist/idx.h"
+#include "examples/mnist/images.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ERROR_BYTES = 512, COMPRESSED_MAX = 1 << 16, GZIP_WINDOW = 15 + 16 };

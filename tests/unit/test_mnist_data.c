@@ -11,8 +11,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "examples/mnist/digits.h"
-#include "examples/mnist/idx.h"
+#include "examples/mnist/images.h"
 
 enum { COUNT = 3, IMAGE_HEADER = 16, LABEL_HEADER = 8 };
 enum { IMAGE_BYTES = IMAGE_HEADER + COUNT * IMAGE_PIXELS, LABEL_BYTES = LABEL_HEADER + COUNT };

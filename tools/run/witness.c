@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "shim/core/presence.h"
+#include "shim/core/environment.h"
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 #include "tools/run/run.h"

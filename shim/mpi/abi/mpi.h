@@ -11,9 +11,6 @@
 #include <stdint.h>
 
 #define MPI_VERSION 5
-#define MPI_SUBVERSION 0
-#define MPI_ABI_VERSION 1
-#define MPI_ABI_SUBVERSION 0
 
 typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Offset;
@@ -56,7 +53,6 @@ typedef struct {
 #define MPI_CHAR ((MPI_Datatype)0x243)
 #define MPI_BYTE ((MPI_Datatype)0x247)
 #define MPI_UINT16_T ((MPI_Datatype)0x249)
-#define MPI_UINT32_T ((MPI_Datatype)0x251)
 #define MPI_UINT64_T ((MPI_Datatype)0x259)
 #define MPI_REAL2 ((MPI_Datatype)0x2ca)
 #define MPI_REAL4 ((MPI_Datatype)0x2d2)
@@ -95,7 +91,6 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm *comm, int *code, ...);
 
 int PMPI_Abort(MPI_Comm comm, int code);
 int PMPI_Barrier(MPI_Comm comm);
-int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int code);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *created);
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *handler);

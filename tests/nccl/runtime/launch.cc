@@ -98,7 +98,6 @@ CUresult runtime_launch(const char *wanted, runtime_grid grid, void **arguments,
     KERNEL(mnist_gather_patches);
     KERNEL(mnist_scatter_patches);
     KERNEL(mnist_add_bias);
-    KERNEL(mnist_add_bias_relu);
     KERNEL(mnist_pool);
     KERNEL(mnist_unpool);
     KERNEL(mnist_dropout);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processor as a device: BLAS computes and MPI sums, a tensor at a time. */
+#include <assert.h>
+#include <cblas.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/mnist/conv.h"
+#include "examples/mnist/device.h"
+#include "examples/mnist/simd.h"
+
+enum { ARRAYS_MAX = 16 };
+
+struct device {
+    int ranks;
+    int count; /* images of the last batch */
+    struct score score;
+    struct conv_trace *traces; /* of each image; NULL without convolutions */
+    struct conv_scratch *scratch;
+    float *arrays[ARRAYS_MAX];
+    int array_count;
+};
+
+const char device_help[] = "";
+
+bool device_start(void)
+{
+    /* One process per core is the rule in an MPI job: more threads would get in each other's way.
+     */
+    if (getenv("OPENBLAS_NUM_THREADS") == NULL)
+        openblas_set_num_threads(1);
+    return true;
+}
+
+struct device *device_new(const struct model *model, int capacity)
+{
+    struct device *device = calloc(1, sizeof *device);
+    if (device == NULL)
+        return NULL;
+    MPI_Comm_size(MPI_COMM_WORLD, &device->ranks);
+    if (model->which != NETWORK_CONV)
+        return device;
+    device->traces = calloc((size_t)capacity, sizeof *device->traces);
+    device->scratch = calloc(1, sizeof *device->scratch);
+    if (device->traces == NULL || device->scratch == NULL) {
+        device_free(device);
+        return NULL;
+    }
+    return device;
+}
+
+void device_free(struct device *device)
+{
+    if (device == NULL)
+        return;
+    for (int i = 0; i < device->array_count; i++)
+        free(device->arrays[i]);
+    free(device->traces);
+    free(device->scratch);
+    free(device);
+}
+
+float *device_floats(struct device *device, size_t count)
+{
+    float *values = calloc(count, sizeof *values);
+    assert(device->array_count < ARRAYS_MAX);
+    device->arrays[device->array_count++] = values;
+    return values;
+}
+
+void device_zero(struct device *device, float *values, size_t count)
+{
+    (void)device;
+    memset(values, 0, count * sizeof *values);
+}
+
+void device_upload(struct device *device, float *values, const float *host, size_t count)
+{
+    (void)device;
+    memcpy(values, host, count * sizeof *values);
+}
+
+void device_load(struct device *device, const struct batch *batch, float *images)
+{
+    device->count = batch->count;
+    for (int i = 0; i < batch->count; i++)
+        for (int p = 0; p < IMAGE_PIXELS; p++)
+            *images++ = model_input(batch->pixels[i][p]);
+}
+
+void device_convolve(struct device *device, const struct layer *layers, const float *images,
+                     float *features)
+{
+    for (size_t i = 0; i < (size_t)device->count; i++)
+        conv_forward(layers, images + i * IMAGE_PIXELS, &device->traces[i], device->scratch,
+                     features + i * POOL_SIZE);
+}
+
+void device_convolve_backward(struct device *device, const struct layer *layers,
+                              const float *images, const float *feature_gradients)
+{
+    /* The dense layers set their gradients; the convolutions add theirs, image by image. */
+    for (const struct layer *layer = layers; layer < layers + 2; layer++) {
+        size_t outputs = (size_t)layer->outputs;
+        device_zero(device, layer->weight_gradients, (size_t)layer->inputs * outputs);
+        device_zero(device, layer->bias_gradients, outputs);
+    }
+    for (size_t i = 0; i < (size_t)device->count; i++)
+        conv_backward(layers, images + i * IMAGE_PIXELS, &device->traces[i],
+                      feature_gradients + i * POOL_SIZE, device->scratch);
+}
+
+SIMD_CLONES static void relu_all(float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = values[i] > 0 ? values[i] : 0;
+}
+
+void device_dense(struct device *device, const struct layer *layer, const float *values, bool relu,
+                  float *results)
+{
+    size_t outputs = (size_t)layer->outputs;
+    for (size_t row = 0; row < (size_t)device->count; row++)
+        memcpy(results + row * outputs, layer->bias, outputs * sizeof *results);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, device->count, layer->outputs,
+                layer->inputs, 1.0F, values, layer->inputs, layer->weights, layer->inputs, 1.0F,
+                results, layer->outputs);
+    if (relu)
+        relu_all(results, (size_t)device->count * outputs);
+}
+
+void device_dense_backward(struct device *device, const struct layer *layer, const float *values,
+                           const float *result_gradients, float *value_gradients)
+{
+    int outputs = layer->outputs;
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, outputs, layer->inputs, device->count,
+                1.0F, result_gradients, outputs, values, layer->inputs, 0.0F,
+                layer->weight_gradients, layer->inputs);
+    for (int output = 0; output < outputs; output++) {
+        float sum = 0;
+        for (int row = 0; row < device->count; row++)
+            sum += result_gradients[(size_t)row * (size_t)outputs + (size_t)output];
+        layer->bias_gradients[output] = sum;
+    }
+    if (value_gradients != NULL)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, device->count, layer->inputs,
+                    outputs, 1.0F, result_gradients, outputs, layer->weights, layer->inputs, 0.0F,
+                    value_gradients, layer->inputs);
+}
+
+SIMD_CLONES static void drop_row(float *values, size_t count, unsigned drop_chance_256,
+                                 uint64_t stream, uint64_t first_counter)
+{
+    float scale = model_dropout_scale(drop_chance_256);
+    for (size_t i = 0; i < count; i += DROPOUT_UNITS_PER_DRAW) {
+        uint64_t bits = rng_bits(stream, first_counter + i / DROPOUT_UNITS_PER_DRAW);
+        size_t end = count - i < DROPOUT_UNITS_PER_DRAW ? count - i : DROPOUT_UNITS_PER_DRAW;
+        for (size_t j = 0; j < end; j++)
+            values[i + j] *= ((bits >> 8 * j) & 255) < drop_chance_256 ? 0 : scale;
+    }
+}
+
+void device_drop(struct device *device, float *rows, int columns, unsigned drop_chance_256,
+                 uint64_t stream, int first_item, int offset)
+{
+    for (int i = 0; i < device->count; i++)
+        drop_row(rows + (size_t)i * (size_t)columns, (size_t)columns, drop_chance_256, stream,
+                 (uint64_t)(first_item + i) * DROPOUT_COUNTERS_PER_IMAGE + (uint64_t)offset);
+}
+
+SIMD_CLONES void device_relu_drop_backward(struct device *device, const float *values,
+                                           float *gradients, int columns, unsigned drop_chance_256)
+{
+    float scale = model_dropout_scale(drop_chance_256);
+    size_t count = (size_t)device->count * (size_t)columns;
+    for (size_t i = 0; i < count; i++)
+        gradients[i] = values[i] > 0 ? gradients[i] * scale : 0;
+}
+
+void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale)
+{
+    device->score = (struct score){0};
+    for (int i = 0; i < batch->count; i++) {
+        int answer = 0;
+        device->score.loss += model_loss(outputs + (size_t)i * IMAGE_CLASSES, IMAGE_CLASSES,
+                                         batch->labels[i], scale, &answer);
+        device->score.correct += answer == batch->labels[i];
+    }
+}
+
+struct score device_score(struct device *device)
+{
+    return device->score;
+}
+
+void device_share(struct device *device, const struct model *model, float *weights)
+{
+    (void)device;
+    for (int t = 0; t < 2 * model->layer_count; weights += model_tensor_size(model, t++))
+        MPI_Bcast(weights, model_tensor_size(model, t), MPI_FLOAT, 0, MPI_COMM_WORLD);
+}
+
+/* Gradient descent with momentum, on gradients that are still the sum over the ranks. */
+SIMD_CLONES static void descend(float *restrict weights, float *restrict velocity,
+                                const float *restrict gradients, size_t count, float ranks,
+                                float learning_rate, float momentum)
+{
+    for (size_t i = 0; i < count; i++) {
+        velocity[i] = momentum * velocity[i] + gradients[i] / ranks;
+        weights[i] -= learning_rate * velocity[i];
+    }
+}
+
+double device_step(struct device *device, const struct model *model, float *weights,
+                   float *velocity, float *gradients, float learning_rate, float momentum)
+{
+    double begin = MPI_Wtime();
+    float *tensor = gradients;
+    for (int t = 0; t < 2 * model->layer_count; tensor += model_tensor_size(model, t++))
+        MPI_Allreduce(MPI_IN_PLACE, tensor, model_tensor_size(model, t), MPI_FLOAT, MPI_SUM,
+                      MPI_COMM_WORLD);
+    double seconds = MPI_Wtime() - begin;
+    descend(weights, velocity, gradients, model_parameters(model), (float)device->ranks,
+            learning_rate, momentum);
+    return seconds;
+}

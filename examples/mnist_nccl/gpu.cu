@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU as a device: cuBLAS for the products, the kernels of device.cuh for the rest, and NCCL for
+ * the sums over the ranks, of all gradients as one buffer. All work goes to one stream. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/mnist/device.h"
+#include "examples/mnist_nccl/device.cuh"
+#include "examples/mnist_nccl/gpu.h"
+
+enum { THREADS = 256, BLOCKS_MAX = 4096, BUFFERS_MAX = 32 };
+enum { CONV1_OUTPUTS = CONV1_SIDE * CONV1_SIDE, CONV2_OUTPUTS = CONV2_SIDE * CONV2_SIDE };
+
+struct device {
+    int count; /* images of the last batch */
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    ncclComm_t comm;
+    cudaEvent_t before, after; /* the sum of the gradients */
+    float *ones;               /* as many as the tallest matrix has rows */
+
+    /* One row or element per image of a batch. */
+    uint8_t *pixels, *labels;
+    float *patches1, *map1, *map1_gradients; /* NULL without convolutions, down to winner */
+    float *patches2, *map2;                  /* patches2 and map2 become their own gradients */
+    uint8_t *winner;
+    double *losses;
+    uint8_t *correct;
+
+    /* Their ends on the host, in memory that copies need not wait for. */
+    uint8_t *host_pixels, *host_labels, *host_correct;
+    double *host_losses;
+
+    void *buffers[BUFFERS_MAX]; /* all memory of the GPU */
+    int buffer_count;
+};
+
+/* Starts a kernel with a thread per element, or fewer that go round. */
+#define LAUNCH(kernel, count, ...)                                                                 \
+    do {                                                                                           \
+        const size_t blocks = ((count) + THREADS - 1) / THREADS;                                   \
+        const unsigned grid = blocks < BLOCKS_MAX ? (unsigned)blocks : BLOCKS_MAX;                 \
+        kernel<<<grid, THREADS, 0, device->stream>>>(__VA_ARGS__, count);                          \
+        check_cuda(cudaGetLastError(), #kernel);                                                   \
+    } while (0)
+
+static void *device_memory(struct device *device, size_t elements, size_t size)
+{
+    void *memory = NULL;
+    assert(device->buffer_count < BUFFERS_MAX);
+    CUDA(cudaMalloc(&memory, elements * size));
+    device->buffers[device->buffer_count++] = memory;
+    return memory;
+}
+
+static void *host_memory(size_t elements, size_t size)
+{
+    void *memory = NULL;
+    CUDA(cudaMallocHost(&memory, elements * size));
+    return memory;
+}
+
+float *device_floats(struct device *device, size_t count)
+{
+    float *values = (float *)device_memory(device, count, sizeof *values);
+    device_zero(device, values, count);
+    return values;
+}
+
+void device_zero(struct device *device, float *values, size_t count)
+{
+    CUDA(cudaMemsetAsync(values, 0, count * sizeof *values, device->stream));
+}
+
+void device_upload(struct device *device, float *values, const float *host, size_t count)
+{
+    CUDA(cudaMemcpyAsync(values, host, count * sizeof *values, cudaMemcpyHostToDevice,
+                         device->stream));
+    CUDA(cudaStreamSynchronize(device->stream));
+}
+
+static void add_maps(struct device *device, size_t capacity)
+{
+    device->patches1 = device_floats(device, capacity * CONV1_OUTPUTS * CONV_TAPS);
+    device->map1 = device_floats(device, capacity * CONV1_SIZE);
+    device->map1_gradients = device_floats(device, capacity * CONV1_SIZE);
+    device->patches2 = device_floats(device, capacity * CONV2_OUTPUTS * CONV2_PATCH);
+    device->map2 = device_floats(device, capacity * CONV2_SIZE);
+    device->winner = (uint8_t *)device_memory(device, capacity, POOL_SIZE);
+}
+
+static bool add_ones(struct device *device, size_t count)
+{
+    float *host = (float *)malloc(count * sizeof *host);
+    if (host == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        host[i] = 1;
+    device->ones = device_floats(device, count);
+    device_upload(device, device->ones, host, count);
+    free(host);
+    return true;
+}
+
+struct device *device_new(const struct model *model, int capacity)
+{
+    const bool convolves = model->which == NETWORK_CONV;
+    const size_t images = (size_t)capacity;
+    struct device *device = (struct device *)calloc(1, sizeof *device);
+    if (device == NULL)
+        return NULL;
+    device->comm = new_communicator();
+    CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+    CUDA(cudaEventCreate(&device->before));
+    CUDA(cudaEventCreate(&device->after));
+    CUBLAS(cublasCreate(&device->blas));
+    CUBLAS(cublasSetStream(device->blas, device->stream));
+    device->pixels = (uint8_t *)device_memory(device, images, IMAGE_PIXELS);
+    device->labels = (uint8_t *)device_memory(device, images, 1);
+    device->losses = (double *)device_memory(device, images, sizeof *device->losses);
+    device->correct = (uint8_t *)device_memory(device, images, 1);
+    device->host_pixels = (uint8_t *)host_memory(images, IMAGE_PIXELS);
+    device->host_labels = (uint8_t *)host_memory(images, 1);
+    device->host_losses = (double *)host_memory(images, sizeof *device->host_losses);
+    device->host_correct = (uint8_t *)host_memory(images, 1);
+    if (convolves)
+        add_maps(device, images);
+    if (!add_ones(device, convolves ? images * CONV1_OUTPUTS : images)) {
+        device_free(device);
+        return NULL;
+    }
+    return device;
+}
+
+void device_free(struct device *device)
+{
+    if (device == NULL)
+        return;
+    CUDA(cudaStreamSynchronize(device->stream));
+    NCCL(ncclCommDestroy(device->comm));
+    for (int i = 0; i < device->buffer_count; i++)
+        CUDA(cudaFree(device->buffers[i]));
+    CUDA(cudaFreeHost(device->host_pixels));
+    CUDA(cudaFreeHost(device->host_labels));
+    CUDA(cudaFreeHost(device->host_losses));
+    CUDA(cudaFreeHost(device->host_correct));
+    CUBLAS(cublasDestroy(device->blas));
+    CUDA(cudaEventDestroy(device->before));
+    CUDA(cudaEventDestroy(device->after));
+    CUDA(cudaStreamDestroy(device->stream));
+    free(device);
+}
+
+/* A row-major matrix, or its transpose. */
+struct matrix {
+    const float *values;
+    int columns; /* as stored */
+    cublasOperation_t transposed;
+};
+
+static struct matrix as_stored(const float *values, int columns)
+{
+    return {values, columns, CUBLAS_OP_N};
+}
+
+static struct matrix transposed(const float *values, int columns)
+{
+    return {values, columns, CUBLAS_OP_T};
+}
+
+/* result[rows][columns] = left[rows][inner] * right[inner][columns], all row by row. cuBLAS goes by
+ * columns and so sees each transposed: right^T * left^T = result^T. */
+static void multiply(struct device *device, int rows, int columns, int inner, struct matrix left,
+                     struct matrix right, float *result)
+{
+    const float one = 1, zero = 0;
+    CUBLAS(cublasSgemm(device->blas, right.transposed, left.transposed, columns, rows, inner, &one,
+                       right.values, right.columns, left.values, left.columns, &zero, result,
+                       columns));
+}
+
+/* sums[columns] = the rows' sum; again a matrix that cuBLAS sees transposed. */
+static void sum_rows(struct device *device, int rows, int columns, const float *values, float *sums)
+{
+    const float one = 1, zero = 0;
+    CUBLAS(cublasSgemv(device->blas, CUBLAS_OP_N, columns, rows, &one, values, columns,
+                       device->ones, 1, &zero, sums, 1));
+}
+
+void device_load(struct device *device, const struct batch *batch, float *images)
+{
+    const size_t count = (size_t)batch->count;
+    device->count = batch->count;
+    for (size_t i = 0; i < count; i++)
+        memcpy(device->host_pixels + i * IMAGE_PIXELS, batch->pixels[i], IMAGE_PIXELS);
+    memcpy(device->host_labels, batch->labels, count);
+    CUDA(cudaMemcpyAsync(device->pixels, device->host_pixels, count * IMAGE_PIXELS,
+                         cudaMemcpyHostToDevice, device->stream));
+    CUDA(cudaMemcpyAsync(device->labels, device->host_labels, count, cudaMemcpyHostToDevice,
+                         device->stream));
+    LAUNCH(mnist_normalise, count * IMAGE_PIXELS, device->pixels, images);
+}
+
+void device_convolve(struct device *device, const struct layer *layers, const float *images,
+                     float *features)
+{
+    const size_t count = (size_t)device->count;
+    const int rows1 = device->count * CONV1_OUTPUTS, rows2 = device->count * CONV2_OUTPUTS;
+    LAUNCH(mnist_gather_patches, count * CONV1_OUTPUTS * CONV_TAPS, images, device->patches1,
+           IMAGE_SIDE, 1);
+    multiply(device, rows1, CONV1_CHANNELS, CONV_TAPS, as_stored(device->patches1, CONV_TAPS),
+             as_stored(layers[0].weights, CONV1_CHANNELS), device->map1);
+    LAUNCH(mnist_add_bias, count * CONV1_SIZE, device->map1, layers[0].bias, CONV1_CHANNELS, true);
+    LAUNCH(mnist_gather_patches, count * CONV2_OUTPUTS * CONV2_PATCH, device->map1,
+           device->patches2, CONV1_SIDE, CONV1_CHANNELS);
+    multiply(device, rows2, CONV2_CHANNELS, CONV2_PATCH, as_stored(device->patches2, CONV2_PATCH),
+             transposed(layers[1].weights, CONV2_PATCH), device->map2);
+    LAUNCH(mnist_pool, count * POOL_SIZE, device->map2, layers[1].bias, features, device->winner);
+}
+
+/* The gradients of the second convolution's outputs and patches take the place of these. */
+void device_convolve_backward(struct device *device, const struct layer *layers,
+                              const float *images, const float *feature_gradients)
+{
+    const size_t count = (size_t)device->count;
+    const int rows1 = device->count * CONV1_OUTPUTS, rows2 = device->count * CONV2_OUTPUTS;
+    (void)images;
+    LAUNCH(mnist_unpool, count * POOL_SIZE, feature_gradients, device->winner, device->map2);
+    multiply(device, CONV2_CHANNELS, CONV2_PATCH, rows2, transposed(device->map2, CONV2_CHANNELS),
+             as_stored(device->patches2, CONV2_PATCH), layers[1].weight_gradients);
+    sum_rows(device, rows2, CONV2_CHANNELS, device->map2, layers[1].bias_gradients);
+    multiply(device, rows2, CONV2_PATCH, CONV2_CHANNELS, as_stored(device->map2, CONV2_CHANNELS),
+             as_stored(layers[1].weights, CONV2_PATCH), device->patches2);
+    LAUNCH(mnist_scatter_patches, count * CONV1_SIZE, device->patches2, device->map1,
+           device->map1_gradients);
+    multiply(device, CONV_TAPS, CONV1_CHANNELS, rows1, transposed(device->patches1, CONV_TAPS),
+             as_stored(device->map1_gradients, CONV1_CHANNELS), layers[0].weight_gradients);
+    sum_rows(device, rows1, CONV1_CHANNELS, device->map1_gradients, layers[0].bias_gradients);
+}
+
+void device_dense(struct device *device, const struct layer *layer, const float *values, bool relu,
+                  float *results)
+{
+    const size_t count = (size_t)device->count * (size_t)layer->outputs;
+    multiply(device, device->count, layer->outputs, layer->inputs, as_stored(values, layer->inputs),
+             transposed(layer->weights, layer->inputs), results);
+    LAUNCH(mnist_add_bias, count, results, layer->bias, layer->outputs, relu);
+}
+
+void device_dense_backward(struct device *device, const struct layer *layer, const float *values,
+                           const float *result_gradients, float *value_gradients)
+{
+    multiply(device, layer->outputs, layer->inputs, device->count,
+             transposed(result_gradients, layer->outputs), as_stored(values, layer->inputs),
+             layer->weight_gradients);
+    sum_rows(device, device->count, layer->outputs, result_gradients, layer->bias_gradients);
+    if (value_gradients != NULL)
+        multiply(device, device->count, layer->inputs, layer->outputs,
+                 as_stored(result_gradients, layer->outputs),
+                 as_stored(layer->weights, layer->inputs), value_gradients);
+}
+
+void device_drop(struct device *device, float *rows, int columns, unsigned drop_chance_256,
+                 uint64_t stream, int first_item, int offset)
+{
+    LAUNCH(mnist_dropout, (size_t)device->count * (size_t)columns, rows, columns, drop_chance_256,
+           stream, first_item, offset);
+}
+
+void device_relu_drop_backward(struct device *device, const float *values, float *gradients,
+                               int columns, unsigned drop_chance_256)
+{
+    LAUNCH(mnist_relu_dropout_backward, (size_t)device->count * (size_t)columns, values, gradients,
+           drop_chance_256);
+}
+
+void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale)
+{
+    const size_t count = (size_t)batch->count;
+    LAUNCH(mnist_judge, count, outputs, device->labels, scale, device->losses, device->correct);
+    CUDA(cudaMemcpyAsync(device->host_losses, device->losses, count * sizeof *device->losses,
+                         cudaMemcpyDeviceToHost, device->stream));
+    CUDA(cudaMemcpyAsync(device->host_correct, device->correct, count, cudaMemcpyDeviceToHost,
+                         device->stream));
+}
+
+struct score device_score(struct device *device)
+{
+    struct score score = {0, 0};
+    CUDA(cudaStreamSynchronize(device->stream));
+    for (int i = 0; i < device->count; i++) {
+        score.loss += device->host_losses[i];
+        score.correct += device->host_correct[i];
+    }
+    return score;
+}
+
+void device_share(struct device *device, const struct model *model, float *weights)
+{
+    NCCL(ncclBroadcast(weights, weights, model_parameters(model), ncclFloat, 0, device->comm,
+                       device->stream));
+}
+
+double device_step(struct device *device, const struct model *model, float *weights,
+                   float *velocity, float *gradients, float learning_rate, float momentum)
+{
+    const size_t parameters = model_parameters(model);
+    float milliseconds = 0;
+    CUDA(cudaEventRecord(device->before, device->stream));
+    NCCL(ncclAllReduce(gradients, gradients, parameters, ncclFloat, ncclAvg, device->comm,
+                       device->stream));
+    CUDA(cudaEventRecord(device->after, device->stream));
+    LAUNCH(mnist_descend, parameters, weights, velocity, gradients, learning_rate, momentum);
+    CUDA(cudaStreamSynchronize(device->stream));
+    CUDA(cudaEventElapsedTime(&milliseconds, device->before, device->after));
+    return milliseconds / 1e3;
+}
