@@ -3,7 +3,6 @@
 #include "tools/elf/closure.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,8 @@
 
 /* A search for a name that one object needs, and what it has found. */
 struct search {
-    struct closure *closure;
-    size_t loader;
-    const char *name;
-    struct closure_object found;
+    const struct closure *closure;
+    struct closure_object found; /* its name and loader are given */
 };
 
 /* The folder of the system's libraries below / and /usr, which is also $LIB: lib64,
@@ -42,13 +39,13 @@ static const char *system_folder(void)
  * all symbolic links, for a library that of the path where it was found. */
 static const char *origin(const struct closure_object *object)
 {
-    char *path =
-        object->object.interpreter != NULL ? realpath(object->path, NULL) : tool_copy(object->path);
-    char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    const char *path = object->path;
+    if (object->object.interpreter != NULL)
+        path = realpath(path, NULL);
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     if (slash == NULL)
         return ".";
-    slash[slash == path ? 1 : 0] = '\0';
-    return path;
+    return tool_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
 /* The value of the token at text, ORIGIN, LIB or PLATFORM, perhaps in braces; its length goes to
@@ -88,22 +85,29 @@ static const char *expand(const struct closure_object *object, const char *text,
     return result;
 }
 
+static bool open_object(struct closure_object *object, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0 || !object_open(&object->object, path))
+        return false;
+    object->path = path;
+    object->device = status.st_dev;
+    object->inode = status.st_ino;
+    return true;
+}
+
 /* Takes the file at a path if there is one, and it is for the program's machine. */
 static bool try_path(struct search *search, const char *path)
 {
-    struct stat status;
-    struct closure_object candidate = {0};
-    if (stat(path, &status) != 0 || !object_open(&candidate.object, path))
+    struct closure_object candidate = search->found;
+    if (!open_object(&candidate, path))
         return false;
-    const struct object *program = &search->closure->objects[0].object;
     if (!object_is_elf(&candidate.object) ||
-        (candidate.object.elf_class != 0 && !object_is_for(&candidate.object, program))) {
+        (candidate.object.elf_class != 0 &&
+         !object_is_for(&candidate.object, &search->closure->objects[0].object))) {
         object_close(&candidate.object);
         return false;
     }
-    candidate.path = tool_copy(path);
-    candidate.device = status.st_dev;
-    candidate.inode = status.st_ino;
     search->found = candidate;
     return true;
 }
@@ -116,7 +120,7 @@ static bool try_list(struct search *search, const char *list, const char *separa
         const char *folder = expand(&search->closure->objects[owner], list, length);
         if (*folder == '\0')
             folder = "."; /* the current folder */
-        if (try_path(search, tool_format("%s/%s", folder, search->name)))
+        if (try_path(search, tool_format("%s/%s", folder, search->found.name)))
             return true;
         list += length;
         list += *list != '\0';
@@ -129,9 +133,9 @@ static bool try_list(struct search *search, const char *list, const char *separa
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;
-    if (objects[search->loader].object.runpath != NULL)
+    if (objects[search->found.loader].object.runpath != NULL)
         return false;
-    for (size_t at = search->loader;; at = objects[at].loader) {
+    for (size_t at = search->found.loader;; at = objects[at].loader) {
         if (try_list(search, objects[at].object.rpath, ":", at))
             return true;
         if (at == objects[at].loader)
@@ -139,47 +143,37 @@ static bool try_rpaths(struct search *search)
     }
 }
 
-static bool is_default_folder(const char *path, const char *system)
-{
-    size_t length = (size_t)(strrchr(path, '/') - path);
-    const char *begin = strncmp(path, "/usr/", 5) == 0 ? path + 5 : path + 1;
-    length -= (size_t)(begin - path);
-    return (strlen(system) == length && strncmp(begin, system, length) == 0) ||
-           (length == 3 && strncmp(begin, "lib", 3) == 0);
-}
-
-static bool try_cache(struct search *search, const char *system, bool no_default_folders)
+/* Tries the paths in the loader's cache, but not those in folders of the list ":FOLDER:...:". */
+static bool try_cache(struct search *search, const char *without)
 {
     size_t position = 0;
     const char *path = NULL;
-    while ((path = library_cache_next(&search->closure->cache, search->name, &position)) != NULL) {
-        if (*path != '/' || (no_default_folders && is_default_folder(path, system)))
-            continue;
-        if (try_path(search, path))
+    while ((path = library_cache_next(&search->closure->cache, search->found.name, &position)) !=
+           NULL) {
+        const char *slash = strrchr(path, '/');
+        if (*path == '/' &&
+            strstr(without, tool_format(":%.*s:", (int)(slash - path), path)) == NULL &&
+            try_path(search, path))
             return true;
     }
     return false;
 }
 
-static bool find_by_name(struct search *search)
+static bool find(struct search *search)
 {
-    const struct object *loader = &search->closure->objects[search->loader].object;
-    if (try_rpaths(search) ||
-        try_list(search, search->closure->library_path, ":;", search->loader) ||
-        try_list(search, loader->runpath, ":", search->loader))
+    const char *name = search->found.name;
+    const size_t loader = search->found.loader;
+    const struct closure_object *needing = &search->closure->objects[loader];
+    if (strchr(name, '/') != NULL)
+        return try_path(search, expand(needing, name, strlen(name)));
+    if (try_rpaths(search) || try_list(search, getenv("LD_LIBRARY_PATH"), ":;", loader) ||
+        try_list(search, needing->object.runpath, ":", loader))
         return true;
     const char *system = system_folder();
     const char *folders = tool_format("/%s:/usr/%s:/lib:/usr/lib", system, system);
-    return try_cache(search, system, loader->no_default_folders) ||
-           (!loader->no_default_folders && try_list(search, folders, ":", search->loader));
-}
-
-static bool find(struct search *search)
-{
-    if (strchr(search->name, '/') == NULL)
-        return find_by_name(search);
-    const struct closure_object *loader = &search->closure->objects[search->loader];
-    return try_path(search, expand(loader, search->name, strlen(search->name)));
+    if (needing->object.no_default_folders)
+        return try_cache(search, tool_format(":%s:", folders));
+    return try_cache(search, "") || try_list(search, folders, ":", loader);
 }
 
 /* Whether a name is loaded: an object was found by it, or has it as its DT_SONAME. */
@@ -205,35 +199,27 @@ static bool has_file(const struct closure *closure, const struct closure_object 
 
 static void add_needed(struct closure *closure, size_t loader, const char *name)
 {
-    struct search search = {.closure = closure, .loader = loader, .name = name};
+    struct search search = {closure, {.name = name, .loader = loader}};
     if (has_name(closure, name))
         return;
-    if (find(&search) && has_file(closure, &search.found)) {
+    if (find(&search) && has_file(closure, &search.found))
         object_close(&search.found.object);
-        return;
-    }
-    search.found.name = tool_copy(name);
-    search.found.loader = loader;
-    closure->objects =
-        tool_append(closure->objects, &closure->count, sizeof search.found, &search.found);
+    else
+        closure->objects =
+            tool_append(closure->objects, &closure->count, sizeof search.found, &search.found);
 }
 
 bool closure_open(struct closure *closure, const char *path)
 {
-    struct stat status;
-    struct closure_object program = {0};
-    *closure = (struct closure){.library_path = getenv("LD_LIBRARY_PATH")};
-    if (stat(path, &status) != 0 || !object_open(&program.object, path))
+    struct closure_object program = {.name = path};
+    *closure = (struct closure){0};
+    if (!open_object(&program, path))
         return false;
-    program.path = tool_copy(path);
-    program.name = tool_copy(path);
-    program.device = status.st_dev;
-    program.inode = status.st_ino;
     closure->objects = tool_append(NULL, &closure->count, sizeof program, &program);
     size_t size = 0;
-    closure->cache_bytes = tool_read_file(CACHE_FILE, &size);
-    if (closure->cache_bytes != NULL)
-        library_cache_open(&closure->cache, closure->cache_bytes, size);
+    const char *cache = tool_read_file(CACHE_FILE, &size);
+    if (cache != NULL)
+        library_cache_open(&closure->cache, cache, size);
     for (size_t i = 0; i < closure->count; i++) {
         size_t position = 0;
         const char *name = NULL;

@@ -30,10 +30,10 @@ const char *library_cache_next(const struct library_cache *cache, const char *na
 /* One object of the closure. */
 struct closure_object {
     struct object object;
-    char *path;      /* where it was found, or NULL */
-    char *name;      /* by which it was asked for: a DT_NEEDED name, or the program's path */
-    size_t loader;   /* index of the object that needs it; the program's own is 0 */
-    uint64_t device; /* identify the file behind the path */
+    const char *path; /* where it was found, or NULL */
+    const char *name; /* by which it was asked for: a DT_NEEDED name, or the program's path */
+    size_t loader;    /* index of the object that needs it; the program's own is 0 */
+    uint64_t device;  /* identify the file behind the path */
     uint64_t inode;
 };
 
@@ -41,14 +41,12 @@ struct closure {
     struct closure_object *objects; /* the program first, then breadth first */
     size_t count;
     struct library_cache cache;
-    char *cache_bytes;
-    const char *library_path; /* LD_LIBRARY_PATH */
 };
 
-/* Opens the program (or library) at a path and, unless it is damaged, all objects that it needs.
- * Returns false with errno set if the program's file cannot be read. A library that was not found
- * is in the list with a NULL path, a damaged one with object.damage. A library for another machine
- * counts as not found, as it does for the loader. */
+/* Opens the program (or library) at a path, which must outlive the closure, and, unless it is
+ * damaged, all objects that it needs. Returns false with errno set if the program's file cannot be
+ * read. A library that was not found is in the list with a NULL path, a damaged one with
+ * object.damage. A library for another machine counts as not found, as it does for the loader. */
 bool closure_open(struct closure *closure, const char *path);
 
 #endif

@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/lib/tool.h"
-
 bool object_is_elf(const struct object *object)
 {
     return object->size >= SELFMAG && memcmp(object->image, ELFMAG, SELFMAG) == 0;
@@ -36,40 +34,22 @@ static bool read_header(struct object *object)
     return true;
 }
 
-static bool inside(const struct object *object, const GElf_Phdr *header)
-{
-    return header->p_offset <= object->size && header->p_filesz <= object->size - header->p_offset;
-}
-
-static void read_interpreter(struct object *object, const GElf_Phdr *header)
-{
-    const char *text = (const char *)object->image + header->p_offset;
-    if (memchr(text, '\0', header->p_filesz) != NULL)
-        object->interpreter = text;
-    else
-        object->damage = "the name of its loader (PT_INTERP) has no end";
-}
-
-static void read_dynamic(struct object *object, const GElf_Phdr *header)
-{
-    if (header->p_filesz == 0)
-        return;
-    object->dynamic =
-        elf_getdata_rawchunk(object->elf, (int64_t)header->p_offset, header->p_filesz, ELF_T_DYN);
-    if (object->dynamic == NULL)
-        object->damage = "its dynamic table (PT_DYNAMIC) cannot be read";
-}
-
 static void read_program_header(struct object *object, const GElf_Phdr *header)
 {
+    const uint64_t offset = header->p_offset, size = header->p_filesz;
     if (header->p_type != PT_LOAD && header->p_type != PT_INTERP && header->p_type != PT_DYNAMIC)
         return;
-    if (!inside(object, header))
+    if (offset > object->size || size > object->size - offset) {
         object->damage = "it is cut off: a segment ends behind the end of the file";
-    else if (header->p_type == PT_INTERP)
-        read_interpreter(object, header);
-    else if (header->p_type == PT_DYNAMIC)
-        read_dynamic(object, header);
+    } else if (header->p_type == PT_INTERP) {
+        object->interpreter = (const char *)object->image + offset;
+        if (memchr(object->interpreter, '\0', size) == NULL)
+            object->damage = "the name of its loader (PT_INTERP) has no end";
+    } else if (header->p_type == PT_DYNAMIC && size > 0) {
+        object->dynamic = elf_getdata_rawchunk(object->elf, (int64_t)offset, size, ELF_T_DYN);
+        if (object->dynamic == NULL)
+            object->damage = "its dynamic table (PT_DYNAMIC) cannot be read";
+    }
 }
 
 static void read_segments(struct object *object)
@@ -85,33 +65,47 @@ static void read_segments(struct object *object)
     }
 }
 
-static size_t dynamic_count(const struct object *object)
+bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment)
 {
-    size_t entry = gelf_fsize(object->elf, ELF_T_DYN, 1, EV_CURRENT);
-    return object->dynamic != NULL ? object->dynamic->d_size / entry : 0;
+    while (*position < object->header_count)
+        if (gelf_getphdr(object->elf, (int)(*position)++, segment) != NULL &&
+            segment->p_type == PT_LOAD)
+            return true;
+    return false;
 }
 
-/* Reads the dynamic table's entry at an index. False at its end. */
-static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
+bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room)
 {
-    return index < dynamic_count(object) &&
-           gelf_getdyn(object->dynamic, (int)index, entry) != NULL && entry->d_tag != DT_NULL;
+    GElf_Phdr segment;
+    for (size_t i = 0; object_next_segment(object, &i, &segment);) {
+        if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
+            continue;
+        *offset = segment.p_offset + (address - segment.p_vaddr);
+        *room = segment.p_filesz - (address - segment.p_vaddr);
+        return true;
+    }
+    return false;
 }
 
-static const char *dynamic_string(const struct object *object, uint64_t offset)
+const char *object_string(const struct object_table *table, uint64_t offset)
 {
-    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
     if (offset >= table->strings_size ||
         memchr(table->strings + offset, '\0', table->strings_size - offset) == NULL)
         return NULL;
     return table->strings + offset;
 }
 
+/* Reads the dynamic table's entry at an index. False at its end. */
+static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
+{
+    return object->dynamic != NULL && gelf_getdyn(object->dynamic, (int)index, entry) != NULL &&
+           entry->d_tag != DT_NULL;
+}
+
 static void read_strings(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    uint64_t offset = 0;
-    uint64_t room = 0;
+    uint64_t offset = 0, room = 0;
     if (!object_find(object, object->tags[DT_STRTAB], &offset, &room)) {
         object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
         return;
@@ -122,9 +116,9 @@ static void read_strings(struct object *object)
 
 static void read_tags(struct object *object)
 {
+    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
     GElf_Dyn entry;
     uint64_t flags_1 = 0;
-    bool symbolic = false;
     bool named[DT_NUM] = {false};
     for (size_t i = 0; dynamic_entry(object, i, &entry); i++) {
         if (entry.d_tag > DT_NULL && entry.d_tag < DT_NUM) {
@@ -135,18 +129,17 @@ static void read_tags(struct object *object)
         } else if (entry.d_tag == DT_FLAGS_1) {
             flags_1 = entry.d_un.d_val;
         }
-        symbolic |= entry.d_tag == DT_SYMBOLIC;
     }
     read_strings(object);
-    object->symbolic = symbolic || (object->tags[DT_FLAGS] & DF_SYMBOLIC) != 0;
+    object->symbolic = named[DT_SYMBOLIC] || (object->tags[DT_FLAGS] & DF_SYMBOLIC) != 0;
     object->pie = (flags_1 & DF_1_PIE) != 0;
     object->no_default_folders = (flags_1 & DF_1_NODEFLIB) != 0;
     if (named[DT_SONAME])
-        object->soname = dynamic_string(object, object->tags[DT_SONAME]);
+        object->soname = object_string(table, object->tags[DT_SONAME]);
     if (named[DT_RUNPATH])
-        object->runpath = dynamic_string(object, object->tags[DT_RUNPATH]);
+        object->runpath = object_string(table, object->tags[DT_RUNPATH]);
     else if (named[DT_RPATH])
-        object->rpath = dynamic_string(object, object->tags[DT_RPATH]);
+        object->rpath = object_string(table, object->tags[DT_RPATH]);
 }
 
 const char *object_next_needed(const struct object *object, size_t *position)
@@ -156,7 +149,7 @@ const char *object_next_needed(const struct object *object, size_t *position)
         (*position)++;
         const char *name = NULL;
         if (entry.d_tag == DT_NEEDED)
-            name = dynamic_string(object, entry.d_un.d_val);
+            name = object_string(&object->tables[OBJECT_DYNAMIC], entry.d_un.d_val);
         if (name != NULL && *name != '\0')
             return name;
     }
@@ -183,34 +176,24 @@ void object_open_memory(struct object *object, void *image, size_t size)
         object_read_symbols(object);
 }
 
-/* Maps a regular file; the image of an empty one is NULL. False with errno set if that fails. */
-static bool map_file(const char *path, void **image, size_t *size)
+bool object_open(struct object *object, const char *path)
 {
     struct stat status;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    void *image = NULL; /* that of an empty file stays NULL */
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return false;
-    *image = NULL;
     errno = 0;
     if (fstat(file, &status) == 0 && !S_ISREG(status.st_mode))
         errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    if (errno == 0 && status.st_size > 0) {
-        *size = (size_t)status.st_size;
-        *image = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0);
-    }
-    int error = errno;
+    if (errno == 0 && status.st_size > 0)
+        image = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const int error = errno;
     close(file);
     errno = error;
-    return error == 0;
-}
-
-bool object_open(struct object *object, const char *path)
-{
-    void *image = NULL;
-    size_t size = 0;
-    if (!map_file(path, &image, &size))
+    if (error != 0)
         return false;
-    object_open_memory(object, image, size);
+    object_open_memory(object, image, (size_t)status.st_size);
     object->mapped = image != NULL;
     return true;
 }

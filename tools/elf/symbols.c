@@ -69,26 +69,31 @@ static bool is_copy(unsigned machine, uint64_t type)
     }
 }
 
+/* The array of a type at an address, of at most `bytes` bytes. NULL if it is not in the file. */
+static Elf_Data *read_array(struct object *object, uint64_t address, uint64_t bytes, Elf_Type type)
+{
+    uint64_t offset = 0, room = 0;
+    if (bytes == 0 || !object_find(object, address, &offset, &room))
+        return NULL;
+    room = bytes < room ? bytes : room;
+    room -= room % gelf_fsize(object->elf, type, 1, EV_CURRENT);
+    return elf_getdata_rawchunk(object->elf, (int64_t)offset, room, type);
+}
+
 /* Marks the symbols, among the first `limit`, that a table of relocations names. Returns the number
  * of symbols up to the last of these. */
 static size_t mark_relocated(struct object *object, int address, uint64_t bytes, bool addends,
                              size_t limit)
 {
-    const Elf_Type type = addends ? ELF_T_RELA : ELF_T_REL;
-    const size_t size = gelf_fsize(object->elf, type, 1, EV_CURRENT);
-    uint64_t offset = 0, room = 0;
+    Elf_Data *table =
+        read_array(object, object->tags[address], bytes, addends ? ELF_T_RELA : ELF_T_REL);
     size_t count = 0;
-    if (bytes == 0 || !object_find(object, object->tags[address], &offset, &room))
-        return 0;
-    Elf_Data *table = elf_getdata_rawchunk(object->elf, (int64_t)offset,
-                                           (bytes < room ? bytes : room) / size * size, type);
-    for (int i = 0; table != NULL && (size_t)i < table->d_size / size; i++) {
-        GElf_Rela with_addend = {0};
-        GElf_Rel without = {0};
-        if (addends)
-            gelf_getrela(table, i, &with_addend);
-        else
-            gelf_getrel(table, i, &without);
+    for (int i = 0; table != NULL; i++) {
+        GElf_Rela with_addend;
+        GElf_Rel without;
+        if (addends ? gelf_getrela(table, i, &with_addend) == NULL
+                    : gelf_getrel(table, i, &without) == NULL)
+            break;
         const uint64_t info = addends ? with_addend.r_info : without.r_info;
         const uint64_t symbol = GELF_R_SYM(info);
         if (symbol >= limit)
@@ -106,13 +111,12 @@ static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
     const uint64_t *tags = object->tags;
-    const size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
-    uint64_t offset = 0, room = 0;
-    if (!object_find(object, tags[DT_SYMTAB], &offset, &room)) {
+    table->symbols = read_array(object, tags[DT_SYMTAB], UINT64_MAX, ELF_T_SYM);
+    if (table->symbols == NULL) {
         object->damage = "its dynamic symbols (DT_SYMTAB) lie outside the file";
         return;
     }
-    const size_t limit = room / size;
+    const size_t limit = table->symbols->d_size / gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
     const size_t hashed = count_by_hash(object);
     object->relocated = tool_allocate(limit, 1);
     const size_t counts[] = {
@@ -122,47 +126,26 @@ static void read_dynamic_symbols(struct object *object)
         mark_relocated(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA, limit)};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         table->count = counts[i] > table->count ? counts[i] : table->count;
-    if (table->count == 0)
-        return;
-    table->symbols =
-        elf_getdata_rawchunk(object->elf, (int64_t)offset, table->count * size, ELF_T_SYM);
-    if (table->symbols == NULL) {
-        object->damage = "its dynamic symbols cannot be read";
-        table->count = 0;
-    }
-}
-
-/* The bytes of a section, or NULL if it has none in the file. */
-static const char *section_bytes(const struct object *object, const GElf_Shdr *section)
-{
-    if (section->sh_type == SHT_NOBITS || section->sh_offset > object->size ||
-        section->sh_size > object->size - section->sh_offset)
-        return NULL;
-    return (const char *)object->image + section->sh_offset;
 }
 
 /* Reads .symtab. If it is damaged, it counts as stripped. */
 static void read_static_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_STATIC];
-    size_t size = gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
-    for (Elf_Scn *section = elf_nextscn(object->elf, NULL); section != NULL;
-         section = elf_nextscn(object->elf, section)) {
-        GElf_Shdr header;
-        GElf_Shdr strings;
-        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_SYMTAB)
-            continue;
-        if (gelf_getshdr(elf_getscn(object->elf, header.sh_link), &strings) == NULL ||
-            header.sh_size / size == 0 || section_bytes(object, &header) == NULL ||
-            section_bytes(object, &strings) == NULL)
-            return;
-        table->strings = section_bytes(object, &strings);
-        table->strings_size = strings.sh_size;
-        table->symbols = elf_getdata_rawchunk(object->elf, (int64_t)header.sh_offset,
-                                              header.sh_size / size * size, ELF_T_SYM);
-        table->count = table->symbols != NULL ? header.sh_size / size : 0;
+    GElf_Shdr header;
+    Elf_Scn *section = elf_nextscn(object->elf, NULL);
+    while (section != NULL &&
+           (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_SYMTAB))
+        section = elf_nextscn(object->elf, section);
+    if (section == NULL)
         return;
-    }
+    const Elf_Data *strings = elf_getdata(elf_getscn(object->elf, header.sh_link), NULL);
+    table->symbols = elf_getdata(section, NULL);
+    if (strings == NULL || strings->d_buf == NULL || table->symbols == NULL)
+        return;
+    table->strings = strings->d_buf;
+    table->strings_size = strings->d_size;
+    table->count = table->symbols->d_size / gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
 }
 
 void object_read_symbols(struct object *object)
@@ -172,33 +155,27 @@ void object_read_symbols(struct object *object)
     read_static_symbols(object);
 }
 
-static void describe(const struct object *object, enum object_table_kind kind, size_t index,
-                     const GElf_Sym *entry, struct object_symbol *symbol)
-{
-    unsigned relocated = kind == OBJECT_DYNAMIC ? object->relocated[index] : 0;
-    unsigned binding = GELF_ST_BIND(entry->st_info);
-    symbol->defined = entry->st_shndx != SHN_UNDEF;
-    symbol->preemptible =
-        binding != STB_LOCAL && GELF_ST_VISIBILITY(entry->st_other) == STV_DEFAULT;
-    symbol->relocated = (relocated & OBJECT_RELOCATED) != 0;
-    symbol->copied = (relocated & OBJECT_COPIED) != 0;
-}
-
 bool object_next_symbol(const struct object *object, enum object_table_kind kind, size_t *position,
                         struct object_symbol *symbol)
 {
     const struct object_table *table = &object->tables[kind];
     while (*position < table->count) {
         GElf_Sym entry;
-        size_t index = (*position)++;
+        const size_t index = (*position)++;
         if (gelf_getsym(table->symbols, (int)index, &entry) == NULL)
             return false;
-        if (entry.st_name == 0 || entry.st_name >= table->strings_size)
+        const char *name = object_string(table, entry.st_name);
+        if (entry.st_name == 0 || name == NULL)
             continue;
-        symbol->name = table->strings + entry.st_name;
-        if (memchr(symbol->name, '\0', table->strings_size - entry.st_name) == NULL)
-            continue;
-        describe(object, kind, index, &entry, symbol);
+        const unsigned relocated = kind == OBJECT_DYNAMIC ? object->relocated[index] : 0;
+        *symbol = (struct object_symbol){
+            .name = name,
+            .defined = entry.st_shndx != SHN_UNDEF,
+            .preemptible = GELF_ST_BIND(entry.st_info) != STB_LOCAL &&
+                           GELF_ST_VISIBILITY(entry.st_other) == STV_DEFAULT,
+            .relocated = (relocated & OBJECT_RELOCATED) != 0,
+            .copied = (relocated & OBJECT_COPIED) != 0,
+        };
         return true;
     }
     return false;
