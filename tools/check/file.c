@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that no preload can get into, whatever they call. */
+#include <pwd.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
@@ -18,33 +22,15 @@ static bool is_static(const struct object *object)
             object_next_needed(object, &position) == NULL);
 }
 
-static bool is_glibc_loader(const char *path)
-{
-    const char *name = check_base_name(path);
-    return check_starts_with(name, "ld-linux") || check_starts_with(name, "ld64.so") ||
-           check_starts_with(name, "ld.so") || check_starts_with(name, "ld-2.");
-}
-
 static const char *machine_name(unsigned machine)
 {
-    switch (machine) {
-    case EM_386:
-        return "i386";
-    case EM_X86_64:
-        return "x86-64";
-    case EM_ARM:
-        return "ARM";
-    case EM_AARCH64:
-        return "AArch64";
-    case EM_PPC64:
-        return "PowerPC64";
-    case EM_RISCV:
-        return "RISC-V";
-    case EM_S390:
-        return "S/390";
-    default:
-        return "another machine";
-    }
+    static const char *const names[] = {
+        [EM_386] = "i386",        [EM_X86_64] = "x86-64",   [EM_ARM] = "ARM",
+        [EM_AARCH64] = "AArch64", [EM_PPC64] = "PowerPC64", [EM_RISCV] = "RISC-V",
+        [EM_S390] = "S/390",
+    };
+    const bool is_known = machine < sizeof names / sizeof *names && names[machine] != NULL;
+    return is_known ? names[machine] : "another machine";
 }
 
 static const char *describe_machine(const struct object *object)
@@ -54,11 +40,31 @@ static const char *describe_machine(const struct object *object)
                        object->byte_order == ELFDATA2MSB ? "big" : "little");
 }
 
+/* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
+ * is set-group-ID or has capabilities. NULL if it does not. */
+static char *secure_mode(const char *path)
+{
+    struct stat status;
+    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
+    if (stat(path, &status) != 0)
+        return NULL;
+    if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
+        const struct passwd *owner = getpwuid(status.st_uid);
+        return owner != NULL ? tool_format("is set-user-ID %s", owner->pw_name)
+                             : tool_format("is set-user-ID %u", status.st_uid);
+    }
+    if ((status.st_mode & group_execute) == group_execute && status.st_gid != getgid())
+        return tool_format("is set-group-ID %u", status.st_gid);
+    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+        return tool_copy("has file capabilities");
+    return NULL;
+}
+
 bool check_judge_file(const struct check_findings *findings, struct check_judgement *judgement)
 {
     const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
-    const char *file = check_base_name(findings->program.path);
-    const char *secure = check_secure_mode(findings->program.path);
+    const char *file = basename(findings->program.path);
+    const char *secure = secure_mode(findings->program.path);
     if (!object_is_elf(object))
         check_set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
                   "%s is neither an ELF file nor a script that begins with #!", file);
@@ -73,10 +79,11 @@ bool check_judge_file(const struct check_findings *findings, struct check_judgem
         check_set(judgement, CHECK_STATIC,
                   "link it without -static, to the shared MPI or NCCL library",
                   "%s is linked statically: no loader runs that could preload", file);
-    else if (object->interpreter != NULL && !is_glibc_loader(object->interpreter))
+    else if (object->interpreter != NULL &&
+             !tool_starts_with(basename(object->interpreter), "ld-linux ld64.so ld.so ld-2."))
         check_set(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
                   "%s runs with %s, which is not the loader of glibc", file,
-                  check_base_name(object->interpreter));
+                  basename(object->interpreter));
     else if (secure != NULL)
         check_set(judgement, CHECK_SECURE,
                   "run a copy of the file: cp leaves such bits and capabilities behind",

@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the file that the system runs for a name, and what its name tells. */
-#include <ctype.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
-#define BLANKS " \t\r"
+#define BLANKS " \t\r\n"
 #define SCRIPT_LINE_MAX 256 /* what Linux reads of a #! line */
-
-const char *check_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-bool check_starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
 
 static bool is_program(const char *path)
 {
@@ -77,18 +63,17 @@ static char *program_of_env(char *words)
 /* What the #! line of a script names, or NULL if the file has none or cannot be read. */
 static char *read_interpreter(const char *path)
 {
-    char line[SCRIPT_LINE_MAX] = "";
+    char text[SCRIPT_LINE_MAX];
     FILE *file = fopen(path, "re");
-    size_t length = file != NULL ? fread(line, 1, sizeof line - 1, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    line[length] = '\0';
-    if (strncmp(line, "#!", 2) != 0)
+    if (file == NULL)
         return NULL;
-    line[strcspn(line, "\n")] = '\0';
+    const char *line = fgets(text, sizeof text, file);
+    fclose(file);
+    if (line == NULL || strncmp(line, "#!", 2) != 0)
+        return NULL;
     char *rest = NULL;
-    char *interpreter = strtok_r(line + 2, BLANKS, &rest);
-    if (interpreter != NULL && strcmp(check_base_name(interpreter), "env") == 0) {
+    char *interpreter = strtok_r(text + 2, BLANKS, &rest);
+    if (interpreter != NULL && strcmp(basename(interpreter), "env") == 0) {
         char *program = program_of_env(rest);
         interpreter = program != NULL ? program : interpreter;
     }
@@ -113,50 +98,24 @@ char *check_program_find(struct check_program *program, const char *name)
     return NULL;
 }
 
-char *check_secure_mode(const char *path)
-{
-    struct stat status;
-    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
-    if (stat(path, &status) != 0)
-        return NULL;
-    if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
-        const struct passwd *owner = getpwuid(status.st_uid);
-        return owner != NULL ? tool_format("is set-user-ID %s", owner->pw_name)
-                             : tool_format("is set-user-ID %u", status.st_uid);
-    }
-    if ((status.st_mode & group_execute) == group_execute && status.st_gid != getgid())
-        return tool_format("is set-group-ID %u", status.st_gid);
-    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
-        return tool_copy("has file capabilities");
-    return NULL;
-}
+static const char interpreters[] =
+    "python ipython pypy julia R Rscript perl ruby lua luajit octave "
+    "guile tclsh node nodejs java php MATLAB";
 
-/* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
-static bool is_one_of(const char *path, const char *const *names)
-{
-    const char *name = check_base_name(path);
-    for (; *names != NULL; names++) {
-        size_t length = strlen(*names);
-        if (strncmp(name, *names, length) == 0 &&
-            (name[length] == '\0' || name[length] == '.' || isdigit((unsigned char)name[length])))
-            return true;
-    }
-    return false;
-}
-
-static const char *const interpreters[] = {
-    "python", "ipython", "pypy",  "julia", "R",      "Rscript", "perl", "ruby",   "lua", "luajit",
-    "octave", "guile",   "tclsh", "node",  "nodejs", "java",    "php",  "MATLAB", NULL};
-
-static const char *const starters[] = {"sh",       "bash",    "dash",   "ash",  "zsh",   "ksh",
-                                       "fish",     "busybox", "make",   "ssh",  "xargs", "find",
-                                       "parallel", "sbatch",  "screen", "tmux", NULL};
+static const char starters[] =
+    "sh bash dash ash zsh ksh fish busybox make ssh xargs find parallel sbatch screen tmux";
 
 /* Programs whose arguments are options, and then a program. */
-static const char *const launchers[] = {
-    "mpirun",  "mpiexec", "orterun", "prterun", "prun",   "srun",    "aprun",  "jsrun",
-    "env",     "nice",    "ionice",  "nohup",   "time",   "timeout", "setsid", "stdbuf",
-    "taskset", "numactl", "sudo",    "chrt",    "strace", NULL};
+static const char launchers[] = "mpirun mpiexec orterun prterun prun srun aprun jsrun env nice "
+                                "ionice nohup time timeout setsid "
+                                "stdbuf taskset numactl sudo chrt strace";
+
+/* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
+static bool is_one_of(const char *path, const char *names)
+{
+    const char *name = basename(path);
+    return tool_is_listed(names, ' ', name, strcspn(name, ".0123456789"));
+}
 
 enum check_calling check_calling(const char *path)
 {
@@ -172,20 +131,11 @@ enum check_calling check_calling(const char *path)
 
 /* Which options have an argument, only the launcher knows. An argument is hardly ever the name of a
  * program, so the first word that is one is taken. */
-const char *check_behind_launchers(char **words)
+char **check_behind_launchers(char **words)
 {
     while (*words != NULL && is_one_of(*words, launchers))
         do
             words++;
         while (*words != NULL && (**words == '-' || find_executable(*words) == NULL));
-    return *words;
-}
-
-size_t check_launchers_words(char **words, size_t *all)
-{
-    const char *program = check_behind_launchers(words);
-    size_t count = 0;
-    for (*all = 0; words[*all] != NULL; ++*all)
-        count += count == *all && words[*all] != program ? 1 : 0;
-    return count;
+    return words;
 }

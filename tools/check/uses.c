@@ -14,8 +14,6 @@
  */
 static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
-#define FUNCTION_COUNT (sizeof functions / sizeof *functions)
-
 /* What Fortran compilers and the mpi_f08 modules add to a name, in upper or lower case. */
 static bool is_fortran_suffix(const char *text)
 {
@@ -30,7 +28,7 @@ static bool is_fortran_suffix(const char *text)
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
-    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         enum check_library library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
         size_t length = strlen(functions[i]);
         bool exact = strcmp(name, functions[i]) == 0;
@@ -52,17 +50,12 @@ static bool match(const char *symbol, struct check_use *use)
  * if the program does not. */
 static bool is_internal(const struct closure_object *object)
 {
-    static const char *const names[] = {
-        "libmpi.",     "libmpi_abi.", "libmpi_cxx.",  "libmpi_mpifh", "libmpi_usempi",
-        "libmpi_cray", "libmpi_gnu",  "libmpi_intel", "libmpi_amd",   "libmpi_nvidia",
-        "libmpi_mt.",  "libmpi++",    "libmpich",     "libmpifort",   "libmpicxx",
-        "libpmpi",     "libopen-",    "libnccl.",     "libpnccl",
-    };
+    static const char names[] =
+        "libmpi. libmpi_abi. libmpi_cxx. libmpi_mpifh libmpi_usempi libmpi_cray libmpi_gnu "
+        "libmpi_intel libmpi_amd libmpi_nvidia libmpi_mt. libmpi++ libmpich libmpifort libmpicxx "
+        "libpmpi libopen- libnccl. libpnccl";
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (check_starts_with(check_base_name(name), names[i]))
-            return true;
-    return false;
+    return tool_starts_with(basename(name), names);
 }
 
 static void add_use(struct check_findings *findings, const struct check_use *use)
@@ -83,16 +76,6 @@ static enum check_use_kind kind_of_definition(const struct closure_object *objec
     return CHECK_BINDS;
 }
 
-static bool opens_libraries(const char *name)
-{
-    return strcmp(name, "dlopen") == 0 || strcmp(name, "dlmopen") == 0;
-}
-
-static bool is_handle(const char *name)
-{
-    return check_starts_with(name, "ompi_") || check_starts_with(name, "MPI");
-}
-
 /* Notes the uses in an object's dynamic symbols. Returns whether it opens libraries at run time. */
 static bool look_at_dynamic_symbols(struct check_findings *findings, size_t index, bool internal)
 {
@@ -102,10 +85,11 @@ static bool look_at_dynamic_symbols(struct check_findings *findings, size_t inde
     bool opens = false;
     while (object_next_symbol(&object->object, OBJECT_DYNAMIC, &position, &symbol)) {
         struct check_use use = {.object = index, .kind = CHECK_CALLS, .internal = internal};
-        findings->copies |= symbol.copied && is_handle(symbol.name);
-        if (!symbol.defined && symbol.relocated && opens_libraries(symbol.name)) {
-            opens = true;
-            findings->namespaces |= strcmp(symbol.name, "dlmopen") == 0;
+        findings->copies |= symbol.copied && tool_starts_with(symbol.name, "ompi_ MPI");
+        if (!symbol.defined && symbol.relocated) {
+            const bool namespace = strcmp(symbol.name, "dlmopen") == 0;
+            findings->namespaces |= namespace;
+            opens |= namespace || strcmp(symbol.name, "dlopen") == 0;
         }
         if (!match(symbol.name, &use) || (!symbol.defined && !symbol.relocated))
             continue;
@@ -137,21 +121,17 @@ static void look_at_static_symbols(struct check_findings *findings, size_t index
 }
 
 /* Looks for names of libraries that a program could give to dlopen. */
-static void look_for_hints(struct check_findings *findings, size_t index)
+static void look_for_names(struct check_findings *findings, size_t index)
 {
-    static const struct {
-        const char *text;
-        enum check_library library;
-    } names[] = {{"libmpi.so", CHECK_MPI},
-                 {"libmpich.so", CHECK_MPI},
-                 {"libmpi_abi.so", CHECK_MPI},
-                 {"libnccl.so", CHECK_NCCL}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct check_hint hint = {index, names[i].library, names[i].text};
-        if (object_contains(&findings->closure.objects[index].object, hint.text))
-            findings->hints =
-                tool_append(findings->hints, &findings->hint_count, sizeof hint, &hint);
-    }
+    static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_abi.so", "libnccl.so"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (object_contains(&findings->closure.objects[index].object, names[i]))
+            add_use(findings, &(struct check_use){
+                                  .object = index,
+                                  .symbol = names[i],
+                                  .library = names[i][3] == 'n' ? CHECK_NCCL : CHECK_MPI,
+                                  .kind = CHECK_NAMES,
+                              });
 }
 
 static void look_at_object(struct check_findings *findings, size_t index)
@@ -162,7 +142,7 @@ static void look_at_object(struct check_findings *findings, size_t index)
         return;
     look_at_static_symbols(findings, index);
     if (opens)
-        look_for_hints(findings, index);
+        look_for_names(findings, index);
 }
 
 static char *open_files(struct check_findings *findings, const char *name)

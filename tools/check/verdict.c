@@ -6,6 +6,25 @@
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
+const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
+    [CHECK_INTERPOSED] = {"interposed", CHECK_CAUGHT, false},
+    [CHECK_DAMAGED] = {"damaged", CHECK_NOT_CAUGHT, false},
+    [CHECK_NO_PROGRAM] = {"no_program", CHECK_NOT_CAUGHT, false},
+    [CHECK_MACHINE] = {"machine", CHECK_NOT_CAUGHT, true},
+    [CHECK_STATIC] = {"static", CHECK_NOT_CAUGHT, true},
+    [CHECK_C_LIBRARY] = {"c_library", CHECK_NOT_CAUGHT, true},
+    [CHECK_SECURE] = {"secure", CHECK_NOT_CAUGHT, true},
+    [CHECK_NO_ENGINE] = {"no_engine", CHECK_NOT_CAUGHT, true},
+    [CHECK_NOT_WRAPPED] = {"not_wrapped", CHECK_NOT_CAUGHT, true},
+    [CHECK_EMBEDDED] = {"embedded", CHECK_NOT_CAUGHT, true},
+    [CHECK_OPENED] = {"opened", CHECK_MAYBE, false},
+    [CHECK_INTERPRETS] = {"interprets", CHECK_MAYBE, false},
+    [CHECK_STARTS] = {"starts", CHECK_MAYBE, false},
+    [CHECK_MISSING] = {"missing", CHECK_MAYBE, false},
+    /* Such a program may start another that has calls. */
+    [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT, false},
+};
+
 static const struct check_abi open_mpi = {"Open MPI", "libcompshim-ompi.so"};
 static const struct check_abi mpich = {"MPICH or a relative (MPICH ABI)", "libcompshim-mpich.so"};
 static const struct check_abi intel_mpi = {"Intel MPI (MPICH ABI)", "libcompshim-mpich.so"};
@@ -13,9 +32,32 @@ static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", "libc
 static const struct check_abi unknown_mpi = {"an MPI of an unknown ABI", NULL};
 static const struct check_abi nccl = {"NCCL", "libcompshim-nccl.so"};
 
+const char *check_verdict_name(enum check_reason reason)
+{
+    static const char *const names[] = {
+        [CHECK_CAUGHT] = "caught", [CHECK_MAYBE] = "maybe", [CHECK_NOT_CAUGHT] = "not caught"};
+    return names[check_reasons[reason].verdict];
+}
+
+const char *check_library_name(enum check_library library)
+{
+    return library == CHECK_MPI ? "mpi" : "nccl";
+}
+
+void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
+               const char *explanation, ...)
+{
+    va_list arguments;
+    va_start(arguments, explanation);
+    judgement->reason = reason;
+    judgement->remedy = remedy;
+    judgement->explanation = tool_format_list(explanation, arguments);
+    va_end(arguments);
+}
+
 static const char *object_name(const struct check_findings *findings, size_t index)
 {
-    return check_base_name(findings->closure.objects[index].name);
+    return basename(findings->closure.objects[index].name);
 }
 
 static bool defines(const struct object *object, const char *name)
@@ -44,26 +86,16 @@ static const struct check_abi *abi_of(const struct closure_object *object,
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
     if (library == CHECK_NCCL)
         return &nccl;
-    if (check_starts_with(name, "libmpi_abi."))
+    if (tool_starts_with(name, "libmpi_abi."))
         return &standard_abi;
     if (defines(&object->object, "ompi_mpi_comm_self"))
         return &open_mpi;
-    if (object->path == NULL &&
-        (check_starts_with(name, "libmpi.so.40") || check_starts_with(name, "libmpi.so.20")))
+    if (object->path == NULL && tool_starts_with(name, "libmpi.so.40 libmpi.so.20"))
         return &open_mpi;
     if (object_mentions(&object->object, "Intel(R) MPI Library"))
         return &intel_mpi;
     const char *version = strstr(name, ".so.");
     return version != NULL && strcmp(version, ".so.12") == 0 ? &mpich : &unknown_mpi;
-}
-
-/* Whether this is a name of the library with the C functions. */
-static bool is_library_name(const char *name, enum check_library library)
-{
-    if (library == CHECK_NCCL)
-        return check_starts_with(name, "libnccl.so");
-    return check_starts_with(name, "libmpi.so") || check_starts_with(name, "libmpi_abi.so") ||
-           check_starts_with(name, "libmpich.so");
 }
 
 /* Finds the object that defines the C functions: the first one in the loader's order, or one that
@@ -72,6 +104,8 @@ static void find_provider(const struct check_findings *findings, enum check_libr
                           struct check_judgement *judgement)
 {
     const struct closure *closure = &findings->closure;
+    const char *names =
+        library == CHECK_NCCL ? "libnccl.so" : "libmpi.so libmpi_abi.so libmpich.so";
     judgement->provider = SIZE_MAX;
     for (size_t i = 0; i < findings->use_count && judgement->provider == SIZE_MAX; i++) {
         const struct check_use *use = &findings->uses[i];
@@ -80,18 +114,16 @@ static void find_provider(const struct check_findings *findings, enum check_libr
             judgement->provider = use->object;
     }
     for (size_t i = 1; i < closure->count && judgement->provider == SIZE_MAX; i++)
-        if (closure->objects[i].path == NULL && is_library_name(closure->objects[i].name, library))
+        if (closure->objects[i].path == NULL && tool_starts_with(closure->objects[i].name, names))
             judgement->provider = i;
     if (judgement->provider != SIZE_MAX)
         judgement->abi = abi_of(&closure->objects[judgement->provider], library);
 }
 
-/* Whether a call would reach a wrapper. A Fortran call does if a Fortran layer makes a C call of
- * it. */
+/* Whether a program's call would reach a wrapper. A Fortran call does if a Fortran layer makes a C
+ * call of it. */
 static bool is_interposable(const struct check_findings *findings, const struct check_use *use)
 {
-    if (use->internal || (use->kind != CHECK_CALLS && use->kind != CHECK_EMBEDS))
-        return false;
     if (!use->fortran)
         return true;
     for (size_t i = 0; i < findings->use_count; i++) {
@@ -103,32 +135,24 @@ static bool is_interposable(const struct check_findings *findings, const struct 
     return false;
 }
 
-/* The first use of a library's functions that the callback accepts. */
-static const struct check_use *
-find_use(const struct check_findings *findings, enum check_library library,
-         bool (*accept)(const struct check_findings *, const struct check_use *))
-{
-    for (size_t i = 0; i < findings->use_count; i++)
-        if (findings->uses[i].library == library && accept(findings, &findings->uses[i]))
-            return &findings->uses[i];
-    return NULL;
-}
+/* What a use says of the program's calls, from the best to the worst. */
+enum standing {
+    CAUGHT, /* a call that reaches a wrapper */
+    CALLED, /* a call that reaches none */
+    COPIED, /* a copy of the function, which the program's calls are bound to */
+    OPENED, /* the library may be opened at run time */
+    SILENT  /* nothing */
+};
 
-static bool is_caught(const struct check_findings *findings, const struct check_use *use)
+static enum standing standing_of(const struct check_findings *findings, const struct check_use *use)
 {
-    return is_interposable(findings, use) && is_wrapped(findings, use);
-}
-
-static bool is_client_call(const struct check_findings *findings, const struct check_use *use)
-{
-    (void)findings;
-    return !use->internal && (use->kind == CHECK_CALLS || use->kind == CHECK_EMBEDS);
-}
-
-static bool is_own_copy(const struct check_findings *findings, const struct check_use *use)
-{
-    (void)findings;
-    return use->kind == CHECK_BINDS || use->kind == CHECK_HIDES;
+    if (use->kind == CHECK_NAMES)
+        return OPENED;
+    if (use->kind == CHECK_BINDS || use->kind == CHECK_HIDES)
+        return COPIED;
+    if (use->internal || use->kind == CHECK_PROVIDES)
+        return SILENT;
+    return is_interposable(findings, use) && is_wrapped(findings, use) ? CAUGHT : CALLED;
 }
 
 /* The engine's file beside libcompshim.so, NULL if it is not there. */
@@ -213,38 +237,43 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
                   "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
 }
 
-static const struct check_hint *find_hint(const struct check_findings *findings,
-                                          enum check_library library)
-{
-    for (size_t i = 0; i < findings->hint_count; i++)
-        if (findings->hints[i].library == library)
-            return &findings->hints[i];
-    return NULL;
-}
-
-/* Judges the use of one library. */
+/* Judges the use of one library. The first of its best uses stands for all. */
 static void judge_library(const struct check_findings *findings, enum check_library library,
                           const char *name, struct check_judgement *judgement)
 {
-    const struct check_use *use = NULL;
-    const struct check_hint *hint = find_hint(findings, library);
+    const struct check_use *best = NULL;
+    enum standing standing = SILENT;
+    for (size_t i = 0; i < findings->use_count && standing != CAUGHT; i++) {
+        const struct check_use *use = &findings->uses[i];
+        const enum standing next = standing_of(findings, use);
+        if (use->library == library && next < standing) {
+            best = use;
+            standing = next;
+        }
+    }
     find_provider(findings, library, judgement);
-    if ((use = find_use(findings, library, is_caught)) != NULL)
-        judge_caught(findings, use, name, judgement);
-    else if ((use = find_use(findings, library, is_client_call)) != NULL)
-        judge_not_wrapped(findings, use, judgement);
-    else if ((use = find_use(findings, library, is_own_copy)) != NULL)
-        judge_own_copy(findings, use, judgement);
-    else if (hint != NULL)
+    switch (standing) {
+    case CAUGHT:
+        judge_caught(findings, best, name, judgement);
+        break;
+    case CALLED:
+        judge_not_wrapped(findings, best, judgement);
+        break;
+    case COPIED:
+        judge_own_copy(findings, best, judgement);
+        break;
+    case OPENED:
         check_set(judgement, CHECK_OPENED,
                   "run it with compshim run --dlsym: the report counts the calls that were caught",
                   "%s opens libraries at run time and names %s: functions that it fetches with "
                   "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                  object_name(findings, hint->object), hint->text);
-    else
+                  object_name(findings, best->object), best->symbol);
+        break;
+    case SILENT:
         check_set(judgement, CHECK_NO_CALL, "nothing to do",
                   "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
                   library == CHECK_MPI ? "MPI" : "NCCL");
+    }
 }
 
 static const struct closure_object *find_missing(const struct closure *closure)
@@ -259,11 +288,9 @@ static const struct closure_object *find_missing(const struct closure *closure)
  */
 static bool has_gloo(const struct closure *closure)
 {
-    for (size_t i = 0; i < closure->count; i++) {
-        const char *name = check_base_name(closure->objects[i].name);
-        if (check_starts_with(name, "libgloo.so") || check_starts_with(name, "libtorch_cpu.so"))
+    for (size_t i = 0; i < closure->count; i++)
+        if (tool_starts_with(basename(closure->objects[i].name), "libgloo.so libtorch_cpu.so"))
             return true;
-    }
     return false;
 }
 
@@ -271,7 +298,7 @@ static bool has_gloo(const struct closure *closure)
 static void judge_no_call(const struct check_findings *findings, struct check_judgement *judgement)
 {
     const struct closure_object *missing = find_missing(&findings->closure);
-    const char *file = check_base_name(findings->program.path);
+    const char *file = basename(findings->program.path);
     const enum check_calling calling = check_calling(findings->program.path);
     if (calling == CHECK_INTERPRETER)
         check_set(judgement, CHECK_INTERPRETS,
@@ -308,7 +335,8 @@ void check_judge(struct check_result *result, const char *name)
         const struct check_judgement *library = &result->libraries[i];
         judge_library(findings, i, name, &result->libraries[i]);
         if (library->reason != CHECK_NO_CALL &&
-            (best == NULL || check_verdict(library->reason) < check_verdict(best->reason)))
+            (best == NULL ||
+             check_reasons[library->reason].verdict < check_reasons[best->reason].verdict))
             best = library;
     }
     if (check_judge_file(findings, &result->program))

@@ -120,14 +120,10 @@ char *launch_absolute(const char *path)
  */
 static bool names_mpirun(char *const *command)
 {
-    static const char *const launchers[] = {"mpirun",          "mpirun.openmpi", "mpiexec",
-                                            "mpiexec.openmpi", "orterun",        "prterun"};
-    for (; *command != NULL; command++) {
-        const char *slash = strrchr(*command, '/');
-        for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-            if (strcmp(slash != NULL ? slash + 1 : *command, launchers[i]) == 0)
-                return true;
-    }
+    static const char launchers[] = "mpirun mpirun.openmpi mpiexec mpiexec.openmpi orterun prterun";
+    for (; *command != NULL; command++)
+        if (tool_is_program(*command, launchers))
+            return true;
     return false;
 }
 

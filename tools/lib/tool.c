@@ -2,6 +2,7 @@
 /* Messages, memory, files and texts. */
 #include "tools/lib/tool.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -86,22 +87,17 @@ char *tool_format(const char *format, ...)
 /* Reads to the end of the file: its size is not known before, as stat gives 0 under /proc. */
 static char *read_all(FILE *file, size_t *length)
 {
-    size_t room = 4096;
-    size_t used = 0;
-    char *text = tool_allocate(room, 1);
-    size_t got = 0;
-    while ((got = fread(text + used, 1, room - 1 - used, file)) > 0) {
-        used += got;
-        if (used < room - 1)
-            continue;
-        room *= 2;
-        char *larger = realloc(text, room);
-        if (larger == NULL)
+    char *text = NULL;
+    size_t room = 0;
+    *length = 0;
+    do {
+        room = 2 * room + 4096;
+        text = realloc(text, room);
+        if (text == NULL)
             tool_fail(TOOL_SYSTEM, "out of memory");
-        text = larger;
-    }
-    text[used] = '\0';
-    *length = used;
+        *length += fread(text + *length, 1, room - 1 - *length, file);
+    } while (*length == room - 1);
+    text[*length] = '\0';
     return text;
 }
 
@@ -167,6 +163,42 @@ void tool_split_free(char **items, size_t count)
     for (size_t i = 0; i < count; i++)
         free(items[i]);
     free(items);
+}
+
+bool tool_is_listed(const char *list, char separator, const char *word, size_t length)
+{
+    const char ends[] = {separator, '=', '\0'};
+    for (; list != NULL; list = strchr(list, separator)) {
+        list += *list == separator;
+        if (strcspn(list, ends) == length && strncmp(list, word, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool tool_is_program(const char *path, const char *names)
+{
+    return tool_is_listed(names, ' ', basename(path), strlen(basename(path)));
+}
+
+bool tool_starts_with(const char *text, const char *prefixes)
+{
+    while (*prefixes != '\0') {
+        const size_t length = strcspn(prefixes, " ");
+        if (strncmp(text, prefixes, length) == 0)
+            return true;
+        prefixes += length;
+        prefixes += strspn(prefixes, " ");
+    }
+    return false;
+}
+
+char *tool_printable(char *text)
+{
+    for (char *at = text; *at != '\0'; at++)
+        if (iscntrl((unsigned char)*at))
+            *at = '?';
+    return text;
 }
 
 char *tool_bytes(double bytes)

@@ -107,6 +107,16 @@ bool tool_close(FILE *file, const char *path);
 char **tool_split(const char *list, size_t *count);
 void tool_split_free(char **items, size_t count);
 
+/* Whether the first `length` characters of a word are a name in a list. A name in it ends at the
+ * separator, at '=' or with the list. */
+bool tool_is_listed(const char *list, char separator, const char *word, size_t length);
+/* Whether the last part of a path is one of the names, which blanks separate. */
+bool tool_is_program(const char *path, const char *names);
+/* Whether a text begins with one of the prefixes in a list, which blanks separate. */
+bool tool_starts_with(const char *text, const char *prefixes);
+/* Replaces control characters, which a terminal must not see, and returns the text. */
+char *tool_printable(char *text);
+
 /* Writes the text so that Markdown takes nothing in it for markup or for the end of a cell. */
 void tool_print_markdown(const char *text, FILE *file);
 

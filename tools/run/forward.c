@@ -3,40 +3,26 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shim/core/environment.h"
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 #include "tools/run/run.h"
 
-extern char **environ;
-
 /* A launcher's words, from its own name up to the program's. */
 struct launcher {
     char **words;
-    size_t count;
+    char **end;
     bool verbose;
 };
-
-/* Whether a list "A,B=x" has an item for a name. */
-static bool is_listed(const char *list, const char *name, size_t length)
-{
-    for (const char *item = list; *item != '\0';) {
-        size_t item_length = strcspn(item, ",=");
-        if (item_length == length && strncmp(item, name, length) == 0)
-            return true;
-        item += strcspn(item, ",");
-        item += *item == ',';
-    }
-    return false;
-}
 
 /* Adds to a list the names of the shim's variables that are set and not in it yet. */
 static const char *add_ours(const char *list)
 {
     for (char **entry = environ; *entry != NULL; entry++) {
         const size_t length = strcspn(*entry, "=");
-        if (cshim_is_forwarded(*entry) && !is_listed(list, *entry, length))
+        if (cshim_is_forwarded(*entry) && !tool_is_listed(list, ',', *entry, length))
             list = tool_format("%s%s%.*s", list, *list != '\0' ? "," : "", (int)length, *entry);
     }
     return list;
@@ -46,14 +32,13 @@ static const char *add_ours(const char *list)
  * the option is not given. */
 static char **find_option(const struct launcher *launcher, const char *option)
 {
-    for (size_t i = 1; i < launcher->count; i++) {
-        const char *word = launcher->words[i];
-        if (!check_starts_with(word, option))
+    for (char **word = launcher->words + 1; word < launcher->end; word++) {
+        if (!tool_starts_with(*word, option))
             continue;
-        if (word[strlen(option)] == '=')
-            return &launcher->words[i];
-        if (word[strlen(option)] == '\0' && i + 1 < launcher->count)
-            return &launcher->words[i + 1];
+        if ((*word)[strlen(option)] == '=')
+            return word;
+        if ((*word)[strlen(option)] == '\0' && word + 1 < launcher->end)
+            return word + 1;
     }
     return NULL;
 }
@@ -62,10 +47,10 @@ static char **find_option(const struct launcher *launcher, const char *option)
 static void mend_srun(const struct launcher *launcher)
 {
     char **word = find_option(launcher, "--export");
-    const char *begin = word != NULL && check_starts_with(*word, "--export=") ? "--export=" : "";
+    const char *begin = word != NULL && tool_starts_with(*word, "--export=") ? "--export=" : "";
     const char *list = word != NULL ? *word + strlen(begin) : getenv("SLURM_EXPORT_ENV");
     const char *mended = list;
-    if (list != NULL && !is_listed(list, "ALL", strlen("ALL")))
+    if (list != NULL && !tool_is_listed(list, ',', "ALL", strlen("ALL")))
         mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
     if (list == NULL || strcmp(mended, list) == 0) {
         if (launcher->verbose)
@@ -99,22 +84,21 @@ static bool is_hydra(const char *name)
     if (check_program_find(&program, name) != NULL)
         return false;
     const char *real = realpath(program.scripts > 0 ? program.script_paths[0] : program.path, NULL);
-    return real != NULL && strstr(check_base_name(real), "hydra") != NULL;
+    return real != NULL && strstr(basename(real), "hydra") != NULL;
 }
 
 static void see_mpirun(const struct launcher *launcher)
 {
     bool hydra = is_hydra(launcher->words[0]);
-    for (size_t i = 1; i < launcher->count; i++) {
-        const char *word = launcher->words[i];
-        if (strcmp(word, "mca_base_env_list") == 0)
+    for (char **word = launcher->words + 1; word < launcher->end; word++) {
+        if (strcmp(*word, "mca_base_env_list") == 0)
             tool_warn("mpirun: mca_base_env_list stands as it is given: it has to name LD_PRELOAD "
                       "and COMPSHIM_*");
-        if (hydra && (strcmp(word, "-genvnone") == 0 || strcmp(word, "-genvlist") == 0))
+        if (hydra && (strcmp(*word, "-genvnone") == 0 || strcmp(*word, "-genvlist") == 0))
             tool_warn(
                 "mpirun: %s keeps LD_PRELOAD from the ranks; use -genvall, or name LD_PRELOAD "
                 "and COMPSHIM_*",
-                word);
+                *word);
     }
     if (launcher->verbose)
         tool_warn(hydra ? "mpirun: Hydra gives its environment to all ranks"
@@ -131,8 +115,8 @@ static void see_torchrun(const struct launcher *launcher)
 
 static void see_horovodrun(const struct launcher *launcher)
 {
-    for (size_t i = 1; i < launcher->count; i++)
-        if (strcmp(launcher->words[i], "--gloo") == 0)
+    for (char **word = launcher->words + 1; word < launcher->end; word++)
+        if (strcmp(*word, "--gloo") == 0)
             tool_warn("horovodrun: gloo is neither MPI nor NCCL: its all-reduces are not caught; "
                       "use --mpi");
     if (launcher->verbose)
@@ -142,21 +126,18 @@ static void see_horovodrun(const struct launcher *launcher)
 void forward_prepare(char **words, bool verbose)
 {
     static const struct {
-        const char *name;
+        const char *names;
         void (*see)(const struct launcher *launcher);
     } known[] = {
-        {"srun", mend_srun},
-        {"sbatch", see_sbatch},
-        {"salloc", see_sbatch},
-        {"mpirun", see_mpirun},
-        {"mpiexec", see_mpirun},
-        {"torchrun", see_torchrun},
-        {"horovodrun", see_horovodrun},
+        {"srun", mend_srun},        {"sbatch salloc", see_sbatch},  {"mpirun mpiexec", see_mpirun},
+        {"torchrun", see_torchrun}, {"horovodrun", see_horovodrun},
     };
-    size_t all = 0;
-    const size_t count = check_launchers_words(words, &all);
-    for (size_t i = 0; i < all && i <= count; i++)
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (strcmp(check_base_name(words[i]), known[k].name) == 0)
-                known[k].see(&(struct launcher){words + i, (i < count ? count : all) - i, verbose});
+    char **program = check_behind_launchers(words);
+    char **end = program;
+    while (*end != NULL)
+        end++;
+    for (char **word = words; word <= program && *word != NULL; word++)
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (tool_is_program(*word, known[i].names))
+                known[i].see(&(struct launcher){word, word < program ? program : end, verbose});
 }

@@ -279,7 +279,7 @@ static _Noreturn void end_by(int signal_number)
 
 static void warn_of_nothing(char **words, bool dlsym)
 {
-    const char *program = check_behind_launchers(words);
+    const char *program = *check_behind_launchers(words);
     tool_warn("nothing was caught: no process of this job on this host came to MPI or NCCL through "
               "the library; 'compshim check %s' tells more%s",
               program != NULL ? program : "PROGRAM",
