@@ -55,18 +55,9 @@ bool library_cache_open(struct library_cache *cache, const char *bytes, size_t s
     if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0)
         return false;
     size_t room = (size - begin - sizeof header) / sizeof(struct cache_entry);
-    *cache = (struct library_cache){.bytes = bytes + begin,
-                                    .size = size - begin,
-                                    .entries = sizeof header,
-                                    .count = header.count < room ? header.count : room};
+    *cache = (struct library_cache){bytes + begin, size - begin,
+                                    header.count < room ? header.count : room};
     return true;
-}
-
-static const char *cache_string(const struct library_cache *cache, uint32_t offset)
-{
-    if (offset >= cache->size || memchr(cache->bytes + offset, '\0', cache->size - offset) == NULL)
-        return NULL;
-    return cache->bytes + offset;
 }
 
 const char *library_cache_next(const struct library_cache *cache, const char *name,
@@ -74,15 +65,13 @@ const char *library_cache_next(const struct library_cache *cache, const char *na
 {
     while (*position < cache->count) {
         struct cache_entry entry;
-        memcpy(&entry, cache->bytes + cache->entries + (*position)++ * sizeof entry, sizeof entry);
-        if (entry.capabilities != 0)
-            continue;
-        const char *entry_name = cache_string(cache, entry.name);
-        if (entry_name != NULL && strcmp(entry_name, name) == 0) {
-            const char *path = cache_string(cache, entry.path);
-            if (path != NULL)
-                return path;
-        }
+        memcpy(&entry, cache->bytes + sizeof(struct cache_header) + (*position)++ * sizeof entry,
+               sizeof entry);
+        const char *entry_name = object_string(cache->bytes, cache->size, entry.name);
+        const char *path = object_string(cache->bytes, cache->size, entry.path);
+        if (entry.capabilities == 0 && entry_name != NULL && path != NULL &&
+            strcmp(entry_name, name) == 0)
+            return path;
     }
     return NULL;
 }

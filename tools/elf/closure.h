@@ -14,7 +14,6 @@
 struct library_cache {
     const char *bytes;
     size_t size;
-    size_t entries; /* offset of the first entry */
     size_t count;
 };
 

@@ -87,12 +87,17 @@ bool object_find(const struct object *object, uint64_t address, uint64_t *offset
     return false;
 }
 
-const char *object_string(const struct object_table *table, uint64_t offset)
+const char *object_string(const char *strings, size_t size, uint64_t offset)
 {
-    if (offset >= table->strings_size ||
-        memchr(table->strings + offset, '\0', table->strings_size - offset) == NULL)
+    if (offset >= size || memchr(strings + offset, '\0', size - offset) == NULL)
         return NULL;
-    return table->strings + offset;
+    return strings + offset;
+}
+
+static const char *dynamic_string(const struct object *object, uint64_t offset)
+{
+    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    return object_string(table->strings, table->strings_size, offset);
 }
 
 /* Reads the dynamic table's entry at an index. False at its end. */
@@ -116,7 +121,6 @@ static void read_strings(struct object *object)
 
 static void read_tags(struct object *object)
 {
-    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
     GElf_Dyn entry;
     uint64_t flags_1 = 0;
     bool named[DT_NUM] = {false};
@@ -135,11 +139,11 @@ static void read_tags(struct object *object)
     object->pie = (flags_1 & DF_1_PIE) != 0;
     object->no_default_folders = (flags_1 & DF_1_NODEFLIB) != 0;
     if (named[DT_SONAME])
-        object->soname = object_string(table, object->tags[DT_SONAME]);
+        object->soname = dynamic_string(object, object->tags[DT_SONAME]);
     if (named[DT_RUNPATH])
-        object->runpath = object_string(table, object->tags[DT_RUNPATH]);
+        object->runpath = dynamic_string(object, object->tags[DT_RUNPATH]);
     else if (named[DT_RPATH])
-        object->rpath = object_string(table, object->tags[DT_RPATH]);
+        object->rpath = dynamic_string(object, object->tags[DT_RPATH]);
 }
 
 const char *object_next_needed(const struct object *object, size_t *position)
@@ -149,7 +153,7 @@ const char *object_next_needed(const struct object *object, size_t *position)
         (*position)++;
         const char *name = NULL;
         if (entry.d_tag == DT_NEEDED)
-            name = object_string(&object->tables[OBJECT_DYNAMIC], entry.d_un.d_val);
+            name = dynamic_string(object, entry.d_un.d_val);
         if (name != NULL && *name != '\0')
             return name;
     }

@@ -109,8 +109,8 @@ bool object_next_segment(const struct object *object, size_t *position, GElf_Phd
  * segment (at least 1). False if it is not in the file. */
 bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room);
 
-/* The string at an offset of a table's strings. NULL if there is none that ends in them. */
-const char *object_string(const struct object_table *table, uint64_t offset);
+/* The string at an offset of `size` bytes of strings. NULL if there is none that ends in them. */
+const char *object_string(const char *strings, size_t size, uint64_t offset);
 
 /* Reads both symbol tables and the relocations. Sets `damage` if that fails. */
 void object_read_symbols(struct object *object);

@@ -164,7 +164,7 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
         const size_t index = (*position)++;
         if (gelf_getsym(table->symbols, (int)index, &entry) == NULL)
             return false;
-        const char *name = object_string(table, entry.st_name);
+        const char *name = object_string(table->strings, table->strings_size, entry.st_name);
         if (entry.st_name == 0 || name == NULL)
             continue;
         const unsigned relocated = kind == OBJECT_DYNAMIC ? object->relocated[index] : 0;
@@ -181,24 +181,17 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
     return false;
 }
 
-/* Whether a text is in the image between two offsets. */
-static bool range_contains(const struct object *object, size_t from, size_t to, const char *text)
-{
-    return from < to && memmem(object->image + from, to - from, text, strlen(text)) != NULL;
-}
-
 bool object_contains(const struct object *object, const char *text)
 {
     const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    const char *image = (const char *)object->image;
-    size_t strings = table->strings != NULL ? (size_t)(table->strings - image) : object->size;
-    size_t behind = strings + table->strings_size;
     GElf_Phdr segment;
     for (size_t i = 0; object_next_segment(object, &i, &segment);) {
-        const size_t from = segment.p_offset, to = from + segment.p_filesz;
-        if (range_contains(object, from, to < strings ? to : strings, text) ||
-            range_contains(object, from > behind ? from : behind, to, text))
-            return true;
+        const char *at = (const char *)object->image + segment.p_offset;
+        const char *end = at + segment.p_filesz;
+        for (; (at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL; at++)
+            if (table->strings == NULL || at < table->strings ||
+                at >= table->strings + table->strings_size)
+                return true;
     }
     return false;
 }

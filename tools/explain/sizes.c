@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "tools/explain/explain.h"
-#include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000

@@ -51,17 +51,11 @@ char *launch_find_library(void)
     return library;
 }
 
-static bool is_file(const char *entry, size_t length, const char *file)
-{
-    size_t name = strlen(file);
-    if (length < name || strncmp(entry + length - name, file, name) != 0)
-        return false;
-    return length == name || entry[length - name - 1] == '/';
-}
-
 static bool is_shim(const char *entry, size_t length)
 {
-    return is_file(entry, length, LIBRARY_NAME) || is_file(entry, length, DLSYM_NAME);
+    const char *slash = memrchr(entry, '/', length);
+    const char *name = slash != NULL ? slash + 1 : entry;
+    return tool_is_listed(LIBRARY_NAME " " DLSYM_NAME, ' ', name, (size_t)(entry + length - name));
 }
 
 char *launch_with_dlsym(const char *library)
@@ -99,9 +93,8 @@ struct cshim_policy *launch_load_policy(const char *path)
     char source[CSHIM_PATH_MAX];
     char message[CSHIM_MESSAGE_MAX];
     char *text = cshim_policy_load(path, &length, source, message);
-    if (text == NULL)
-        tool_fail(TOOL_NOT_SO, "%s", message);
-    struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
+    struct cshim_policy *policy =
+        text != NULL ? cshim_policy_parse(text, length, source, message) : NULL;
     free(text);
     if (policy == NULL)
         tool_fail(TOOL_NOT_SO, "%s", message);

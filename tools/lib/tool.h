@@ -61,6 +61,12 @@ extern const struct tool_command tool_top;
  * operand. --help prints the help and exits 0; wrong use exits 2. */
 int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields);
 
+/* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
+ * A range stands for its first size, the doubles of that, and its last size. Any other text, or
+ * more than `room` sizes, is wrong use of the command's option --sizes. */
+size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
+                        size_t room);
+
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
 /* Prints the keys of policy.ini. */

@@ -48,7 +48,6 @@ struct watch {
     pid_t witness;
     pid_t command;
     double for_group[NSIG]; /* when the witness last reported the signal */
-    bool reached;
     bool interrupted;
     bool ended;
     int status; /* of the command, from waitpid, once it has ended */
@@ -226,7 +225,6 @@ static void take_datagram(struct watch *watch)
     char byte = 0;
     if (watch->receiver < 0 || recv(watch->receiver, &byte, 1, 0) < 0)
         return;
-    watch->reached = true;
     close(watch->receiver);
     watch->receiver = -1;
 }
@@ -277,15 +275,6 @@ static _Noreturn void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
-static void warn_of_nothing(char **words, bool dlsym)
-{
-    const char *program = *check_behind_launchers(words);
-    tool_warn("nothing was caught: no process of this job on this host came to MPI or NCCL through "
-              "the library; 'compshim check %s' tells more%s",
-              program != NULL ? program : "PROGRAM",
-              dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
-}
-
 int watch_run(char **words, int receiver, bool dlsym)
 {
     struct watch watch = {.receiver = receiver};
@@ -293,9 +282,14 @@ int watch_run(char **words, int receiver, bool dlsym)
     start_witness(&watch);
     start_command(&watch, words);
     attend(&watch);
-    if (!watch.reached && !watch.interrupted && !WIFSIGNALED(watch.status))
-        warn_of_nothing(words, dlsym);
     if (WIFSIGNALED(watch.status))
         end_by(WTERMSIG(watch.status));
+    const char *program = *check_behind_launchers(words);
+    if (watch.receiver >= 0 && !watch.interrupted)
+        tool_warn(
+            "nothing was caught: no process of this job on this host came to MPI or NCCL through "
+            "the library; 'compshim check %s' tells more%s",
+            program != NULL ? program : "PROGRAM",
+            dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
     return WEXITSTATUS(watch.status);
 }

@@ -74,14 +74,11 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
            process->size == sizeof *process && process->rule_count <= CSHIM_LIVE_RULES;
 }
 
-/* Ends a text of another process, and replaces control characters, which a terminal must not see.
- */
+/* Ends a text of another process, and makes it printable. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    tool_printable(text);
 }
 
 static void clean_texts(struct cshim_live *process)
@@ -94,14 +91,18 @@ static void clean_texts(struct cshim_live *process)
         clean(process->rules[i].name, sizeof process->rules[i].name);
 }
 
-static int by_job(const void *left, const void *right)
+static int compare_jobs(const struct cshim_live *a, const struct cshim_live *b)
 {
-    const struct cshim_live *a = left, *b = right;
     int order = strcmp(a->job, b->job);
     if (order == 0)
         order = strcmp(a->program, b->program);
-    if (order == 0)
-        order = strcmp(a->library, b->library);
+    return order != 0 ? order : strcmp(a->library, b->library);
+}
+
+static int by_job(const void *left, const void *right)
+{
+    const struct cshim_live *a = left, *b = right;
+    const int order = compare_jobs(a, b);
     return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
@@ -113,25 +114,11 @@ static void look_around(struct look *look)
     look->time = cshim_seconds();
     look->count = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)
-        if (strncmp(entry->d_name, CSHIM_LIVE_PREFIX, strlen(CSHIM_LIVE_PREFIX)) == 0 &&
+        if (tool_starts_with(entry->d_name, CSHIM_LIVE_PREFIX) &&
             read_process(dirfd(folder), entry->d_name, &look->processes[look->count]))
             clean_texts(&look->processes[look->count++]);
     closedir(folder);
     qsort(look->processes, look->count, sizeof *look->processes, by_job);
-}
-
-static bool is_same_job(const struct cshim_live *a, const struct cshim_live *b)
-{
-    return strcmp(a->job, b->job) == 0 && strcmp(a->program, b->program) == 0 &&
-           strcmp(a->library, b->library) == 0;
-}
-
-static uint64_t count_passed(const struct cshim_live *process)
-{
-    uint64_t passed = 0;
-    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
-        passed += process->passed[i];
-    return passed;
 }
 
 /* Adds up a rule's figures over the processes of a job. With `rule` SIZE_MAX it counts the calls
@@ -141,13 +128,12 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     struct cshim_row sum = {0};
     for (size_t i = 0; i < look->count; i++) {
         const struct cshim_live *process = &look->processes[i];
-        if (!is_same_job(process, job))
+        if (compare_jobs(process, job) != 0)
             continue;
-        if (rule >= process->rule_count) {
-            sum.calls += rule == SIZE_MAX ? count_passed(process) : 0;
-            continue;
-        }
-        cshim_row_add(&sum, &process->rules[rule].row);
+        for (size_t reason = 0; rule == SIZE_MAX && reason < CSHIM_REASON_COUNT; reason++)
+            sum.calls += process->passed[reason];
+        if (rule < process->rule_count)
+            cshim_row_add(&sum, &process->rules[rule].row);
     }
     return sum;
 }
@@ -208,8 +194,8 @@ static void print_job(const struct look *before, const struct look *after, size_
 static void print_look(const struct look *before, const struct look *after)
 {
     for (size_t first = 0, end; first < after->count; first = end) {
-        for (end = first + 1;
-             end < after->count && is_same_job(&after->processes[first], &after->processes[end]);)
+        for (end = first + 1; end < after->count &&
+                              compare_jobs(&after->processes[first], &after->processes[end]) == 0;)
             end++;
         print_job(before, after, first, end);
     }

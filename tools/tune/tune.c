@@ -11,7 +11,6 @@
 #include "policy/policy.h"
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
-#include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
 struct tune_options {
