@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim(1): finds the subcommand and runs it. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ static const struct tool_command *find_command(const char *name)
 
 int main(int argc, char **argv)
 {
+    static char name[] = "compshim";
+    program_invocation_short_name = name;
     if (argc < 2)
         tool_fail(TOOL_USAGE, "no command given; 'compshim --help' lists them");
     const char *word = argv[1];

@@ -34,15 +34,6 @@ static char *find_executable(const char *name)
     return NULL;
 }
 
-/* Finds the file of a name. It may be one that is no program, such as a library. */
-static char *find_file(const char *name)
-{
-    char *path = find_executable(name);
-    if (path == NULL && access(name, F_OK) == 0)
-        path = tool_copy(name);
-    return path;
-}
-
 /* The program in env's arguments, behind its options and assignments; NULL if there is none. Writes
  * to words. */
 static char *program_of_env(char *words)
@@ -83,7 +74,9 @@ static char *read_interpreter(const char *path)
 char *check_program_find(struct check_program *program, const char *name)
 {
     char *interpreter = NULL;
-    *program = (struct check_program){.path = find_file(name)};
+    *program = (struct check_program){.path = find_executable(name)};
+    if (program->path == NULL && access(name, F_OK) == 0)
+        program->path = tool_copy(name); /* it may be no program, but a library */
     if (program->path == NULL)
         return tool_format("%s: no such program or file", name);
     while (program->scripts < CHECK_SCRIPTS_MAX &&

@@ -63,41 +63,20 @@ static void add_use(struct check_findings *findings, const struct check_use *use
     findings->uses = tool_append(findings->uses, &findings->use_count, sizeof *use, use);
 }
 
-/* The loader looks for a function in the executable first, then in preloads, then in libraries. */
-static enum check_use_kind kind_of_definition(const struct closure_object *object,
-                                              const struct check_use *use,
-                                              const struct object_symbol *symbol)
+/* How an object uses a function that a symbol of it names. The loader looks for the function in the
+ * executable first, then in preloads, then in libraries. */
+static enum check_use_kind kind_of_use(const struct closure_object *object,
+                                       const struct check_use *use,
+                                       const struct object_symbol *symbol)
 {
     bool is_executable = use->object == 0 && object->object.interpreter != NULL;
+    if (!symbol->defined)
+        return CHECK_CALLS;
     if (use->internal)
         return CHECK_PROVIDES;
     if (symbol->preemptible && symbol->relocated && !object->object.symbolic && !is_executable)
         return CHECK_EMBEDS;
     return CHECK_BINDS;
-}
-
-/* Notes the uses in an object's dynamic symbols. Returns whether it opens libraries at run time. */
-static bool look_at_dynamic_symbols(struct check_findings *findings, size_t index, bool internal)
-{
-    const struct closure_object *object = &findings->closure.objects[index];
-    struct object_symbol symbol;
-    size_t position = 0;
-    bool opens = false;
-    while (object_next_symbol(&object->object, OBJECT_DYNAMIC, &position, &symbol)) {
-        struct check_use use = {.object = index, .kind = CHECK_CALLS, .internal = internal};
-        findings->copies |= symbol.copied && tool_starts_with(symbol.name, "ompi_ MPI");
-        if (!symbol.defined && symbol.relocated) {
-            const bool namespace = strcmp(symbol.name, "dlmopen") == 0;
-            findings->namespaces |= namespace;
-            opens |= namespace || strcmp(symbol.name, "dlopen") == 0;
-        }
-        if (!match(symbol.name, &use) || (!symbol.defined && !symbol.relocated))
-            continue;
-        if (symbol.defined)
-            use.kind = kind_of_definition(object, &use, &symbol);
-        add_use(findings, &use);
-    }
-    return opens;
 }
 
 static bool has_use(const struct check_findings *findings, size_t object, const char *symbol)
@@ -108,16 +87,30 @@ static bool has_use(const struct check_findings *findings, size_t object, const 
     return false;
 }
 
-static void look_at_static_symbols(struct check_findings *findings, size_t index)
+/* Notes the uses in one of an object's tables of symbols. Returns whether the object opens
+ * libraries at run time. */
+static bool look_at_symbols(struct check_findings *findings, size_t index, bool internal,
+                            enum object_table_kind kind)
 {
-    const struct object *object = &findings->closure.objects[index].object;
+    const struct closure_object *object = &findings->closure.objects[index];
     struct object_symbol symbol;
     size_t position = 0;
-    while (object_next_symbol(object, OBJECT_STATIC, &position, &symbol)) {
-        struct check_use use = {.object = index, .kind = CHECK_HIDES};
-        if (symbol.defined && match(symbol.name, &use) && !has_use(findings, index, symbol.name))
-            add_use(findings, &use);
+    bool opens = false;
+    while (object_next_symbol(&object->object, kind, &position, &symbol)) {
+        struct check_use use = {.object = index, .internal = internal};
+        findings->copies |= symbol.copied && tool_starts_with(symbol.name, "ompi_ MPI");
+        if (!symbol.defined && symbol.relocated) {
+            const bool namespace = strcmp(symbol.name, "dlmopen") == 0;
+            findings->namespaces |= namespace;
+            opens |= namespace || strcmp(symbol.name, "dlopen") == 0;
+        }
+        if ((!symbol.defined && !symbol.relocated) || !match(symbol.name, &use) ||
+            (kind == OBJECT_STATIC && has_use(findings, index, symbol.name)))
+            continue;
+        use.kind = kind == OBJECT_STATIC ? CHECK_HIDES : kind_of_use(object, &use, &symbol);
+        add_use(findings, &use);
     }
+    return opens;
 }
 
 /* Looks for names of libraries that a program could give to dlopen. */
@@ -137,10 +130,10 @@ static void look_for_names(struct check_findings *findings, size_t index)
 static void look_at_object(struct check_findings *findings, size_t index)
 {
     bool internal = is_internal(&findings->closure.objects[index]);
-    bool opens = look_at_dynamic_symbols(findings, index, internal);
+    bool opens = look_at_symbols(findings, index, internal, OBJECT_DYNAMIC);
     if (internal)
         return;
-    look_at_static_symbols(findings, index);
+    look_at_symbols(findings, index, internal, OBJECT_STATIC);
     if (opens)
         look_for_names(findings, index);
 }

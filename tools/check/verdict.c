@@ -208,20 +208,6 @@ static void judge_caught(const struct check_findings *findings, const struct che
                   caller, use->symbol, abi->name);
 }
 
-static void judge_own_copy(const struct check_findings *findings, const struct check_use *use,
-                           struct check_judgement *judgement)
-{
-    const char *owner = object_name(findings, use->object);
-    check_set(judgement, CHECK_EMBEDDED,
-              tool_format(use->library == CHECK_MPI
-                              ? "link %s to the shared libmpi, and without -Bsymbolic"
-                              : "build %s with the shared libnccl (Horovod: "
-                                "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
-                          owner),
-              "%s has a copy of %s of its own, and its calls are bound to that", owner,
-              use->symbol);
-}
-
 static void judge_not_wrapped(const struct check_findings *findings, const struct check_use *use,
                               struct check_judgement *judgement)
 {
@@ -260,7 +246,14 @@ static void judge_library(const struct check_findings *findings, enum check_libr
         judge_not_wrapped(findings, best, judgement);
         break;
     case COPIED:
-        judge_own_copy(findings, best, judgement);
+        check_set(judgement, CHECK_EMBEDDED,
+                  tool_format(library == CHECK_MPI
+                                  ? "link %s to the shared libmpi, and without -Bsymbolic"
+                                  : "build %s with the shared libnccl (Horovod: "
+                                    "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
+                              object_name(findings, best->object)),
+                  "%s has a copy of %s of its own, and its calls are bound to that",
+                  object_name(findings, best->object), best->symbol);
         break;
     case OPENED:
         check_set(judgement, CHECK_OPENED,
@@ -276,30 +269,19 @@ static void judge_library(const struct check_findings *findings, enum check_libr
     }
 }
 
-static const struct closure_object *find_missing(const struct closure *closure)
-{
-    for (size_t i = 1; i < closure->count; i++)
-        if (closure->objects[i].path == NULL || closure->objects[i].object.damage != NULL)
-            return &closure->objects[i];
-    return NULL;
-}
-
-/* Whether gloo is there, PyTorch's library for collectives: in a file of its own or inside PyTorch.
- */
-static bool has_gloo(const struct closure *closure)
-{
-    for (size_t i = 0; i < closure->count; i++)
-        if (tool_starts_with(basename(closure->objects[i].name), "libgloo.so libtorch_cpu.so"))
-            return true;
-    return false;
-}
-
 /* Judges a program whose files have no calls. */
 static void judge_no_call(const struct check_findings *findings, struct check_judgement *judgement)
 {
-    const struct closure_object *missing = find_missing(&findings->closure);
+    const struct closure_object *missing = NULL;
     const char *file = basename(findings->program.path);
     const enum check_calling calling = check_calling(findings->program.path);
+    bool has_gloo = false; /* PyTorch's library for collectives, also inside another of PyTorch's */
+    for (size_t i = 0; i < findings->closure.count; i++) {
+        const struct closure_object *object = &findings->closure.objects[i];
+        if (missing == NULL && (object->path == NULL || object->object.damage != NULL))
+            missing = object;
+        has_gloo |= tool_starts_with(basename(object->name), "libgloo.so libtorch_cpu.so");
+    }
     if (calling == CHECK_INTERPRETER)
         check_set(judgement, CHECK_INTERPRETS,
                   "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
@@ -313,7 +295,7 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
                   "make it findable (module load, LD_LIBRARY_PATH) and check again",
                   "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
                   missing->path == NULL ? "was not found" : "is damaged");
-    else if (has_gloo(&findings->closure))
+    else if (has_gloo)
         check_set(judgement, CHECK_NO_CALL,
                   "train over NCCL or with Horovod; the preload is harmless here",
                   "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "

@@ -20,7 +20,7 @@ static size_t find_column(const char *heading, const char *name)
     for (size_t i = 0; i < count; i++)
         if (strcmp(names[i], name) == 0)
             found = i;
-    tool_split_free(names, count);
+    tool_split_free(names);
     return found;
 }
 
@@ -37,7 +37,7 @@ static bool read_cell(const char *line, size_t column, double most, double *valu
         good = end != cells[column] && *end == '\0' && isfinite(*value) && *value >= 0 &&
                *value <= most;
     }
-    tool_split_free(cells, count);
+    tool_split_free(cells);
     return good;
 }
 

@@ -80,7 +80,7 @@ static void add_modes(struct compare_plan *plan, const char *list, bool is_polic
                 tool_misuse("compare", "the mode '%s' is given twice", names[i]);
         modes[plan->mode_count++] = make_mode(names[i], is_policy);
     }
-    tool_split_free(names, count);
+    tool_split_free(names);
 }
 
 static uint32_t parse_ranks(const char *text)
@@ -125,7 +125,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
         plan->cells[i].is_wanted = mode->is_serial ? one : rank >= made && !(one && mode->has_shim);
         plan->cells[i].runs = json_array();
     }
-    tool_split_free(texts, count);
+    tool_split_free(texts);
 }
 
 static void add_serial(struct compare_plan *plan)

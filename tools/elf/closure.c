@@ -48,40 +48,32 @@ static const char *origin(const struct closure_object *object)
     return tool_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* The value of the token at text, ORIGIN, LIB or PLATFORM, perhaps in braces; its length goes to
- * *length. NULL if there is none. */
-static const char *token_value(const struct closure_object *object, const char *text,
-                               size_t *length)
-{
-    static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
-    bool braces = *text == '{';
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t size = strlen(names[i]);
-        if (strncmp(text + braces, names[i], size) != 0 || (braces && text[1 + size] != '}'))
-            continue;
-        const char *platform = (const char *)getauxval(AT_PLATFORM); /* NOLINT: an address */
-        *length = size + (braces ? 2 : 0);
-        if (i == 0)
-            return origin(object);
-        return i == 1 ? system_folder() : platform != NULL ? platform : "";
-    }
-    return NULL;
-}
-
-/* Replaces $ORIGIN, $LIB and $PLATFORM, with or without braces. */
+/* Replaces the tokens in the first `length` characters of a text. */
 static const char *expand(const struct closure_object *object, const char *text, size_t length)
 {
-    const char *result = "";
+    const char *known = (const char *)getauxval(AT_PLATFORM); /* NOLINT: an address */
+    const char *platform = known != NULL ? known : "";
+    const char *const tokens[][2] = {
+        {"$ORIGIN", origin(object)}, {"${ORIGIN}", origin(object)}, {"$LIB", system_folder()},
+        {"${LIB}", system_folder()}, {"$PLATFORM", platform},       {"${PLATFORM}", platform},
+    };
+    const size_t count = sizeof tokens / sizeof *tokens;
+    char *result = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&result, &size);
+    if (stream == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
     for (const char *end = text + length; text < end;) {
-        const char *dollar = memchr(text, '$', (size_t)(end - text));
-        size_t plain = (size_t)((dollar != NULL ? dollar : end) - text);
-        size_t taken = 0;
-        const char *value = dollar != NULL ? token_value(object, dollar + 1, &taken) : NULL;
-        if (dollar != NULL && value == NULL) /* this dollar is part of a name */
-            plain++;
-        result = tool_format("%s%.*s%s", result, (int)plain, text, value != NULL ? value : "");
-        text += plain + (value != NULL ? 1 + taken : 0);
+        size_t i = 0;
+        while (i < count && !tool_starts_with(text, tokens[i][0]))
+            i++;
+        if (i < count)
+            fputs(tokens[i][1], stream);
+        else
+            fputc(*text, stream);
+        text += i < count ? strlen(tokens[i][0]) : 1;
     }
+    fclose(stream);
     return result;
 }
 

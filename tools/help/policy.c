@@ -19,28 +19,20 @@ static int widest(next_key *next, int width)
     return width;
 }
 
-/* Prints a key's words behind its help, or below it if the line would be too long. */
-static void print_words(const struct cshim_policy_key *key, int column, int indent)
-{
-    column++;
-    for (size_t i = 0; i < key->words.count; i++)
-        column += (int)strlen(key->words.names[i]) + (i > 0 ? 2 : 1);
-    if (key->words.count > 0 && column > LINE_WIDTH)
-        printf(":\n%*s", indent, "");
-    else if (key->words.count > 0)
-        printf(": ");
-    for (size_t i = 0; i < key->words.count; i++)
-        printf("%s%s", i > 0 ? ", " : "", key->words.names[i]);
-    putchar('\n');
-}
-
 static void print_keys(next_key *next, int width)
 {
     struct cshim_policy_key key;
     for (size_t i = 0; next(i, &key); i++) {
         const int gap = width - (int)(strlen(key.name) + strlen(key.value));
         const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
-        print_words(&key, column, width + 4);
+        const char *words = "";
+        for (size_t k = 0; k < key.words.count; k++)
+            words = tool_format("%s%s%s", words, k > 0 ? ", " : ": ", key.words.names[k]);
+        /* Words stand behind the help, or below it if the line would be too long. */
+        if (*words != '\0' && column + strlen(words) > LINE_WIDTH)
+            printf(":\n%*s%s\n", width + 4, "", words + strlen(": "));
+        else
+            printf("%s\n", words);
     }
 }
 

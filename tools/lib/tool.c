@@ -9,31 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 1, 0))) static void print_message(const char *format,
-                                                                va_list arguments)
-{
-    fputs("compshim: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-}
-
-void tool_warn(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    print_message(format, arguments);
-    va_end(arguments);
-}
-
-void tool_fail(enum tool_status status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    print_message(format, arguments);
-    va_end(arguments);
-    exit(status);
-}
-
 void tool_misuse(const char *command, const char *format, ...)
 {
     va_list arguments;
@@ -145,23 +120,17 @@ bool tool_close(FILE *file, const char *path)
 
 char **tool_split(const char *list, size_t *count)
 {
-    size_t items = 1;
-    for (const char *comma = strchr(list, ','); comma != NULL; comma = strchr(comma + 1, ','))
-        items++;
-    char **parts = tool_allocate(items, sizeof *parts);
-    for (size_t i = 0; i < items; i++) {
-        size_t length = strcspn(list, ",");
-        parts[i] = tool_format("%.*s", (int)length, list);
-        list += length + 1;
-    }
-    *count = items;
-    return parts;
+    char **items = NULL;
+    char *rest = tool_copy(list);
+    *count = 0;
+    for (char *item = NULL; (item = strsep(&rest, ",")) != NULL;)
+        items = tool_append(items, count, sizeof item, &item);
+    return items;
 }
 
-void tool_split_free(char **items, size_t count)
+void tool_split_free(char **items)
 {
-    for (size_t i = 0; i < count; i++)
-        free(items[i]);
+    free(items[0]); /* all of them */
     free(items);
 }
 

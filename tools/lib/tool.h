@@ -7,6 +7,7 @@
 #ifndef TOOL_H
 #define TOOL_H
 
+#include <err.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,11 +77,10 @@ void tool_help_policy(void);
  * until the next call. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* Prints "compshim: ..." on stderr. */
-void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Prints "compshim: ..." on stderr, and exits with the status. */
-void tool_fail(enum tool_status status, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
+/* tool_warn(FORMAT, ...) prints "compshim: ..." on stderr; tool_fail(STATUS, FORMAT, ...) does, and
+ * exits with the status. main() gives the program its name. */
+#define tool_warn warnx
+#define tool_fail errx
 /* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
 void tool_misuse(const char *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
@@ -108,10 +108,10 @@ int tool_finish(int status);
 FILE *tool_open(const char *path);
 bool tool_close(FILE *file, const char *path);
 
-/* The list "a,b,c" as an array of strings, each the caller's to free, as is the array. Empty items
- * are kept, for the caller to complain about. */
+/* The list "a,b,c" as an array of at least one string, which tool_split_free frees. Empty items are
+ * kept, for the caller to complain about. */
 char **tool_split(const char *list, size_t *count);
-void tool_split_free(char **items, size_t count);
+void tool_split_free(char **items);
 
 /* Whether the first `length` characters of a word are a name in a list. A name in it ends at the
  * separator, at '=' or with the list. */
