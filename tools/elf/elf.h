@@ -100,19 +100,7 @@ bool object_contains(const struct object *object, const char *text);
 /* Whether a text is anywhere in the file. */
 bool object_mentions(const struct object *object, const char *text);
 
-/* For the files in tools/elf/ only. */
-
-/* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
-bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment);
-
-/* Finds an address in the file: its offset, and how many bytes there are from it to the end of the
- * segment (at least 1). False if it is not in the file. */
-bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room);
-
 /* The string at an offset of `size` bytes of strings. NULL if there is none that ends in them. */
 const char *object_string(const char *strings, size_t size, uint64_t offset);
-
-/* Reads both symbol tables and the relocations. Sets `damage` if that fails. */
-void object_read_symbols(struct object *object);
 
 #endif
