@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim(1): finds the subcommand and runs it. */
+/* compshim(1): finds the subcommand and runs it, or helps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/policy.h"
 #include "tools/lib/tool.h"
 #include "version.h"
 
 #define COMMAND_COUNT 7
+#define LINE_WIDTH 100
 
 static const struct tool_command *const commands[COMMAND_COUNT] = {
     &tool_run, &tool_check, &tool_explain, &tool_report, &tool_compare, &tool_tune, &tool_top,
@@ -25,6 +27,54 @@ static void print_help(void)
            "'compshim --version' prints the version.\n\n"
            "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the system "
            "failed\n");
+}
+
+typedef bool next_key(size_t index, struct cshim_policy_key *key);
+
+static int widest(next_key *next, int width)
+{
+    struct cshim_policy_key key;
+    for (size_t i = 0; next(i, &key); i++) {
+        const int length = (int)(strlen(key.name) + 1 + strlen(key.value));
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+static void print_keys(next_key *next, int width)
+{
+    struct cshim_policy_key key;
+    for (size_t i = 0; next(i, &key); i++) {
+        const int gap = width - (int)(strlen(key.name) + strlen(key.value));
+        const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
+        const char *words = "";
+        for (size_t k = 0; k < key.words.count; k++)
+            words = tool_format("%s%s%s", words, k > 0 ? ", " : ": ", key.words.names[k]);
+        /* Words stand behind the help, or below it if the line would be too long. */
+        if (*words != '\0' && column + strlen(words) > LINE_WIDTH)
+            printf(":\n%*s%s\n", width + 4, "", words + strlen(": "));
+        else
+            printf("%s\n", words);
+    }
+}
+
+/* Prints the parser's tables of keys. */
+static void help_policy(void)
+{
+    const int width = widest(cshim_policy_rule_key, widest(cshim_policy_general_key, 0));
+    printf("A policy is a file of sections with lines 'key = value'. The rules are tried in order, "
+           "and "
+           "the\nfirst that matches a call decides; what no rule matches is passed on.\n\n"
+           "[compshim]\n");
+    print_keys(cshim_policy_general_key, width);
+    printf("\n[rule NAME]\n");
+    print_keys(cshim_policy_rule_key, width);
+    printf("\nA LIST is separated by commas. compshim-policy(5) tells more of each, and where the "
+           "file is looked\nfor; 'compshim explain' says what a policy does.\n\n"
+           "  [rule large]\n"
+           "  dtype    = float32\n"
+           "  min_size = 64KiB\n"
+           "  codec    = fp8_e4m3\n");
 }
 
 static const struct tool_command *find_command(const char *name)
@@ -57,7 +107,7 @@ int main(int argc, char **argv)
     }
     if (help) {
         if (strcmp(argv[2], "policy") == 0)
-            tool_help_policy();
+            help_policy();
         else
             tool_help(find_command(argv[2]));
         return tool_finish(TOOL_GOOD);

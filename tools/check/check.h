@@ -152,7 +152,7 @@ void check_print_json(const struct check_result *result, const char *name);
  * verdict on any program that can be read. */
 void check_warn(char **words, bool verbose);
 
-/* locality.c: whether all processes that a command line starts run on this host and share its
+/* Whether all processes that a command line starts run on this host and share its
  * network names, as far as its launchers, their options and the environment tell. False in doubt.
  * The words end with NULL. */
 bool locality_is_certain(char **words);

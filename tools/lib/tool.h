@@ -70,8 +70,6 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
 
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
-/* Prints the keys of policy.ini. */
-void tool_help_policy(void);
 
 /* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. Valid
  * until the next call. */
