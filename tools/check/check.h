@@ -2,7 +2,7 @@
 /* Inside compshim check: what a program's files tell of its all-reduces, and the verdict on it.
  *
  * program.c finds the file of a name, uses.c the uses of the functions in the file and its
- * libraries, file.c and verdict.c judge, and print.c prints the verdict as text and as JSON.
+ * libraries, verdict.c judges, and print.c prints the verdict as text and as JSON.
  * Everything that these functions return lives until the tool ends.
  */
 #ifndef TOOL_CHECK_H
@@ -132,17 +132,8 @@ struct check_result {
 /* Fills in the judgements from the findings. `name` is what the user calls the program. */
 void check_judge(struct check_result *result, const char *name);
 
-/* Sets the reason, the remedy and, as printf(3) does, the explanation. */
-void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
-               const char *explanation, ...) __attribute__((format(printf, 4, 5)));
-
-/* Judges a program that no preload can get into, whatever it calls. False if it is no such program.
- */
-bool check_judge_file(const struct check_findings *findings, struct check_judgement *judgement);
-
-/* "caught", "maybe" or "not caught"; "mpi" or "nccl". */
+/* "caught", "maybe" or "not caught". */
 const char *check_verdict_name(enum check_reason reason);
-const char *check_library_name(enum check_library library);
 
 void check_print_text(const struct check_result *result, const char *name);
 void check_print_json(const struct check_result *result, const char *name);

@@ -18,6 +18,8 @@ static const struct {
     [CHECK_HIDES] = {"hides", "has its own copy, hidden from the loader:"},
 };
 
+static const char *const library_names[] = {[CHECK_MPI] = "mpi", [CHECK_NCCL] = "nccl"};
+
 /* A copy without control characters, of which names in damaged files may have some. */
 static const char *printable(const char *text)
 {
@@ -56,8 +58,13 @@ static void print_objects(const struct check_findings *findings)
         }
 }
 
-static void print_missing(const struct check_findings *findings)
+/* Prints what is said of the program beside its uses. */
+static void print_notes(const struct check_findings *findings)
 {
+    for (size_t i = 0; i < findings->use_count; i++)
+        if (findings->uses[i].kind == CHECK_NAMES)
+            printf("  %s: opens libraries at run time and names %s\n",
+                   object_path(findings, findings->uses[i].object), findings->uses[i].symbol);
     for (size_t i = 1; i < findings->closure.count; i++) {
         const struct closure_object *object = &findings->closure.objects[i];
         if (object->path == NULL || object->object.damage != NULL)
@@ -65,18 +72,6 @@ static void print_missing(const struct check_findings *findings)
                    object_path(findings, object->loader),
                    object->path == NULL ? "not found" : object->object.damage);
     }
-}
-
-static void print_names(const struct check_findings *findings)
-{
-    for (size_t i = 0; i < findings->use_count; i++)
-        if (findings->uses[i].kind == CHECK_NAMES)
-            printf("  %s: opens libraries at run time and names %s\n",
-                   object_path(findings, findings->uses[i].object), findings->uses[i].symbol);
-}
-
-static void print_notes(const struct check_findings *findings)
-{
     if (findings->copies)
         printf("  handles of the MPI library live in the program (copy relocations): no harm\n");
     if (findings->namespaces)
@@ -92,9 +87,8 @@ static void print_libraries(const struct check_result *result)
             return;
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++) {
         const struct check_judgement *judgement = &result->libraries[library];
-        printf("  %s: %s (%s): %s\n", check_library_name(library),
-               check_verdict_name(judgement->reason), check_reasons[judgement->reason].name,
-               printable(judgement->explanation));
+        printf("  %s: %s (%s): %s\n", library_names[library], check_verdict_name(judgement->reason),
+               check_reasons[judgement->reason].name, printable(judgement->explanation));
     }
 }
 
@@ -111,8 +105,6 @@ void check_print_text(const struct check_result *result, const char *name)
                i + 1 < program->scripts ? program->script_paths[i + 1] : program->path);
     print_libraries(result);
     print_objects(findings);
-    print_names(findings);
-    print_missing(findings);
     print_notes(findings);
 }
 
@@ -180,7 +172,7 @@ void check_print_json(const struct check_result *result, const char *name)
     for (size_t i = 0; i < findings->program.scripts; i++)
         json_array_append_new(scripts, text_json(findings->program.script_paths[i]));
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
-        json_object_set_new(libraries, check_library_name(library),
+        json_object_set_new(libraries, library_names[library],
                             library_json(findings, &result->libraries[library]));
     for (size_t i = 0; i < findings->closure.count; i++)
         json_array_append_new(objects, object_json(findings, i));

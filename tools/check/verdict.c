@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a verdict of the findings, with its reason and what to do. */
+#include <pwd.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tools/check/check.h"
@@ -39,13 +42,10 @@ const char *check_verdict_name(enum check_reason reason)
     return names[check_reasons[reason].verdict];
 }
 
-const char *check_library_name(enum check_library library)
-{
-    return library == CHECK_MPI ? "mpi" : "nccl";
-}
-
-void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
-               const char *explanation, ...)
+/* Sets the reason, the remedy and, as printf(3) does, the explanation. */
+__attribute__((format(printf, 4, 5))) static void set(struct check_judgement *judgement,
+                                                      enum check_reason reason, const char *remedy,
+                                                      const char *explanation, ...)
 {
     va_list arguments;
     va_start(arguments, explanation);
@@ -194,18 +194,17 @@ static void judge_caught(const struct check_findings *findings, const struct che
     const struct check_abi *abi = judgement->abi;
     judgement->engine = abi != NULL ? find_engine(findings, abi) : NULL;
     if (abi == NULL)
-        check_set(
-            judgement, CHECK_MISSING,
+        set(judgement, CHECK_MISSING,
             tool_format("check the program that loads %s together with its MPI or NCCL", caller),
             "%s calls %s, and no library that it needs defines that", caller, use->symbol);
     else if (judgement->engine != NULL)
-        check_set(judgement, CHECK_INTERPOSED, how_to_start(findings, use->library, name),
-                  "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol,
-                  abi->name, abi->engine);
+        set(judgement, CHECK_INTERPOSED, how_to_start(findings, use->library, name),
+            "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol, abi->name,
+            abi->engine);
     else
-        check_set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
-                  "%s calls %s of %s, for which no engine is installed: its calls are passed on",
-                  caller, use->symbol, abi->name);
+        set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
+            "%s calls %s of %s, for which no engine is installed: its calls are passed on", caller,
+            use->symbol, abi->name);
 }
 
 static void judge_not_wrapped(const struct check_findings *findings, const struct check_use *use,
@@ -213,14 +212,14 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
 {
     const char *caller = object_name(findings, use->object);
     if (!is_interposable(findings, use))
-        check_set(judgement, CHECK_MISSING,
-                  "run it with the shim: its report counts the calls that were caught",
-                  "%s calls %s, and no Fortran layer that it needs calls P%s", caller, use->symbol,
-                  use->function);
+        set(judgement, CHECK_MISSING,
+            "run it with the shim: its report counts the calls that were caught",
+            "%s calls %s, and no Fortran layer that it needs calls P%s", caller, use->symbol,
+            use->function);
     else
-        check_set(judgement, CHECK_NOT_WRAPPED,
-                  tool_format("install a compshim that wraps %s", use->function),
-                  "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
+        set(judgement, CHECK_NOT_WRAPPED,
+            tool_format("install a compshim that wraps %s", use->function),
+            "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
 }
 
 /* Judges the use of one library. The first of its best uses stands for all. */
@@ -246,26 +245,26 @@ static void judge_library(const struct check_findings *findings, enum check_libr
         judge_not_wrapped(findings, best, judgement);
         break;
     case COPIED:
-        check_set(judgement, CHECK_EMBEDDED,
-                  tool_format(library == CHECK_MPI
-                                  ? "link %s to the shared libmpi, and without -Bsymbolic"
-                                  : "build %s with the shared libnccl (Horovod: "
-                                    "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
-                              object_name(findings, best->object)),
-                  "%s has a copy of %s of its own, and its calls are bound to that",
-                  object_name(findings, best->object), best->symbol);
+        set(judgement, CHECK_EMBEDDED,
+            tool_format(library == CHECK_MPI
+                            ? "link %s to the shared libmpi, and without -Bsymbolic"
+                            : "build %s with the shared libnccl (Horovod: "
+                              "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
+                        object_name(findings, best->object)),
+            "%s has a copy of %s of its own, and its calls are bound to that",
+            object_name(findings, best->object), best->symbol);
         break;
     case OPENED:
-        check_set(judgement, CHECK_OPENED,
-                  "run it with compshim run --dlsym: the report counts the calls that were caught",
-                  "%s opens libraries at run time and names %s: functions that it fetches with "
-                  "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                  object_name(findings, best->object), best->symbol);
+        set(judgement, CHECK_OPENED,
+            "run it with compshim run --dlsym: the report counts the calls that were caught",
+            "%s opens libraries at run time and names %s: functions that it fetches with "
+            "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
+            object_name(findings, best->object), best->symbol);
         break;
     case SILENT:
-        check_set(judgement, CHECK_NO_CALL, "nothing to do",
-                  "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
-                  library == CHECK_MPI ? "MPI" : "NCCL");
+        set(judgement, CHECK_NO_CALL, "nothing to do",
+            "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
+            library == CHECK_MPI ? "MPI" : "NCCL");
     }
 }
 
@@ -283,29 +282,114 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
         has_gloo |= tool_starts_with(basename(object->name), "libgloo.so libtorch_cpu.so");
     }
     if (calling == CHECK_INTERPRETER)
-        check_set(judgement, CHECK_INTERPRETS,
-                  "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
-                  "PyTorch's libtorch_cuda.so",
-                  "%s loads libraries as the programs that it interprets ask for them", file);
+        set(judgement, CHECK_INTERPRETS,
+            "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
+            "PyTorch's libtorch_cuda.so",
+            "%s loads libraries as the programs that it interprets ask for them", file);
     else if (calling == CHECK_STARTER)
-        check_set(judgement, CHECK_STARTS, "check the program that it starts",
-                  "%s starts other programs, and they inherit the preload", file);
+        set(judgement, CHECK_STARTS, "check the program that it starts",
+            "%s starts other programs, and they inherit the preload", file);
     else if (missing != NULL)
-        check_set(judgement, CHECK_MISSING,
-                  "make it findable (module load, LD_LIBRARY_PATH) and check again",
-                  "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
-                  missing->path == NULL ? "was not found" : "is damaged");
+        set(judgement, CHECK_MISSING,
+            "make it findable (module load, LD_LIBRARY_PATH) and check again",
+            "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
+            missing->path == NULL ? "was not found" : "is damaged");
     else if (has_gloo)
-        check_set(judgement, CHECK_NO_CALL,
-                  "train over NCCL or with Horovod; the preload is harmless here",
-                  "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
-                  "gloo is not MPI, even where mpirun starts it",
-                  file);
+        set(judgement, CHECK_NO_CALL,
+            "train over NCCL or with Horovod; the preload is harmless here",
+            "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
+            "gloo is not MPI, even where mpirun starts it",
+            file);
     else
-        check_set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
-                  "neither %s nor a library that it needs calls an all-reduce, reduce or "
-                  "reduce-scatter of MPI or NCCL",
-                  file);
+        set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
+            "neither %s nor a library that it needs calls an all-reduce, reduce or "
+            "reduce-scatter of MPI or NCCL",
+            file);
+}
+
+/* Whether an object is a program without a loader. A position-independent one differs from a
+ * library by its flag; older linkers do not set it, but then a library has a name, no entry, or
+ * libraries that it needs. */
+static bool is_static(const struct object *object)
+{
+    size_t position = 0;
+    if (object->interpreter != NULL)
+        return false;
+    return object->type == ET_EXEC || object->pie ||
+           (object->soname == NULL && object->entry != 0 &&
+            object_next_needed(object, &position) == NULL);
+}
+
+static const char *machine_name(unsigned machine)
+{
+    static const char *const names[] = {
+        [EM_386] = "i386",        [EM_X86_64] = "x86-64",   [EM_ARM] = "ARM",
+        [EM_AARCH64] = "AArch64", [EM_PPC64] = "PowerPC64", [EM_RISCV] = "RISC-V",
+        [EM_S390] = "S/390",
+    };
+    const bool is_known = machine < sizeof names / sizeof *names && names[machine] != NULL;
+    return is_known ? names[machine] : "another machine";
+}
+
+static const char *describe_machine(const struct object *object)
+{
+    return tool_format("%s, %s bits, %s-endian", machine_name(object->machine),
+                       object->elf_class == ELFCLASS64 ? "64" : "32",
+                       object->byte_order == ELFDATA2MSB ? "big" : "little");
+}
+
+/* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
+ * is set-group-ID or has capabilities. NULL if it does not. */
+static char *secure_mode(const char *path)
+{
+    struct stat status;
+    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
+    if (stat(path, &status) != 0)
+        return NULL;
+    if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
+        const struct passwd *owner = getpwuid(status.st_uid);
+        return owner != NULL ? tool_format("is set-user-ID %s", owner->pw_name)
+                             : tool_format("is set-user-ID %u", status.st_uid);
+    }
+    if ((status.st_mode & group_execute) == group_execute && status.st_gid != getgid())
+        return tool_format("is set-group-ID %u", status.st_gid);
+    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+        return tool_copy("has file capabilities");
+    return NULL;
+}
+
+/* Judges a program that no preload can get into, whatever it calls. False if it is no such program.
+ */
+static bool judge_file(const struct check_findings *findings, struct check_judgement *judgement)
+{
+    const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
+    const char *file = basename(findings->program.path);
+    const char *secure = secure_mode(findings->program.path);
+    if (!object_is_elf(object))
+        set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
+            "%s is neither an ELF file nor a script that begins with #!", file);
+    else if (object->elf_class != 0 && !object_is_for(object, front))
+        set(judgement, CHECK_MACHINE, "build compshim for the program's machine",
+            "%s is for %s, and libcompshim.so is for %s", file, describe_machine(object),
+            describe_machine(front));
+    else if (object->damage != NULL)
+        set(judgement, CHECK_DAMAGED, "build, copy or install it again", "%s: %s", file,
+            object->damage);
+    else if (is_static(object))
+        set(judgement, CHECK_STATIC, "link it without -static, to the shared MPI or NCCL library",
+            "%s is linked statically: no loader runs that could preload", file);
+    else if (object->interpreter != NULL &&
+             !tool_starts_with(basename(object->interpreter), "ld-linux ld64.so ld.so ld-2."))
+        set(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
+            "%s runs with %s, which is not the loader of glibc", file,
+            basename(object->interpreter));
+    else if (secure != NULL)
+        set(judgement, CHECK_SECURE,
+            "run a copy of the file: cp leaves such bits and capabilities behind",
+            "%s %s, and the loader ignores LD_PRELOAD for you", file, secure);
+    else
+        return false;
+    return true;
 }
 
 void check_judge(struct check_result *result, const char *name)
@@ -321,7 +405,7 @@ void check_judge(struct check_result *result, const char *name)
              check_reasons[library->reason].verdict < check_reasons[best->reason].verdict))
             best = library;
     }
-    if (check_judge_file(findings, &result->program))
+    if (judge_file(findings, &result->program))
         return;
     if (best != NULL)
         result->program = *best;

@@ -34,12 +34,8 @@
 #define WITNESS_SECONDS 0.2 /* after a signal, until the witness is asked */
 #define QUESTION SIGRTMAX   /* the witness takes this signal after all others that have come */
 
-static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
-
 struct watch {
-    sigset_t signals;   /* blocked: those of passed_on, SIGCONT, SIGCHLD and SIGPIPE */
-    sigset_t witnessed; /* signals, and QUESTION */
+    sigset_t signals; /* blocked, for this process and the witness to take */
     sigset_t inherited;
     struct sigaction inherited_child;
     int receiver; /* the socket; -1 once a datagram has come */
@@ -53,17 +49,6 @@ struct watch {
     int status; /* of the command, from waitpid, once it has ended */
 };
 
-/* Puts the socket's name into the environment, before the names of runs around this one. */
-static void publish(const char *name)
-{
-    const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
-    const bool nested = others != NULL && *others != '\0';
-    char *names = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
-    if (setenv(CSHIM_PRESENCE_VARIABLE, names, 1) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot set " CSHIM_PRESENCE_VARIABLE ": %s", strerror(errno));
-    free(names);
-}
-
 int watch_run_open(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -75,31 +60,30 @@ int watch_run_open(void)
     memcpy(address.sun_path + 1, name,
            length); /* a name behind a NUL is in the abstract namespace */
     int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (receiver >= 0 && bind(receiver, (const struct sockaddr *)&address,
-                              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
-        close(receiver);
-        receiver = -1;
-    }
-    if (receiver >= 0)
-        publish(name);
-    free(name);
+    if (receiver < 0 || bind(receiver, (const struct sockaddr *)&address,
+                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
+        return -1;
+    /* Before the names of runs around this one. */
+    const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
+    const bool nested = others != NULL && *others != '\0';
+    name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
+    if (setenv(CSHIM_PRESENCE_VARIABLE, name, 1) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot set " CSHIM_PRESENCE_VARIABLE ": %s", strerror(errno));
     return receiver;
 }
 
 static void block_signals(struct watch *watch)
 {
+    /* All but the last three are handed on. */
+    const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
+                           SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
     const struct sigaction plain = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &plain,
               &watch->inherited_child); /* if it is ignored, waitpid finds no child */
     sigemptyset(&watch->signals);
-    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
-        sigaddset(&watch->signals, passed_on[i]);
-    sigaddset(&watch->signals, SIGCONT);
-    sigaddset(&watch->signals, SIGCHLD);
-    sigaddset(&watch->signals, SIGPIPE);
-    watch->witnessed = watch->signals;
-    sigaddset(&watch->witnessed, QUESTION);
-    sigprocmask(SIG_BLOCK, &watch->witnessed, &watch->inherited);
+    for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
+        sigaddset(&watch->signals, blocked[i]);
+    sigprocmask(SIG_BLOCK, &watch->signals, &watch->inherited);
     for (int signal = 0; signal < NSIG; signal++)
         watch->for_group[signal] = -WITNESS_SECONDS;
     watch->arrivals = signalfd(-1, &watch->signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -134,7 +118,7 @@ static void start_witness(struct watch *watch)
     open_pipe(ends);
     watch->witness = start_child();
     while (watch->witness == 0) {
-        const int signal = sigwaitinfo(&watch->witnessed, NULL);
+        const int signal = sigwaitinfo(&watch->signals, NULL);
         const unsigned char report = (unsigned char)signal;
         if (signal > 0 && write(ends[1], &report, 1) != 1)
             _exit(TOOL_SYSTEM);
@@ -203,7 +187,7 @@ static void take_signal(struct watch *watch, const struct signalfd_siginfo *arri
     /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for the
      * end of the terminal, to one process. */
     const bool of_keys = arrived->ssi_code > 0 && signal != SIGHUP;
-    if (signal == SIGCHLD || signal == SIGPIPE)
+    if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
         return;
     watch->interrupted |=
         signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
