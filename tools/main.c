@@ -96,21 +96,16 @@ int main(int argc, char **argv)
     if (argc < 2)
         tool_fail(TOOL_USAGE, "no command given; 'compshim --help' lists them");
     const char *word = argv[1];
-    if (strcmp(word, "--version") == 0) {
+    const bool help = strcmp(word, "help") == 0;
+    if (strcmp(word, "--version") == 0)
         printf("compshim %s\n", CSHIM_VERSION);
-        return tool_finish(TOOL_GOOD);
-    }
-    bool help = strcmp(word, "help") == 0;
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc == 2)) {
+    else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc == 2))
         print_help();
-        return tool_finish(TOOL_GOOD);
-    }
-    if (help) {
-        if (strcmp(argv[2], "policy") == 0)
-            help_policy();
-        else
-            tool_help(find_command(argv[2]));
-        return tool_finish(TOOL_GOOD);
-    }
-    return find_command(word)->run(argc - 1, argv + 1);
+    else if (help && strcmp(argv[2], "policy") == 0)
+        help_policy();
+    else if (help)
+        tool_help(find_command(argv[2]));
+    else
+        return find_command(word)->run(argc - 1, argv + 1);
+    return tool_finish(TOOL_GOOD);
 }

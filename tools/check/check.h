@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/elf/closure.h"
+#include "tools/elf/elf.h"
 
 #define CHECK_SCRIPTS_MAX 5 /* Linux follows so many scripts whose interpreter is a script */
 

@@ -96,13 +96,13 @@ static const char interpreters[] =
     "python ipython pypy julia R Rscript perl ruby lua luajit octave "
     "guile tclsh node nodejs java php MATLAB";
 
-static const char starters[] =
-    "sh bash dash ash zsh ksh fish busybox make ssh xargs find parallel sbatch screen tmux";
-
 /* Programs whose arguments are options, and then a program. */
-static const char launchers[] = "mpirun mpiexec orterun prterun prun srun aprun jsrun env nice "
-                                "ionice nohup time timeout setsid "
-                                "stdbuf taskset numactl sudo chrt strace";
+#define LAUNCHERS                                                                                  \
+    "mpirun mpiexec orterun prterun prun srun aprun jsrun env nice ionice nohup time timeout "     \
+    "setsid stdbuf taskset numactl sudo chrt strace"
+
+static const char starters[] = LAUNCHERS " sh bash dash ash zsh ksh fish busybox make ssh xargs "
+                                         "find parallel sbatch screen tmux";
 
 /* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
 static bool is_one_of(const char *path, const char *names)
@@ -117,17 +117,15 @@ enum check_calling check_calling(const char *path)
     const char *real = resolved != NULL ? resolved : path;
     if (is_one_of(path, interpreters) || is_one_of(real, interpreters))
         return CHECK_INTERPRETER;
-    return is_one_of(path, starters) || is_one_of(real, starters) || is_one_of(path, launchers) ||
-                   is_one_of(real, launchers)
-               ? CHECK_STARTER
-               : CHECK_PROGRAM;
+    const bool is_starter = is_one_of(path, starters) || is_one_of(real, starters);
+    return is_starter ? CHECK_STARTER : CHECK_PROGRAM;
 }
 
 /* Which options have an argument, only the launcher knows. An argument is hardly ever the name of a
  * program, so the first word that is one is taken. */
 char **check_behind_launchers(char **words)
 {
-    while (*words != NULL && is_one_of(*words, launchers))
+    while (*words != NULL && is_one_of(*words, LAUNCHERS))
         do
             words++;
         while (*words != NULL && (**words == '-' || find_executable(*words) == NULL));

@@ -138,25 +138,21 @@ static void look_at_object(struct check_findings *findings, size_t index)
         look_for_names(findings, index);
 }
 
-static char *open_files(struct check_findings *findings, const char *name)
-{
-    if (!object_open(&findings->front, findings->front_path))
-        return tool_format("%s: %s", findings->front_path, strerror(errno));
-    if (findings->front.damage != NULL)
-        return tool_format("%s: %s; build or install it again", findings->front_path,
-                           findings->front.damage);
-    char *problem = check_program_find(&findings->program, name);
-    if (problem == NULL && !closure_open(&findings->closure, findings->program.path))
-        problem = tool_format("%s: %s", findings->program.path, strerror(errno));
-    return problem;
-}
-
 char *check_find(struct check_findings *findings, const char *name)
 {
-    *findings = (struct check_findings){.front_path = launch_find_library()};
-    char *problem = open_files(findings, name);
+    char *front = launch_find_library();
+    *findings = (struct check_findings){.front_path = front};
+    if (!object_open(&findings->front, front))
+        return tool_format("%s: %s", front, strerror(errno));
+    if (findings->front.damage != NULL)
+        return tool_format("%s: %s; build or install it again", front, findings->front.damage);
+    char *problem = check_program_find(&findings->program, name);
+    if (problem != NULL)
+        return problem;
+    if (!closure_open(&findings->closure, findings->program.path))
+        return tool_format("%s: %s", findings->program.path, strerror(errno));
     for (size_t i = 0; i < findings->closure.count; i++)
         if (findings->closure.objects[i].object.damage == NULL)
             look_at_object(findings, i);
-    return problem;
+    return NULL;
 }

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tools/elf/closure.h"
+#include "tools/elf/elf.h"
 
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 

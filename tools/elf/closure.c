@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Searches for the libraries that an object needs, in the order of ld.so(8). */
-#include "tools/elf/closure.h"
+#include "tools/elf/elf.h"
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>

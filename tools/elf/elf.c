@@ -113,22 +113,10 @@ static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *e
            entry->d_tag != DT_NULL;
 }
 
-static void read_strings(struct object *object)
-{
-    struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    uint64_t offset = 0, room = 0;
-    if (!find(object, object->tags[DT_STRTAB], &offset, &room)) {
-        object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
-        return;
-    }
-    table->strings = (const char *)object->image + offset;
-    table->strings_size = object->tags[DT_STRSZ] < room ? object->tags[DT_STRSZ] : room;
-}
-
 static void read_tags(struct object *object)
 {
     GElf_Dyn entry;
-    uint64_t flags_1 = 0;
+    uint64_t flags_1 = 0, offset = 0, room = 0;
     bool named[DT_NUM] = {false};
     for (size_t i = 0; dynamic_entry(object, i, &entry); i++) {
         if (entry.d_tag > DT_NULL && entry.d_tag < DT_NUM) {
@@ -140,7 +128,14 @@ static void read_tags(struct object *object)
             flags_1 = entry.d_un.d_val;
         }
     }
-    read_strings(object);
+    if (!find(object, object->tags[DT_STRTAB], &offset, &room)) {
+        object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
+        return;
+    }
+    object->tables[OBJECT_DYNAMIC] = (struct object_table){
+        .strings = (const char *)object->image + offset,
+        .strings_size = object->tags[DT_STRSZ] < room ? object->tags[DT_STRSZ] : room,
+    };
     object->symbolic = named[DT_SYMBOLIC] || (object->tags[DT_FLAGS] & DF_SYMBOLIC) != 0;
     object->pie = (flags_1 & DF_1_PIE) != 0;
     object->no_default_folders = (flags_1 & DF_1_NODEFLIB) != 0;

@@ -109,17 +109,6 @@ char *launch_absolute(const char *path)
     return absolute;
 }
 
-/* Whether a word of the command is one of Open MPI's launchers; it may stand behind env or timeout.
- */
-static bool names_mpirun(char *const *command)
-{
-    static const char launchers[] = "mpirun mpirun.openmpi mpiexec mpiexec.openmpi orterun prterun";
-    for (; *command != NULL; command++)
-        if (tool_is_program(*command, launchers))
-            return true;
-    return false;
-}
-
 /* The ranks that a launcher's command line asks for: the first -n or -np of each of its parts,
  * which stand between colons. */
 static unsigned long count_ranks(char *const *command)
@@ -155,7 +144,11 @@ static unsigned long count_cores(void)
 
 void launch_permit_mpirun(char *const *command, bool is_local)
 {
-    if (!names_mpirun(command))
+    bool is_mpirun = false; /* a launcher may stand behind env or timeout */
+    for (char *const *word = command; *word != NULL; word++)
+        is_mpirun |=
+            tool_is_program(*word, "mpirun mpirun.openmpi mpiexec mpiexec.openmpi orterun prterun");
+    if (!is_mpirun)
         return;
     if (is_local && count_ranks(command) > count_cores()) {
         setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);

@@ -9,17 +9,14 @@
 #include "policy/policy.h"
 #include "tools/lib/tool.h"
 
-/* Returns the name of a missing part that every report has, or NULL. Readers allow any other part
- * to be missing. */
+/* The name of a missing part that every report has, or NULL. Readers allow any other part to be
+ * missing. */
 static const char *missing_part(const json_t *root)
 {
-    if (!json_is_string(json_object_get(root, "compshim")))
-        return "compshim";
-    if (!json_is_object(json_object_get(root, "totals")))
-        return "totals";
-    if (!json_is_array(json_object_get(root, "rows")))
-        return "rows";
-    return NULL;
+    return !json_is_string(json_object_get(root, "compshim")) ? "compshim"
+           : !json_is_object(json_object_get(root, "totals")) ? "totals"
+           : !json_is_array(json_object_get(root, "rows"))    ? "rows"
+                                                              : NULL;
 }
 
 /* Replaces the names that two algorithms had in reports of older versions. */

@@ -18,12 +18,8 @@
 
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
 {
-    static char hint[128];
     const char *nearest = cshim_nearest_name(word, names, count);
-    hint[0] = '\0';
-    if (nearest != NULL)
-        snprintf(hint, sizeof hint, " (did you mean '%s%s'?)", prefix, nearest);
-    return hint;
+    return nearest != NULL ? tool_format(" (did you mean '%s%s'?)", prefix, nearest) : "";
 }
 
 /* Describes the table to getopt_long: its long options, and its letters. */

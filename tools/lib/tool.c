@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,11 +59,15 @@ char *tool_format(const char *format, ...)
 }
 
 /* Reads to the end of the file: its size is not known before, as stat gives 0 under /proc. */
-static char *read_all(FILE *file, size_t *length)
+char *tool_read_file(const char *path, size_t *length)
 {
+    FILE *file = fopen(path, "re");
     char *text = NULL;
     size_t room = 0;
     *length = 0;
+    if (file == NULL)
+        return NULL;
+    errno = 0;
     do {
         room = 2 * room + 4096;
         text = realloc(text, room);
@@ -73,24 +76,13 @@ static char *read_all(FILE *file, size_t *length)
         *length += fread(text + *length, 1, room - 1 - *length, file);
     } while (*length == room - 1);
     text[*length] = '\0';
-    return text;
-}
-
-char *tool_read_file(const char *path, size_t *length)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return NULL;
-    errno = 0;
-    char *text = read_all(file, length);
-    int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
+    const int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
     fclose(file);
-    if (error != 0) {
-        free(text);
-        errno = error;
-        return NULL;
-    }
-    return text;
+    if (error == 0)
+        return text;
+    free(text);
+    errno = error;
+    return NULL;
 }
 
 int tool_finish(int status)

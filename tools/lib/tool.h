@@ -71,8 +71,7 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
 
-/* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. Valid
- * until the next call. */
+/* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
 /* tool_warn(FORMAT, ...) prints "compshim: ..." on stderr; tool_fail(STATUS, FORMAT, ...) does, and

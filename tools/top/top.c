@@ -177,7 +177,6 @@ static void print_job(const struct look *before, const struct look *after, size_
                                            "native", "wire",  "ratio",     "error"};
     const struct cshim_live *job = &after->processes[first];
     struct tool_table table = {.columns = 9, .numeric_from = 3, .headings = 1};
-    char *passing = rate(before, after, job, SIZE_MAX);
     printf("%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
            job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
            after->time - job->started, job->policy);
@@ -185,6 +184,7 @@ static void print_job(const struct look *before, const struct look *after, size_
     for (size_t rule = 0; rule < job->rule_count; rule++)
         add_rule(&table, before, after, job, rule);
     tool_table_print(&table, stdout);
+    char *passing = rate(before, after, job, SIZE_MAX);
     printf("passed on: %llu calls, %s per second\n\n",
            (unsigned long long)add_up(after, job, SIZE_MAX).calls, passing);
     free(passing);
@@ -203,22 +203,23 @@ static void print_look(const struct look *before, const struct look *after)
         puts("no process that publishes its figures runs on this host (COMPSHIM_LIVE=on)");
 }
 
-static void watch(struct look *before, struct look *after, const struct top_options *chosen)
+/* Prints looks until a signal comes, or one if so chosen. Returns whether the last saw a job. */
+static bool watch(struct look looks[2], const struct top_options *chosen)
 {
     const bool is_screen = !chosen->once && isatty(STDOUT_FILENO);
-    look_around(before);
-    do {
+    look_around(&looks[0]);
+    for (size_t turn = 1;; turn++) {
+        struct look *const after = &looks[turn % 2];
         sleep(chosen->interval); /* a signal ends it */
         if (is_stopped)
-            return;
+            return true;
         look_around(after);
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
-        print_look(before, after);
+        print_look(&looks[(turn - 1) % 2], after);
         fflush(stdout);
-        const struct look last = *before;
-        *before = *after;
-        *after = last;
-    } while (!chosen->once && !ferror(stdout));
+        if (chosen->once || ferror(stdout))
+            return after->count > 0;
+    }
 }
 
 static int run(int argc, char **argv)
@@ -234,9 +235,7 @@ static int run(int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)
         looks[i].processes = tool_allocate(PROCESSES_MAX, sizeof *looks[i].processes);
-    watch(&looks[0], &looks[1], &chosen);
-    const bool found = looks[0].count > 0 || is_stopped;
-    return tool_finish(found ? TOOL_GOOD : TOOL_NOT_SO);
+    return tool_finish(watch(looks, &chosen) || is_stopped ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
 const struct tool_command tool_top = {
