@@ -111,14 +111,13 @@ void check_print_text(const struct check_result *result, const char *name)
 /* A text as JSON. If it is not UTF-8, as a path may be, other bytes than ASCII become '?'. */
 static json_t *text_json(const char *text)
 {
-    if (text == NULL)
-        return json_null();
-    json_t *string = json_string(text);
+    json_t *string = text != NULL ? json_string(text) : json_null();
+    if (string != NULL)
+        return string;
     char *copy = tool_copy(text);
     for (char *at = copy; *at != '\0'; at++)
-        if (!isascii((unsigned char)*at))
-            *at = '?';
-    return string != NULL ? string : json_string(copy);
+        *at = (char)(isascii((unsigned char)*at) ? *at : '?');
+    return json_string(copy);
 }
 
 static json_t *verdict_json(const struct check_judgement *judgement)

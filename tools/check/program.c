@@ -55,21 +55,20 @@ static char *program_of_env(char *words)
 /* What the #! line of a script names, or NULL if the file has none or cannot be read. */
 static char *read_interpreter(const char *path)
 {
-    char text[SCRIPT_LINE_MAX];
+    char *text = tool_allocate(SCRIPT_LINE_MAX, 1);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return NULL;
-    const char *line = fgets(text, sizeof text, file);
+    const char *line = fgets(text, SCRIPT_LINE_MAX, file);
     fclose(file);
     if (line == NULL || strncmp(line, "#!", 2) != 0)
         return NULL;
     char *rest = NULL;
     char *interpreter = strtok_r(text + 2, BLANKS, &rest);
-    if (interpreter != NULL && strcmp(basename(interpreter), "env") == 0) {
-        char *program = program_of_env(rest);
-        interpreter = program != NULL ? program : interpreter;
-    }
-    return interpreter != NULL ? tool_copy(interpreter) : NULL;
+    if (interpreter == NULL || strcmp(basename(interpreter), "env") != 0)
+        return interpreter;
+    char *program = program_of_env(rest);
+    return program != NULL ? program : interpreter;
 }
 
 char *check_program_find(struct check_program *program, const char *name)

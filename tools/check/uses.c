@@ -29,19 +29,15 @@ static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        enum check_library library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
-        size_t length = strlen(functions[i]);
-        bool exact = strcmp(name, functions[i]) == 0;
-        bool fortran = !exact && library == CHECK_MPI &&
-                       strncasecmp(name, functions[i], length) == 0 &&
-                       is_fortran_suffix(name + length);
-        if (!exact && !fortran)
-            continue;
         use->symbol = symbol;
         use->function = functions[i];
-        use->library = library;
-        use->fortran = fortran;
-        return true;
+        use->library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
+        use->fortran = strcmp(name, functions[i]) != 0;
+        const size_t length = strlen(functions[i]);
+        if (!use->fortran ||
+            (use->library == CHECK_MPI && strncasecmp(name, functions[i], length) == 0 &&
+             is_fortran_suffix(name + length)))
+            return true;
     }
     return false;
 }
@@ -56,11 +52,6 @@ static bool is_internal(const struct closure_object *object)
         "libpmpi libopen- libnccl. libpnccl";
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
     return tool_starts_with(basename(name), names);
-}
-
-static void add_use(struct check_findings *findings, const struct check_use *use)
-{
-    findings->uses = tool_append(findings->uses, &findings->use_count, sizeof *use, use);
 }
 
 /* How an object uses a function that a symbol of it names. The loader looks for the function in the
@@ -108,7 +99,7 @@ static bool look_at_symbols(struct check_findings *findings, size_t index, bool 
             (kind == OBJECT_STATIC && has_use(findings, index, symbol.name)))
             continue;
         use.kind = kind == OBJECT_STATIC ? CHECK_HIDES : kind_of_use(object, &use, &symbol);
-        add_use(findings, &use);
+        findings->uses = tool_append(findings->uses, &findings->use_count, sizeof use, &use);
     }
     return opens;
 }
@@ -117,14 +108,14 @@ static bool look_at_symbols(struct check_findings *findings, size_t index, bool 
 static void look_for_names(struct check_findings *findings, size_t index)
 {
     static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_abi.so", "libnccl.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct check_use use = {.object = index,
+                                      .symbol = names[i],
+                                      .library = names[i][3] == 'n' ? CHECK_NCCL : CHECK_MPI,
+                                      .kind = CHECK_NAMES};
         if (object_contains(&findings->closure.objects[index].object, names[i]))
-            add_use(findings, &(struct check_use){
-                                  .object = index,
-                                  .symbol = names[i],
-                                  .library = names[i][3] == 'n' ? CHECK_NCCL : CHECK_MPI,
-                                  .kind = CHECK_NAMES,
-                              });
+            findings->uses = tool_append(findings->uses, &findings->use_count, sizeof use, &use);
+    }
 }
 
 static void look_at_object(struct check_findings *findings, size_t index)

@@ -165,15 +165,6 @@ static const char *find_engine(const struct check_findings *findings, const stru
     return access(path, R_OK) == 0 ? path : NULL;
 }
 
-static const char *how_to_start(const struct check_findings *findings, enum check_library library,
-                                const char *name)
-{
-    if (findings->closure.objects[0].object.interpreter == NULL)
-        return "start the program that loads it with compshim run";
-    return tool_format("start it so: compshim run -- %s%s",
-                       library == CHECK_MPI ? "mpirun -n 4 " : "", name);
-}
-
 static const char *how_to_get_engine(const struct check_findings *findings,
                                      const struct check_abi *abi)
 {
@@ -192,13 +183,17 @@ static void judge_caught(const struct check_findings *findings, const struct che
 {
     const char *caller = object_name(findings, use->object);
     const struct check_abi *abi = judgement->abi;
+    const char *start = "start the program that loads it with compshim run";
+    if (findings->closure.objects[0].object.interpreter != NULL)
+        start = tool_format("start it so: compshim run -- %s%s",
+                            use->library == CHECK_MPI ? "mpirun -n 4 " : "", name);
     judgement->engine = abi != NULL ? find_engine(findings, abi) : NULL;
     if (abi == NULL)
         set(judgement, CHECK_MISSING,
             tool_format("check the program that loads %s together with its MPI or NCCL", caller),
             "%s calls %s, and no library that it needs defines that", caller, use->symbol);
     else if (judgement->engine != NULL)
-        set(judgement, CHECK_INTERPOSED, how_to_start(findings, use->library, name),
+        set(judgement, CHECK_INTERPOSED, start,
             "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol, abi->name,
             abi->engine);
     else
@@ -320,20 +315,16 @@ static bool is_static(const struct object *object)
             object_next_needed(object, &position) == NULL);
 }
 
-static const char *machine_name(unsigned machine)
+static const char *describe_machine(const struct object *object)
 {
     static const char *const names[] = {
         [EM_386] = "i386",        [EM_X86_64] = "x86-64",   [EM_ARM] = "ARM",
         [EM_AARCH64] = "AArch64", [EM_PPC64] = "PowerPC64", [EM_RISCV] = "RISC-V",
         [EM_S390] = "S/390",
     };
-    const bool is_known = machine < sizeof names / sizeof *names && names[machine] != NULL;
-    return is_known ? names[machine] : "another machine";
-}
-
-static const char *describe_machine(const struct object *object)
-{
-    return tool_format("%s, %s bits, %s-endian", machine_name(object->machine),
+    const size_t machine = object->machine;
+    const char *name = machine < sizeof names / sizeof *names ? names[machine] : NULL;
+    return tool_format("%s, %s bits, %s-endian", name != NULL ? name : "another machine",
                        object->elf_class == ELFCLASS64 ? "64" : "32",
                        object->byte_order == ELFDATA2MSB ? "big" : "little");
 }

@@ -25,14 +25,10 @@ char *launch_find(const char *name, const char *const *folders, size_t count, co
                   strerror(errno));
     *strrchr(tool, '/') = '\0';
     char *found = NULL;
-    for (size_t i = 0; i < count && found == NULL; i++) {
-        char *candidate = tool_format("%s%s/%s", tool, folders[i], name);
-        found = realpath(candidate, NULL);
-        free(candidate);
-    }
+    for (size_t i = 0; i < count && found == NULL; i++)
+        found = realpath(tool_format("%s%s/%s", tool, folders[i], name), NULL);
     if (found == NULL)
         tool_fail(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
-    free(tool);
     return found;
 }
 
@@ -72,15 +68,10 @@ char *launch_with_dlsym(const char *library)
 char *launch_preload(const char *library, const char *existing)
 {
     char *value = tool_copy(library != NULL ? library : "");
-    const char *entry = existing != NULL ? existing : "";
-    while (*entry != '\0') {
+    for (const char *entry = existing; entry != NULL && *entry != '\0';) {
         size_t length = strcspn(entry, PRELOAD_SEPARATORS);
-        if (length > 0 && !is_shim(entry, length)) {
-            char *longer =
-                tool_format("%s%s%.*s", value, *value != '\0' ? ":" : "", (int)length, entry);
-            free(value);
-            value = longer;
-        }
+        if (length > 0 && !is_shim(entry, length))
+            value = tool_format("%s%s%.*s", value, *value != '\0' ? ":" : "", (int)length, entry);
         entry += length;
         entry += strspn(entry, PRELOAD_SEPARATORS);
     }

@@ -49,13 +49,13 @@ static void prepare(const struct run_options *chosen)
         if (chosen->verbose)
             tool_warn("policy: %s", policy->source);
     }
-    char *libraries = chosen->dlsym ? launch_with_dlsym(library) : tool_copy(library);
-    char *preload = launch_preload(libraries, getenv("LD_PRELOAD"));
+    if (chosen->dlsym)
+        library = launch_with_dlsym(library);
     if (chosen->policy != NULL)
         set("COMPSHIM_POLICY", launch_absolute(chosen->policy), chosen->verbose);
     if (chosen->off)
         set("COMPSHIM", "off", chosen->verbose);
-    set("LD_PRELOAD", preload, chosen->verbose);
+    set("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), chosen->verbose);
 }
 
 /* A launcher's words, from its own name up to the program's. */

@@ -46,23 +46,19 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Whether the file's process has ended: it held a lock as long as it lived. */
-static bool is_stale(int file)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-}
-
 /* Copies what a process publishes. Stale files of this user are removed, also unfinished ones. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     bool is_read = false;
     if (file < 0)
         return false;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        if (is_stale(file) && status.st_uid == geteuid() &&
+        const bool is_stale = /* a process holds a lock as long as it lives */
+            fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+        if (is_stale && status.st_uid == geteuid() &&
             time(NULL) - status.st_mtime > 1) /* a newer file may not be locked yet */
             unlinkat(folder, name, 0);
         else if (status.st_size >= (off_t)sizeof *process)
@@ -149,27 +145,6 @@ static char *rate(const struct look *before, const struct look *after, const str
     return tool_format("%.1f", (double)(last - first) / seconds);
 }
 
-static void add_rule(struct tool_table *table, const struct look *before, const struct look *after,
-                     const struct cshim_live *job, size_t rule)
-{
-    const struct cshim_live_rule *own = &job->rules[rule];
-    const struct cshim_row sum = add_up(after, job, rule);
-    char *cells[] = {
-        tool_copy(own->name),
-        tool_copy(cshim_codec_name((enum cshim_codec_id)own->codec)),
-        sum.calls > 0 ? tool_copy(cshim_algorithm_name((enum cshim_algorithm)own->algorithm))
-                      : NULL,
-        tool_format("%llu", (unsigned long long)sum.calls),
-        rate(before, after, job, rule),
-        tool_bytes((double)sum.bytes_native),
-        tool_bytes((double)sum.bytes_wire),
-        sum.bytes_wire > 0 ? tool_format("%.2fx", (double)sum.bytes_native / (double)sum.bytes_wire)
-                           : NULL,
-        sum.sum_squares > 0 ? tool_format("%.1e", cshim_row_error(&sum)) : NULL,
-    };
-    tool_table_add(table, cells);
-}
-
 /* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
@@ -181,8 +156,24 @@ static void print_job(const struct look *before, const struct look *after, size_
            job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
            after->time - job->started, job->policy);
     tool_table_copy(&table, headings);
-    for (size_t rule = 0; rule < job->rule_count; rule++)
-        add_rule(&table, before, after, job, rule);
+    for (size_t rule = 0; rule < job->rule_count; rule++) {
+        const struct cshim_live_rule *own = &job->rules[rule];
+        const struct cshim_row sum = add_up(after, job, rule);
+        const double native = (double)sum.bytes_native, wire = (double)sum.bytes_wire;
+        char *cells[] = {
+            tool_copy(own->name),
+            tool_copy(cshim_codec_name((enum cshim_codec_id)own->codec)),
+            sum.calls > 0 ? tool_copy(cshim_algorithm_name((enum cshim_algorithm)own->algorithm))
+                          : NULL,
+            tool_format("%llu", (unsigned long long)sum.calls),
+            rate(before, after, job, rule),
+            tool_bytes(native),
+            tool_bytes(wire),
+            wire > 0 ? tool_format("%.2fx", native / wire) : NULL,
+            sum.sum_squares > 0 ? tool_format("%.1e", cshim_row_error(&sum)) : NULL,
+        };
+        tool_table_add(&table, cells);
+    }
     tool_table_print(&table, stdout);
     char *passing = rate(before, after, job, SIZE_MAX);
     printf("passed on: %llu calls, %s per second\n\n",
