@@ -28,8 +28,7 @@ enum object_table_kind {
 };
 
 struct object {
-    const char
-        *damage; /* what is wrong with the file, or NULL; if set, only elf_class to entry are */
+    const char *damage; /* what is wrong, or NULL; if set, only elf_class to entry are */
     unsigned elf_class; /* ELFCLASS64, ... */
     unsigned byte_order;
     unsigned machine; /* EM_X86_64, ... */
@@ -50,8 +49,7 @@ struct object {
     bool mapped;
     size_t header_count; /* program headers; all lie in the file unless there is damage */
     Elf_Data *dynamic;
-    uint64_t
-        tags[DT_NUM]; /* of the dynamic table, the last value of each tag; 0 if there is none */
+    uint64_t tags[DT_NUM]; /* of the dynamic table: the last value of each tag, or 0 */
     uint64_t gnu_hash;
     struct object_table tables[OBJECT_TABLE_COUNT];
     unsigned char *relocated; /* for each dynamic symbol: bits of enum object_relocation */

@@ -57,8 +57,8 @@ int watch_run_open(void)
         return -1;
     char *name = tool_format("compshim-%016llx%016llx", random[0], random[1]);
     const size_t length = strlen(name);
-    memcpy(address.sun_path + 1, name,
-           length); /* a name behind a NUL is in the abstract namespace */
+    /* A name behind a NUL is in the abstract namespace. */
+    memcpy(address.sun_path + 1, name, length);
     int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (receiver < 0 || bind(receiver, (const struct sockaddr *)&address,
                              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
@@ -78,8 +78,8 @@ static void block_signals(struct watch *watch)
     const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
                            SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
     const struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigaction(SIGCHLD, &plain,
-              &watch->inherited_child); /* if it is ignored, waitpid finds no child */
+    /* If SIGCHLD is ignored, waitpid finds no child. */
+    sigaction(SIGCHLD, &plain, &watch->inherited_child);
     sigemptyset(&watch->signals);
     for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
         sigaddset(&watch->signals, blocked[i]);
@@ -181,27 +181,23 @@ static bool was_for_group(struct watch *watch, int signal)
     }
 }
 
-static void take_signal(struct watch *watch, const struct signalfd_siginfo *arrived)
-{
-    const int signal = (int)arrived->ssi_signo;
-    /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for the
-     * end of the terminal, to one process. */
-    const bool of_keys = arrived->ssi_code > 0 && signal != SIGHUP;
-    if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
-        return;
-    watch->interrupted |=
-        signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-    /* SIGCONT is always handed on: a second one does no harm, and waiting could let a later stop
-     * come before it. */
-    if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
-        kill(watch->command, signal);
-}
-
 static void take_signals(struct watch *watch)
 {
     struct signalfd_siginfo arrived;
-    while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived)
-        take_signal(watch, &arrived);
+    while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
+        const int signal = (int)arrived.ssi_signo;
+        /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for
+         * the end of the terminal, to one process. */
+        const bool of_keys = arrived.ssi_code > 0 && signal != SIGHUP;
+        if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
+            continue;
+        watch->interrupted |=
+            signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+        /* SIGCONT is always handed on: a second one does no harm, and waiting could let a later
+         * stop come before it. */
+        if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
+            kill(watch->command, signal);
+    }
 }
 
 static void take_datagram(struct watch *watch)
@@ -219,14 +215,14 @@ static void take_children(struct watch *watch)
 {
     int status = 0;
     for (pid_t child; (child = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
-        if (child == watch->command && WIFSTOPPED(status)) {
+        if (child != watch->command)
+            continue;
+        if (WIFSTOPPED(status)) {
             raise(SIGSTOP);
             return;
         }
-        if (child == watch->command) {
-            watch->ended = true;
-            watch->status = status;
-        }
+        watch->ended = true;
+        watch->status = status;
     }
 }
 

@@ -216,8 +216,8 @@ static bool watch(struct look looks[2], const struct top_options *chosen)
 static int run(int argc, char **argv)
 {
     struct top_options chosen = {.interval = 1};
-    const struct sigaction action = {.sa_handler =
-                                         stop}; /* without SA_RESTART a signal ends sleep() */
+    /* Without SA_RESTART a signal ends sleep(). */
+    const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
     const int first = tool_parse(&tool_top, argc, argv, &chosen);
     if (first < argc)
