@@ -3,10 +3,28 @@
 #include "tools/lib/tool.h"
 
 #include <ctype.h>
+#include <err.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+void tool_warn(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vwarnx(format, arguments);
+    va_end(arguments);
+}
+
+void tool_fail(enum tool_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vwarnx(format, arguments);
+    va_end(arguments);
+    exit(status);
+}
 
 void tool_misuse(const char *command, const char *format, ...)
 {
@@ -62,19 +80,18 @@ char *tool_format(const char *format, ...)
 char *tool_read_file(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "re");
-    char *text = NULL;
-    size_t room = 0;
-    *length = 0;
     if (file == NULL)
         return NULL;
+    size_t room = 4096;
+    char *text = tool_allocate(room, 1);
     errno = 0;
-    do {
-        room = 2 * room + 4096;
+    *length = 0;
+    while ((*length += fread(text + *length, 1, room - 1 - *length, file)) == room - 1) {
+        room *= 2;
         text = realloc(text, room);
         if (text == NULL)
             tool_fail(TOOL_SYSTEM, "out of memory");
-        *length += fread(text + *length, 1, room - 1 - *length, file);
-    } while (*length == room - 1);
+    }
     text[*length] = '\0';
     const int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
     fclose(file);

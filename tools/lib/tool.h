@@ -7,7 +7,6 @@
 #ifndef TOOL_H
 #define TOOL_H
 
-#include <err.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,10 +73,11 @@ void tool_help(const struct tool_command *command);
 /* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* tool_warn(FORMAT, ...) prints "compshim: ..." on stderr; tool_fail(STATUS, FORMAT, ...) does, and
- * exits with the status. main() gives the program its name. */
-#define tool_warn warnx
-#define tool_fail errx
+/* Prints "compshim: ..." on stderr. main() gives the program this name. */
+void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints "compshim: ..." on stderr, and exits with the status. */
+void tool_fail(enum tool_status status, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
 /* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
 void tool_misuse(const char *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
