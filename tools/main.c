@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim(1): finds the subcommand and runs it. */
+/* compshim(1): finds the subcommand and runs it, or helps. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/policy.h"
 #include "tools/lib/tool.h"
 #include "version.h"
 
 #define COMMAND_COUNT 7
+#define LINE_WIDTH 100
 
 static const struct tool_command *const commands[COMMAND_COUNT] = {
     &tool_run, &tool_check, &tool_explain, &tool_report, &tool_compare, &tool_tune, &tool_top,
@@ -26,6 +29,52 @@ static void print_help(void)
            "failed\n");
 }
 
+static int widest(bool of_rules, int width)
+{
+    struct cshim_policy_key key;
+    for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
+        const int length = (int)(strlen(key.name) + 1 + strlen(key.value));
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+static void print_keys(bool of_rules, int width)
+{
+    struct cshim_policy_key key;
+    for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
+        const int gap = width - (int)(strlen(key.name) + strlen(key.value));
+        const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
+        const char *words = "";
+        for (size_t k = 0; k < key.words.count; k++)
+            words = tool_format("%s%s%s", words, k > 0 ? ", " : ": ", key.words.names[k]);
+        /* Words stand behind the help, or below it if the line would be too long. */
+        if (*words != '\0' && column + strlen(words) > LINE_WIDTH)
+            printf(":\n%*s%s\n", width + 4, "", words + strlen(": "));
+        else
+            printf("%s\n", words);
+    }
+}
+
+/* Prints the parser's tables of keys. */
+static void help_policy(void)
+{
+    const int width = widest(true, widest(false, 0));
+    printf("A policy is a file of sections with lines 'key = value'. The rules are tried in order, "
+           "and "
+           "the\nfirst that matches a call decides; what no rule matches is passed on.\n\n"
+           "[compshim]\n");
+    print_keys(false, width);
+    printf("\n[rule NAME]\n");
+    print_keys(true, width);
+    printf("\nA LIST is separated by commas. compshim-policy(5) tells more of each, and where the "
+           "file is looked\nfor; 'compshim explain' says what a policy does.\n\n"
+           "  [rule large]\n"
+           "  dtype    = float32\n"
+           "  min_size = 64KiB\n"
+           "  codec    = fp8_e4m3\n");
+}
+
 static const struct tool_command *find_command(const char *name)
 {
     const char *names[COMMAND_COUNT];
@@ -40,24 +89,21 @@ static const struct tool_command *find_command(const char *name)
 
 int main(int argc, char **argv)
 {
+    static char name[] = "compshim";
+    program_invocation_short_name = name;
     if (argc < 2)
         tool_fail(TOOL_USAGE, "no command given; 'compshim --help' lists them");
     const char *word = argv[1];
-    if (strcmp(word, "--version") == 0) {
+    const bool help = strcmp(word, "help") == 0;
+    if (strcmp(word, "--version") == 0)
         printf("compshim %s\n", CSHIM_VERSION);
-        return tool_finish(TOOL_GOOD);
-    }
-    bool help = strcmp(word, "help") == 0;
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc == 2)) {
+    else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc == 2))
         print_help();
-        return tool_finish(TOOL_GOOD);
-    }
-    if (help) {
-        if (strcmp(argv[2], "policy") == 0)
-            tool_help_policy();
-        else
-            tool_help(find_command(argv[2]));
-        return tool_finish(TOOL_GOOD);
-    }
-    return find_command(word)->run(argc - 1, argv + 1);
+    else if (help && strcmp(argv[2], "policy") == 0)
+        help_policy();
+    else if (help)
+        tool_help(find_command(argv[2]));
+    else
+        return find_command(word)->run(argc - 1, argv + 1);
+    return tool_finish(TOOL_GOOD);
 }

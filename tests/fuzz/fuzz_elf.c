@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/elf/closure.h"
+#include "tools/elf/elf.h"
 
 /* The bytes that are read. */
 static const char *begin;

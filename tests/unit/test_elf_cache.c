@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tools/elf/closure.h"
+#include "tools/elf/elf.h"
 
 #define HEADER 48
 #define ENTRY 24

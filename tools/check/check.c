@@ -29,37 +29,18 @@ static int run(int argc, char **argv)
         check_print_json(&result, argv[first]);
     else
         check_print_text(&result, argv[first]);
-    const bool caught = check_verdict(result.program.reason) == CHECK_CAUGHT;
-    return tool_finish(caught ? TOOL_GOOD : TOOL_NOT_SO);
-}
-
-/* A program without calls is not worth a warning: it may start another program that has some. */
-static bool is_worth_a_warning(const struct check_result *result)
-{
-    switch (result->program.reason) {
-    case CHECK_MACHINE:
-    case CHECK_STATIC:
-    case CHECK_C_LIBRARY:
-    case CHECK_SECURE:
-    case CHECK_NO_ENGINE:
-    case CHECK_NOT_WRAPPED:
-    case CHECK_EMBEDDED:
-        return check_calling(result->findings.program.path) == CHECK_PROGRAM;
-    default:
-        return false;
-    }
+    return tool_finish(result.program.reason == CHECK_INTERPOSED ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
 void check_warn(char **words, bool verbose)
 {
     struct check_result result = {0};
-    const char *name = check_behind_launchers(words);
-    if (name == NULL)
-        return;
-    if (check_find(&result.findings, name) != NULL)
+    const char *name = *check_behind_launchers(words);
+    if (name == NULL || check_find(&result.findings, name) != NULL)
         return;
     check_judge(&result, name);
-    if (is_worth_a_warning(&result))
+    if (check_reasons[result.program.reason].is_warned_of &&
+        check_calling(result.findings.program.path) == CHECK_PROGRAM)
         tool_warn("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)", name,
                   result.program.explanation, name);
     else if (verbose)

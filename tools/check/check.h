@@ -2,8 +2,8 @@
 /* Inside compshim check: what a program's files tell of its all-reduces, and the verdict on it.
  *
  * program.c finds the file of a name, uses.c the uses of the functions in the file and its
- * libraries, file.c and verdict.c judge by the reasons of reasons.c, and print.c prints the verdict
- * as text and as JSON. Everything that these functions return lives until the tool ends.
+ * libraries, verdict.c judges, and print.c prints the verdict as text and as JSON.
+ * Everything that these functions return lives until the tool ends.
  */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
@@ -11,14 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/elf/closure.h"
+#include "tools/elf/elf.h"
 
 #define CHECK_SCRIPTS_MAX 5 /* Linux follows so many scripts whose interpreter is a script */
-
-/* The part of a path behind its last slash. */
-const char *check_base_name(const char *path);
-
-bool check_starts_with(const char *text, const char *prefix);
 
 /* The file that the system runs for a name. */
 struct check_program {
@@ -32,10 +27,6 @@ struct check_program {
  * interpreter. */
 char *check_program_find(struct check_program *program, const char *name);
 
-/* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
- * is set-group-ID or has capabilities. NULL if it does not. */
-char *check_secure_mode(const char *path);
-
 /* What a file's name tells of its program. */
 enum check_calling {
     CHECK_PROGRAM,
@@ -46,11 +37,8 @@ enum check_calling {
 enum check_calling check_calling(const char *path);
 
 /* The program of a command line: its first word or, if that is a launcher, the first word behind it
- * that is no option and names a program. NULL if there is none. */
-const char *check_behind_launchers(char **words);
-
-/* How many words of a command line stand before that program; *all: how many there are. */
-size_t check_launchers_words(char **words, size_t *all);
+ * that is no option and names a program. If there is none, the NULL behind the last word. */
+char **check_behind_launchers(char **words);
 
 enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_LIBRARY_COUNT };
 
@@ -59,25 +47,19 @@ enum check_use_kind {
     CHECK_PROVIDES, /* it is the MPI or NCCL library, and defines the function */
     CHECK_EMBEDS,   /* it has a copy of the function, and calls it through the loader */
     CHECK_BINDS,    /* it has a copy of the function, to which its calls are bound */
-    CHECK_HIDES     /* it has a copy of the function, which the loader does not know */
+    CHECK_HIDES,    /* it has a copy of the function, which the loader does not know */
+    CHECK_NAMES     /* it opens libraries at run time, and has this library's name in it */
 };
 
-/* How one object uses one of the functions. */
+/* How one object uses one of the functions, or a library's name. */
 struct check_use {
     size_t object;        /* index in the closure */
     const char *symbol;   /* as the object spells it; lives as long as the closure */
-    const char *function; /* the C function behind it: "MPI_Allreduce" */
+    const char *function; /* the C function behind it: "MPI_Allreduce"; NULL for a name */
     enum check_library library;
     enum check_use_kind kind;
     bool fortran;
     bool internal; /* the object is part of the MPI or NCCL library */
-};
-
-/* An object that opens libraries at run time, and has the name of an MPI or NCCL library in it. */
-struct check_hint {
-    size_t object;
-    enum check_library library;
-    const char *text;
 };
 
 struct check_findings {
@@ -87,8 +69,6 @@ struct check_findings {
     char *front_path;
     struct check_use *uses;
     size_t use_count;
-    struct check_hint *hints;
-    size_t hint_count;
     bool copies;     /* the program has copy relocations for handles of the MPI library */
     bool namespaces; /* something imports dlmopen */
 };
@@ -105,7 +85,6 @@ struct check_abi {
 
 enum check_verdict { CHECK_CAUGHT, CHECK_MAYBE, CHECK_NOT_CAUGHT };
 
-/* Each reason leads to one verdict: see check_verdict. */
 enum check_reason {
     CHECK_INTERPOSED,
     CHECK_DAMAGED,
@@ -124,6 +103,15 @@ enum check_reason {
     CHECK_NO_CALL,
     CHECK_REASON_COUNT
 };
+
+/* What a reason is called, and to which verdict it leads. */
+struct check_reason_facts {
+    const char *name;
+    enum check_verdict verdict;
+    bool is_warned_of; /* by compshim run */
+};
+
+extern const struct check_reason_facts check_reasons[CHECK_REASON_COUNT];
 
 struct check_judgement {
     enum check_reason reason;
@@ -144,20 +132,8 @@ struct check_result {
 /* Fills in the judgements from the findings. `name` is what the user calls the program. */
 void check_judge(struct check_result *result, const char *name);
 
-/* Sets the reason, the remedy and, as printf(3) does, the explanation. */
-void check_set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
-               const char *explanation, ...) __attribute__((format(printf, 4, 5)));
-
-/* Judges a program that no preload can get into, whatever it calls. False if it is no such program.
- */
-bool check_judge_file(const struct check_findings *findings, struct check_judgement *judgement);
-
-/* The verdict of a reason, and its name: "caught", "maybe" or "not caught"; a word for the reason;
- * "mpi" or "nccl". */
-enum check_verdict check_verdict(enum check_reason reason);
+/* "caught", "maybe" or "not caught". */
 const char *check_verdict_name(enum check_reason reason);
-const char *check_reason_name(enum check_reason reason);
-const char *check_library_name(enum check_library library);
 
 void check_print_text(const struct check_result *result, const char *name);
 void check_print_json(const struct check_result *result, const char *name);
@@ -167,7 +143,7 @@ void check_print_json(const struct check_result *result, const char *name);
  * verdict on any program that can be read. */
 void check_warn(char **words, bool verbose);
 
-/* locality.c: whether all processes that a command line starts run on this host and share its
+/* Whether all processes that a command line starts run on this host and share its
  * network names, as far as its launchers, their options and the environment tell. False in doubt.
  * The words end with NULL. */
 bool locality_is_certain(char **words);

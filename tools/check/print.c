@@ -7,33 +7,23 @@
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
-/* Replaces control characters, which a terminal must not see. Names in damaged files may have some.
- */
+static const struct {
+    const char *name;
+    const char *phrase;
+} kinds[] = {
+    [CHECK_CALLS] = {"calls", "calls"},
+    [CHECK_PROVIDES] = {"provides", "defines"},
+    [CHECK_EMBEDS] = {"embeds", "has its own copy, called through the loader:"},
+    [CHECK_BINDS] = {"binds", "has its own copy, bound to its callers:"},
+    [CHECK_HIDES] = {"hides", "has its own copy, hidden from the loader:"},
+};
+
+static const char *const library_names[] = {[CHECK_MPI] = "mpi", [CHECK_NCCL] = "nccl"};
+
+/* A copy without control characters, of which names in damaged files may have some. */
 static const char *printable(const char *text)
 {
-    char *copy = tool_copy(text);
-    for (char *at = copy; *at != '\0'; at++)
-        if (iscntrl((unsigned char)*at))
-            *at = '?';
-    return copy;
-}
-
-static const char *use_name(enum check_use_kind kind)
-{
-    static const char *const names[] = {"calls", "provides", "embeds", "binds", "hides"};
-    return names[kind];
-}
-
-static const char *use_phrase(enum check_use_kind kind)
-{
-    static const char *const phrases[] = {
-        [CHECK_CALLS] = "calls",
-        [CHECK_PROVIDES] = "defines",
-        [CHECK_EMBEDS] = "has its own copy, called through the loader:",
-        [CHECK_BINDS] = "has its own copy, bound to its callers:",
-        [CHECK_HIDES] = "has its own copy, hidden from the loader:",
-    };
-    return phrases[kind];
+    return tool_printable(tool_copy(text));
 }
 
 static const char *object_path(const struct check_findings *findings, size_t index)
@@ -64,12 +54,17 @@ static void print_objects(const struct check_findings *findings)
         for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_HIDES; kind++) {
             const char *list = list_symbols(findings, i, kind);
             if (list != NULL)
-                printf("  %s: %s %s\n", object_path(findings, i), use_phrase(kind), list);
+                printf("  %s: %s %s\n", object_path(findings, i), kinds[kind].phrase, list);
         }
 }
 
-static void print_missing(const struct check_findings *findings)
+/* Prints what is said of the program beside its uses. */
+static void print_notes(const struct check_findings *findings)
 {
+    for (size_t i = 0; i < findings->use_count; i++)
+        if (findings->uses[i].kind == CHECK_NAMES)
+            printf("  %s: opens libraries at run time and names %s\n",
+                   object_path(findings, findings->uses[i].object), findings->uses[i].symbol);
     for (size_t i = 1; i < findings->closure.count; i++) {
         const struct closure_object *object = &findings->closure.objects[i];
         if (object->path == NULL || object->object.damage != NULL)
@@ -77,17 +72,6 @@ static void print_missing(const struct check_findings *findings)
                    object_path(findings, object->loader),
                    object->path == NULL ? "not found" : object->object.damage);
     }
-}
-
-static void print_hints(const struct check_findings *findings)
-{
-    for (size_t i = 0; i < findings->hint_count; i++)
-        printf("  %s: opens libraries at run time and names %s\n",
-               object_path(findings, findings->hints[i].object), findings->hints[i].text);
-}
-
-static void print_notes(const struct check_findings *findings)
-{
     if (findings->copies)
         printf("  handles of the MPI library live in the program (copy relocations): no harm\n");
     if (findings->namespaces)
@@ -103,9 +87,8 @@ static void print_libraries(const struct check_result *result)
             return;
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++) {
         const struct check_judgement *judgement = &result->libraries[library];
-        printf("  %s: %s (%s): %s\n", check_library_name(library),
-               check_verdict_name(judgement->reason), check_reason_name(judgement->reason),
-               printable(judgement->explanation));
+        printf("  %s: %s (%s): %s\n", library_names[library], check_verdict_name(judgement->reason),
+               check_reasons[judgement->reason].name, printable(judgement->explanation));
     }
 }
 
@@ -114,7 +97,7 @@ void check_print_text(const struct check_result *result, const char *name)
     const struct check_findings *findings = &result->findings;
     const struct check_program *program = &findings->program;
     printf("%s: %s (%s)\n", name, check_verdict_name(result->program.reason),
-           check_reason_name(result->program.reason));
+           check_reasons[result->program.reason].name);
     printf("why: %s\nwhat to do: %s\n", printable(result->program.explanation),
            printable(result->program.remedy));
     for (size_t i = 0; i < program->scripts; i++)
@@ -122,28 +105,25 @@ void check_print_text(const struct check_result *result, const char *name)
                i + 1 < program->scripts ? program->script_paths[i + 1] : program->path);
     print_libraries(result);
     print_objects(findings);
-    print_hints(findings);
-    print_missing(findings);
     print_notes(findings);
 }
 
 /* A text as JSON. If it is not UTF-8, as a path may be, other bytes than ASCII become '?'. */
 static json_t *text_json(const char *text)
 {
-    if (text == NULL)
-        return json_null();
-    json_t *string = json_string(text);
+    json_t *string = text != NULL ? json_string(text) : json_null();
+    if (string != NULL)
+        return string;
     char *copy = tool_copy(text);
     for (char *at = copy; *at != '\0'; at++)
-        if (!isascii((unsigned char)*at))
-            *at = '?';
-    return string != NULL ? string : json_string(copy);
+        *at = (char)(isascii((unsigned char)*at) ? *at : '?');
+    return json_string(copy);
 }
 
 static json_t *verdict_json(const struct check_judgement *judgement)
 {
     return json_pack("{ss ss so so}", "verdict", check_verdict_name(judgement->reason), "reason",
-                     check_reason_name(judgement->reason), "explanation",
+                     check_reasons[judgement->reason].name, "explanation",
                      text_json(judgement->explanation), "remedy", text_json(judgement->remedy));
 }
 
@@ -166,21 +146,21 @@ static json_t *object_json(const struct check_findings *findings, size_t index)
 {
     const struct closure *closure = &findings->closure;
     const struct closure_object *object = &closure->objects[index];
-    json_t *uses = json_array(), *hints = json_array();
-    for (size_t i = 0; i < findings->use_count; i++)
-        if (findings->uses[i].object == index)
-            json_array_append_new(uses, json_pack("{so ss}", "symbol",
-                                                  text_json(findings->uses[i].symbol), "use",
-                                                  use_name(findings->uses[i].kind)));
-    for (size_t i = 0; i < findings->hint_count; i++)
-        if (findings->hints[i].object == index)
-            json_array_append_new(hints, json_string(findings->hints[i].text));
+    json_t *uses = json_array(), *names = json_array();
+    for (size_t i = 0; i < findings->use_count; i++) {
+        const struct check_use *use = &findings->uses[i];
+        if (use->object == index && use->kind == CHECK_NAMES)
+            json_array_append_new(names, json_string(use->symbol));
+        else if (use->object == index)
+            json_array_append_new(uses, json_pack("{so ss}", "symbol", text_json(use->symbol),
+                                                  "use", kinds[use->kind].name));
+    }
     return json_pack("{so so so so so sb so so}", "name", text_json(object->name), "path",
                      text_json(object->path), "soname", text_json(object->object.soname),
                      "needed_by",
                      text_json(index > 0 ? closure->objects[object->loader].name : NULL), "damage",
                      text_json(object->object.damage), "symbolic", object->object.symbolic, "uses",
-                     uses, "names_at_run_time", hints);
+                     uses, "names_at_run_time", names);
 }
 
 void check_print_json(const struct check_result *result, const char *name)
@@ -191,7 +171,7 @@ void check_print_json(const struct check_result *result, const char *name)
     for (size_t i = 0; i < findings->program.scripts; i++)
         json_array_append_new(scripts, text_json(findings->program.script_paths[i]));
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
-        json_object_set_new(libraries, check_library_name(library),
+        json_object_set_new(libraries, library_names[library],
                             library_json(findings, &result->libraries[library]));
     for (size_t i = 0; i < findings->closure.count; i++)
         json_array_append_new(objects, object_json(findings, i));

@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the file that the system runs for a name, and what its name tells. */
-#include <ctype.h>
-#include <pwd.h>
+/* Finds the file that the system runs for a name, what its name tells, and where a command line
+ * leads. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
-#define BLANKS " \t\r"
+#define BLANKS " \t\r\n"
 #define SCRIPT_LINE_MAX 256 /* what Linux reads of a #! line */
-
-const char *check_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-bool check_starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
 
 static bool is_program(const char *path)
 {
@@ -48,15 +35,6 @@ static char *find_executable(const char *name)
     return NULL;
 }
 
-/* Finds the file of a name. It may be one that is no program, such as a library. */
-static char *find_file(const char *name)
-{
-    char *path = find_executable(name);
-    if (path == NULL && access(name, F_OK) == 0)
-        path = tool_copy(name);
-    return path;
-}
-
 /* The program in env's arguments, behind its options and assignments; NULL if there is none. Writes
  * to words. */
 static char *program_of_env(char *words)
@@ -77,28 +55,28 @@ static char *program_of_env(char *words)
 /* What the #! line of a script names, or NULL if the file has none or cannot be read. */
 static char *read_interpreter(const char *path)
 {
-    char line[SCRIPT_LINE_MAX] = "";
+    char *text = tool_allocate(SCRIPT_LINE_MAX, 1);
     FILE *file = fopen(path, "re");
-    size_t length = file != NULL ? fread(line, 1, sizeof line - 1, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    line[length] = '\0';
-    if (strncmp(line, "#!", 2) != 0)
+    if (file == NULL)
         return NULL;
-    line[strcspn(line, "\n")] = '\0';
+    const char *line = fgets(text, SCRIPT_LINE_MAX, file);
+    fclose(file);
+    if (line == NULL || strncmp(line, "#!", 2) != 0)
+        return NULL;
     char *rest = NULL;
-    char *interpreter = strtok_r(line + 2, BLANKS, &rest);
-    if (interpreter != NULL && strcmp(check_base_name(interpreter), "env") == 0) {
-        char *program = program_of_env(rest);
-        interpreter = program != NULL ? program : interpreter;
-    }
-    return interpreter != NULL ? tool_copy(interpreter) : NULL;
+    char *interpreter = strtok_r(text + 2, BLANKS, &rest);
+    if (interpreter == NULL || strcmp(basename(interpreter), "env") != 0)
+        return interpreter;
+    char *program = program_of_env(rest);
+    return program != NULL ? program : interpreter;
 }
 
 char *check_program_find(struct check_program *program, const char *name)
 {
     char *interpreter = NULL;
-    *program = (struct check_program){.path = find_file(name)};
+    *program = (struct check_program){.path = find_executable(name)};
+    if (program->path == NULL && access(name, F_OK) == 0)
+        program->path = tool_copy(name); /* it may be no program, but a library */
     if (program->path == NULL)
         return tool_format("%s: no such program or file", name);
     while (program->scripts < CHECK_SCRIPTS_MAX &&
@@ -113,50 +91,24 @@ char *check_program_find(struct check_program *program, const char *name)
     return NULL;
 }
 
-char *check_secure_mode(const char *path)
-{
-    struct stat status;
-    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
-    if (stat(path, &status) != 0)
-        return NULL;
-    if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
-        const struct passwd *owner = getpwuid(status.st_uid);
-        return owner != NULL ? tool_format("is set-user-ID %s", owner->pw_name)
-                             : tool_format("is set-user-ID %u", status.st_uid);
-    }
-    if ((status.st_mode & group_execute) == group_execute && status.st_gid != getgid())
-        return tool_format("is set-group-ID %u", status.st_gid);
-    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
-        return tool_copy("has file capabilities");
-    return NULL;
-}
-
-/* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
-static bool is_one_of(const char *path, const char *const *names)
-{
-    const char *name = check_base_name(path);
-    for (; *names != NULL; names++) {
-        size_t length = strlen(*names);
-        if (strncmp(name, *names, length) == 0 &&
-            (name[length] == '\0' || name[length] == '.' || isdigit((unsigned char)name[length])))
-            return true;
-    }
-    return false;
-}
-
-static const char *const interpreters[] = {
-    "python", "ipython", "pypy",  "julia", "R",      "Rscript", "perl", "ruby",   "lua", "luajit",
-    "octave", "guile",   "tclsh", "node",  "nodejs", "java",    "php",  "MATLAB", NULL};
-
-static const char *const starters[] = {"sh",       "bash",    "dash",   "ash",  "zsh",   "ksh",
-                                       "fish",     "busybox", "make",   "ssh",  "xargs", "find",
-                                       "parallel", "sbatch",  "screen", "tmux", NULL};
+static const char interpreters[] =
+    "python ipython pypy julia R Rscript perl ruby lua luajit octave "
+    "guile tclsh node nodejs java php MATLAB";
 
 /* Programs whose arguments are options, and then a program. */
-static const char *const launchers[] = {
-    "mpirun",  "mpiexec", "orterun", "prterun", "prun",   "srun",    "aprun",  "jsrun",
-    "env",     "nice",    "ionice",  "nohup",   "time",   "timeout", "setsid", "stdbuf",
-    "taskset", "numactl", "sudo",    "chrt",    "strace", NULL};
+#define LAUNCHERS                                                                                  \
+    "mpirun mpiexec orterun prterun prun srun aprun jsrun env nice ionice nohup time timeout "     \
+    "setsid stdbuf taskset numactl sudo chrt strace"
+
+static const char starters[] = LAUNCHERS " sh bash dash ash zsh ksh fish busybox make ssh xargs "
+                                         "find parallel sbatch screen tmux";
+
+/* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
+static bool is_one_of(const char *path, const char *names)
+{
+    const char *name = basename(path);
+    return tool_is_listed(names, ' ', name, strcspn(name, ".0123456789"));
+}
 
 enum check_calling check_calling(const char *path)
 {
@@ -164,28 +116,59 @@ enum check_calling check_calling(const char *path)
     const char *real = resolved != NULL ? resolved : path;
     if (is_one_of(path, interpreters) || is_one_of(real, interpreters))
         return CHECK_INTERPRETER;
-    return is_one_of(path, starters) || is_one_of(real, starters) || is_one_of(path, launchers) ||
-                   is_one_of(real, launchers)
-               ? CHECK_STARTER
-               : CHECK_PROGRAM;
+    const bool is_starter = is_one_of(path, starters) || is_one_of(real, starters);
+    return is_starter ? CHECK_STARTER : CHECK_PROGRAM;
 }
 
 /* Which options have an argument, only the launcher knows. An argument is hardly ever the name of a
  * program, so the first word that is one is taken. */
-const char *check_behind_launchers(char **words)
+char **check_behind_launchers(char **words)
 {
-    while (*words != NULL && is_one_of(*words, launchers))
+    while (*words != NULL && is_one_of(*words, LAUNCHERS))
         do
             words++;
         while (*words != NULL && (**words == '-' || find_executable(*words) == NULL));
-    return *words;
+    return words;
 }
 
-size_t check_launchers_words(char **words, size_t *all)
+/* Programs that start others on other hosts, in containers, or later. */
+static const char leading_away[] =
+    "srun sbatch salloc sattach qsub bsub flux aprun jsrun lrun ibrun prun ssh rsh pdsh clush "
+    "docker podman ip bwrap kubectl ray screen tmux at batch nsenter chroot unshare systemd-run "
+    "deepspeed";
+
+/* Launchers' options that name hosts: of Open MPI, Hydra or Horovod, with one dash or two. */
+static const char options_with_hosts[] =
+    "H f host hosts hostfile hostlist rf rankfile app configfile machinefile machines machine-file "
+    "host-discovery-script dvm-uri hnp ompi-server nnodes default-hostfile";
+
+/* Variables of batch systems, and those that name hosts for a launcher without such options. */
+static const char variables_with_hosts[] =
+    "SLURM_JOB_ID SLURM_JOBID PBS_NODEFILE PBS_JOBID LSB_JOBID PE_HOSTFILE COBALT_NODEFILE "
+    "FLUX_URI OAR_NODEFILE HYDRA_HOST_FILE OMPI_MCA_orte_default_hostfile "
+    "PRTE_MCA_prte_default_hostfile";
+
+static bool names_hosts(const char *word)
 {
-    const char *program = check_behind_launchers(words);
-    size_t count = 0;
-    for (*all = 0; words[*all] != NULL; ++*all)
-        count += count == *all && words[*all] != program ? 1 : 0;
-    return count;
+    const char *name = word + strspn(word, "-");
+    return name != word && tool_is_listed(options_with_hosts, ' ', name, strcspn(name, "="));
+}
+
+bool locality_is_certain(char **words)
+{
+    char **last = check_behind_launchers(words);
+    char **end = words;
+    /* Parts of a command behind a colon have options of their own. horovodrun and torchrun count as
+     * the program here, but their options follow them. */
+    bool has_parts = tool_is_program(*words, "horovodrun torchrun");
+    for (; *end != NULL; end++)
+        has_parts |= strcmp(*end, ":") == 0;
+    last = has_parts ? end : last;
+    for (char **word = words; *word != NULL && word <= last; word++)
+        if (tool_is_program(*word, leading_away) || (word < last && names_hosts(*word)))
+            return false;
+    for (char **entry = environ; *entry != NULL; entry++)
+        if (tool_is_listed(variables_with_hosts, ' ', *entry, strcspn(*entry, "=")))
+            return false;
+    return true;
 }

@@ -14,8 +14,6 @@
  */
 static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
-#define FUNCTION_COUNT (sizeof functions / sizeof *functions)
-
 /* What Fortran compilers and the mpi_f08 modules add to a name, in upper or lower case. */
 static bool is_fortran_suffix(const char *text)
 {
@@ -30,20 +28,16 @@ static bool is_fortran_suffix(const char *text)
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
-    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        enum check_library library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
-        size_t length = strlen(functions[i]);
-        bool exact = strcmp(name, functions[i]) == 0;
-        bool fortran = !exact && library == CHECK_MPI &&
-                       strncasecmp(name, functions[i], length) == 0 &&
-                       is_fortran_suffix(name + length);
-        if (!exact && !fortran)
-            continue;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         use->symbol = symbol;
         use->function = functions[i];
-        use->library = library;
-        use->fortran = fortran;
-        return true;
+        use->library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
+        use->fortran = strcmp(name, functions[i]) != 0;
+        const size_t length = strlen(functions[i]);
+        if (!use->fortran ||
+            (use->library == CHECK_MPI && strncasecmp(name, functions[i], length) == 0 &&
+             is_fortran_suffix(name + length)))
+            return true;
     }
     return false;
 }
@@ -52,68 +46,28 @@ static bool match(const char *symbol, struct check_use *use)
  * if the program does not. */
 static bool is_internal(const struct closure_object *object)
 {
-    static const char *const names[] = {
-        "libmpi.",     "libmpi_abi.", "libmpi_cxx.",  "libmpi_mpifh", "libmpi_usempi",
-        "libmpi_cray", "libmpi_gnu",  "libmpi_intel", "libmpi_amd",   "libmpi_nvidia",
-        "libmpi_mt.",  "libmpi++",    "libmpich",     "libmpifort",   "libmpicxx",
-        "libpmpi",     "libopen-",    "libnccl.",     "libpnccl",
-    };
+    static const char names[] =
+        "libmpi. libmpi_abi. libmpi_cxx. libmpi_mpifh libmpi_usempi libmpi_cray libmpi_gnu "
+        "libmpi_intel libmpi_amd libmpi_nvidia libmpi_mt. libmpi++ libmpich libmpifort libmpicxx "
+        "libpmpi libopen- libnccl. libpnccl";
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (check_starts_with(check_base_name(name), names[i]))
-            return true;
-    return false;
+    return tool_starts_with(basename(name), names);
 }
 
-static void add_use(struct check_findings *findings, const struct check_use *use)
-{
-    findings->uses = tool_append(findings->uses, &findings->use_count, sizeof *use, use);
-}
-
-/* The loader looks for a function in the executable first, then in preloads, then in libraries. */
-static enum check_use_kind kind_of_definition(const struct closure_object *object,
-                                              const struct check_use *use,
-                                              const struct object_symbol *symbol)
+/* How an object uses a function that a symbol of it names. The loader looks for the function in the
+ * executable first, then in preloads, then in libraries. */
+static enum check_use_kind kind_of_use(const struct closure_object *object,
+                                       const struct check_use *use,
+                                       const struct object_symbol *symbol)
 {
     bool is_executable = use->object == 0 && object->object.interpreter != NULL;
+    if (!symbol->defined)
+        return CHECK_CALLS;
     if (use->internal)
         return CHECK_PROVIDES;
     if (symbol->preemptible && symbol->relocated && !object->object.symbolic && !is_executable)
         return CHECK_EMBEDS;
     return CHECK_BINDS;
-}
-
-static bool opens_libraries(const char *name)
-{
-    return strcmp(name, "dlopen") == 0 || strcmp(name, "dlmopen") == 0;
-}
-
-static bool is_handle(const char *name)
-{
-    return check_starts_with(name, "ompi_") || check_starts_with(name, "MPI");
-}
-
-/* Notes the uses in an object's dynamic symbols. Returns whether it opens libraries at run time. */
-static bool look_at_dynamic_symbols(struct check_findings *findings, size_t index, bool internal)
-{
-    const struct closure_object *object = &findings->closure.objects[index];
-    struct object_symbol symbol;
-    size_t position = 0;
-    bool opens = false;
-    while (object_next_symbol(&object->object, OBJECT_DYNAMIC, &position, &symbol)) {
-        struct check_use use = {.object = index, .kind = CHECK_CALLS, .internal = internal};
-        findings->copies |= symbol.copied && is_handle(symbol.name);
-        if (!symbol.defined && symbol.relocated && opens_libraries(symbol.name)) {
-            opens = true;
-            findings->namespaces |= strcmp(symbol.name, "dlmopen") == 0;
-        }
-        if (!match(symbol.name, &use) || (!symbol.defined && !symbol.relocated))
-            continue;
-        if (symbol.defined)
-            use.kind = kind_of_definition(object, &use, &symbol);
-        add_use(findings, &use);
-    }
-    return opens;
 }
 
 static bool has_use(const struct check_findings *findings, size_t object, const char *symbol)
@@ -124,66 +78,72 @@ static bool has_use(const struct check_findings *findings, size_t object, const 
     return false;
 }
 
-static void look_at_static_symbols(struct check_findings *findings, size_t index)
+/* Notes the uses in one of an object's tables of symbols. Returns whether the object opens
+ * libraries at run time. */
+static bool look_at_symbols(struct check_findings *findings, size_t index, bool internal,
+                            enum object_table_kind kind)
 {
-    const struct object *object = &findings->closure.objects[index].object;
+    const struct closure_object *object = &findings->closure.objects[index];
     struct object_symbol symbol;
     size_t position = 0;
-    while (object_next_symbol(object, OBJECT_STATIC, &position, &symbol)) {
-        struct check_use use = {.object = index, .kind = CHECK_HIDES};
-        if (symbol.defined && match(symbol.name, &use) && !has_use(findings, index, symbol.name))
-            add_use(findings, &use);
+    bool opens = false;
+    while (object_next_symbol(&object->object, kind, &position, &symbol)) {
+        struct check_use use = {.object = index, .internal = internal};
+        findings->copies |= symbol.copied && tool_starts_with(symbol.name, "ompi_ MPI");
+        if (!symbol.defined && symbol.relocated) {
+            const bool namespace = strcmp(symbol.name, "dlmopen") == 0;
+            findings->namespaces |= namespace;
+            opens |= namespace || strcmp(symbol.name, "dlopen") == 0;
+        }
+        if ((!symbol.defined && !symbol.relocated) || !match(symbol.name, &use) ||
+            (kind == OBJECT_STATIC && has_use(findings, index, symbol.name)))
+            continue;
+        use.kind = kind == OBJECT_STATIC ? CHECK_HIDES : kind_of_use(object, &use, &symbol);
+        findings->uses = tool_append(findings->uses, &findings->use_count, sizeof use, &use);
     }
+    return opens;
 }
 
 /* Looks for names of libraries that a program could give to dlopen. */
-static void look_for_hints(struct check_findings *findings, size_t index)
+static void look_for_names(struct check_findings *findings, size_t index)
 {
-    static const struct {
-        const char *text;
-        enum check_library library;
-    } names[] = {{"libmpi.so", CHECK_MPI},
-                 {"libmpich.so", CHECK_MPI},
-                 {"libmpi_abi.so", CHECK_MPI},
-                 {"libnccl.so", CHECK_NCCL}};
+    static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_abi.so", "libnccl.so"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct check_hint hint = {index, names[i].library, names[i].text};
-        if (object_contains(&findings->closure.objects[index].object, hint.text))
-            findings->hints =
-                tool_append(findings->hints, &findings->hint_count, sizeof hint, &hint);
+        const struct check_use use = {.object = index,
+                                      .symbol = names[i],
+                                      .library = names[i][3] == 'n' ? CHECK_NCCL : CHECK_MPI,
+                                      .kind = CHECK_NAMES};
+        if (object_contains(&findings->closure.objects[index].object, names[i]))
+            findings->uses = tool_append(findings->uses, &findings->use_count, sizeof use, &use);
     }
 }
 
 static void look_at_object(struct check_findings *findings, size_t index)
 {
     bool internal = is_internal(&findings->closure.objects[index]);
-    bool opens = look_at_dynamic_symbols(findings, index, internal);
+    bool opens = look_at_symbols(findings, index, internal, OBJECT_DYNAMIC);
     if (internal)
         return;
-    look_at_static_symbols(findings, index);
+    look_at_symbols(findings, index, internal, OBJECT_STATIC);
     if (opens)
-        look_for_hints(findings, index);
-}
-
-static char *open_files(struct check_findings *findings, const char *name)
-{
-    if (!object_open(&findings->front, findings->front_path))
-        return tool_format("%s: %s", findings->front_path, strerror(errno));
-    if (findings->front.damage != NULL)
-        return tool_format("%s: %s; build or install it again", findings->front_path,
-                           findings->front.damage);
-    char *problem = check_program_find(&findings->program, name);
-    if (problem == NULL && !closure_open(&findings->closure, findings->program.path))
-        problem = tool_format("%s: %s", findings->program.path, strerror(errno));
-    return problem;
+        look_for_names(findings, index);
 }
 
 char *check_find(struct check_findings *findings, const char *name)
 {
-    *findings = (struct check_findings){.front_path = launch_find_library()};
-    char *problem = open_files(findings, name);
+    char *front = launch_find_library();
+    *findings = (struct check_findings){.front_path = front};
+    if (!object_open(&findings->front, front))
+        return tool_format("%s: %s", front, strerror(errno));
+    if (findings->front.damage != NULL)
+        return tool_format("%s: %s; build or install it again", front, findings->front.damage);
+    char *problem = check_program_find(&findings->program, name);
+    if (problem != NULL)
+        return problem;
+    if (!closure_open(&findings->closure, findings->program.path))
+        return tool_format("%s: %s", findings->program.path, strerror(errno));
     for (size_t i = 0; i < findings->closure.count; i++)
         if (findings->closure.objects[i].object.damage == NULL)
             look_at_object(findings, i);
-    return problem;
+    return NULL;
 }

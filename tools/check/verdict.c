@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a verdict of the findings, with its reason and what to do. */
+#include <pwd.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
+
+const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
+    [CHECK_INTERPOSED] = {"interposed", CHECK_CAUGHT, false},
+    [CHECK_DAMAGED] = {"damaged", CHECK_NOT_CAUGHT, false},
+    [CHECK_NO_PROGRAM] = {"no_program", CHECK_NOT_CAUGHT, false},
+    [CHECK_MACHINE] = {"machine", CHECK_NOT_CAUGHT, true},
+    [CHECK_STATIC] = {"static", CHECK_NOT_CAUGHT, true},
+    [CHECK_C_LIBRARY] = {"c_library", CHECK_NOT_CAUGHT, true},
+    [CHECK_SECURE] = {"secure", CHECK_NOT_CAUGHT, true},
+    [CHECK_NO_ENGINE] = {"no_engine", CHECK_NOT_CAUGHT, true},
+    [CHECK_NOT_WRAPPED] = {"not_wrapped", CHECK_NOT_CAUGHT, true},
+    [CHECK_EMBEDDED] = {"embedded", CHECK_NOT_CAUGHT, true},
+    [CHECK_OPENED] = {"opened", CHECK_MAYBE, false},
+    [CHECK_INTERPRETS] = {"interprets", CHECK_MAYBE, false},
+    [CHECK_STARTS] = {"starts", CHECK_MAYBE, false},
+    [CHECK_MISSING] = {"missing", CHECK_MAYBE, false},
+    /* Such a program may start another that has calls. */
+    [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT, false},
+};
 
 static const struct check_abi open_mpi = {"Open MPI", "libcompshim-ompi.so"};
 static const struct check_abi mpich = {"MPICH or a relative (MPICH ABI)", "libcompshim-mpich.so"};
@@ -13,9 +35,29 @@ static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", "libc
 static const struct check_abi unknown_mpi = {"an MPI of an unknown ABI", NULL};
 static const struct check_abi nccl = {"NCCL", "libcompshim-nccl.so"};
 
+const char *check_verdict_name(enum check_reason reason)
+{
+    static const char *const names[] = {
+        [CHECK_CAUGHT] = "caught", [CHECK_MAYBE] = "maybe", [CHECK_NOT_CAUGHT] = "not caught"};
+    return names[check_reasons[reason].verdict];
+}
+
+/* Sets the reason, the remedy and, as printf(3) does, the explanation. */
+__attribute__((format(printf, 4, 5))) static void set(struct check_judgement *judgement,
+                                                      enum check_reason reason, const char *remedy,
+                                                      const char *explanation, ...)
+{
+    va_list arguments;
+    va_start(arguments, explanation);
+    judgement->reason = reason;
+    judgement->remedy = remedy;
+    judgement->explanation = tool_format_list(explanation, arguments);
+    va_end(arguments);
+}
+
 static const char *object_name(const struct check_findings *findings, size_t index)
 {
-    return check_base_name(findings->closure.objects[index].name);
+    return basename(findings->closure.objects[index].name);
 }
 
 static bool defines(const struct object *object, const char *name)
@@ -44,26 +86,16 @@ static const struct check_abi *abi_of(const struct closure_object *object,
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
     if (library == CHECK_NCCL)
         return &nccl;
-    if (check_starts_with(name, "libmpi_abi."))
+    if (tool_starts_with(name, "libmpi_abi."))
         return &standard_abi;
     if (defines(&object->object, "ompi_mpi_comm_self"))
         return &open_mpi;
-    if (object->path == NULL &&
-        (check_starts_with(name, "libmpi.so.40") || check_starts_with(name, "libmpi.so.20")))
+    if (object->path == NULL && tool_starts_with(name, "libmpi.so.40 libmpi.so.20"))
         return &open_mpi;
     if (object_mentions(&object->object, "Intel(R) MPI Library"))
         return &intel_mpi;
     const char *version = strstr(name, ".so.");
     return version != NULL && strcmp(version, ".so.12") == 0 ? &mpich : &unknown_mpi;
-}
-
-/* Whether this is a name of the library with the C functions. */
-static bool is_library_name(const char *name, enum check_library library)
-{
-    if (library == CHECK_NCCL)
-        return check_starts_with(name, "libnccl.so");
-    return check_starts_with(name, "libmpi.so") || check_starts_with(name, "libmpi_abi.so") ||
-           check_starts_with(name, "libmpich.so");
 }
 
 /* Finds the object that defines the C functions: the first one in the loader's order, or one that
@@ -72,6 +104,8 @@ static void find_provider(const struct check_findings *findings, enum check_libr
                           struct check_judgement *judgement)
 {
     const struct closure *closure = &findings->closure;
+    const char *names =
+        library == CHECK_NCCL ? "libnccl.so" : "libmpi.so libmpi_abi.so libmpich.so";
     judgement->provider = SIZE_MAX;
     for (size_t i = 0; i < findings->use_count && judgement->provider == SIZE_MAX; i++) {
         const struct check_use *use = &findings->uses[i];
@@ -80,18 +114,16 @@ static void find_provider(const struct check_findings *findings, enum check_libr
             judgement->provider = use->object;
     }
     for (size_t i = 1; i < closure->count && judgement->provider == SIZE_MAX; i++)
-        if (closure->objects[i].path == NULL && is_library_name(closure->objects[i].name, library))
+        if (closure->objects[i].path == NULL && tool_starts_with(closure->objects[i].name, names))
             judgement->provider = i;
     if (judgement->provider != SIZE_MAX)
         judgement->abi = abi_of(&closure->objects[judgement->provider], library);
 }
 
-/* Whether a call would reach a wrapper. A Fortran call does if a Fortran layer makes a C call of
- * it. */
+/* Whether a program's call would reach a wrapper. A Fortran call does if a Fortran layer makes a C
+ * call of it. */
 static bool is_interposable(const struct check_findings *findings, const struct check_use *use)
 {
-    if (use->internal || (use->kind != CHECK_CALLS && use->kind != CHECK_EMBEDS))
-        return false;
     if (!use->fortran)
         return true;
     for (size_t i = 0; i < findings->use_count; i++) {
@@ -103,32 +135,24 @@ static bool is_interposable(const struct check_findings *findings, const struct 
     return false;
 }
 
-/* The first use of a library's functions that the callback accepts. */
-static const struct check_use *
-find_use(const struct check_findings *findings, enum check_library library,
-         bool (*accept)(const struct check_findings *, const struct check_use *))
-{
-    for (size_t i = 0; i < findings->use_count; i++)
-        if (findings->uses[i].library == library && accept(findings, &findings->uses[i]))
-            return &findings->uses[i];
-    return NULL;
-}
+/* What a use says of the program's calls, from the best to the worst. */
+enum standing {
+    CAUGHT, /* a call that reaches a wrapper */
+    CALLED, /* a call that reaches none */
+    COPIED, /* a copy of the function, which the program's calls are bound to */
+    OPENED, /* the library may be opened at run time */
+    SILENT  /* nothing */
+};
 
-static bool is_caught(const struct check_findings *findings, const struct check_use *use)
+static enum standing standing_of(const struct check_findings *findings, const struct check_use *use)
 {
-    return is_interposable(findings, use) && is_wrapped(findings, use);
-}
-
-static bool is_client_call(const struct check_findings *findings, const struct check_use *use)
-{
-    (void)findings;
-    return !use->internal && (use->kind == CHECK_CALLS || use->kind == CHECK_EMBEDS);
-}
-
-static bool is_own_copy(const struct check_findings *findings, const struct check_use *use)
-{
-    (void)findings;
-    return use->kind == CHECK_BINDS || use->kind == CHECK_HIDES;
+    if (use->kind == CHECK_NAMES)
+        return OPENED;
+    if (use->kind == CHECK_BINDS || use->kind == CHECK_HIDES)
+        return COPIED;
+    if (use->internal || use->kind == CHECK_PROVIDES)
+        return SILENT;
+    return is_interposable(findings, use) && is_wrapped(findings, use) ? CAUGHT : CALLED;
 }
 
 /* The engine's file beside libcompshim.so, NULL if it is not there. */
@@ -139,15 +163,6 @@ static const char *find_engine(const struct check_findings *findings, const stru
     const int folder = (int)(strrchr(findings->front_path, '/') - findings->front_path);
     const char *path = tool_format("%.*s/%s", folder, findings->front_path, abi->engine);
     return access(path, R_OK) == 0 ? path : NULL;
-}
-
-static const char *how_to_start(const struct check_findings *findings, enum check_library library,
-                                const char *name)
-{
-    if (findings->closure.objects[0].object.interpreter == NULL)
-        return "start the program that loads it with compshim run";
-    return tool_format("start it so: compshim run -- %s%s",
-                       library == CHECK_MPI ? "mpirun -n 4 " : "", name);
 }
 
 static const char *how_to_get_engine(const struct check_findings *findings,
@@ -168,34 +183,23 @@ static void judge_caught(const struct check_findings *findings, const struct che
 {
     const char *caller = object_name(findings, use->object);
     const struct check_abi *abi = judgement->abi;
+    const char *start = "start the program that loads it with compshim run";
+    if (findings->closure.objects[0].object.interpreter != NULL)
+        start = tool_format("start it so: compshim run -- %s%s",
+                            use->library == CHECK_MPI ? "mpirun -n 4 " : "", name);
     judgement->engine = abi != NULL ? find_engine(findings, abi) : NULL;
     if (abi == NULL)
-        check_set(
-            judgement, CHECK_MISSING,
+        set(judgement, CHECK_MISSING,
             tool_format("check the program that loads %s together with its MPI or NCCL", caller),
             "%s calls %s, and no library that it needs defines that", caller, use->symbol);
     else if (judgement->engine != NULL)
-        check_set(judgement, CHECK_INTERPOSED, how_to_start(findings, use->library, name),
-                  "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol,
-                  abi->name, abi->engine);
+        set(judgement, CHECK_INTERPOSED, start,
+            "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol, abi->name,
+            abi->engine);
     else
-        check_set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
-                  "%s calls %s of %s, for which no engine is installed: its calls are passed on",
-                  caller, use->symbol, abi->name);
-}
-
-static void judge_own_copy(const struct check_findings *findings, const struct check_use *use,
-                           struct check_judgement *judgement)
-{
-    const char *owner = object_name(findings, use->object);
-    check_set(judgement, CHECK_EMBEDDED,
-              tool_format(use->library == CHECK_MPI
-                              ? "link %s to the shared libmpi, and without -Bsymbolic"
-                              : "build %s with the shared libnccl (Horovod: "
-                                "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
-                          owner),
-              "%s has a copy of %s of its own, and its calls are bound to that", owner,
-              use->symbol);
+        set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
+            "%s calls %s of %s, for which no engine is installed: its calls are passed on", caller,
+            use->symbol, abi->name);
 }
 
 static void judge_not_wrapped(const struct check_findings *findings, const struct check_use *use,
@@ -203,100 +207,180 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
 {
     const char *caller = object_name(findings, use->object);
     if (!is_interposable(findings, use))
-        check_set(judgement, CHECK_MISSING,
-                  "run it with the shim: its report counts the calls that were caught",
-                  "%s calls %s, and no Fortran layer that it needs calls P%s", caller, use->symbol,
-                  use->function);
+        set(judgement, CHECK_MISSING,
+            "run it with the shim: its report counts the calls that were caught",
+            "%s calls %s, and no Fortran layer that it needs calls P%s", caller, use->symbol,
+            use->function);
     else
-        check_set(judgement, CHECK_NOT_WRAPPED,
-                  tool_format("install a compshim that wraps %s", use->function),
-                  "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
+        set(judgement, CHECK_NOT_WRAPPED,
+            tool_format("install a compshim that wraps %s", use->function),
+            "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
 }
 
-static const struct check_hint *find_hint(const struct check_findings *findings,
-                                          enum check_library library)
-{
-    for (size_t i = 0; i < findings->hint_count; i++)
-        if (findings->hints[i].library == library)
-            return &findings->hints[i];
-    return NULL;
-}
-
-/* Judges the use of one library. */
+/* Judges the use of one library. The first of its best uses stands for all. */
 static void judge_library(const struct check_findings *findings, enum check_library library,
                           const char *name, struct check_judgement *judgement)
 {
-    const struct check_use *use = NULL;
-    const struct check_hint *hint = find_hint(findings, library);
-    find_provider(findings, library, judgement);
-    if ((use = find_use(findings, library, is_caught)) != NULL)
-        judge_caught(findings, use, name, judgement);
-    else if ((use = find_use(findings, library, is_client_call)) != NULL)
-        judge_not_wrapped(findings, use, judgement);
-    else if ((use = find_use(findings, library, is_own_copy)) != NULL)
-        judge_own_copy(findings, use, judgement);
-    else if (hint != NULL)
-        check_set(judgement, CHECK_OPENED,
-                  "run it with compshim run --dlsym: the report counts the calls that were caught",
-                  "%s opens libraries at run time and names %s: functions that it fetches with "
-                  "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                  object_name(findings, hint->object), hint->text);
-    else
-        check_set(judgement, CHECK_NO_CALL, "nothing to do",
-                  "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
-                  library == CHECK_MPI ? "MPI" : "NCCL");
-}
-
-static const struct closure_object *find_missing(const struct closure *closure)
-{
-    for (size_t i = 1; i < closure->count; i++)
-        if (closure->objects[i].path == NULL || closure->objects[i].object.damage != NULL)
-            return &closure->objects[i];
-    return NULL;
-}
-
-/* Whether gloo is there, PyTorch's library for collectives: in a file of its own or inside PyTorch.
- */
-static bool has_gloo(const struct closure *closure)
-{
-    for (size_t i = 0; i < closure->count; i++) {
-        const char *name = check_base_name(closure->objects[i].name);
-        if (check_starts_with(name, "libgloo.so") || check_starts_with(name, "libtorch_cpu.so"))
-            return true;
+    const struct check_use *best = NULL;
+    enum standing standing = SILENT;
+    for (size_t i = 0; i < findings->use_count && standing != CAUGHT; i++) {
+        const struct check_use *use = &findings->uses[i];
+        const enum standing next = standing_of(findings, use);
+        if (use->library == library && next < standing) {
+            best = use;
+            standing = next;
+        }
     }
-    return false;
+    find_provider(findings, library, judgement);
+    switch (standing) {
+    case CAUGHT:
+        judge_caught(findings, best, name, judgement);
+        break;
+    case CALLED:
+        judge_not_wrapped(findings, best, judgement);
+        break;
+    case COPIED:
+        set(judgement, CHECK_EMBEDDED,
+            tool_format(library == CHECK_MPI
+                            ? "link %s to the shared libmpi, and without -Bsymbolic"
+                            : "build %s with the shared libnccl (Horovod: "
+                              "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
+                        object_name(findings, best->object)),
+            "%s has a copy of %s of its own, and its calls are bound to that",
+            object_name(findings, best->object), best->symbol);
+        break;
+    case OPENED:
+        set(judgement, CHECK_OPENED,
+            "run it with compshim run --dlsym: the report counts the calls that were caught",
+            "%s opens libraries at run time and names %s: functions that it fetches with "
+            "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
+            object_name(findings, best->object), best->symbol);
+        break;
+    case SILENT:
+        set(judgement, CHECK_NO_CALL, "nothing to do",
+            "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
+            library == CHECK_MPI ? "MPI" : "NCCL");
+    }
 }
 
 /* Judges a program whose files have no calls. */
 static void judge_no_call(const struct check_findings *findings, struct check_judgement *judgement)
 {
-    const struct closure_object *missing = find_missing(&findings->closure);
-    const char *file = check_base_name(findings->program.path);
+    const struct closure_object *missing = NULL;
+    const char *file = basename(findings->program.path);
     const enum check_calling calling = check_calling(findings->program.path);
+    bool has_gloo = false; /* PyTorch's library for collectives, also inside another of PyTorch's */
+    for (size_t i = 0; i < findings->closure.count; i++) {
+        const struct closure_object *object = &findings->closure.objects[i];
+        if (missing == NULL && (object->path == NULL || object->object.damage != NULL))
+            missing = object;
+        has_gloo |= tool_starts_with(basename(object->name), "libgloo.so libtorch_cpu.so");
+    }
     if (calling == CHECK_INTERPRETER)
-        check_set(judgement, CHECK_INTERPRETS,
-                  "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
-                  "PyTorch's libtorch_cuda.so",
-                  "%s loads libraries as the programs that it interprets ask for them", file);
+        set(judgement, CHECK_INTERPRETS,
+            "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
+            "PyTorch's libtorch_cuda.so",
+            "%s loads libraries as the programs that it interprets ask for them", file);
     else if (calling == CHECK_STARTER)
-        check_set(judgement, CHECK_STARTS, "check the program that it starts",
-                  "%s starts other programs, and they inherit the preload", file);
+        set(judgement, CHECK_STARTS, "check the program that it starts",
+            "%s starts other programs, and they inherit the preload", file);
     else if (missing != NULL)
-        check_set(judgement, CHECK_MISSING,
-                  "make it findable (module load, LD_LIBRARY_PATH) and check again",
-                  "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
-                  missing->path == NULL ? "was not found" : "is damaged");
-    else if (has_gloo(&findings->closure))
-        check_set(judgement, CHECK_NO_CALL,
-                  "train over NCCL or with Horovod; the preload is harmless here",
-                  "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
-                  "gloo is not MPI, even where mpirun starts it",
-                  file);
+        set(judgement, CHECK_MISSING,
+            "make it findable (module load, LD_LIBRARY_PATH) and check again",
+            "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
+            missing->path == NULL ? "was not found" : "is damaged");
+    else if (has_gloo)
+        set(judgement, CHECK_NO_CALL,
+            "train over NCCL or with Horovod; the preload is harmless here",
+            "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
+            "gloo is not MPI, even where mpirun starts it",
+            file);
     else
-        check_set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
-                  "neither %s nor a library that it needs calls an all-reduce, reduce or "
-                  "reduce-scatter of MPI or NCCL",
-                  file);
+        set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
+            "neither %s nor a library that it needs calls an all-reduce, reduce or "
+            "reduce-scatter of MPI or NCCL",
+            file);
+}
+
+/* Whether an object is a program without a loader. A position-independent one differs from a
+ * library by its flag; older linkers do not set it, but then a library has a name, no entry, or
+ * libraries that it needs. */
+static bool is_static(const struct object *object)
+{
+    size_t position = 0;
+    if (object->interpreter != NULL)
+        return false;
+    return object->type == ET_EXEC || object->pie ||
+           (object->soname == NULL && object->entry != 0 &&
+            object_next_needed(object, &position) == NULL);
+}
+
+static const char *describe_machine(const struct object *object)
+{
+    static const char *const names[] = {
+        [EM_386] = "i386",        [EM_X86_64] = "x86-64",   [EM_ARM] = "ARM",
+        [EM_AARCH64] = "AArch64", [EM_PPC64] = "PowerPC64", [EM_RISCV] = "RISC-V",
+        [EM_S390] = "S/390",
+    };
+    const size_t machine = object->machine;
+    const char *name = machine < sizeof names / sizeof *names ? names[machine] : NULL;
+    return tool_format("%s, %s bits, %s-endian", name != NULL ? name : "another machine",
+                       object->elf_class == ELFCLASS64 ? "64" : "32",
+                       object->byte_order == ELFDATA2MSB ? "big" : "little");
+}
+
+/* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
+ * is set-group-ID or has capabilities. NULL if it does not. */
+static char *secure_mode(const char *path)
+{
+    struct stat status;
+    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
+    if (stat(path, &status) != 0)
+        return NULL;
+    if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
+        const struct passwd *owner = getpwuid(status.st_uid);
+        return owner != NULL ? tool_format("is set-user-ID %s", owner->pw_name)
+                             : tool_format("is set-user-ID %u", status.st_uid);
+    }
+    if ((status.st_mode & group_execute) == group_execute && status.st_gid != getgid())
+        return tool_format("is set-group-ID %u", status.st_gid);
+    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+        return tool_copy("has file capabilities");
+    return NULL;
+}
+
+/* Judges a program that no preload can get into, whatever it calls. False if it is no such program.
+ */
+static bool judge_file(const struct check_findings *findings, struct check_judgement *judgement)
+{
+    const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
+    const char *file = basename(findings->program.path);
+    const char *secure = secure_mode(findings->program.path);
+    if (!object_is_elf(object))
+        set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
+            "%s is neither an ELF file nor a script that begins with #!", file);
+    else if (object->elf_class != 0 && !object_is_for(object, front))
+        set(judgement, CHECK_MACHINE, "build compshim for the program's machine",
+            "%s is for %s, and libcompshim.so is for %s", file, describe_machine(object),
+            describe_machine(front));
+    else if (object->damage != NULL)
+        set(judgement, CHECK_DAMAGED, "build, copy or install it again", "%s: %s", file,
+            object->damage);
+    else if (is_static(object))
+        set(judgement, CHECK_STATIC, "link it without -static, to the shared MPI or NCCL library",
+            "%s is linked statically: no loader runs that could preload", file);
+    else if (object->interpreter != NULL &&
+             !tool_starts_with(basename(object->interpreter), "ld-linux ld64.so ld.so ld-2."))
+        set(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
+            "%s runs with %s, which is not the loader of glibc", file,
+            basename(object->interpreter));
+    else if (secure != NULL)
+        set(judgement, CHECK_SECURE,
+            "run a copy of the file: cp leaves such bits and capabilities behind",
+            "%s %s, and the loader ignores LD_PRELOAD for you", file, secure);
+    else
+        return false;
+    return true;
 }
 
 void check_judge(struct check_result *result, const char *name)
@@ -308,10 +392,11 @@ void check_judge(struct check_result *result, const char *name)
         const struct check_judgement *library = &result->libraries[i];
         judge_library(findings, i, name, &result->libraries[i]);
         if (library->reason != CHECK_NO_CALL &&
-            (best == NULL || check_verdict(library->reason) < check_verdict(best->reason)))
+            (best == NULL ||
+             check_reasons[library->reason].verdict < check_reasons[best->reason].verdict))
             best = library;
     }
-    if (check_judge_file(findings, &result->program))
+    if (judge_file(findings, &result->program))
         return;
     if (best != NULL)
         result->program = *best;

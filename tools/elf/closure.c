@@ -1,25 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Searches for the libraries that an object needs, in the order of ld.so(8). */
-#include "tools/elf/closure.h"
-
+/* Searches for the libraries that an object needs, in the order of ld.so(8), also in the loader's
+ * cache. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
+#include "tools/elf/elf.h"
 #include "tools/lib/tool.h"
 
+/* The cache that ldconfig writes: a header, entries, and the strings that these point to. The
+ * layout is that of glibc's sysdeps/generic/dl-cache.h; numbers are in the machine's byte order. */
 #define CACHE_FILE "/etc/ld.so.cache"
+#define CACHE_MAGIC "glibc-ld.so.cache1.1"
+
+/* Up to glibc 2.31 ldconfig put a cache of an older kind before it: a header, and 12 bytes for each
+ * entry. */
+#define OLD_MAGIC "ld.so-1.7.0"
+#define OLD_HEADER 16
+#define OLD_ENTRY 12
+
+struct cache_header {
+    char magic[sizeof CACHE_MAGIC - 1];
+    uint32_t count;
+    uint32_t strings_size;
+    uint8_t flags[4];
+    uint32_t extension;
+    uint32_t unused[3];
+};
+
+/* Offsets of strings begin at the header. */
+struct cache_entry {
+    int32_t flags;
+    uint32_t name;
+    uint32_t path;
+    uint32_t system_version;
+    uint64_t capabilities; /* 0: for every processor */
+};
+
+/* Where the header begins: at 0, or behind an older cache. */
+static size_t find_header(const char *bytes, size_t size)
+{
+    uint32_t count = 0;
+    if (size < OLD_HEADER || memcmp(bytes, OLD_MAGIC, sizeof OLD_MAGIC) != 0)
+        return 0;
+    memcpy(&count, bytes + OLD_HEADER - sizeof count, sizeof count);
+    uint64_t end = OLD_HEADER + (uint64_t)OLD_ENTRY * count;
+    uint64_t aligned = (end + 7) / 8 * 8;
+    return aligned < size ? aligned : 0;
+}
+
+bool library_cache_open(struct library_cache *cache, const char *bytes, size_t size)
+{
+    struct cache_header header;
+    size_t begin = find_header(bytes, size);
+    *cache = (struct library_cache){0};
+    if (size - begin < sizeof header)
+        return false;
+    memcpy(&header, bytes + begin, sizeof header);
+    if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0)
+        return false;
+    size_t room = (size - begin - sizeof header) / sizeof(struct cache_entry);
+    *cache = (struct library_cache){bytes + begin, size - begin,
+                                    header.count < room ? header.count : room};
+    return true;
+}
+
+const char *library_cache_next(const struct library_cache *cache, const char *name,
+                               size_t *position)
+{
+    while (*position < cache->count) {
+        struct cache_entry entry;
+        memcpy(&entry, cache->bytes + sizeof(struct cache_header) + (*position)++ * sizeof entry,
+               sizeof entry);
+        const char *entry_name = object_string(cache->bytes, cache->size, entry.name);
+        const char *path = object_string(cache->bytes, cache->size, entry.path);
+        if (entry.capabilities == 0 && entry_name != NULL && path != NULL &&
+            strcmp(entry_name, name) == 0)
+            return path;
+    }
+    return NULL;
+}
 
 /* A search for a name that one object needs, and what it has found. */
 struct search {
-    struct closure *closure;
-    size_t loader;
-    const char *name;
-    struct closure_object found;
+    const struct closure *closure;
+    struct closure_object found; /* its name and loader are given */
 };
 
 /* The folder of the system's libraries below / and /usr, which is also $LIB: lib64,
@@ -42,68 +110,67 @@ static const char *system_folder(void)
  * all symbolic links, for a library that of the path where it was found. */
 static const char *origin(const struct closure_object *object)
 {
-    char *path =
-        object->object.interpreter != NULL ? realpath(object->path, NULL) : tool_copy(object->path);
-    char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    const char *path = object->path;
+    if (object->object.interpreter != NULL)
+        path = realpath(path, NULL);
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     if (slash == NULL)
         return ".";
-    slash[slash == path ? 1 : 0] = '\0';
-    return path;
+    return tool_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* The value of the token at text, ORIGIN, LIB or PLATFORM, perhaps in braces; its length goes to
- * *length. NULL if there is none. */
-static const char *token_value(const struct closure_object *object, const char *text,
-                               size_t *length)
-{
-    static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
-    bool braces = *text == '{';
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t size = strlen(names[i]);
-        if (strncmp(text + braces, names[i], size) != 0 || (braces && text[1 + size] != '}'))
-            continue;
-        const char *platform = (const char *)getauxval(AT_PLATFORM); /* NOLINT: an address */
-        *length = size + (braces ? 2 : 0);
-        if (i == 0)
-            return origin(object);
-        return i == 1 ? system_folder() : platform != NULL ? platform : "";
-    }
-    return NULL;
-}
-
-/* Replaces $ORIGIN, $LIB and $PLATFORM, with or without braces. */
+/* Replaces the tokens in the first `length` characters of a text. */
 static const char *expand(const struct closure_object *object, const char *text, size_t length)
 {
-    const char *result = "";
+    const char *known = (const char *)getauxval(AT_PLATFORM); /* NOLINT: an address */
+    const char *platform = known != NULL ? known : "";
+    const char *const tokens[][2] = {
+        {"$ORIGIN", origin(object)}, {"${ORIGIN}", origin(object)}, {"$LIB", system_folder()},
+        {"${LIB}", system_folder()}, {"$PLATFORM", platform},       {"${PLATFORM}", platform},
+    };
+    const size_t count = sizeof tokens / sizeof *tokens;
+    char *result = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&result, &size);
+    if (stream == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
     for (const char *end = text + length; text < end;) {
-        const char *dollar = memchr(text, '$', (size_t)(end - text));
-        size_t plain = (size_t)((dollar != NULL ? dollar : end) - text);
-        size_t taken = 0;
-        const char *value = dollar != NULL ? token_value(object, dollar + 1, &taken) : NULL;
-        if (dollar != NULL && value == NULL) /* this dollar is part of a name */
-            plain++;
-        result = tool_format("%s%.*s%s", result, (int)plain, text, value != NULL ? value : "");
-        text += plain + (value != NULL ? 1 + taken : 0);
+        size_t i = 0;
+        while (i < count && !tool_starts_with(text, tokens[i][0]))
+            i++;
+        if (i < count)
+            fputs(tokens[i][1], stream);
+        else
+            fputc(*text, stream);
+        text += i < count ? strlen(tokens[i][0]) : 1;
     }
+    fclose(stream);
     return result;
+}
+
+static bool open_object(struct closure_object *object, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0 || !object_open(&object->object, path))
+        return false;
+    object->path = path;
+    object->device = status.st_dev;
+    object->inode = status.st_ino;
+    return true;
 }
 
 /* Takes the file at a path if there is one, and it is for the program's machine. */
 static bool try_path(struct search *search, const char *path)
 {
-    struct stat status;
-    struct closure_object candidate = {0};
-    if (stat(path, &status) != 0 || !object_open(&candidate.object, path))
+    struct closure_object candidate = search->found;
+    if (!open_object(&candidate, path))
         return false;
-    const struct object *program = &search->closure->objects[0].object;
     if (!object_is_elf(&candidate.object) ||
-        (candidate.object.elf_class != 0 && !object_is_for(&candidate.object, program))) {
+        (candidate.object.elf_class != 0 &&
+         !object_is_for(&candidate.object, &search->closure->objects[0].object))) {
         object_close(&candidate.object);
         return false;
     }
-    candidate.path = tool_copy(path);
-    candidate.device = status.st_dev;
-    candidate.inode = status.st_ino;
     search->found = candidate;
     return true;
 }
@@ -116,7 +183,7 @@ static bool try_list(struct search *search, const char *list, const char *separa
         const char *folder = expand(&search->closure->objects[owner], list, length);
         if (*folder == '\0')
             folder = "."; /* the current folder */
-        if (try_path(search, tool_format("%s/%s", folder, search->name)))
+        if (try_path(search, tool_format("%s/%s", folder, search->found.name)))
             return true;
         list += length;
         list += *list != '\0';
@@ -129,9 +196,9 @@ static bool try_list(struct search *search, const char *list, const char *separa
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;
-    if (objects[search->loader].object.runpath != NULL)
+    if (objects[search->found.loader].object.runpath != NULL)
         return false;
-    for (size_t at = search->loader;; at = objects[at].loader) {
+    for (size_t at = search->found.loader;; at = objects[at].loader) {
         if (try_list(search, objects[at].object.rpath, ":", at))
             return true;
         if (at == objects[at].loader)
@@ -139,47 +206,37 @@ static bool try_rpaths(struct search *search)
     }
 }
 
-static bool is_default_folder(const char *path, const char *system)
-{
-    size_t length = (size_t)(strrchr(path, '/') - path);
-    const char *begin = strncmp(path, "/usr/", 5) == 0 ? path + 5 : path + 1;
-    length -= (size_t)(begin - path);
-    return (strlen(system) == length && strncmp(begin, system, length) == 0) ||
-           (length == 3 && strncmp(begin, "lib", 3) == 0);
-}
-
-static bool try_cache(struct search *search, const char *system, bool no_default_folders)
+/* Tries the paths in the loader's cache, but not those in folders of the list ":FOLDER:...:". */
+static bool try_cache(struct search *search, const char *without)
 {
     size_t position = 0;
     const char *path = NULL;
-    while ((path = library_cache_next(&search->closure->cache, search->name, &position)) != NULL) {
-        if (*path != '/' || (no_default_folders && is_default_folder(path, system)))
-            continue;
-        if (try_path(search, path))
+    while ((path = library_cache_next(&search->closure->cache, search->found.name, &position)) !=
+           NULL) {
+        const char *slash = strrchr(path, '/');
+        if (*path == '/' &&
+            strstr(without, tool_format(":%.*s:", (int)(slash - path), path)) == NULL &&
+            try_path(search, path))
             return true;
     }
     return false;
 }
 
-static bool find_by_name(struct search *search)
+static bool find(struct search *search)
 {
-    const struct object *loader = &search->closure->objects[search->loader].object;
-    if (try_rpaths(search) ||
-        try_list(search, search->closure->library_path, ":;", search->loader) ||
-        try_list(search, loader->runpath, ":", search->loader))
+    const char *name = search->found.name;
+    const size_t loader = search->found.loader;
+    const struct closure_object *needing = &search->closure->objects[loader];
+    if (strchr(name, '/') != NULL)
+        return try_path(search, expand(needing, name, strlen(name)));
+    if (try_rpaths(search) || try_list(search, getenv("LD_LIBRARY_PATH"), ":;", loader) ||
+        try_list(search, needing->object.runpath, ":", loader))
         return true;
     const char *system = system_folder();
     const char *folders = tool_format("/%s:/usr/%s:/lib:/usr/lib", system, system);
-    return try_cache(search, system, loader->no_default_folders) ||
-           (!loader->no_default_folders && try_list(search, folders, ":", search->loader));
-}
-
-static bool find(struct search *search)
-{
-    if (strchr(search->name, '/') == NULL)
-        return find_by_name(search);
-    const struct closure_object *loader = &search->closure->objects[search->loader];
-    return try_path(search, expand(loader, search->name, strlen(search->name)));
+    if (needing->object.no_default_folders)
+        return try_cache(search, tool_format(":%s:", folders));
+    return try_cache(search, "") || try_list(search, folders, ":", loader);
 }
 
 /* Whether a name is loaded: an object was found by it, or has it as its DT_SONAME. */
@@ -205,35 +262,27 @@ static bool has_file(const struct closure *closure, const struct closure_object 
 
 static void add_needed(struct closure *closure, size_t loader, const char *name)
 {
-    struct search search = {.closure = closure, .loader = loader, .name = name};
+    struct search search = {closure, {.name = name, .loader = loader}};
     if (has_name(closure, name))
         return;
-    if (find(&search) && has_file(closure, &search.found)) {
+    if (find(&search) && has_file(closure, &search.found))
         object_close(&search.found.object);
-        return;
-    }
-    search.found.name = tool_copy(name);
-    search.found.loader = loader;
-    closure->objects =
-        tool_append(closure->objects, &closure->count, sizeof search.found, &search.found);
+    else
+        closure->objects =
+            tool_append(closure->objects, &closure->count, sizeof search.found, &search.found);
 }
 
 bool closure_open(struct closure *closure, const char *path)
 {
-    struct stat status;
-    struct closure_object program = {0};
-    *closure = (struct closure){.library_path = getenv("LD_LIBRARY_PATH")};
-    if (stat(path, &status) != 0 || !object_open(&program.object, path))
+    struct closure_object program = {.name = path};
+    *closure = (struct closure){0};
+    if (!open_object(&program, path))
         return false;
-    program.path = tool_copy(path);
-    program.name = tool_copy(path);
-    program.device = status.st_dev;
-    program.inode = status.st_ino;
     closure->objects = tool_append(NULL, &closure->count, sizeof program, &program);
     size_t size = 0;
-    closure->cache_bytes = tool_read_file(CACHE_FILE, &size);
-    if (closure->cache_bytes != NULL)
-        library_cache_open(&closure->cache, closure->cache_bytes, size);
+    const char *cache = tool_read_file(CACHE_FILE, &size);
+    if (cache != NULL)
+        library_cache_open(&closure->cache, cache, size);
     for (size_t i = 0; i < closure->count; i++) {
         size_t position = 0;
         const char *name = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens an ELF file, and reads its segments and its dynamic table. */
+/* Reads an ELF file: its segments, its dynamic table, its symbols and which of them the loader
+ * binds. */
 #include "tools/elf/elf.h"
 
 #include <errno.h>
@@ -36,40 +37,22 @@ static bool read_header(struct object *object)
     return true;
 }
 
-static bool inside(const struct object *object, const GElf_Phdr *header)
-{
-    return header->p_offset <= object->size && header->p_filesz <= object->size - header->p_offset;
-}
-
-static void read_interpreter(struct object *object, const GElf_Phdr *header)
-{
-    const char *text = (const char *)object->image + header->p_offset;
-    if (memchr(text, '\0', header->p_filesz) != NULL)
-        object->interpreter = text;
-    else
-        object->damage = "the name of its loader (PT_INTERP) has no end";
-}
-
-static void read_dynamic(struct object *object, const GElf_Phdr *header)
-{
-    if (header->p_filesz == 0)
-        return;
-    object->dynamic =
-        elf_getdata_rawchunk(object->elf, (int64_t)header->p_offset, header->p_filesz, ELF_T_DYN);
-    if (object->dynamic == NULL)
-        object->damage = "its dynamic table (PT_DYNAMIC) cannot be read";
-}
-
 static void read_program_header(struct object *object, const GElf_Phdr *header)
 {
+    const uint64_t offset = header->p_offset, size = header->p_filesz;
     if (header->p_type != PT_LOAD && header->p_type != PT_INTERP && header->p_type != PT_DYNAMIC)
         return;
-    if (!inside(object, header))
+    if (offset > object->size || size > object->size - offset) {
         object->damage = "it is cut off: a segment ends behind the end of the file";
-    else if (header->p_type == PT_INTERP)
-        read_interpreter(object, header);
-    else if (header->p_type == PT_DYNAMIC)
-        read_dynamic(object, header);
+    } else if (header->p_type == PT_INTERP) {
+        object->interpreter = (const char *)object->image + offset;
+        if (memchr(object->interpreter, '\0', size) == NULL)
+            object->damage = "the name of its loader (PT_INTERP) has no end";
+    } else if (header->p_type == PT_DYNAMIC && size > 0) {
+        object->dynamic = elf_getdata_rawchunk(object->elf, (int64_t)offset, size, ELF_T_DYN);
+        if (object->dynamic == NULL)
+            object->damage = "its dynamic table (PT_DYNAMIC) cannot be read";
+    }
 }
 
 static void read_segments(struct object *object)
@@ -85,46 +68,55 @@ static void read_segments(struct object *object)
     }
 }
 
-static size_t dynamic_count(const struct object *object)
+/* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
+static bool next_segment(const struct object *object, size_t *position, GElf_Phdr *segment)
 {
-    size_t entry = gelf_fsize(object->elf, ELF_T_DYN, 1, EV_CURRENT);
-    return object->dynamic != NULL ? object->dynamic->d_size / entry : 0;
+    while (*position < object->header_count)
+        if (gelf_getphdr(object->elf, (int)(*position)++, segment) != NULL &&
+            segment->p_type == PT_LOAD)
+            return true;
+    return false;
 }
 
-/* Reads the dynamic table's entry at an index. False at its end. */
-static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
+/* Finds an address in the file: its offset, and how many bytes there are from it to the end of the
+ * segment (at least 1). False if it is not in the file. */
+static bool find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room)
 {
-    return index < dynamic_count(object) &&
-           gelf_getdyn(object->dynamic, (int)index, entry) != NULL && entry->d_tag != DT_NULL;
+    GElf_Phdr segment;
+    for (size_t i = 0; next_segment(object, &i, &segment);) {
+        if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
+            continue;
+        *offset = segment.p_offset + (address - segment.p_vaddr);
+        *room = segment.p_filesz - (address - segment.p_vaddr);
+        return true;
+    }
+    return false;
+}
+
+const char *object_string(const char *strings, size_t size, uint64_t offset)
+{
+    if (offset >= size || memchr(strings + offset, '\0', size - offset) == NULL)
+        return NULL;
+    return strings + offset;
 }
 
 static const char *dynamic_string(const struct object *object, uint64_t offset)
 {
     const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    if (offset >= table->strings_size ||
-        memchr(table->strings + offset, '\0', table->strings_size - offset) == NULL)
-        return NULL;
-    return table->strings + offset;
+    return object_string(table->strings, table->strings_size, offset);
 }
 
-static void read_strings(struct object *object)
+/* Reads the dynamic table's entry at an index. False at its end. */
+static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
 {
-    struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    uint64_t offset = 0;
-    uint64_t room = 0;
-    if (!object_find(object, object->tags[DT_STRTAB], &offset, &room)) {
-        object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
-        return;
-    }
-    table->strings = (const char *)object->image + offset;
-    table->strings_size = object->tags[DT_STRSZ] < room ? object->tags[DT_STRSZ] : room;
+    return object->dynamic != NULL && gelf_getdyn(object->dynamic, (int)index, entry) != NULL &&
+           entry->d_tag != DT_NULL;
 }
 
 static void read_tags(struct object *object)
 {
     GElf_Dyn entry;
-    uint64_t flags_1 = 0;
-    bool symbolic = false;
+    uint64_t flags_1 = 0, offset = 0, room = 0;
     bool named[DT_NUM] = {false};
     for (size_t i = 0; dynamic_entry(object, i, &entry); i++) {
         if (entry.d_tag > DT_NULL && entry.d_tag < DT_NUM) {
@@ -135,10 +127,16 @@ static void read_tags(struct object *object)
         } else if (entry.d_tag == DT_FLAGS_1) {
             flags_1 = entry.d_un.d_val;
         }
-        symbolic |= entry.d_tag == DT_SYMBOLIC;
     }
-    read_strings(object);
-    object->symbolic = symbolic || (object->tags[DT_FLAGS] & DF_SYMBOLIC) != 0;
+    if (!find(object, object->tags[DT_STRTAB], &offset, &room)) {
+        object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
+        return;
+    }
+    object->tables[OBJECT_DYNAMIC] = (struct object_table){
+        .strings = (const char *)object->image + offset,
+        .strings_size = object->tags[DT_STRSZ] < room ? object->tags[DT_STRSZ] : room,
+    };
+    object->symbolic = named[DT_SYMBOLIC] || (object->tags[DT_FLAGS] & DF_SYMBOLIC) != 0;
     object->pie = (flags_1 & DF_1_PIE) != 0;
     object->no_default_folders = (flags_1 & DF_1_NODEFLIB) != 0;
     if (named[DT_SONAME])
@@ -163,6 +161,132 @@ const char *object_next_needed(const struct object *object, size_t *position)
     return NULL;
 }
 
+/* The array of a type at an address, of at most `bytes` bytes. NULL if it is not in the file. */
+static Elf_Data *read_array(const struct object *object, uint64_t address, uint64_t bytes,
+                            Elf_Type type)
+{
+    uint64_t offset = 0, room = 0;
+    if (bytes == 0 || !find(object, address, &offset, &room))
+        return NULL;
+    room = bytes < room ? bytes : room;
+    room -= room % gelf_fsize(object->elf, type, 1, EV_CURRENT);
+    return elf_getdata_rawchunk(object->elf, (int64_t)offset, room, type);
+}
+
+/* The words from a hash table on, and how many there are; NULL if there is no table. */
+static const uint32_t *read_hash_table(const struct object *object, uint64_t address, size_t *count)
+{
+    const Elf_Data *words =
+        address != 0 ? read_array(object, address, UINT64_MAX, ELF_T_WORD) : NULL;
+    *count = words != NULL ? words->d_size / sizeof(uint32_t) : 0;
+    return *count >= 4 ? words->d_buf : NULL;
+}
+
+/* The number of symbols by DT_HASH, whose second word it is, or by DT_GNU_HASH. That table has a
+ * header (buckets, first hashed symbol, bloom words, shift), a bloom filter, buckets with the first
+ * symbol of each chain, and a word for each hashed symbol, whose lowest bit is set at the end of a
+ * chain. So the last symbol is the end of the chain that begins last. */
+static size_t count_by_hash(const struct object *object)
+{
+    size_t count = 0;
+    const uint32_t *words = read_hash_table(object, object->tags[DT_HASH], &count);
+    if (words != NULL)
+        return words[1];
+    words = read_hash_table(object, object->gnu_hash, &count);
+    if (words == NULL)
+        return 0;
+    const uint64_t bloom_word = object->elf_class == ELFCLASS64 ? 2 : 1;
+    const uint64_t buckets = 4 + bloom_word * words[2], chains = buckets + words[0];
+    uint64_t last = 0;
+    for (uint64_t i = buckets; i < chains && i < count; i++)
+        last = words[i] > last ? words[i] : last;
+    if (last < words[1])
+        return 0;
+    for (uint64_t i = chains + last - words[1]; i < count && (words[i] & 1) == 0; i++)
+        last++;
+    return last + 1;
+}
+
+static bool is_copy(unsigned machine, uint64_t type)
+{
+    static const unsigned copies[][2] = {{EM_X86_64, R_X86_64_COPY},
+                                         {EM_AARCH64, R_AARCH64_COPY},
+                                         {EM_PPC64, R_PPC64_COPY},
+                                         {EM_RISCV, R_RISCV_COPY}};
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+        if (copies[i][0] == machine && copies[i][1] == type)
+            return true;
+    return false;
+}
+
+/* Marks the symbols, among the first `limit`, that a table of relocations names. Returns the number
+ * of symbols up to the last of these. */
+static size_t mark_relocated(struct object *object, int address, uint64_t bytes, bool addends,
+                             size_t limit)
+{
+    Elf_Data *table =
+        read_array(object, object->tags[address], bytes, addends ? ELF_T_RELA : ELF_T_REL);
+    size_t count = 0;
+    for (int i = 0; table != NULL; i++) {
+        GElf_Rela with_addend;
+        GElf_Rel without;
+        if (addends ? gelf_getrela(table, i, &with_addend) == NULL
+                    : gelf_getrel(table, i, &without) == NULL)
+            break;
+        const uint64_t info = addends ? with_addend.r_info : without.r_info;
+        const uint64_t symbol = GELF_R_SYM(info);
+        if (symbol >= limit)
+            continue;
+        object->relocated[symbol] |=
+            is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
+        count = symbol >= count ? symbol + 1 : count;
+    }
+    return count;
+}
+
+/* No entry of the dynamic table tells how many symbols there are. Those that are hashed are known
+ * from the hash table; of others only those count that a relocation names. */
+static void read_dynamic_symbols(struct object *object)
+{
+    struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    const uint64_t *tags = object->tags;
+    table->symbols = read_array(object, tags[DT_SYMTAB], UINT64_MAX, ELF_T_SYM);
+    if (table->symbols == NULL) {
+        object->damage = "its dynamic symbols (DT_SYMTAB) lie outside the file";
+        return;
+    }
+    const size_t limit = table->symbols->d_size / gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+    const size_t hashed = count_by_hash(object);
+    object->relocated = tool_allocate(limit, 1);
+    const size_t counts[] = {
+        hashed < limit ? hashed : limit,
+        mark_relocated(object, DT_RELA, tags[DT_RELASZ], true, limit),
+        mark_relocated(object, DT_REL, tags[DT_RELSZ], false, limit),
+        mark_relocated(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA, limit)};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        table->count = counts[i] > table->count ? counts[i] : table->count;
+}
+
+/* Reads .symtab. If it is damaged, it counts as stripped. */
+static void read_static_symbols(struct object *object)
+{
+    struct object_table *table = &object->tables[OBJECT_STATIC];
+    GElf_Shdr header;
+    Elf_Scn *section = elf_nextscn(object->elf, NULL);
+    while (section != NULL &&
+           (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_SYMTAB))
+        section = elf_nextscn(object->elf, section);
+    if (section == NULL)
+        return;
+    const Elf_Data *strings = elf_getdata(elf_getscn(object->elf, header.sh_link), NULL);
+    table->symbols = elf_getdata(section, NULL);
+    if (strings == NULL || strings->d_buf == NULL || table->symbols == NULL)
+        return;
+    table->strings = strings->d_buf;
+    table->strings_size = strings->d_size;
+    table->count = table->symbols->d_size / gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+}
+
 void object_open_memory(struct object *object, void *image, size_t size)
 {
     *object = (struct object){.image = image, .size = size};
@@ -179,38 +303,30 @@ void object_open_memory(struct object *object, void *image, size_t size)
     read_segments(object);
     if (object->damage == NULL && object->dynamic != NULL)
         read_tags(object);
+    if (object->damage == NULL && object->dynamic != NULL)
+        read_dynamic_symbols(object);
     if (object->damage == NULL)
-        object_read_symbols(object);
-}
-
-/* Maps a regular file; the image of an empty one is NULL. False with errno set if that fails. */
-static bool map_file(const char *path, void **image, size_t *size)
-{
-    struct stat status;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return false;
-    *image = NULL;
-    errno = 0;
-    if (fstat(file, &status) == 0 && !S_ISREG(status.st_mode))
-        errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    if (errno == 0 && status.st_size > 0) {
-        *size = (size_t)status.st_size;
-        *image = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0);
-    }
-    int error = errno;
-    close(file);
-    errno = error;
-    return error == 0;
+        read_static_symbols(object);
 }
 
 bool object_open(struct object *object, const char *path)
 {
-    void *image = NULL;
-    size_t size = 0;
-    if (!map_file(path, &image, &size))
+    struct stat status;
+    void *image = NULL; /* that of an empty file stays NULL */
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
         return false;
-    object_open_memory(object, image, size);
+    errno = 0;
+    if (fstat(file, &status) == 0 && !S_ISREG(status.st_mode))
+        errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    if (errno == 0 && status.st_size > 0)
+        image = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const int error = errno;
+    close(file);
+    errno = error;
+    if (error != 0)
+        return false;
+    object_open_memory(object, image, (size_t)status.st_size);
     object->mapped = image != NULL;
     return true;
 }
@@ -227,4 +343,45 @@ void object_close(struct object *object)
 bool object_mentions(const struct object *object, const char *text)
 {
     return object->size > 0 && memmem(object->image, object->size, text, strlen(text)) != NULL;
+}
+
+bool object_next_symbol(const struct object *object, enum object_table_kind kind, size_t *position,
+                        struct object_symbol *symbol)
+{
+    const struct object_table *table = &object->tables[kind];
+    while (*position < table->count) {
+        GElf_Sym entry;
+        const size_t index = (*position)++;
+        if (gelf_getsym(table->symbols, (int)index, &entry) == NULL)
+            return false;
+        const char *name = object_string(table->strings, table->strings_size, entry.st_name);
+        if (entry.st_name == 0 || name == NULL)
+            continue;
+        const unsigned relocated = kind == OBJECT_DYNAMIC ? object->relocated[index] : 0;
+        *symbol = (struct object_symbol){
+            .name = name,
+            .defined = entry.st_shndx != SHN_UNDEF,
+            .preemptible = GELF_ST_BIND(entry.st_info) != STB_LOCAL &&
+                           GELF_ST_VISIBILITY(entry.st_other) == STV_DEFAULT,
+            .relocated = (relocated & OBJECT_RELOCATED) != 0,
+            .copied = (relocated & OBJECT_COPIED) != 0,
+        };
+        return true;
+    }
+    return false;
+}
+
+bool object_contains(const struct object *object, const char *text)
+{
+    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
+    GElf_Phdr segment;
+    for (size_t i = 0; next_segment(object, &i, &segment);) {
+        const char *at = (const char *)object->image + segment.p_offset;
+        const char *end = at + segment.p_filesz;
+        for (; (at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL; at++)
+            if (table->strings == NULL || at < table->strings ||
+                at >= table->strings + table->strings_size)
+                return true;
+    }
+    return false;
 }

@@ -28,8 +28,7 @@ enum object_table_kind {
 };
 
 struct object {
-    const char
-        *damage; /* what is wrong with the file, or NULL; if set, only elf_class to entry are */
+    const char *damage; /* what is wrong, or NULL; if set, only elf_class to entry are */
     unsigned elf_class; /* ELFCLASS64, ... */
     unsigned byte_order;
     unsigned machine; /* EM_X86_64, ... */
@@ -50,8 +49,7 @@ struct object {
     bool mapped;
     size_t header_count; /* program headers; all lie in the file unless there is damage */
     Elf_Data *dynamic;
-    uint64_t
-        tags[DT_NUM]; /* of the dynamic table, the last value of each tag; 0 if there is none */
+    uint64_t tags[DT_NUM]; /* of the dynamic table: the last value of each tag, or 0 */
     uint64_t gnu_hash;
     struct object_table tables[OBJECT_TABLE_COUNT];
     unsigned char *relocated; /* for each dynamic symbol: bits of enum object_relocation */
@@ -100,16 +98,48 @@ bool object_contains(const struct object *object, const char *text);
 /* Whether a text is anywhere in the file. */
 bool object_mentions(const struct object *object, const char *text);
 
-/* For the files in tools/elf/ only. */
+/* The string at an offset of `size` bytes of strings. NULL if there is none that ends in them. */
+const char *object_string(const char *strings, size_t size, uint64_t offset);
 
-/* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
-bool object_next_segment(const struct object *object, size_t *position, GElf_Phdr *segment);
+/* The loader's cache, /etc/ld.so.cache. The caller owns the bytes. */
+struct library_cache {
+    const char *bytes;
+    size_t size;
+    size_t count;
+};
 
-/* Finds an address in the file: its offset, and how many bytes there are from it to the end of the
- * segment (at least 1). False if it is not in the file. */
-bool object_find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room);
+/* Reads the header of a cache as glibc writes it since 2.2. If the bytes are none, returns false,
+ * and the cache is empty. */
+bool library_cache_open(struct library_cache *cache, const char *bytes, size_t size);
 
-/* Reads both symbol tables and the relocations. Sets `damage` if that fails. */
-void object_read_symbols(struct object *object);
+/* The next path of a library's name; *position is 0 at first. NULL if there is no other. Some of
+ * the paths may be for other machines. */
+const char *library_cache_next(const struct library_cache *cache, const char *name,
+                               size_t *position);
+
+/* One object of the closure. */
+struct closure_object {
+    struct object object;
+    const char *path; /* where it was found, or NULL */
+    const char *name; /* by which it was asked for: a DT_NEEDED name, or the program's path */
+    size_t loader;    /* index of the object that needs it; the program's own is 0 */
+    uint64_t device;  /* identify the file behind the path */
+    uint64_t inode;
+};
+
+/* What the GNU dynamic loader would load with a program, in its order, found without running
+ * anything. Libraries may have copies for particular processors (glibc-hwcaps). The plain copy is
+ * taken: all define the same functions. */
+struct closure {
+    struct closure_object *objects; /* the program first, then breadth first */
+    size_t count;
+    struct library_cache cache;
+};
+
+/* Opens the program (or library) at a path, which must outlive the closure, and, unless it is
+ * damaged, all objects that it needs. Returns false with errno set if the program's file cannot be
+ * read. A library that was not found is in the list with a NULL path, a damaged one with
+ * object.damage. A library for another machine counts as not found, as it does for the loader. */
+bool closure_open(struct closure *closure, const char *path);
 
 #endif

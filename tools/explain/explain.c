@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tools/lib/launch.h"
-#include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000

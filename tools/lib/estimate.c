@@ -35,24 +35,6 @@ bool estimate_parse_rate(const char *text, double *bytes_per_second)
     return false;
 }
 
-/* Finds the smallest and the largest measurement of a codec. */
-static void find_points(const struct estimate_basis *basis, enum cshim_codec_id codec,
-                        const struct estimate_point **small, const struct estimate_point **large)
-{
-    if (codec == CSHIM_CODEC_FP32)
-        codec = CSHIM_CODEC_RAW;
-    *small = *large = NULL;
-    for (size_t i = 0; i < basis->count; i++) {
-        const struct estimate_point *point = &basis->points[i];
-        if (point->codec != codec)
-            continue;
-        if (*small == NULL || point->bytes_wire < (*small)->bytes_wire)
-            *small = point;
-        if (*large == NULL || point->bytes_wire > (*large)->bytes_wire)
-            *large = point;
-    }
-}
-
 static double by_link(const struct estimate_basis *basis, const struct cshim_plan *plan,
                       uint32_t nodes)
 {
@@ -62,12 +44,23 @@ static double by_link(const struct estimate_basis *basis, const struct cshim_pla
     return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (basis->link * LINK_SHARE);
 }
 
-/* Takes the time from the line through the two measurements, over the bytes that a rank sends. */
+/* Takes the time from the line through the smallest and the largest measurement of the codec, over
+ * the bytes that a rank sends. */
 static double by_points(const struct estimate_basis *basis, const struct cshim_plan *plan)
 {
-    const struct estimate_point *small, *large;
-    find_points(basis, plan->codec, &small, &large);
-    if (small == NULL || large == NULL || large->bytes_wire == small->bytes_wire)
+    const enum cshim_codec_id codec =
+        plan->codec == CSHIM_CODEC_FP32 ? CSHIM_CODEC_RAW : plan->codec;
+    const struct estimate_point *small = NULL, *large = NULL;
+    for (size_t i = 0; i < basis->count; i++) {
+        const struct estimate_point *point = &basis->points[i];
+        if (point->codec != codec)
+            continue;
+        if (small == NULL || point->bytes_wire < small->bytes_wire)
+            small = point;
+        if (large == NULL || point->bytes_wire > large->bytes_wire)
+            large = point;
+    }
+    if (small == NULL || large->bytes_wire == small->bytes_wire)
         return NAN;
     const double ranks = basis->ranks;
     const double per_byte = fmax(0, (large->seconds - small->seconds) /

@@ -25,14 +25,10 @@ char *launch_find(const char *name, const char *const *folders, size_t count, co
                   strerror(errno));
     *strrchr(tool, '/') = '\0';
     char *found = NULL;
-    for (size_t i = 0; i < count && found == NULL; i++) {
-        char *candidate = tool_format("%s%s/%s", tool, folders[i], name);
-        found = realpath(candidate, NULL);
-        free(candidate);
-    }
+    for (size_t i = 0; i < count && found == NULL; i++)
+        found = realpath(tool_format("%s%s/%s", tool, folders[i], name), NULL);
     if (found == NULL)
         tool_fail(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
-    free(tool);
     return found;
 }
 
@@ -51,17 +47,11 @@ char *launch_find_library(void)
     return library;
 }
 
-static bool is_file(const char *entry, size_t length, const char *file)
-{
-    size_t name = strlen(file);
-    if (length < name || strncmp(entry + length - name, file, name) != 0)
-        return false;
-    return length == name || entry[length - name - 1] == '/';
-}
-
 static bool is_shim(const char *entry, size_t length)
 {
-    return is_file(entry, length, LIBRARY_NAME) || is_file(entry, length, DLSYM_NAME);
+    const char *slash = memrchr(entry, '/', length);
+    const char *name = slash != NULL ? slash + 1 : entry;
+    return tool_is_listed(LIBRARY_NAME " " DLSYM_NAME, ' ', name, (size_t)(entry + length - name));
 }
 
 char *launch_with_dlsym(const char *library)
@@ -78,15 +68,10 @@ char *launch_with_dlsym(const char *library)
 char *launch_preload(const char *library, const char *existing)
 {
     char *value = tool_copy(library != NULL ? library : "");
-    const char *entry = existing != NULL ? existing : "";
-    while (*entry != '\0') {
+    for (const char *entry = existing; entry != NULL && *entry != '\0';) {
         size_t length = strcspn(entry, PRELOAD_SEPARATORS);
-        if (length > 0 && !is_shim(entry, length)) {
-            char *longer =
-                tool_format("%s%s%.*s", value, *value != '\0' ? ":" : "", (int)length, entry);
-            free(value);
-            value = longer;
-        }
+        if (length > 0 && !is_shim(entry, length))
+            value = tool_format("%s%s%.*s", value, *value != '\0' ? ":" : "", (int)length, entry);
         entry += length;
         entry += strspn(entry, PRELOAD_SEPARATORS);
     }
@@ -116,21 +101,6 @@ char *launch_absolute(const char *path)
     if (absolute == NULL)
         tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
     return absolute;
-}
-
-/* Whether a word of the command is one of Open MPI's launchers; it may stand behind env or timeout.
- */
-static bool names_mpirun(char *const *command)
-{
-    static const char *const launchers[] = {"mpirun",          "mpirun.openmpi", "mpiexec",
-                                            "mpiexec.openmpi", "orterun",        "prterun"};
-    for (; *command != NULL; command++) {
-        const char *slash = strrchr(*command, '/');
-        for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-            if (strcmp(slash != NULL ? slash + 1 : *command, launchers[i]) == 0)
-                return true;
-    }
-    return false;
 }
 
 /* The ranks that a launcher's command line asks for: the first -n or -np of each of its parts,
@@ -168,7 +138,11 @@ static unsigned long count_cores(void)
 
 void launch_permit_mpirun(char *const *command, bool is_local)
 {
-    if (!names_mpirun(command))
+    bool is_mpirun = false; /* a launcher may stand behind env or timeout */
+    for (char *const *word = command; *word != NULL; word++)
+        is_mpirun |=
+            tool_is_program(*word, "mpirun mpirun.openmpi mpiexec mpiexec.openmpi orterun prterun");
+    if (!is_mpirun)
         return;
     if (is_local && count_ranks(command) > count_cores()) {
         setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);

@@ -2,7 +2,6 @@
 /* Reading the JSON report. */
 #include "tools/lib/ledger_file.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +9,14 @@
 #include "policy/policy.h"
 #include "tools/lib/tool.h"
 
-/* Returns the name of a missing part that every report has, or NULL. Readers allow any other part
- * to be missing. */
+/* The name of a missing part that every report has, or NULL. Readers allow any other part to be
+ * missing. */
 static const char *missing_part(const json_t *root)
 {
-    if (!json_is_string(json_object_get(root, "compshim")))
-        return "compshim";
-    if (!json_is_object(json_object_get(root, "totals")))
-        return "totals";
-    if (!json_is_array(json_object_get(root, "rows")))
-        return "rows";
-    return NULL;
-}
-
-/* jansson's messages quote what it could not read, with control characters. */
-static void keep_printable(char *text)
-{
-    for (; *text != '\0'; text++)
-        if (iscntrl((unsigned char)*text))
-            *text = '?';
+    return !json_is_string(json_object_get(root, "compshim")) ? "compshim"
+           : !json_is_object(json_object_get(root, "totals")) ? "totals"
+           : !json_is_array(json_object_get(root, "rows"))    ? "rows"
+                                                              : NULL;
 }
 
 /* Replaces the names that two algorithms had in reports of older versions. */
@@ -60,8 +48,9 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
     json_t *root = json_loadb(text, length, 0, &error);
     free(text);
     if (root == NULL) {
-        keep_printable(error.text);
-        snprintf(message, LEDGER_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line, error.text);
+        /* jansson's messages quote what it could not read, with control characters. */
+        snprintf(message, LEDGER_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line,
+                 tool_printable(error.text));
         return false;
     }
     const char *missing = missing_part(root);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses a command's options and prints its --help, both by the command's table of options. */
+/* Parses a command's options and prints its --help, both by the command's table of options; parses
+ * lists of sizes. */
 #include "tools/lib/tool.h"
 
 #include <errno.h>
@@ -17,12 +18,8 @@
 
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
 {
-    static char hint[128];
     const char *nearest = cshim_nearest_name(word, names, count);
-    hint[0] = '\0';
-    if (nearest != NULL)
-        snprintf(hint, sizeof hint, " (did you mean '%s%s'?)", prefix, nearest);
-    return hint;
+    return nearest != NULL ? tool_format(" (did you mean '%s%s'?)", prefix, nearest) : "";
 }
 
 /* Describes the table to getopt_long: its long options, and its letters. */
@@ -122,15 +119,52 @@ int tool_parse(const struct tool_command *command, int argc, char **argv, void *
     return optind;
 }
 
-static void help_option(const struct tool_option *option, int width)
+static uint64_t parse_size(const struct tool_command *command, const char *text)
 {
-    char *name = tool_format("--%s%s%s", option->name, option->argument != NULL ? " " : "",
-                             option->argument != NULL ? option->argument : "");
-    if (option->letter != 0)
-        printf("  -%c, %-*s  %s\n", option->letter, width, name, option->help);
-    else
-        printf("      %-*s  %s\n", width, name, option->help);
-    free(name);
+    uint64_t bytes = 0;
+    if (!cshim_parse_size(text, &bytes))
+        tool_misuse(command->name,
+                    "--sizes: '%s' is not a size (such as 65536, 64KiB or 25MB), nor a range of "
+                    "them (64KiB-64MiB)",
+                    text);
+    return bytes;
+}
+
+size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
+                        size_t room)
+{
+    size_t count = 0, ranges = 0;
+    char **parts = tool_split(text, &ranges);
+    for (size_t i = 0; i < ranges; i++) {
+        const char *end = strchr(parts[i], '-');
+        parts[i][strcspn(parts[i], "-")] = '\0';
+        uint64_t bytes = parse_size(command, parts[i]);
+        const uint64_t last = end != NULL ? parse_size(command, end + 1) : bytes;
+        if (end != NULL && (bytes == 0 || bytes > last))
+            tool_misuse(command->name, "--sizes: '%s-%s' does not rise from a size above 0",
+                        parts[i], end + 1);
+        for (bool more = true; more; bytes = bytes <= last / 2 ? 2 * bytes : last) {
+            if (count == room)
+                tool_misuse(command->name, "--sizes: more than %zu sizes", room);
+            sizes[count++] = bytes;
+            more = bytes < last;
+        }
+    }
+    tool_split_free(parts);
+    return count;
+}
+
+/* "--name ARGUMENT" */
+static char *option_text(const struct tool_option *option)
+{
+    const bool flag = option->argument == NULL;
+    return tool_format("--%s%s%s", option->name, flag ? "" : " ", flag ? "" : option->argument);
+}
+
+static void help_option(const struct tool_option *option, size_t width)
+{
+    printf(option->letter != 0 ? "  -%c, " : "      ", option->letter);
+    printf("%-*s  %s\n", (int)width, option_text(option), option->help);
 }
 
 void tool_help(const struct tool_command *command)
@@ -138,15 +172,14 @@ void tool_help(const struct tool_command *command)
     static const struct tool_option help = {"help", 'h', TOOL_FLAG, 0, NULL, "print this help"};
     size_t width = strlen("--help");
     for (const struct tool_option *option = command->options; option->name != NULL; option++) {
-        size_t length = strlen("--") + strlen(option->name);
-        length += option->argument != NULL ? 1 + strlen(option->argument) : 0;
+        const size_t length = strlen(option_text(option));
         width = length > width ? length : width;
     }
     printf("usage: compshim %s %s\n\n%s\n\noptions:\n", command->name, command->usage,
            command->summary);
     for (const struct tool_option *option = command->options; option->name != NULL; option++)
-        help_option(option, (int)width);
-    help_option(&help, (int)width);
+        help_option(option, width);
+    help_option(&help, width);
     if (command->details != NULL)
         printf("\n%s", command->details);
 }

@@ -93,17 +93,13 @@ void tool_table_print(const struct tool_table *table, FILE *file)
 
 static void print_csv_cell(const char *text, FILE *file)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        fputs(text, file);
-        return;
-    }
-    fputc('"', file);
+    const char *quote = strpbrk(text, ",\"\r\n") != NULL ? "\"" : "";
+    fputs(quote, file);
     for (; *text != '\0'; text++) {
-        if (*text == '"')
-            fputc('"', file);
+        fputs(*text == '"' ? quote : "", file);
         fputc(*text, file);
     }
-    fputc('"', file);
+    fputs(quote, file);
 }
 
 void tool_table_print_csv(const struct tool_table *table, FILE *file)

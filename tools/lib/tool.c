@@ -2,25 +2,18 @@
 /* Messages, memory, files and texts. */
 #include "tools/lib/tool.h"
 
+#include <ctype.h>
+#include <err.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-__attribute__((format(printf, 1, 0))) static void print_message(const char *format,
-                                                                va_list arguments)
-{
-    fputs("compshim: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-}
 
 void tool_warn(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_message(format, arguments);
+    vwarnx(format, arguments);
     va_end(arguments);
 }
 
@@ -28,7 +21,7 @@ void tool_fail(enum tool_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_message(format, arguments);
+    vwarnx(format, arguments);
     va_end(arguments);
     exit(status);
 }
@@ -84,42 +77,29 @@ char *tool_format(const char *format, ...)
 }
 
 /* Reads to the end of the file: its size is not known before, as stat gives 0 under /proc. */
-static char *read_all(FILE *file, size_t *length)
-{
-    size_t room = 4096;
-    size_t used = 0;
-    char *text = tool_allocate(room, 1);
-    size_t got = 0;
-    while ((got = fread(text + used, 1, room - 1 - used, file)) > 0) {
-        used += got;
-        if (used < room - 1)
-            continue;
-        room *= 2;
-        char *larger = realloc(text, room);
-        if (larger == NULL)
-            tool_fail(TOOL_SYSTEM, "out of memory");
-        text = larger;
-    }
-    text[used] = '\0';
-    *length = used;
-    return text;
-}
-
 char *tool_read_file(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return NULL;
+    size_t room = 4096;
+    char *text = tool_allocate(room, 1);
     errno = 0;
-    char *text = read_all(file, length);
-    int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
-    fclose(file);
-    if (error != 0) {
-        free(text);
-        errno = error;
-        return NULL;
+    *length = 0;
+    while ((*length += fread(text + *length, 1, room - 1 - *length, file)) == room - 1) {
+        room *= 2;
+        text = realloc(text, room);
+        if (text == NULL)
+            tool_fail(TOOL_SYSTEM, "out of memory");
     }
-    return text;
+    text[*length] = '\0';
+    const int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
+    fclose(file);
+    if (error == 0)
+        return text;
+    free(text);
+    errno = error;
+    return NULL;
 }
 
 int tool_finish(int status)
@@ -149,24 +129,54 @@ bool tool_close(FILE *file, const char *path)
 
 char **tool_split(const char *list, size_t *count)
 {
-    size_t items = 1;
-    for (const char *comma = strchr(list, ','); comma != NULL; comma = strchr(comma + 1, ','))
-        items++;
-    char **parts = tool_allocate(items, sizeof *parts);
-    for (size_t i = 0; i < items; i++) {
-        size_t length = strcspn(list, ",");
-        parts[i] = tool_format("%.*s", (int)length, list);
-        list += length + 1;
-    }
-    *count = items;
-    return parts;
+    char **items = NULL;
+    char *rest = tool_copy(list);
+    *count = 0;
+    for (char *item = NULL; (item = strsep(&rest, ",")) != NULL;)
+        items = tool_append(items, count, sizeof item, &item);
+    return items;
 }
 
-void tool_split_free(char **items, size_t count)
+void tool_split_free(char **items)
 {
-    for (size_t i = 0; i < count; i++)
-        free(items[i]);
+    free(items[0]); /* all of them */
     free(items);
+}
+
+bool tool_is_listed(const char *list, char separator, const char *word, size_t length)
+{
+    const char ends[] = {separator, '=', '\0'};
+    for (; list != NULL; list = strchr(list, separator)) {
+        list += *list == separator;
+        if (strcspn(list, ends) == length && strncmp(list, word, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool tool_is_program(const char *path, const char *names)
+{
+    return tool_is_listed(names, ' ', basename(path), strlen(basename(path)));
+}
+
+bool tool_starts_with(const char *text, const char *prefixes)
+{
+    while (*prefixes != '\0') {
+        const size_t length = strcspn(prefixes, " ");
+        if (strncmp(text, prefixes, length) == 0)
+            return true;
+        prefixes += length;
+        prefixes += strspn(prefixes, " ");
+    }
+    return false;
+}
+
+char *tool_printable(char *text)
+{
+    for (char *at = text; *at != '\0'; at++)
+        if (iscntrl((unsigned char)*at))
+            *at = '?';
+    return text;
 }
 
 char *tool_bytes(double bytes)

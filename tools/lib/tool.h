@@ -61,16 +61,19 @@ extern const struct tool_command tool_top;
  * operand. --help prints the help and exits 0; wrong use exits 2. */
 int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields);
 
+/* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
+ * A range stands for its first size, the doubles of that, and its last size. Any other text, or
+ * more than `room` sizes, is wrong use of the command's option --sizes. */
+size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
+                        size_t room);
+
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
-/* Prints the keys of policy.ini. */
-void tool_help_policy(void);
 
-/* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. Valid
- * until the next call. */
+/* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* Prints "compshim: ..." on stderr. */
+/* Prints "compshim: ..." on stderr. main() gives the program this name. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "compshim: ..." on stderr, and exits with the status. */
 void tool_fail(enum tool_status status, const char *format, ...)
@@ -102,10 +105,20 @@ int tool_finish(int status);
 FILE *tool_open(const char *path);
 bool tool_close(FILE *file, const char *path);
 
-/* The list "a,b,c" as an array of strings, each the caller's to free, as is the array. Empty items
- * are kept, for the caller to complain about. */
+/* The list "a,b,c" as an array of at least one string, which tool_split_free frees. Empty items are
+ * kept, for the caller to complain about. */
 char **tool_split(const char *list, size_t *count);
-void tool_split_free(char **items, size_t count);
+void tool_split_free(char **items);
+
+/* Whether the first `length` characters of a word are a name in a list. A name in it ends at the
+ * separator, at '=' or with the list. */
+bool tool_is_listed(const char *list, char separator, const char *word, size_t length);
+/* Whether the last part of a path is one of the names, which blanks separate. */
+bool tool_is_program(const char *path, const char *names);
+/* Whether a text begins with one of the prefixes in a list, which blanks separate. */
+bool tool_starts_with(const char *text, const char *prefixes);
+/* Replaces control characters, which a terminal must not see, and returns the text. */
+char *tool_printable(char *text);
 
 /* Writes the text so that Markdown takes nothing in it for markup or for the end of a cell. */
 void tool_print_markdown(const char *text, FILE *file);

@@ -34,12 +34,8 @@
 #define WITNESS_SECONDS 0.2 /* after a signal, until the witness is asked */
 #define QUESTION SIGRTMAX   /* the witness takes this signal after all others that have come */
 
-static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
-
 struct watch {
-    sigset_t signals;   /* blocked: those of passed_on, SIGCONT, SIGCHLD and SIGPIPE */
-    sigset_t witnessed; /* signals, and QUESTION */
+    sigset_t signals; /* blocked, for this process and the witness to take */
     sigset_t inherited;
     struct sigaction inherited_child;
     int receiver; /* the socket; -1 once a datagram has come */
@@ -48,22 +44,10 @@ struct watch {
     pid_t witness;
     pid_t command;
     double for_group[NSIG]; /* when the witness last reported the signal */
-    bool reached;
     bool interrupted;
     bool ended;
     int status; /* of the command, from waitpid, once it has ended */
 };
-
-/* Puts the socket's name into the environment, before the names of runs around this one. */
-static void publish(const char *name)
-{
-    const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
-    const bool nested = others != NULL && *others != '\0';
-    char *names = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
-    if (setenv(CSHIM_PRESENCE_VARIABLE, names, 1) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot set " CSHIM_PRESENCE_VARIABLE ": %s", strerror(errno));
-    free(names);
-}
 
 int watch_run_open(void)
 {
@@ -73,34 +57,33 @@ int watch_run_open(void)
         return -1;
     char *name = tool_format("compshim-%016llx%016llx", random[0], random[1]);
     const size_t length = strlen(name);
-    memcpy(address.sun_path + 1, name,
-           length); /* a name behind a NUL is in the abstract namespace */
+    /* A name behind a NUL is in the abstract namespace. */
+    memcpy(address.sun_path + 1, name, length);
     int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (receiver >= 0 && bind(receiver, (const struct sockaddr *)&address,
-                              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
-        close(receiver);
-        receiver = -1;
-    }
-    if (receiver >= 0)
-        publish(name);
-    free(name);
+    if (receiver < 0 || bind(receiver, (const struct sockaddr *)&address,
+                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
+        return -1;
+    /* Before the names of runs around this one. */
+    const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
+    const bool nested = others != NULL && *others != '\0';
+    name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
+    if (setenv(CSHIM_PRESENCE_VARIABLE, name, 1) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot set " CSHIM_PRESENCE_VARIABLE ": %s", strerror(errno));
     return receiver;
 }
 
 static void block_signals(struct watch *watch)
 {
+    /* All but the last three are handed on. */
+    const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
+                           SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
     const struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigaction(SIGCHLD, &plain,
-              &watch->inherited_child); /* if it is ignored, waitpid finds no child */
+    /* If SIGCHLD is ignored, waitpid finds no child. */
+    sigaction(SIGCHLD, &plain, &watch->inherited_child);
     sigemptyset(&watch->signals);
-    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
-        sigaddset(&watch->signals, passed_on[i]);
-    sigaddset(&watch->signals, SIGCONT);
-    sigaddset(&watch->signals, SIGCHLD);
-    sigaddset(&watch->signals, SIGPIPE);
-    watch->witnessed = watch->signals;
-    sigaddset(&watch->witnessed, QUESTION);
-    sigprocmask(SIG_BLOCK, &watch->witnessed, &watch->inherited);
+    for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
+        sigaddset(&watch->signals, blocked[i]);
+    sigprocmask(SIG_BLOCK, &watch->signals, &watch->inherited);
     for (int signal = 0; signal < NSIG; signal++)
         watch->for_group[signal] = -WITNESS_SECONDS;
     watch->arrivals = signalfd(-1, &watch->signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -135,7 +118,7 @@ static void start_witness(struct watch *watch)
     open_pipe(ends);
     watch->witness = start_child();
     while (watch->witness == 0) {
-        const int signal = sigwaitinfo(&watch->witnessed, NULL);
+        const int signal = sigwaitinfo(&watch->signals, NULL);
         const unsigned char report = (unsigned char)signal;
         if (signal > 0 && write(ends[1], &report, 1) != 1)
             _exit(TOOL_SYSTEM);
@@ -198,27 +181,23 @@ static bool was_for_group(struct watch *watch, int signal)
     }
 }
 
-static void take_signal(struct watch *watch, const struct signalfd_siginfo *arrived)
-{
-    const int signal = (int)arrived->ssi_signo;
-    /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for the
-     * end of the terminal, to one process. */
-    const bool of_keys = arrived->ssi_code > 0 && signal != SIGHUP;
-    if (signal == SIGCHLD || signal == SIGPIPE)
-        return;
-    watch->interrupted |=
-        signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-    /* SIGCONT is always handed on: a second one does no harm, and waiting could let a later stop
-     * come before it. */
-    if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
-        kill(watch->command, signal);
-}
-
 static void take_signals(struct watch *watch)
 {
     struct signalfd_siginfo arrived;
-    while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived)
-        take_signal(watch, &arrived);
+    while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
+        const int signal = (int)arrived.ssi_signo;
+        /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for
+         * the end of the terminal, to one process. */
+        const bool of_keys = arrived.ssi_code > 0 && signal != SIGHUP;
+        if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
+            continue;
+        watch->interrupted |=
+            signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+        /* SIGCONT is always handed on: a second one does no harm, and waiting could let a later
+         * stop come before it. */
+        if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
+            kill(watch->command, signal);
+    }
 }
 
 static void take_datagram(struct watch *watch)
@@ -226,7 +205,6 @@ static void take_datagram(struct watch *watch)
     char byte = 0;
     if (watch->receiver < 0 || recv(watch->receiver, &byte, 1, 0) < 0)
         return;
-    watch->reached = true;
     close(watch->receiver);
     watch->receiver = -1;
 }
@@ -237,14 +215,14 @@ static void take_children(struct watch *watch)
 {
     int status = 0;
     for (pid_t child; (child = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
-        if (child == watch->command && WIFSTOPPED(status)) {
+        if (child != watch->command)
+            continue;
+        if (WIFSTOPPED(status)) {
             raise(SIGSTOP);
             return;
         }
-        if (child == watch->command) {
-            watch->ended = true;
-            watch->status = status;
-        }
+        watch->ended = true;
+        watch->status = status;
     }
 }
 
@@ -277,15 +255,6 @@ static _Noreturn void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
-static void warn_of_nothing(char **words, bool dlsym)
-{
-    const char *program = check_behind_launchers(words);
-    tool_warn("nothing was caught: no process of this job on this host came to MPI or NCCL through "
-              "the library; 'compshim check %s' tells more%s",
-              program != NULL ? program : "PROGRAM",
-              dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
-}
-
 int watch_run(char **words, int receiver, bool dlsym)
 {
     struct watch watch = {.receiver = receiver};
@@ -293,9 +262,14 @@ int watch_run(char **words, int receiver, bool dlsym)
     start_witness(&watch);
     start_command(&watch, words);
     attend(&watch);
-    if (!watch.reached && !watch.interrupted && !WIFSIGNALED(watch.status))
-        warn_of_nothing(words, dlsym);
     if (WIFSIGNALED(watch.status))
         end_by(WTERMSIG(watch.status));
+    const char *program = *check_behind_launchers(words);
+    if (watch.receiver >= 0 && !watch.interrupted)
+        tool_warn(
+            "nothing was caught: no process of this job on this host came to MPI or NCCL through "
+            "the library; 'compshim check %s' tells more%s",
+            program != NULL ? program : "PROGRAM",
+            dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
     return WEXITSTATUS(watch.status);
 }

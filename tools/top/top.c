@@ -46,23 +46,19 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Whether the file's process has ended: it held a lock as long as it lived. */
-static bool is_stale(int file)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-}
-
 /* Copies what a process publishes. Stale files of this user are removed, also unfinished ones. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     bool is_read = false;
     if (file < 0)
         return false;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        if (is_stale(file) && status.st_uid == geteuid() &&
+        const bool is_stale = /* a process holds a lock as long as it lives */
+            fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+        if (is_stale && status.st_uid == geteuid() &&
             time(NULL) - status.st_mtime > 1) /* a newer file may not be locked yet */
             unlinkat(folder, name, 0);
         else if (status.st_size >= (off_t)sizeof *process)
@@ -74,14 +70,11 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
            process->size == sizeof *process && process->rule_count <= CSHIM_LIVE_RULES;
 }
 
-/* Ends a text of another process, and replaces control characters, which a terminal must not see.
- */
+/* Ends a text of another process, and makes it printable. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    tool_printable(text);
 }
 
 static void clean_texts(struct cshim_live *process)
@@ -94,14 +87,18 @@ static void clean_texts(struct cshim_live *process)
         clean(process->rules[i].name, sizeof process->rules[i].name);
 }
 
-static int by_job(const void *left, const void *right)
+static int compare_jobs(const struct cshim_live *a, const struct cshim_live *b)
 {
-    const struct cshim_live *a = left, *b = right;
     int order = strcmp(a->job, b->job);
     if (order == 0)
         order = strcmp(a->program, b->program);
-    if (order == 0)
-        order = strcmp(a->library, b->library);
+    return order != 0 ? order : strcmp(a->library, b->library);
+}
+
+static int by_job(const void *left, const void *right)
+{
+    const struct cshim_live *a = left, *b = right;
+    const int order = compare_jobs(a, b);
     return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
@@ -113,25 +110,11 @@ static void look_around(struct look *look)
     look->time = cshim_seconds();
     look->count = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)
-        if (strncmp(entry->d_name, CSHIM_LIVE_PREFIX, strlen(CSHIM_LIVE_PREFIX)) == 0 &&
+        if (tool_starts_with(entry->d_name, CSHIM_LIVE_PREFIX) &&
             read_process(dirfd(folder), entry->d_name, &look->processes[look->count]))
             clean_texts(&look->processes[look->count++]);
     closedir(folder);
     qsort(look->processes, look->count, sizeof *look->processes, by_job);
-}
-
-static bool is_same_job(const struct cshim_live *a, const struct cshim_live *b)
-{
-    return strcmp(a->job, b->job) == 0 && strcmp(a->program, b->program) == 0 &&
-           strcmp(a->library, b->library) == 0;
-}
-
-static uint64_t count_passed(const struct cshim_live *process)
-{
-    uint64_t passed = 0;
-    for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
-        passed += process->passed[i];
-    return passed;
 }
 
 /* Adds up a rule's figures over the processes of a job. With `rule` SIZE_MAX it counts the calls
@@ -141,13 +124,12 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     struct cshim_row sum = {0};
     for (size_t i = 0; i < look->count; i++) {
         const struct cshim_live *process = &look->processes[i];
-        if (!is_same_job(process, job))
+        if (compare_jobs(process, job) != 0)
             continue;
-        if (rule >= process->rule_count) {
-            sum.calls += rule == SIZE_MAX ? count_passed(process) : 0;
-            continue;
-        }
-        cshim_row_add(&sum, &process->rules[rule].row);
+        for (size_t reason = 0; rule == SIZE_MAX && reason < CSHIM_REASON_COUNT; reason++)
+            sum.calls += process->passed[reason];
+        if (rule < process->rule_count)
+            cshim_row_add(&sum, &process->rules[rule].row);
     }
     return sum;
 }
@@ -163,27 +145,6 @@ static char *rate(const struct look *before, const struct look *after, const str
     return tool_format("%.1f", (double)(last - first) / seconds);
 }
 
-static void add_rule(struct tool_table *table, const struct look *before, const struct look *after,
-                     const struct cshim_live *job, size_t rule)
-{
-    const struct cshim_live_rule *own = &job->rules[rule];
-    const struct cshim_row sum = add_up(after, job, rule);
-    char *cells[] = {
-        tool_copy(own->name),
-        tool_copy(cshim_codec_name((enum cshim_codec_id)own->codec)),
-        sum.calls > 0 ? tool_copy(cshim_algorithm_name((enum cshim_algorithm)own->algorithm))
-                      : NULL,
-        tool_format("%llu", (unsigned long long)sum.calls),
-        rate(before, after, job, rule),
-        tool_bytes((double)sum.bytes_native),
-        tool_bytes((double)sum.bytes_wire),
-        sum.bytes_wire > 0 ? tool_format("%.2fx", (double)sum.bytes_native / (double)sum.bytes_wire)
-                           : NULL,
-        sum.sum_squares > 0 ? tool_format("%.1e", cshim_row_error(&sum)) : NULL,
-    };
-    tool_table_add(table, cells);
-}
-
 /* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
@@ -191,14 +152,30 @@ static void print_job(const struct look *before, const struct look *after, size_
                                            "native", "wire",  "ratio",     "error"};
     const struct cshim_live *job = &after->processes[first];
     struct tool_table table = {.columns = 9, .numeric_from = 3, .headings = 1};
-    char *passing = rate(before, after, job, SIZE_MAX);
     printf("%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
            job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
            after->time - job->started, job->policy);
     tool_table_copy(&table, headings);
-    for (size_t rule = 0; rule < job->rule_count; rule++)
-        add_rule(&table, before, after, job, rule);
+    for (size_t rule = 0; rule < job->rule_count; rule++) {
+        const struct cshim_live_rule *own = &job->rules[rule];
+        const struct cshim_row sum = add_up(after, job, rule);
+        const double native = (double)sum.bytes_native, wire = (double)sum.bytes_wire;
+        char *cells[] = {
+            tool_copy(own->name),
+            tool_copy(cshim_codec_name((enum cshim_codec_id)own->codec)),
+            sum.calls > 0 ? tool_copy(cshim_algorithm_name((enum cshim_algorithm)own->algorithm))
+                          : NULL,
+            tool_format("%llu", (unsigned long long)sum.calls),
+            rate(before, after, job, rule),
+            tool_bytes(native),
+            tool_bytes(wire),
+            wire > 0 ? tool_format("%.2fx", native / wire) : NULL,
+            sum.sum_squares > 0 ? tool_format("%.1e", cshim_row_error(&sum)) : NULL,
+        };
+        tool_table_add(&table, cells);
+    }
     tool_table_print(&table, stdout);
+    char *passing = rate(before, after, job, SIZE_MAX);
     printf("passed on: %llu calls, %s per second\n\n",
            (unsigned long long)add_up(after, job, SIZE_MAX).calls, passing);
     free(passing);
@@ -208,8 +185,8 @@ static void print_job(const struct look *before, const struct look *after, size_
 static void print_look(const struct look *before, const struct look *after)
 {
     for (size_t first = 0, end; first < after->count; first = end) {
-        for (end = first + 1;
-             end < after->count && is_same_job(&after->processes[first], &after->processes[end]);)
+        for (end = first + 1; end < after->count &&
+                              compare_jobs(&after->processes[first], &after->processes[end]) == 0;)
             end++;
         print_job(before, after, first, end);
     }
@@ -217,29 +194,30 @@ static void print_look(const struct look *before, const struct look *after)
         puts("no process that publishes its figures runs on this host (COMPSHIM_LIVE=on)");
 }
 
-static void watch(struct look *before, struct look *after, const struct top_options *chosen)
+/* Prints looks until a signal comes, or one if so chosen. Returns whether the last saw a job. */
+static bool watch(struct look looks[2], const struct top_options *chosen)
 {
     const bool is_screen = !chosen->once && isatty(STDOUT_FILENO);
-    look_around(before);
-    do {
+    look_around(&looks[0]);
+    for (size_t turn = 1;; turn++) {
+        struct look *const after = &looks[turn % 2];
         sleep(chosen->interval); /* a signal ends it */
         if (is_stopped)
-            return;
+            return true;
         look_around(after);
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
-        print_look(before, after);
+        print_look(&looks[(turn - 1) % 2], after);
         fflush(stdout);
-        const struct look last = *before;
-        *before = *after;
-        *after = last;
-    } while (!chosen->once && !ferror(stdout));
+        if (chosen->once || ferror(stdout))
+            return after->count > 0;
+    }
 }
 
 static int run(int argc, char **argv)
 {
     struct top_options chosen = {.interval = 1};
-    const struct sigaction action = {.sa_handler =
-                                         stop}; /* without SA_RESTART a signal ends sleep() */
+    /* Without SA_RESTART a signal ends sleep(). */
+    const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
     const int first = tool_parse(&tool_top, argc, argv, &chosen);
     if (first < argc)
@@ -248,9 +226,7 @@ static int run(int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)
         looks[i].processes = tool_allocate(PROCESSES_MAX, sizeof *looks[i].processes);
-    watch(&looks[0], &looks[1], &chosen);
-    const bool found = looks[0].count > 0 || is_stopped;
-    return tool_finish(found ? TOOL_GOOD : TOOL_NOT_SO);
+    return tool_finish(watch(looks, &chosen) || is_stopped ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
 const struct tool_command tool_top = {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
-#include "tools/lib/sizes.h"
 #include "tools/lib/tool.h"
 
 struct tune_options {
