@@ -155,14 +155,14 @@ INLINE ints codes_of(struct cshim_format format, const float *input, floats inve
                                                  : float_codes(format, scaled);
 }
 
-/* Packing joins 16 bytes of each vector with 16 bytes of the next. Of four vectors that were packed
- * twice, the lane from which lane i of the elements in their order comes; ... */
+/* Packing joins 16 bytes of each vector with 16 bytes of the next. This is where lane i of the
+ * elements in their order comes from after four vectors were packed twice. */
 CSHIM_INLINE int lane_of_four(int lanes, int i)
 {
     return i % (lanes / 4) * 4 + i / (lanes / 4);
 }
 
-/* ... and of two that were packed once. */
+/* Where lane i comes from after two vectors were packed once. */
 CSHIM_INLINE int lane_of_two(int lanes, int i)
 {
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
@@ -440,7 +440,8 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
                    scales + scale_at(format, whole));
 }
 
-/* Decodes likewise. */
+/* Decodes from element `begin` on up to the first block that is left to the scalar loops, and
+ * returns where that begins, or count. */
 INLINE size_t expand_run(struct cshim_format format, const uint8_t *payload, const uint8_t *scales,
                          size_t begin, size_t count, float *output, enum cshim_put_mode mode)
 {
