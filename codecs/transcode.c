@@ -247,25 +247,29 @@ static void sum_floats(const struct view *view, const void *const *parts, unsign
     }
 }
 
+/* Decodes a tile of elements of float64. */
+static void load_doubles(const struct view *view, const uint8_t *part, size_t begin, size_t length,
+                         double *values)
+{
+    _Alignas(LINE) float tile[TILE];
+    if (view->is_raw) {
+        memcpy(values, part + begin * sizeof *values, length * sizeof *values);
+    } else {
+        decode_floats(view, view->loops->decode, part, begin, length, tile);
+        widen_floats(tile, length, values);
+    }
+}
+
 /* Sums a tile of elements of float64. */
 static void sum_doubles(const struct view *view, const void *const *parts, unsigned ranks,
                         size_t begin, size_t length, double *sum)
 {
     _Alignas(LINE) double values[TILE];
-    _Alignas(LINE) float tile[TILE];
-    for (unsigned rank = 0; rank < ranks; rank++) {
-        double *loaded = rank == 0 ? sum : values;
-        if (view->is_raw) {
-            const uint8_t *part = parts[rank];
-            memcpy(loaded, part + begin * sizeof *loaded, length * sizeof *loaded);
-        } else {
-            decode_floats(view, view->loops->decode, parts[rank], begin, length, tile);
-            widen_floats(tile, length, loaded);
-        }
-        if (rank > 0) {
-            for (size_t i = 0; i < length; i++) {
-                sum[i] = cshim_sum_double(sum[i], values[i]);
-            }
+    load_doubles(view, parts[0], begin, length, sum);
+    for (unsigned rank = 1; rank < ranks; rank++) {
+        load_doubles(view, parts[rank], begin, length, values);
+        for (size_t i = 0; i < length; i++) {
+            sum[i] = cshim_sum_double(sum[i], values[i]);
         }
     }
 }
