@@ -2,9 +2,9 @@
 /* What the wire formats are made of: the bits of floats, powers of two, sums, residuals, rounding
  * to floats of a few bits, random numbers. Valid C11 and CUDA C++.
  *
- * All arithmetic is float32 and either exact or rounded once (nearest even) where the result is
- * chosen, so that contraction to fused multiply-add could not change a bit. Expects the default
- * floating-point environment.
+ * The arithmetic is in float32. Each operation is exact, or rounded once (nearest even) where it
+ * gives the result: contraction to fused multiply-add could not change a bit. The functions expect
+ * the default floating-point environment.
  */
 #ifndef CSHIM_FLOATS_H
 #define CSHIM_FLOATS_H
@@ -57,8 +57,9 @@ CSHIM_HD float cshim_power_of_two(int exponent)
     return cshim_bits_float((uint32_t)(exponent + 127) << 23);
 }
 
-/* value * 2^exponent with one rounding at most, for |exponent| <= 252 (beyond that, as for 252).
- * Two steps, because one power of two may be outside float32 where the product is not. */
+/* value * 2^exponent with one rounding at most, for |exponent| <= 252; larger exponents count as
+ * 252. It takes two steps, because the power of two may be outside float32 where the product is
+ * not. */
 CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 {
     int bounded = exponent > 252 ? 252 : exponent < -252 ? -252 : exponent;
@@ -66,41 +67,44 @@ CSHIM_HD float cshim_scale_by_power(float value, int exponent)
     return value * cshim_power_of_two(half) * cshim_power_of_two(bounded - half);
 }
 
-/* Bits of |value| if it is finite, else 0: what a block's largest magnitude is taken over. */
+/* The bits of |value| if it is finite, else 0. A block's largest magnitude is the maximum of these.
+ */
 CSHIM_HD uint32_t cshim_finite_magnitude(float value)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
     return magnitude < CSHIM_INFINITY_BITS ? magnitude : 0;
 }
 
-/* Infinity, which only overflow of a finite value can have made, becomes the largest float. */
+/* Makes the largest float of infinity, for callers in which only the overflow of a finite value can
+ * have given infinity. */
 CSHIM_HD float cshim_saturate(float value)
 {
     uint32_t bits = cshim_float_bits(value);
     return (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS ? cshim_bits_float(bits - 1) : value;
 }
 
-/* Any NaN becomes the one NaN that decoders and sums give. */
+/* Makes of any NaN the one NaN that decoders and sums give. */
 CSHIM_HD float cshim_canonical(float value)
 {
     int is_nan = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) > CSHIM_INFINITY_BITS;
     return is_nan ? cshim_bits_float(CSHIM_NAN_BITS) : value;
 }
 
-/* One step of a reduction. Inf - Inf has a sign that depends on the machine, hence canonical. */
+/* One step of a reduction. The NaN of Inf - Inf has a sign that depends on the machine, so it is
+ * made canonical. */
 CSHIM_HD float cshim_sum(float sum, float value)
 {
     return cshim_canonical(sum + value);
 }
 
-/* The same for float64. */
+/* One step of a reduction in float64. */
 CSHIM_HD double cshim_sum_double(double sum, double value)
 {
     double total = sum + value;
     return total == total ? total : cshim_bits_double(CSHIM_NAN_BITS_DOUBLE);
 }
 
-/* float64 to the nearest float32. What is finite stays finite; a NaN keeps its sign and the upper
+/* float64 to the nearest float32. A finite value stays finite; a NaN keeps its sign and the upper
  * part of its payload. */
 CSHIM_HD float cshim_narrow_double(double value)
 {
@@ -114,7 +118,7 @@ CSHIM_HD float cshim_narrow_double(double value)
     return magnitude < (uint64_t)0x7ff << 52 ? cshim_saturate(narrow) : narrow;
 }
 
-/* float32 to float64. Exact; a NaN keeps its sign and payload, and is quiet. */
+/* float32 to float64, exactly. A NaN keeps its sign and payload, and becomes quiet. */
 CSHIM_HD double cshim_widen_float(float value)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -125,8 +129,9 @@ CSHIM_HD double cshim_widen_float(float value)
     return (double)value;
 }
 
-/* Error feedback: what is encoded instead of a value. A finite value stays finite: the infinity
- * that overflow makes of it is one more, as an integer, than the largest float. */
+/* Error feedback: the sum of a value and its residual, which is encoded instead of the value. A
+ * finite value stays finite: the infinity that overflow makes of it is, as an integer, the largest
+ * float plus one. */
 CSHIM_HD float cshim_feedback_add(float value, float residual)
 {
     uint32_t bits = cshim_float_bits(value + residual);
@@ -135,7 +140,8 @@ CSHIM_HD float cshim_feedback_add(float value, float residual)
     return cshim_bits_float(bits - (is_infinite & was_finite));
 }
 
-/* ... and what its code has lost of that: the next residual. 0 where it is not finite. */
+/* Error feedback: the next residual, which is what the code has lost of the sum; 0 where that is
+ * not finite. */
 CSHIM_HD float cshim_feedback_rest(float sum, float decoded)
 {
     uint32_t bits = cshim_float_bits(sum - decoded);
@@ -168,7 +174,8 @@ CSHIM_HD uint64_t cshim_mix(uint64_t value)
 
 #define CSHIM_GOLDEN 0x9e3779b97f4a7c15u
 
-/* Where the sequence of a key begins. Mixed, so that keys may be consecutive numbers. */
+/* Where the random sequence of a key begins. The key is mixed, so that keys may be consecutive
+ * numbers. */
 CSHIM_HD uint64_t cshim_random_stream(uint64_t key)
 {
     return cshim_mix(key + CSHIM_GOLDEN);
@@ -181,7 +188,8 @@ CSHIM_HD uint64_t cshim_random_pair(uint64_t stream, uint64_t pair)
     return cshim_mix(stream + (pair + 1) * CSHIM_GOLDEN);
 }
 
-/* 1 with the probability given (less than 1; in steps of 2^-31, rounded down), else 0. */
+/* 1 with the probability given, else 0. The probability is less than 1, and counts in steps of
+ * 2^-31, rounded down. */
 CSHIM_HD int cshim_happens(float probability, uint32_t random)
 {
     return (int32_t)(random >> 1) < (int32_t)(probability * 0x1p31f);
@@ -203,7 +211,7 @@ CSHIM_HD uint32_t cshim_minifloat_random(float value, int mantissa_bits, int min
     return (uint32_t)rounded + ((binade - smallest) >> (23 - mantissa_bits));
 }
 
-/* The value of a code without sign whose exponent is not reserved. Exact. */
+/* The exact value of a code without sign whose exponent is not reserved. */
 CSHIM_HD float cshim_minifloat_decode(uint32_t code, int mantissa_bits, int min_exponent)
 {
     uint32_t exponent = code >> mantissa_bits;

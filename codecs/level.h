@@ -2,8 +2,8 @@
 /* Internal to codecs/: defines one SIMD level's table of loops. The including file defines, before:
  *   TARGET           the compiler's attribute for the level's instructions
  *   LEVEL            the name of the table
- *   ENCODE, EXPAND   inline functions as cshim_encode_portably (without its random numbers) and
- *                    cshim_expand_portably, with the codec's id as a further argument
+ *   ENCODE, EXPAND   inline functions as cshim_encode_portably, without its random numbers, and as
+ *                    cshim_expand_portably; their second argument is the codec's id
  *   narrow_half      as in struct cshim_level
  *   PASSES_CACHE     whether arrays beyond a size are written past the caches
  */

@@ -39,7 +39,8 @@ struct cshim_level {
     /* Error feedback before the encoding of count floats: sum[i] = input[i] + residual[i]; the
      * largest float instead of Inf where input is finite. */
     void (*add_residual)(const float *input, const float *residual, size_t count, float *sum);
-    /* ... and after it: residual[i] = sum[i] - decoded[i]; 0 where that is not finite. */
+    /* Error feedback after that encoding: residual[i] = sum[i] - decoded[i]; 0 where that is not
+     * finite. */
     void (*keep_residual)(const float *sum, const float *decoded, size_t count, float *residual);
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encode, decode and reduce for every codec and element type: the formats' loops know float32 only;
- * here other types are widened and narrowed in tiles that stay in the first-level cache. */
+/* Encode, decode and reduce for every codec and element type. The loops of the formats work on
+ * float32 only: other types are widened and narrowed here, in tiles that stay in the first-level
+ * cache. */
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
 
@@ -10,11 +11,13 @@
 #include <fenv.h>
 #endif
 
-/* Elements worked on at a time, a multiple of every block. */
-enum { TILE = 2048 };
+/* The elements of a tile, a multiple of every block. Tiles are aligned so that no vector crosses
+ * the lines of the cache. */
+enum { TILE = 2048, LINE = 64 };
 
-/* The caller's floating-point environment, set aside while ours is in force. The functions that
- * compute are not inlined into those that switch, so that no operation can move out of between. */
+/* The public functions save the caller's floating-point environment, compute in the default one,
+ * and restore the caller's. The functions that compute are not inlined into them, so that no
+ * operation can move out of between. */
 #if CSHIM_X86
 typedef unsigned environment;
 
@@ -47,14 +50,13 @@ static void leave_environment(const environment *saved)
 }
 #endif
 
-/* An encoded array, taken apart. */
+/* How an encoded array is laid out, and the loops that work on it. */
 struct view {
     const struct cshim_level *level;
     const struct cshim_loops *loops;
+    const struct cshim_codec_info *info;
     unsigned bits; /* of a code */
-    size_t block;
-    size_t scale_bytes;
-    size_t scales_offset;
+    size_t scales; /* where the scales begin, in bytes */
     bool is_raw;
 };
 
@@ -63,7 +65,8 @@ enum { UNIT = 125, TILE_SCALES = TILE / CSHIM_GRAIN };
 static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
 _Static_assert(sizeof unit_scales == TILE_SCALES, "one scale for each block of a tile");
 
-/* The loops that read an element type's own bytes as floats; of float64, once it is narrowed. */
+/* The loops that read an element type's own bytes as floats; those of float32 for float64, which is
+ * narrowed before. */
 static const struct cshim_loops *own_loops(const struct cshim_level *level, enum cshim_dtype dtype)
 {
     static const enum cshim_codec_id own[CSHIM_DTYPE_COUNT] = {
@@ -79,36 +82,38 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
     const struct cshim_level *level = cshim_level();
-    bool is_raw = id == CSHIM_CODEC_RAW;
-    unsigned bits = is_raw ? 8 * (unsigned)cshim_dtype_bytes(dtype) : info->element_bits;
-    size_t payload = cshim_payload_bytes(bits, count);
+    const bool is_raw = id == CSHIM_CODEC_RAW;
+    const unsigned bits = is_raw ? 8 * (unsigned)cshim_dtype_bytes(dtype) : info->element_bits;
+    const size_t payload = cshim_payload_bytes(bits, count);
     return (struct view){
         .level = level,
         .loops = is_raw ? own_loops(level, dtype) : &level->codecs[id],
+        .info = info,
         .bits = bits,
-        .block = info->block,
-        .scale_bytes = info->scale_bytes,
-        .scales_offset = (payload + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN,
+        .scales = (payload + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN,
         .is_raw = is_raw,
     };
 }
 
-static const uint8_t *payload_at(const struct view *view, const void *encoded, size_t begin)
+/* Where the code of element `begin` lies, which is the first of its block, and its scale. */
+static size_t code_offset(const struct view *view, size_t begin)
 {
-    return (const uint8_t *)encoded + cshim_payload_bytes(view->bits, begin);
+    return cshim_payload_bytes(view->bits, begin);
 }
 
-static const uint8_t *scales_at(const struct view *view, const void *encoded, size_t begin)
+static size_t scale_offset(const struct view *view, size_t begin)
 {
-    if (view->is_raw) {
-        return unit_scales;
-    }
-    return (const uint8_t *)encoded + view->scales_offset + begin / view->block * view->scale_bytes;
+    return view->scales + begin / view->info->block * view->info->scale_bytes;
 }
 
-static size_t tile_length(size_t begin, size_t count)
+/* Writes zeros behind the payload and behind the scales. */
+static void pad(const struct view *view, enum cshim_dtype dtype, size_t count, uint8_t *encoded)
 {
-    return count - begin < TILE ? count - begin : TILE;
+    const size_t codes_end = code_offset(view, count);
+    const size_t scales_end = scale_offset(view, count + view->info->block - 1);
+    const size_t end = cshim_encoded_bytes(view->info->id, dtype, count);
+    memset(encoded + codes_end, 0, view->scales - codes_end);
+    memset(encoded + scales_end, 0, end - scales_end);
 }
 
 static void narrow_doubles(const double *input, size_t length, float *output)
@@ -118,7 +123,15 @@ static void narrow_doubles(const double *input, size_t length, float *output)
     }
 }
 
-static void widen(enum cshim_dtype dtype, const void *input, size_t length, float *output)
+static void widen_floats(const float *input, size_t length, double *output)
+{
+    for (size_t i = 0; i < length; i++) {
+        output[i] = cshim_widen_float(input[i]);
+    }
+}
+
+/* Reads a tile of elements as floats. */
+static void read_elements(enum cshim_dtype dtype, const void *input, size_t length, float *output)
 {
     if (dtype == CSHIM_FLOAT64) {
         narrow_doubles(input, length, output);
@@ -127,190 +140,132 @@ static void widen(enum cshim_dtype dtype, const void *input, size_t length, floa
     }
 }
 
-static void narrow(enum cshim_dtype dtype, const float *input, size_t length, void *output)
+/* Writes a tile of floats as elements. */
+static void write_elements(enum cshim_dtype dtype, const float *input, size_t length, void *output)
 {
-    if (dtype == CSHIM_FLOAT16) {
+    if (dtype == CSHIM_FLOAT64) {
+        widen_floats(input, length, output);
+    } else if (dtype == CSHIM_FLOAT16) {
         cshim_level()->narrow_half(input, length, output);
-        return;
-    }
-    if (dtype != CSHIM_FLOAT64) {
-        /* bfloat16 has no scales: nothing is written at the last argument. */
-        own_loops(cshim_level(), dtype)->encode(input, length, output, output);
-        return;
-    }
-    double *wide = output;
-    for (size_t i = 0; i < length; i++) {
-        wide[i] = cshim_widen_float(input[i]);
-    }
-}
-
-/* Zeroes what follows the payload and the scales. */
-static void pad(const struct view *view, size_t count, void *encoded, size_t encoded_bytes)
-{
-    uint8_t *bytes = encoded;
-    size_t payload_end = cshim_payload_bytes(view->bits, count);
-    size_t blocks = count / view->block + (count % view->block != 0);
-    size_t scales_end = view->scales_offset + blocks * view->scale_bytes;
-    memset(bytes + payload_end, 0, view->scales_offset - payload_end);
-    memset(bytes + scales_end, 0, encoded_bytes - scales_end);
-}
-
-/* Encodes length floats as the elements from begin on. */
-static void encode_floats(const struct view *view, const float *input, size_t length, size_t begin,
-                          void *encoded)
-{
-    uint8_t *bytes = encoded;
-    view->loops->encode(input, length, bytes + cshim_payload_bytes(view->bits, begin),
-                        bytes + view->scales_offset + begin / view->block * view->scale_bytes);
-}
-
-/* The same, rounded at random, for a tile. */
-static void encode_randomly(const struct view *view, const struct cshim_encoding *encoding,
-                            const float *input, size_t length, size_t begin, void *encoded)
-{
-    uint8_t *bytes = encoded;
-    uint32_t random[TILE + 2];
-    const uint32_t *numbers =
-        view->level->fill_random(encoding->key, encoding->first + begin, length, random);
-    view->loops->encode_random(
-        input, numbers, length, bytes + cshim_payload_bytes(view->bits, begin),
-        bytes + view->scales_offset + begin / view->block * view->scale_bytes);
-}
-
-/* Encodes a tile with the options given, if any. */
-static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
-                        const float *input, size_t length, size_t begin, void *encoded)
-{
-    if (encoding == NULL) {
-        encode_floats(view, input, length, begin, encoded);
-        return;
-    }
-    float sum[TILE], decoded[TILE];
-    const float *values = input;
-    if (encoding->residual != NULL) {
-        view->level->add_residual(input, encoding->residual + begin, length, sum);
-        values = sum;
-    }
-    if (encoding->stochastic && view->bits < 32) {
-        encode_randomly(view, encoding, values, length, begin, encoded);
     } else {
-        encode_floats(view, values, length, begin, encoded);
+        /* These have no scales: nothing is written at the last argument. */
+        own_loops(cshim_level(), dtype)->encode(input, length, output, output);
     }
-    if (encoding->residual != NULL) {
-        view->loops->decode(payload_at(view, encoded, begin), scales_at(view, encoded, begin),
-                            length, decoded);
-        view->level->keep_residual(values, decoded, length, encoding->residual + begin);
+}
+
+/* Encodes a tile of floats as the elements from `begin` on, with the options given, if any. */
+static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
+                        const float *input, size_t length, size_t begin, uint8_t *encoded)
+{
+    uint8_t *payload = encoded + code_offset(view, begin);
+    uint8_t *scales = encoded + scale_offset(view, begin);
+    float *residual = encoding != NULL ? encoding->residual : NULL;
+    _Alignas(LINE) float sum[TILE];
+    _Alignas(LINE) float decoded[TILE];
+    _Alignas(LINE) uint32_t random[TILE + 2];
+    if (residual != NULL) {
+        view->level->add_residual(input, residual + begin, length, sum);
+        input = sum;
+    }
+    if (encoding != NULL && encoding->stochastic && view->bits < 32) {
+        const uint32_t *numbers =
+            view->level->fill_random(encoding->key, encoding->first + begin, length, random);
+        view->loops->encode_random(input, numbers, length, payload, scales);
+    } else {
+        view->loops->encode(input, length, payload, scales);
+    }
+    if (residual != NULL) {
+        view->loops->decode(payload, scales, length, decoded);
+        view->level->keep_residual(input, decoded, length, residual + begin);
     }
 }
 
 __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
-                                             const void *input, size_t count,
-                                             const struct cshim_encoding *encoding, void *encoded)
+                                             const uint8_t *input, size_t count,
+                                             const struct cshim_encoding *encoding,
+                                             uint8_t *encoded)
 {
-    struct view view = view_of(id, dtype, count);
-    size_t element = cshim_dtype_bytes(dtype);
+    const struct view view = view_of(id, dtype, count);
+    const size_t element = cshim_dtype_bytes(dtype);
+    _Alignas(LINE) float tile[TILE];
     if (view.is_raw) {
         memcpy(encoded, input, count * element);
     } else if (dtype == CSHIM_FLOAT32 && encoding == NULL) {
-        encode_floats(&view, input, count, 0, encoded);
+        view.loops->encode((const float *)(const void *)input, count, encoded,
+                           encoded + view.scales);
     } else {
-        float tile[TILE];
         for (size_t begin = 0; begin < count; begin += TILE) {
-            size_t length = tile_length(begin, count);
-            const uint8_t *place = (const uint8_t *)input + begin * element;
-            const float *values = (const float *)(const void *)place;
+            const size_t length = count - begin < TILE ? count - begin : TILE;
+            const void *elements = input + begin * element;
             if (dtype != CSHIM_FLOAT32) {
-                widen(dtype, place, length, tile);
-                values = tile;
+                read_elements(dtype, elements, length, tile);
             }
-            encode_tile(&view, encoding, values, length, begin, encoded);
+            encode_tile(&view, encoding, dtype == CSHIM_FLOAT32 ? elements : tile, length, begin,
+                        encoded);
         }
     }
-    pad(&view, count, encoded, cshim_encoded_bytes(id, dtype, count));
+    pad(&view, dtype, count, encoded);
+}
+
+/* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
+static void decode_floats(const struct view *view,
+                          void (*loop)(const uint8_t *, const uint8_t *, size_t, float *),
+                          const uint8_t *encoded, size_t begin, size_t length, float *output)
+{
+    loop(encoded + code_offset(view, begin),
+         view->is_raw ? unit_scales : encoded + scale_offset(view, begin), length, output);
 }
 
 __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_dtype dtype,
-                                             const void *encoded, size_t count, void *output)
+                                             const uint8_t *encoded, size_t count, uint8_t *output)
 {
-    struct view view = view_of(id, dtype, count);
-    size_t element = cshim_dtype_bytes(dtype);
+    const struct view view = view_of(id, dtype, count);
+    const size_t element = cshim_dtype_bytes(dtype);
     if (view.is_raw) {
         memcpy(output, encoded, count * element);
         return;
     }
     if (dtype == CSHIM_FLOAT32) {
-        view.loops->decode(encoded, scales_at(&view, encoded, 0), count, output);
+        view.loops->decode(encoded, encoded + view.scales, count, (float *)(void *)output);
         return;
     }
-    float tile[TILE];
+    _Alignas(LINE) float tile[TILE];
     for (size_t begin = 0; begin < count; begin += TILE) {
-        size_t length = tile_length(begin, count);
-        view.loops->decode(payload_at(&view, encoded, begin), scales_at(&view, encoded, begin),
-                           length, tile);
-        narrow(dtype, tile, length, (uint8_t *)output + begin * element);
+        const size_t length = count - begin < TILE ? count - begin : TILE;
+        decode_floats(&view, view.loops->decode, encoded, begin, length, tile);
+        write_elements(dtype, tile, length, output + begin * element);
     }
 }
 
-/* Sums length elements from begin on over all parts. */
+/* Sums length elements from `begin` on over all parts. */
 static void sum_floats(const struct view *view, const void *const *parts, unsigned ranks,
                        size_t begin, size_t length, float *sum)
 {
     for (unsigned rank = 0; rank < ranks; rank++) {
-        const uint8_t *payload = payload_at(view, parts[rank], begin);
-        const uint8_t *scales = scales_at(view, parts[rank], begin);
-        if (rank == 0) {
-            view->loops->decode(payload, scales, length, sum);
-        } else {
-            view->loops->add(payload, scales, length, sum);
-        }
+        decode_floats(view, rank == 0 ? view->loops->decode : view->loops->add, parts[rank], begin,
+                      length, sum);
     }
 }
 
-/* Every element type but float64. */
-static void reduce_floats(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
-                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
-                          const struct cshim_encoding *encoding)
-{
-    struct view view = view_of(id, dtype, count);
-    size_t element = cshim_dtype_bytes(dtype);
-    float tile[TILE];
-    for (size_t begin = 0; begin < count; begin += TILE) {
-        size_t length = tile_length(begin, count);
-        uint8_t *place = output != NULL ? output + begin * element : NULL;
-        float *sum = dtype == CSHIM_FLOAT32 && place != NULL ? (float *)(void *)place : tile;
-        sum_floats(&view, parts, ranks, begin, length, sum);
-        if (place != NULL && sum == tile) {
-            narrow(dtype, sum, length, place);
-        }
-        if (reencoded != NULL && view.is_raw) {
-            narrow(dtype, sum, length, reencoded + begin * element);
-        } else if (reencoded != NULL) {
-            encode_tile(&view, encoding, sum, length, begin, reencoded);
-        }
-    }
-}
-
-/* The values of length elements from begin on, as doubles. */
-static void load_doubles(const struct view *view, const void *part, size_t begin, size_t length,
+/* Decodes a tile of elements of float64. */
+static void load_doubles(const struct view *view, const uint8_t *part, size_t begin, size_t length,
                          double *values)
 {
-    const uint8_t *payload = payload_at(view, part, begin);
+    _Alignas(LINE) float tile[TILE];
     if (view->is_raw) {
-        memcpy(values, payload, length * sizeof *values);
-        return;
-    }
-    float tile[TILE];
-    view->loops->decode(payload, scales_at(view, part, begin), length, tile);
-    for (size_t i = 0; i < length; i++) {
-        values[i] = cshim_widen_float(tile[i]);
+        memcpy(values, part + begin * sizeof *values, length * sizeof *values);
+    } else {
+        decode_floats(view, view->loops->decode, part, begin, length, tile);
+        widen_floats(tile, length, values);
     }
 }
 
+/* Sums a tile of elements of float64. */
 static void sum_doubles(const struct view *view, const void *const *parts, unsigned ranks,
                         size_t begin, size_t length, double *sum)
 {
+    _Alignas(LINE) double values[TILE];
     load_doubles(view, parts[0], begin, length, sum);
-    double values[TILE];
     for (unsigned rank = 1; rank < ranks; rank++) {
         load_doubles(view, parts[rank], begin, length, values);
         for (size_t i = 0; i < length; i++) {
@@ -319,41 +274,49 @@ static void sum_doubles(const struct view *view, const void *const *parts, unsig
     }
 }
 
-static void reduce_doubles(enum cshim_codec_id id, const void *const *parts, unsigned ranks,
-                           size_t count, uint8_t *output, uint8_t *reencoded,
-                           const struct cshim_encoding *encoding)
+/* Writes a tile of sums as elements: float64 from wide, other types from sum. */
+static void write_sums(enum cshim_dtype dtype, const double *wide, const float *sum, size_t length,
+                       void *output)
 {
-    struct view view = view_of(id, CSHIM_FLOAT64, count);
-    double sum[TILE];
-    float tile[TILE];
-    for (size_t begin = 0; begin < count; begin += TILE) {
-        size_t length = tile_length(begin, count);
-        sum_doubles(&view, parts, ranks, begin, length, sum);
-        if (output != NULL) {
-            memcpy(output + begin * sizeof *sum, sum, length * sizeof *sum);
-        }
-        if (reencoded != NULL && view.is_raw) {
-            memcpy(reencoded + begin * sizeof *sum, sum, length * sizeof *sum);
-        } else if (reencoded != NULL) {
-            narrow_doubles(sum, length, tile);
-            encode_tile(&view, encoding, tile, length, begin, reencoded);
-        }
+    if (dtype == CSHIM_FLOAT64) {
+        memcpy(output, wide, length * sizeof *wide);
+    } else {
+        write_elements(dtype, sum, length, output);
     }
 }
 
 __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
                                              const void *const *parts, unsigned ranks, size_t count,
-                                             void *output, void *reencoded,
+                                             uint8_t *output, uint8_t *reencoded,
                                              const struct cshim_encoding *encoding)
 {
-    if (dtype == CSHIM_FLOAT64) {
-        reduce_doubles(id, parts, ranks, count, output, reencoded, encoding);
-    } else {
-        reduce_floats(id, dtype, parts, ranks, count, output, reencoded, encoding);
+    const struct view view = view_of(id, dtype, count);
+    const size_t element = cshim_dtype_bytes(dtype);
+    _Alignas(LINE) double wide[TILE];
+    _Alignas(LINE) float tile[TILE];
+    for (size_t begin = 0; begin < count; begin += TILE) {
+        const size_t length = count - begin < TILE ? count - begin : TILE;
+        float *sum = tile;
+        if (dtype == CSHIM_FLOAT64) {
+            sum_doubles(&view, parts, ranks, begin, length, wide);
+        } else {
+            sum = dtype == CSHIM_FLOAT32 && output != NULL ? (float *)(void *)output + begin : tile;
+            sum_floats(&view, parts, ranks, begin, length, sum);
+        }
+        if (output != NULL && sum == tile) {
+            write_sums(dtype, wide, sum, length, output + begin * element);
+        }
+        if (reencoded != NULL && view.is_raw) {
+            write_sums(dtype, wide, sum, length, reencoded + begin * element);
+        } else if (reencoded != NULL) {
+            if (dtype == CSHIM_FLOAT64) {
+                narrow_doubles(wide, length, sum);
+            }
+            encode_tile(&view, encoding, sum, length, begin, reencoded);
+        }
     }
     if (reencoded != NULL) {
-        struct view view = view_of(id, dtype, count);
-        pad(&view, count, reencoded, cshim_encoded_bytes(id, dtype, count));
+        pad(&view, dtype, count, reencoded);
     }
 }
 

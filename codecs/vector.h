@@ -1,21 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/: what the loops with AVX2 and AVX-512 have in common but for the
- * instructions: which formats they know, scales, tables for codes of a width that is not whole
- * bytes. All of it is constant where the format is.
+/* Internal to codecs/: the loops with vectors, for any width of vectors.
+ *
+ * They treat whole blocks of ordinary numbers. Blocks with a non-finite element or a scale at the
+ * ends of the float32 range, and the last, partial block, go to the scalar level's loops, so that
+ * the exceptional cases exist once. The including file defines, before:
+ *   TARGET, LEVEL    as for level.h
+ *   INLINE           an inline function with the level's instructions
+ *   V(operation)     the compiler's function for an operation on whole vectors
+ *   EACH_LANE(f, a)  a vector of f(a, 0), f(a, 1), ...: one number for each lane of 32 bits
+ *   ints, floats     vectors of LANES lanes; half: a vector half as long
+ *   LOAD, LOAD_HALF, LOAD_QUARTER, LOWER_HALF, UPPER_HALF, JOIN
+ *                    vectors from memory, and their halves
+ *   REPEAT           a vector that has the same 16 bytes again and again
+ *   PERMUTE          the lanes with the numbers given
+ *   ANY_GREATER      whether a lane of one vector is greater than that of another, with signs
+ *   REPLACE_NANS, REPLACE_CODE
+ *                    values with NaN instead of any NaN, or where the code is the one given
+ *   WITH_SIGN        codes of a byte with the signs of floats as their highest bits
+ *   LOOK_UP          the floats of a table of 16 by the lower bits of each lane; not defined where
+ *                    that is no single instruction
+ *   store            stores a vector, past the caches if asked to
+ *   largest_lane     the greatest lane, without signs
+ *   store_joined     stores what join_codes gives without gaps
  */
-#ifndef CSHIM_VECTOR_H
-#define CSHIM_VECTOR_H
-
-#include <immintrin.h>
-
 #include "codecs/portable.h"
 
 /* From this magnitude on a float rounds up to infinity in bf16, or is not finite. */
-#define CSHIM_BF16_EXCEPTIONAL 0x7f7f8000u
+#define BF16_EXCEPTIONAL 0x7f7f8000u
 
-/* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching stops
- * at the end of each page. */
-#define CSHIM_PREFETCH_FLOATS 2048
+enum {
+    /* Elements that upper floats are treated by. */
+    STEP = 2 * LANES,
+    /* Elements of four vectors: what is encoded at once in formats of bytes and less. Blocks of
+     * less are encoded with AVX2, because wider vectors do not shorten the way to the scale. */
+    NARROWEST_BLOCK = 4 * LANES,
+    FLOATS_PER_LINE = 16,
+    /* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching
+     * stops at the end of each page. */
+    PREFETCH_FLOATS = 2048
+};
 
 /* Formats that the vector code knows: integers, and floats that turn into binary16 by a shift. */
 CSHIM_INLINE bool has_blocks(struct cshim_format format)
@@ -53,7 +76,7 @@ CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
                : cshim_power_of_two((int)stored + format.min_scale + half_shift(format));
 }
 
-/* ... and what encoding multiplies its elements by. */
+/* What encoding multiplies the elements of such a block by. */
 CSHIM_INLINE float encoding_factor(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
@@ -77,36 +100,389 @@ CSHIM_INLINE void end_past_cache(bool past_cache)
     }
 }
 
-/* The codes are joined until those of eight elements, `bits` bytes, are the lower bytes of 8. Then
- * the bytes of 16 elements move together: the shuffle for 4 * i to 4 * i + 3; 0x80 gives a zero. */
+/* Asks for the memory of a vector of floats ahead of the loops, once for each line. */
+INLINE void prefetch(const float *input, size_t i)
+{
+    if (i % FLOATS_PER_LINE == 0) {
+        _mm_prefetch((const char *)(input + i + PREFETCH_FLOATS), _MM_HINT_T1);
+    }
+}
+
+/* The bits of the largest magnitude among the floats of a block; NaN and Inf are largest. */
+INLINE uint32_t largest_of(const float *input, size_t count)
+{
+    const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT), zero = V(set1_epi32)(0);
+    ints largest[4] = {zero, zero, zero, zero};
+    for (size_t i = 0; i < count; i += NARROWEST_BLOCK) {
+        for (size_t k = 0; k < 4; k++) {
+            prefetch(input + i, LANES * k);
+            largest[k] = V(max_epu32)(largest[k], LOAD(input + i + LANES * k) & magnitude);
+        }
+    }
+    return largest_lane(
+        V(max_epu32)(V(max_epu32)(largest[0], largest[1]), V(max_epu32)(largest[2], largest[3])));
+}
+
+/* Puts values, or the sum of them and what is there, with any NaN made canonical. */
+INLINE void put(float *output, floats values, enum cshim_put_mode mode)
+{
+    const floats result = mode == CSHIM_PUT_SUM ? V(add_ps)(V(loadu_ps)(output), values) : values;
+    const floats nan = (floats)V(set1_epi32)((int)CSHIM_NAN_BITS);
+    store(output, (ints)REPLACE_NANS(result, nan), mode == CSHIM_PUT_PAST_CACHE);
+}
+
+/* Codes of small floats, one in each lane: cshim_minifloat_encode and the sign. The exponent lies
+ * in a lane's upper 16 bits, so that the saturating subtraction of 16-bit numbers gives how far it
+ * is above the smallest, or 0. */
+INLINE ints float_codes(struct cshim_format format, floats scaled)
+{
+    const int dropped = 23 - format.mantissa_bits;
+    const ints smallest = V(set1_epi32)((127 + format.min_exponent) << 23);
+    const ints first_anchor = V(set1_epi32)((127 + format.min_exponent + dropped) << 23);
+    const ints infinity = V(set1_epi32)((int)CSHIM_INFINITY_BITS);
+    const floats sign_bit = V(set1_ps)(-0.0f), magnitude = V(andnot_ps)(sign_bit, scaled);
+    const ints above = V(subs_epu16)((ints)scaled & infinity, smallest);
+    const ints anchor = V(add_epi32)(above, first_anchor);
+    const ints steps = V(sub_epi32)((ints)V(add_ps)(magnitude, (floats)anchor), anchor);
+    const ints base = V(srli_epi32)(above, (unsigned)dropped);
+    return WITH_SIGN(V(add_epi32)(steps, base), scaled);
+}
+
+INLINE ints codes_of(struct cshim_format format, const float *input, floats inverse)
+{
+    const floats scaled = V(mul_ps)(V(loadu_ps)(input), inverse);
+    return format.family == CSHIM_FAMILY_INTEGER ? V(cvtps_epi32)(scaled)
+                                                 : float_codes(format, scaled);
+}
+
+/* Packing joins 16 bytes of each vector with 16 bytes of the next. This is where lane i of the
+ * elements in their order comes from after four vectors were packed twice. */
+CSHIM_INLINE int lane_of_four(int lanes, int i)
+{
+    return i % (lanes / 4) * 4 + i / (lanes / 4);
+}
+
+/* Where lane i comes from after two vectors were packed once. */
+CSHIM_INLINE int lane_of_two(int lanes, int i)
+{
+    return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
+}
+
+/* The codes of 4 * LANES elements, a byte each. */
+INLINE ints byte_codes(struct cshim_format format, const float *input, floats inverse)
+{
+    const ints low =
+        V(packs_epi32)(codes_of(format, input, inverse), codes_of(format, input + LANES, inverse));
+    const ints high = V(packs_epi32)(codes_of(format, input + 2 * LANES, inverse),
+                                     codes_of(format, input + 3 * LANES, inverse));
+    const bool is_integer = format.family == CSHIM_FAMILY_INTEGER;
+    return PERMUTE(is_integer ? V(packs_epi16)(low, high) : V(packus_epi16)(low, high),
+                   EACH_LANE(lane_of_four, LANES));
+}
+
+/* Codes are joined until those of eight elements, `bits` bytes, are the lower bytes of 8. Then the
+ * bytes of 16 elements move together: the shuffle for 4 * i to 4 * i + 3; 0x80 gives a zero. */
 CSHIM_INLINE int joined_bytes(int bits, int i)
 {
     uint32_t shuffle = 0;
-    for (int at = 4 * i; at < 4 * i + 4; at++) {
+    for (int at = i % 4 * 4; at < i % 4 * 4 + 4; at++) {
         uint32_t from = at < bits ? at : at < 2 * bits ? 8 + at - bits : 0x80;
         shuffle |= from << at % 4 * 8;
     }
     return (int)shuffle;
 }
 
-/* ... and those of 64 elements: where words 2 * i and 2 * i + 1, 16 bits each, come from. */
-CSHIM_INLINE int joined_words(int bits, int i)
+CSHIM_INLINE int gap_of_even(int gap, int i)
 {
-    const int first = 2 * i, second = 2 * i + 1;
-    return (first / bits * 8 + first % bits) | (second / bits * 8 + second % bits) << 16;
+    return i % 2 == 0 ? gap : 0;
 }
 
-/* To take codes apart, the two bytes in which code number i lies become the lower bytes of a 32-bit
- * lane; the shuffle for that lane. */
+/* Joins the lower bits of each 16 bytes without gaps, by twos, fours and eights: they become the
+ * lower 2 * bits bytes of these 16. */
+INLINE ints join_codes(int bits, ints codes)
+{
+    const int gap = 32 - 4 * bits;
+    codes &= V(set1_epi8)((char)((1 << bits) - 1));
+    codes = V(maddubs_epi16)(V(set1_epi16)((short)(1 | 1 << (bits + 8))), codes);
+    if (bits == 4) {
+        return V(packus_epi16)(codes, codes);
+    }
+    codes = V(madd_epi16)(codes, V(set1_epi32)(1 | 1 << (16 + 2 * bits)));
+    codes = V(sllv_epi32)(codes, EACH_LANE(gap_of_even, gap));
+    codes = V(srli_epi64)(codes, (unsigned)gap);
+    return V(shuffle_epi8)(codes, EACH_LANE(joined_bytes, bits));
+}
+
+/* Floats as binary16. */
+INLINE ints halves_of(floats low, floats high)
+{
+    return JOIN(V(cvtps_ph)(low, _MM_FROUND_TO_NEAREST_INT),
+                V(cvtps_ph)(high, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* Encodes a block of finite floats, given what they are multiplied by. */
+INLINE void encode_block(struct cshim_format format, const float *input, float factor,
+                         uint8_t *payload, bool past_cache, bool is_last)
+{
+    const floats inverse = V(set1_ps)(factor);
+    for (int i = 0; i < format.block && format.bits == 16; i += 2 * LANES) {
+        const floats low = V(mul_ps)(V(loadu_ps)(input + i), inverse);
+        const floats high = V(mul_ps)(V(loadu_ps)(input + i + LANES), inverse);
+        store(payload + 2 * i, halves_of(low, high), past_cache);
+    }
+    for (int i = 0; i < format.block && format.bits <= 8; i += 4 * LANES) {
+        const ints codes = byte_codes(format, input + i, inverse);
+        if (format.bits == 8) {
+            store(payload + i, codes, past_cache);
+        } else {
+            store_joined(format.bits, join_codes(format.bits, codes), payload + i / 8 * format.bits,
+                         is_last && i + 4 * LANES == format.block);
+        }
+    }
+}
+
+/* To take codes apart, the two bytes in which code number i lies become the lower bytes of a lane;
+ * the shuffle for that lane. */
 CSHIM_INLINE int window(int bits, int i)
 {
     return (int)(0x80800100u + 0x0101u * (unsigned)(i * bits / 8));
 }
 
-/* ... and how far the lane is shifted to the left for the code to begin with the highest bit. */
+/* Then the lane is shifted so far to the left that the code begins with the highest bit. */
 CSHIM_INLINE int lift(int bits, int i)
 {
     return 32 - bits - i * bits % 8;
 }
 
+/* The values of LANES integers. The bytes that are read may go beyond the codes. */
+INLINE floats integer_values(struct cshim_format format, const uint8_t *payload, floats scale)
+{
+    const int bits = format.bits;
+    ints codes;
+#ifdef LOOK_UP
+    if (bits == 4) {
+        const float nan = cshim_bits_float(CSHIM_NAN_BITS);
+        const floats steps = V(setr_ps)(0, 1, 2, 3, 4, 5, 6, 7, nan, -7, -6, -5, -4, -3, -2, -1);
+        codes = V(cvtepu8_epi64)(_mm_loadl_epi64((const __m128i *)payload));
+        return LOOK_UP(V(mul_ps)(steps, scale), codes | V(slli_epi64)(codes, 28));
+    }
 #endif
+    if (bits == 8) {
+        codes = V(cvtepi8_epi32)(LOAD_QUARTER(payload));
+    } else {
+        codes = V(shuffle_epi8)(REPEAT(_mm_loadu_si128((const __m128i *)payload)),
+                                EACH_LANE(window, bits));
+        codes = V(sllv_epi32)(codes, EACH_LANE(lift, bits));
+        codes = V(srai_epi32)(codes, (unsigned)(32 - bits));
+    }
+    return REPLACE_CODE(V(mul_ps)(V(cvtepi32_ps)(codes), scale), codes,
+                        V(set1_epi32)(-format.top - 1), (floats)V(set1_epi32)((int)CSHIM_NAN_BITS));
+}
+
+/* 2 * LANES codes of small floats as binary16: the sign stays, the magnitude moves to where a
+ * binary16 has its own. NaN is the largest magnitude of a format without infinities; a NaN of
+ * binary16 is made of it. */
+INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
+{
+    const int shift = 10 - format.mantissa_bits;
+    ints halves = V(slli_epi16)(V(cvtepi8_epi16)(LOAD_HALF(payload)), (unsigned)shift);
+    if (format.has_infinity) { /* and as many exponent bits */
+        return halves;
+    }
+    halves &= V(set1_epi16)((short)(0x8000 | 0x7f << shift));
+    ints is_nan = V(add_epi16)(halves, V(set1_epi16)((short)(1 << shift)));
+    is_nan &= V(set1_epi16)((short)(1 << (shift + 7)));
+    for (int bit = shift + 7; bit < 14; bit++) {
+        is_nan |= V(slli_epi16)(is_nan, 1);
+    }
+    return halves | is_nan;
+}
+
+/* Decodes a block, given what codes are multiplied by. */
+INLINE void expand_block(struct cshim_format format, const uint8_t *payload, float factor,
+                         float *output, enum cshim_put_mode mode)
+{
+    const floats scale = V(set1_ps)(factor);
+    if (format.family == CSHIM_FAMILY_INTEGER) {
+        for (int i = 0; i < format.block; i += LANES) {
+            put(output + i, integer_values(format, payload + i / 8 * format.bits, scale), mode);
+        }
+        return;
+    }
+    for (int i = 0; i < format.block; i += 2 * LANES) {
+        half low, high;
+        if (format.bits == 16) {
+            low = LOAD_HALF(payload + 2 * i);
+            high = LOAD_HALF(payload + 2 * (i + LANES));
+        } else {
+            const ints halves = halves_of_codes(format, payload + i);
+            low = LOWER_HALF(halves);
+            high = UPPER_HALF(halves);
+        }
+        put(output + i, V(mul_ps)(V(cvtph_ps)(low), scale), mode);
+        put(output + i + LANES, V(mul_ps)(V(cvtph_ps)(high), scale), mode);
+    }
+}
+
+/* The bf16 code of each lane, in its lower half. */
+INLINE ints upper_codes(ints bits)
+{
+    const ints odd = V(srli_epi32)(bits, 16) & V(set1_epi32)(1);
+    const ints rounding = V(add_epi32)(odd, V(set1_epi32)(0x7fff));
+    return V(srli_epi32)(V(add_epi32)(bits, rounding), 16);
+}
+
+/* Encodes STEP floats as bf16; returns false if one of them is exceptional. */
+INLINE bool encode_upper(const float *input, uint8_t *payload, bool past_cache)
+{
+    const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
+    const ints ordinary = V(set1_epi32)((int)BF16_EXCEPTIONAL - 1);
+    prefetch(input, 0);
+    prefetch(input, LANES);
+    const ints low = LOAD(input), high = LOAD(input + LANES);
+    if (ANY_GREATER(V(max_epi32)(low & magnitude, high & magnitude), ordinary)) {
+        return false;
+    }
+    const ints codes = V(packus_epi32)(upper_codes(low), upper_codes(high));
+    store(payload, PERMUTE(codes, EACH_LANE(lane_of_two, LANES)), past_cache);
+    return true;
+}
+
+/* Decodes STEP elements of bf16 or whole floats. */
+INLINE void expand_upper(struct cshim_format format, const uint8_t *payload, float *output,
+                         enum cshim_put_mode mode)
+{
+    for (int i = 0; i < STEP; i += LANES) {
+        const ints bits = format.bits == 16
+                              ? V(slli_epi32)(V(cvtepu16_epi32)(LOAD_HALF(payload + 2 * i)), 16)
+                              : LOAD(payload + 4 * i);
+        put(output + i, (floats)bits, mode);
+    }
+}
+
+TARGET static void narrow_half(const float *input, size_t count, uint8_t *output)
+{
+    const floats nan = (floats)V(set1_epi32)((int)CSHIM_NAN_BITS);
+    size_t i = 0;
+    for (; i + STEP <= count; i += STEP) {
+        const floats low = REPLACE_NANS(V(loadu_ps)(input + i), nan);
+        const floats high = REPLACE_NANS(V(loadu_ps)(input + i + LANES), nan);
+        store(output + 2 * i, halves_of(low, high), false);
+    }
+    cshim_level_scalar.narrow_half(input + i, count - i, output + 2 * i);
+}
+
+/* Where a block's codes and scale lie. */
+CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
+{
+    return cshim_payload_bytes((unsigned)format.bits, element);
+}
+
+CSHIM_INLINE size_t scale_at(struct cshim_format format, size_t element)
+{
+    return element / (size_t)format.block * (size_t)format.scale_bytes;
+}
+
+/* Encodes blocks, or STEP floats at a time where there is no scale, from element `begin` on up to
+ * the first that is left to the scalar loops, and returns where that begins, or count. The largest
+ * magnitude of the next block is looked for before a block is encoded, so that the loads from
+ * memory and the arithmetic overlap. */
+INLINE size_t encode_run(struct cshim_format format, const float *input, size_t begin, size_t count,
+                         uint8_t *payload, uint8_t *scales, bool past_cache)
+{
+    if (format.family == CSHIM_FAMILY_UPPER) {
+        while (begin < count && encode_upper(input + begin, payload + 2 * begin, past_cache)) {
+            begin += STEP;
+        }
+        return begin;
+    }
+    const size_t block = (size_t)format.block;
+    uint32_t largest = largest_of(input + begin, block);
+    for (; begin < count; begin += block) {
+        const bool is_last = begin + block == count;
+        const uint32_t stored = cshim_choose_scale(format, largest, false);
+        if (largest >= CSHIM_INFINITY_BITS || !is_plain(format, stored)) {
+            return begin;
+        }
+        largest = is_last ? 0 : largest_of(input + begin + block, block);
+        cshim_store_scale(format, scales, begin / block, stored);
+        encode_block(format, input + begin, encoding_factor(format, stored),
+                     payload + codes_at(format, begin), past_cache, is_last);
+    }
+    return count;
+}
+
+/* As cshim_encode_portably, which rounds to nearest where there are no random numbers. */
+INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, const float *input,
+                         size_t count, uint8_t *payload, uint8_t *scales)
+{
+    const bool is_scaled = format.family != CSHIM_FAMILY_UPPER;
+    const size_t unit = is_scaled ? (size_t)format.block : STEP, whole = count / unit * unit;
+    if (format.bits == 32 || (is_scaled && !has_blocks(format))) {
+        cshim_encode_portably(format, input, NULL, count, payload, scales);
+        return;
+    }
+    if (format.block < NARROWEST_BLOCK) {
+        cshim_level_avx2.codecs[id].encode(input, count, payload, scales);
+        return;
+    }
+    const struct cshim_loops *scalar = &cshim_level_scalar.codecs[id];
+    const bool past_cache = goes_past_cache(payload, whole);
+    for (size_t i = 0; i < whole; i += unit) {
+        i = encode_run(format, input, i, whole, payload, scales, past_cache);
+        if (i < whole) {
+            scalar->encode(input + i, unit, payload + codes_at(format, i),
+                           scales + scale_at(format, i));
+        }
+    }
+    end_past_cache(past_cache);
+    scalar->encode(input + whole, count - whole, payload + codes_at(format, whole),
+                   scales + scale_at(format, whole));
+}
+
+/* Decodes from element `begin` on up to the first block that is left to the scalar loops, and
+ * returns where that begins, or count. */
+INLINE size_t expand_run(struct cshim_format format, const uint8_t *payload, const uint8_t *scales,
+                         size_t begin, size_t count, float *output, enum cshim_put_mode mode)
+{
+    for (; begin < count && format.family == CSHIM_FAMILY_UPPER; begin += STEP) {
+        expand_upper(format, payload + codes_at(format, begin), output + begin, mode);
+    }
+    for (; begin < count; begin += (size_t)format.block) {
+        const uint32_t stored = cshim_load_scale(format, scales + scale_at(format, begin), 0);
+        if (!is_plain(format, stored)) {
+            return begin;
+        }
+        expand_block(format, payload + codes_at(format, begin), decoding_factor(format, stored),
+                     output + begin, mode);
+    }
+    return count;
+}
+
+/* As cshim_expand_portably. */
+INLINE void expand_array(struct cshim_format format, enum cshim_codec_id id, const uint8_t *payload,
+                         const uint8_t *scales, size_t count, float *output,
+                         enum cshim_put_mode mode)
+{
+    const bool is_scaled = format.family != CSHIM_FAMILY_UPPER, is_sum = mode == CSHIM_PUT_SUM;
+    const size_t unit = is_scaled ? (size_t)format.block : STEP, whole = count / unit * unit;
+    if ((format.bits == 32 && !is_sum) || (is_scaled && !has_blocks(format))) {
+        cshim_expand_portably(format, payload, scales, count, output, mode);
+        return;
+    }
+    const struct cshim_loops *scalar = &cshim_level_scalar.codecs[id];
+    for (size_t i = 0; i < count; i += unit) {
+        i = expand_run(format, payload, scales, i, whole, output, mode);
+        if (i < count) {
+            const size_t length = i < whole ? unit : count - whole;
+            (is_sum ? scalar->add : scalar->decode)(
+                payload + codes_at(format, i), scales + scale_at(format, i), length, output + i);
+        }
+    }
+    end_past_cache(mode == CSHIM_PUT_PAST_CACHE);
+}
+
+#define PASSES_CACHE goes_past_cache
+#define ENCODE encode_array
+#define EXPAND expand_array
+#include "codecs/level.h"

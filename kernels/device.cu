@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels by name (kernels.h): one per operation, because all of them together, compiled for
- * every architecture, travel in each copy of the library. */
+/* The kernels by name (kernels.h). There is one for each operation, not for each codec: all of
+ * them, compiled for every architecture, are in each copy of the library. */
 #include "kernels/cast.cuh"
 #include "kernels/exchange.cuh"
 #include "kernels/reduce.cuh"
 
-/* `blocks` of them fit a multiprocessor at once: the fewest with which enough loads are under way.
- */
+/* A multiprocessor holds this many blocks at once: the fewest with which enough loads are under
+ * way. */
 #define KERNEL(name, parameter, blocks, body)                                                      \
     extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, blocks)                     \
         cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)           \

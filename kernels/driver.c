@@ -33,7 +33,7 @@ bool cshim_cuda_open(struct cshim_cuda *cuda, char *why, size_t size)
     }
     PFN_cuGetProcAddress_v12000 get_address = NULL;
     void *symbol = dlsym(library, "cuGetProcAddress_v2");
-    dlclose(library); /* gives back only the reference that dlopen took */
+    dlclose(library); /* the process keeps it: this gives back the reference that dlopen took */
     if (symbol == NULL) {
         snprintf(why, size, "the CUDA driver is older than " OLDEST_VERSION);
         return false;

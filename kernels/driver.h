@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Room for the reason why something is not possible. */
+/* Bytes that the reason why something is not possible may take. */
 #define CSHIM_CUDA_WHY_MAX 256
 
-/* One entry per function: its name without "cu", and the CUDA version whose prototype is meant; the
- * driver is asked for just that one, whatever its own version. */
+/* One entry per function: its name without "cu", and the CUDA version whose prototype is meant. The
+ * driver is asked for this version, whatever its own is. */
 #define CSHIM_CUDA_REQUIRED(FUNCTION)                                                              \
     FUNCTION(Init, 2000)                                                                           \
     FUNCTION(DriverGetVersion, 2020)                                                               \
@@ -62,7 +62,7 @@
     FUNCTION(KernelGetFunction, 12000)                                                             \
     FUNCTION(LaunchKernel, 4000)
 
-/* May be NULL in struct cshim_cuda. */
+/* These may be NULL in struct cshim_cuda. */
 #define CSHIM_CUDA_OPTIONAL(FUNCTION)                                                              \
     FUNCTION(FuncLoad, 12040)                                                                      \
     FUNCTION(UserObjectCreate, 11030)                                                              \

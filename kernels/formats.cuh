@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codecs as types, for the eight elements of a lane: the fast way of each for ordinary blocks,
- * inlined. The rest goes element by element (codecs.cuh).
+/* The codecs for the eight elements of a lane.
  *
- * Every row of codecs/formats.def is a type format<ID> by its family; a specialisation may bring a
- * faster way. A type has:
- *   encode_fast(values, scale, codes)   codes of finite values
- *   is_fast(codes, scale)               whether the next may be called
- *   add_fast(codes, scale, sum)         sum += decoded values
+ * As types, where the codec is known when this is compiled: the fast way of each codec for ordinary
+ * blocks, inlined. Every row of codecs/formats.def is a type format<ID> by its family; a
+ * specialisation may bring a faster way. A type has these functions, in which `stored` is a scale
+ * as messages have it: choose(largest, at_random)           the scale of a block
+ *   encode_fast(values, stored, codes)   adds the codes of finite values to zeros
+ *   is_fast(codes, stored)               whether add_fast may be called
+ *   add_fast(codes, stored, sum)         adds the decoded values to sums
+ * As numbers: single elements, through codecs/scalar.h in functions that exist once per kernel, and
+ * the way to a codec's type.
  */
 #ifndef CSHIM_FORMATS_CUH
 #define CSHIM_FORMATS_CUH
 
 #include "kernels/values.cuh"
 
-/* Eight fields of so many bits with the same value. */
+/* Eight fields with the same value, each of `bits` bits. */
 CSHIM_CONSTANT uint64_t eight_fields(int bits, uint64_t field)
 {
     uint64_t fields = 0;
@@ -41,14 +44,12 @@ CSHIM_DEVICE uint32_t get_code(const uint32_t *words, unsigned bits, unsigned i)
 }
 
 template <int ID> struct layout {
-    static const uint32_t CODEC = ID;
     static const int FAMILY = cshim_format(ID).family;
     static const int BITS = cshim_format(ID).bits;
     static const int BLOCK = cshim_format(ID).block;
     static const int BLOCK_EXPONENT = BLOCK == 32 ? 5 : BLOCK == 64 ? 6 : BLOCK == 128 ? 7 : 8;
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* of a lane's codes */
-    static const bool IS_EXACT = BITS == 32; /* any float, NaNs with their payload */
 
     /* A word of codes that leave every sum as it is: -0, or 0 where there is no -0. */
     CSHIM_DEVICE uint32_t nothing(int word)
@@ -59,15 +60,11 @@ template <int ID> struct layout {
                : BITS == 16                   ? 0x80008000u
                                               : (uint32_t)(signs >> 32 * word);
     }
+    CSHIM_DEVICE uint32_t choose(uint32_t largest, bool at_random)
+    {
+        return cshim_choose_scale(cshim_format(ID), largest, at_random);
+    }
 };
-
-/* Multiplies by 2^-exponent as cshim_scale_by_power. */
-CSHIM_DEVICE void unscale(const float *value, int exponent, float *scaled)
-{
-#pragma unroll
-    for (int i = 0; i < LANE_ELEMENTS; i++)
-        scaled[i] = cshim_scale_by_power(value[i], -exponent);
-}
 
 /* sum + code * scale. The product is exact, so that it makes no difference that the two are done in
  * one step. */
@@ -83,133 +80,73 @@ template <int ID> struct format : family<ID> {
 
 /* Small floats. */
 template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
-    typedef int scale; /* the exponent */
-    static const int MIN_SCALE = cshim_format(ID).min_scale;
-    static const uint32_t UNIT = -MIN_SCALE;
+    static const uint32_t UNIT = -cshim_format(ID).min_scale;
 
-    CSHIM_DEVICE scale choose(uint32_t largest, bool at_random)
+    CSHIM_DEVICE int exponent_of(uint32_t stored)
     {
-        return load(cshim_choose_scale(cshim_format(ID), largest, at_random));
+        return (int)stored + cshim_format(ID).min_scale;
     }
-    CSHIM_DEVICE uint32_t store(scale exponent)
+    CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
     {
-        return (uint32_t)(exponent - MIN_SCALE);
-    }
-    CSHIM_DEVICE scale load(uint32_t stored)
-    {
-        return (int)stored + MIN_SCALE;
-    }
-    /* Whether values are the codes' values times one normal float, and that is exact. */
-    CSHIM_DEVICE bool is_ordinary(scale exponent)
-    {
-        return exponent >= -126 && exponent + cshim_format(ID).max_exponent <= 127;
-    }
-    CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
-    {
-#pragma unroll
-        for (int i = 0; i < layout<ID>::WORDS; i++)
-            codes[i] = 0;
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
             put_code(codes, layout<ID>::BITS, i,
-                     cshim_float_encode(cshim_format(ID), value[i], exponent));
+                     cshim_float_encode(cshim_format(ID), value[i], exponent_of(stored)));
     }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, scale)
+    CSHIM_DEVICE bool is_fast(const uint32_t *, uint32_t)
     {
         return true;
     }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale exponent, float *sum)
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
     {
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
             sum[i] += cshim_float_decode(cshim_format(ID), get_code(codes, layout<ID>::BITS, i),
-                                         exponent);
+                                         exponent_of(stored));
     }
 };
 
-template <> struct format<CSHIM_CODEC_FP16> : family<CSHIM_CODEC_FP16> {
-    CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
+/* Small floats that the hardware converts in pairs, by way of binary16 (convert.cuh). */
+template <int ID> struct paired : family<ID> {
+    CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
     {
-        float scaled[LANE_ELEMENTS];
-        unscale(value, exponent, scaled);
+        const int exponent = -family<ID>::exponent_of(stored);
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            codes[i] = halves_of(scaled[2 * i], scaled[2 * i + 1]);
+        for (int i = 0; i < LANE_ELEMENTS / 2; i++)
+            put_code(codes, 2 * layout<ID>::BITS, i,
+                     pair_of<ID>(cshim_scale_by_power(value[2 * i], exponent),
+                                 cshim_scale_by_power(value[2 * i + 1], exponent)));
     }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, scale exponent)
+    /* Values are the codes' values times one normal float, and that is exact. */
+    CSHIM_DEVICE bool is_fast(const uint32_t *codes, uint32_t stored)
     {
-        return is_ordinary(exponent);
+        const int exponent = family<ID>::exponent_of(stored);
+        return exponent >= -126 && exponent + cshim_format(ID).max_exponent <= 127 &&
+               !has_hidden_nan<ID>(codes[0]) && !has_hidden_nan<ID>(codes[1]);
     }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale exponent, float *sum)
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
     {
-        const float factor = cshim_power_of_two(exponent);
+        const float factor =
+            cshim_power_of_two(family<ID>::exponent_of(stored) + halves_exponent<ID>());
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < LANE_ELEMENTS / 2; i++) {
             float first, second;
-            floats_of_halves(codes[i], &first, &second);
+            floats_of_halves(halves_of_codes<ID>(codes, i), &first, &second);
             sum[2 * i] = put(first, factor, sum[2 * i]);
             sum[2 * i + 1] = put(second, factor, sum[2 * i + 1]);
         }
     }
 };
 
-template <> struct format<CSHIM_CODEC_FP8_E4M3> : family<CSHIM_CODEC_FP8_E4M3> {
-    CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
-    {
-        float scaled[LANE_ELEMENTS];
-        unscale(value, exponent, scaled);
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            codes[i] = e4m3_pair(scaled[4 * i], scaled[4 * i + 1]) |
-                       e4m3_pair(scaled[4 * i + 2], scaled[4 * i + 3]) << 16;
-    }
-    CSHIM_DEVICE bool is_fast(const uint32_t *codes, scale exponent)
-    {
-        return is_ordinary(exponent) && !has_e4m3_nan(codes[0]) && !has_e4m3_nan(codes[1]);
-    }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale exponent, float *sum)
-    {
-        const float factor = cshim_power_of_two(exponent + E4M3_HALVES_EXPONENT);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float first, second;
-            floats_of_halves(halves_of_e4m3(codes[i / 2] >> i % 2 * 16), &first, &second);
-            sum[2 * i] = put(first, factor, sum[2 * i]);
-            sum[2 * i + 1] = put(second, factor, sum[2 * i + 1]);
-        }
-    }
+template <> struct format<CSHIM_CODEC_FP16> : paired<CSHIM_CODEC_FP16> {
+};
+template <> struct format<CSHIM_CODEC_FP8_E4M3> : paired<CSHIM_CODEC_FP8_E4M3> {
+};
+template <> struct format<CSHIM_CODEC_FP8_E5M2> : paired<CSHIM_CODEC_FP8_E5M2> {
 };
 
-template <> struct format<CSHIM_CODEC_FP8_E5M2> : family<CSHIM_CODEC_FP8_E5M2> {
-    CSHIM_DEVICE void encode_fast(const float *value, scale exponent, uint32_t *codes)
-    {
-        float scaled[LANE_ELEMENTS];
-        unscale(value, exponent, scaled);
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            codes[i] = e5m2_pair(scaled[4 * i], scaled[4 * i + 1]) |
-                       e5m2_pair(scaled[4 * i + 2], scaled[4 * i + 3]) << 16;
-    }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, scale exponent)
-    {
-        return is_ordinary(exponent);
-    }
-    /* An e5m2 code is the upper byte of a binary16. */
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale exponent, float *sum)
-    {
-        const float factor = cshim_power_of_two(exponent);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float first, second;
-            floats_of_halves(__byte_perm(codes[i / 2], 0, i % 2 == 0 ? 0x1404 : 0x3424), &first,
-                             &second);
-            sum[2 * i] = put(first, factor, sum[2 * i]);
-            sum[2 * i + 1] = put(second, factor, sum[2 * i + 1]);
-        }
-    }
-};
-
-/* Not inlined, because the division is long. The scaling is the same for every width. */
+/* The scaling of integers, which is the same for every width. Not inlined, because the division is
+ * long. */
 CSHIM_RARE struct cshim_scaling scaling_of(uint32_t stored)
 {
     return cshim_scaling(cshim_format(CSHIM_CODEC_INT8), stored);
@@ -222,29 +159,17 @@ template <int ID> CSHIM_RARE uint32_t integer_scale_of(uint32_t largest)
 
 /* Integers with a 16-bit scale. */
 template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
-    typedef uint32_t scale;
     static const uint32_t UNIT = CSHIM_INTEGER_UNIT_SCALE;
     static const int BITS = layout<ID>::BITS;
     static const uint32_t HALF = 1u << (BITS - 1);
 
-    CSHIM_DEVICE scale choose(uint32_t largest, bool)
+    CSHIM_DEVICE uint32_t choose(uint32_t largest, bool)
     {
         return integer_scale_of<ID>(largest);
     }
-    CSHIM_DEVICE uint32_t store(scale code)
+    CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
     {
-        return code;
-    }
-    CSHIM_DEVICE scale load(uint32_t stored)
-    {
-        return stored;
-    }
-    CSHIM_DEVICE void encode_fast(const float *value, scale code, uint32_t *codes)
-    {
-        const struct cshim_scaling scaling = scaling_of(code);
-#pragma unroll
-        for (int i = 0; i < layout<ID>::WORDS; i++)
-            codes[i] = 0;
+        const struct cshim_scaling scaling = scaling_of(stored);
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {
             const int nearest = cshim_nearest_integer(value[i] * scaling.lift * scaling.inverse);
@@ -252,23 +177,23 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         }
     }
     /* With each code's highest bit turned round codes are in the order of their values, and 0 is
-     * that of what is not finite. */
+     * the code of what is not finite. */
     CSHIM_DEVICE uint64_t turned(const uint32_t *codes)
     {
         const uint64_t upper = layout<ID>::WORDS > 1 ? codes[layout<ID>::WORDS - 1] : 0;
         return (codes[0] | upper << 32) ^ eight_fields(BITS, HALF);
     }
-    /* No code is 0. */
-    CSHIM_DEVICE bool is_fast(const uint32_t *codes, scale code)
+    /* The scale is an ordinary one, and no turned code is 0. */
+    CSHIM_DEVICE bool is_fast(const uint32_t *codes, uint32_t stored)
     {
         const uint64_t fields = turned(codes);
         const uint64_t zero = (fields - eight_fields(BITS, 1)) & ~fields & eight_fields(BITS, HALF);
-        return code >= CSHIM_INTEGER_FIRST_ORDINARY && code <= CSHIM_INTEGER_LAST_ORDINARY &&
+        return stored >= CSHIM_INTEGER_FIRST_ORDINARY && stored <= CSHIM_INTEGER_LAST_ORDINARY &&
                zero == 0;
     }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale code, float *sum)
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
     {
-        const float factor = cshim_bits_float((code - CSHIM_INTEGER_SCALE_OFFSET) << 16);
+        const float factor = cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16);
         const uint64_t fields = turned(codes);
         const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
 #pragma unroll
@@ -280,58 +205,27 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     }
 };
 
-/* The formats without scales. */
+/* The upper bits of floats, without scales. */
 template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
-    typedef int scale;
     static const uint32_t UNIT = 0;
-    CSHIM_DEVICE scale choose(uint32_t, bool)
+    static const int BITS = layout<ID>::BITS;
+
+    CSHIM_DEVICE void encode_fast(const float *value, uint32_t, uint32_t *codes)
     {
-        return 0;
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            put_code(codes, BITS, i,
+                     BITS == 32 ? cshim_float_bits(value[i]) : cshim_bf16_encode(value[i]));
     }
-    CSHIM_DEVICE uint32_t store(scale)
-    {
-        return 0;
-    }
-    CSHIM_DEVICE scale load(uint32_t)
-    {
-        return 0;
-    }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, scale)
+    CSHIM_DEVICE bool is_fast(const uint32_t *, uint32_t)
     {
         return true;
     }
-};
-
-template <> struct format<CSHIM_CODEC_BF16> : family<CSHIM_CODEC_BF16> {
-    CSHIM_DEVICE void encode_fast(const float *value, scale, uint32_t *codes)
-    {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            codes[i] = cshim_bf16_encode(value[2 * i]) |
-                       (uint32_t)cshim_bf16_encode(value[2 * i + 1]) << 16;
-    }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale, float *sum)
-    {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++) {
-            const uint32_t code = i % 2 == 0 ? codes[i / 2] << 16 : codes[i / 2] & 0xffff0000u;
-            sum[i] = sum[i] + cshim_bits_float(code);
-        }
-    }
-};
-
-template <> struct format<CSHIM_CODEC_FP32> : family<CSHIM_CODEC_FP32> {
-    CSHIM_DEVICE void encode_fast(const float *value, scale, uint32_t *codes)
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t, float *sum)
     {
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
-            codes[i] = cshim_float_bits(value[i]);
-    }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, scale, float *sum)
-    {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            sum[i] = sum[i] + cshim_bits_float(codes[i]);
+            sum[i] = sum[i] + cshim_bits_float(get_code(codes, BITS, i) << (32 - BITS));
     }
 };
 
@@ -340,7 +234,7 @@ struct raw_half : format<CSHIM_CODEC_FP16> {
     static const int SCALE_BYTES = 0;
 };
 
-/* The largest magnitude's bits in each lane's block, of what is given for the lanes. */
+/* The largest magnitude of each lane's block, as bits, from those of the lanes. */
 template <int BLOCK> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
 {
 #pragma unroll
@@ -349,15 +243,90 @@ template <int BLOCK> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
     return largest;
 }
 
-/* The largest magnitude of the lane's values, as bits; of infinities or more if not all are finite.
- */
-CSHIM_DEVICE uint32_t lane_largest(const float *value)
+/* The largest magnitude of the lane's values, as bits; infinity's bits or more if one is not
+ * finite. */
+CSHIM_DEVICE uint32_t lane_largest(const struct lane_values &values)
 {
     uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
-        largest = max(largest, cshim_float_bits(value[i]) & ~CSHIM_SIGN_BIT);
+        largest = max(largest, cshim_float_bits(values.value[i]) & ~CSHIM_SIGN_BIT);
     return largest;
+}
+
+/* The scale of a block whose largest finite magnitude has the bits given. */
+CSHIM_RARE uint32_t choose_scale(uint32_t codec, uint32_t largest, bool at_random)
+{
+    return cshim_choose_scale(cshim_format(codec), largest, at_random);
+}
+
+/* One element of any codec but raw, rounded to nearest. */
+CSHIM_RARE uint32_t encode_element(uint32_t codec, float value, uint32_t stored)
+{
+    const struct cshim_format format = cshim_format(codec);
+    return cshim_encode_nearest(format, value, cshim_scaling(format, stored));
+}
+
+/* One finite element, rounded at random. */
+CSHIM_RARE uint32_t random_element(uint32_t codec, float value, uint32_t stored, uint32_t random)
+{
+    const struct cshim_format format = cshim_format(codec);
+    return cshim_encode_random(format, value, cshim_scaling(format, stored), random);
+}
+
+CSHIM_RARE float decode_element(uint32_t codec, uint32_t code, uint32_t stored)
+{
+    return cshim_decode_code(cshim_format(codec), code, stored);
+}
+
+/* float16 elements as the codec raw has them, beside the codecs' numbers: fp16 without scales. */
+#define RAW_HALF ((uint32_t)CSHIM_CODEC_COUNT)
+
+/* A codec's layout where the codec is not known when this is compiled; a block has
+ * 2^block_exponent elements. */
+struct codec_layout {
+    unsigned bits, block_exponent, scale_bytes;
+};
+
+CSHIM_DEVICE struct codec_layout layout_of(uint32_t codec)
+{
+    if (codec == RAW_HALF)
+        return {16, 0, 0};
+    const struct cshim_format format = cshim_format(codec);
+    return {(unsigned)format.bits, (unsigned)__ffs(format.block) - 1, (unsigned)format.scale_bytes};
+}
+
+/* What a part of a reduction is read as: of the codec raw, the format of the element type. */
+CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)
+{
+    if (codec != CSHIM_CODEC_RAW)
+        return codec;
+    return dtype == CSHIM_FLOAT16    ? RAW_HALF
+           : dtype == CSHIM_BFLOAT16 ? (uint32_t)CSHIM_CODEC_BF16
+                                     : (uint32_t)CSHIM_CODEC_FP32;
+}
+
+/* Calls a function with the format of a codec; not of raw. */
+template <bool PARTS, typename FUNCTION>
+CSHIM_DEVICE void with_format(uint32_t codec, FUNCTION function)
+{
+    switch (codec) {
+#define FLOAT(ID, ...)                                                                             \
+    case ID:                                                                                       \
+        function(format<ID>());                                                                    \
+        break;
+#define INTEGER FLOAT
+#include "codecs/formats.def"
+    case CSHIM_CODEC_BF16:
+        function(format<CSHIM_CODEC_BF16>());
+        break;
+    case RAW_HALF:
+        if (PARTS)
+            function(raw_half());
+        break;
+    default:
+        function(format<CSHIM_CODEC_FP32>());
+    }
 }
 
 #endif

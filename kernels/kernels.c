@@ -43,7 +43,8 @@ uint32_t cshim_kernel_parameter_bytes(enum cshim_kernel_operation operation)
 }
 
 /* Kernels stride over their grains, so that a few blocks per multiprocessor fill the device: twice
- * as many as it holds at once (device.cu); fewer where there is not a grain for each warp. */
+ * as many as it holds at once (device.cu). There are fewer where there is no grain for each warp.
+ */
 uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t count,
                              uint32_t processors)
 {

@@ -18,15 +18,16 @@
 
 #include "codecs/codec.h"
 
-/* Words of a message header; the kernels fill in or expect the elements of each piece themselves,
- * and do not look at the last word. */
+/* Words of a message header. The kernels fill in, or expect, the number of elements of each piece
+ * themselves, and do not compare the last word. */
 #define CSHIM_KERNEL_HEADER_WORDS 8u
 #define CSHIM_KERNEL_HEADER_ELEMENTS 5u
 #define CSHIM_KERNEL_HEADER_COMPARED 7u
 
 /* Words of the place where kernels report the first message that is not the expected one: one of
- * the values below, the piece's number (a reduction's: the rank's), then its header as it came. In
- * host memory that the device sees, one per communicator; never reset by a kernel. */
+ * the values below, the number of the piece (in a reduction: of the rank), then the header as it
+ * came. Each communicator has such a place in host memory that the device sees. No kernel resets
+ * it. */
 #define CSHIM_KERNEL_FAULT_WORDS (2u + CSHIM_KERNEL_HEADER_WORDS)
 #define CSHIM_KERNEL_FAULT_NONE 0u
 #define CSHIM_KERNEL_FAULT_WRITTEN 1u
@@ -45,7 +46,7 @@ struct cshim_kernel_options {
 
 /* Encodes the pieces of a segment. */
 struct cshim_kernel_encode {
-    uint32_t codec;        /* here and below: set by cshim_kernel_launch */
+    uint32_t codec;        /* in every structure: set by cshim_kernel_launch */
     uint32_t dtype;        /* of input */
     const void *input;     /* piece p begins input_stride * p elements on */
     uint64_t input_stride; /* in elements; chunk where the pieces lie side by side */
@@ -53,9 +54,9 @@ struct cshim_kernel_encode {
     uint64_t chunk;        /* elements of every piece but the last ones */
     uint32_t pieces;
     uint32_t reserved;
-    void *encoded; /* piece p's message goes stride * p bytes on, ... */
+    void *encoded; /* piece p's message goes stride * p bytes on */
     uint64_t stride;
-    void *own; /* ... but that of piece own_piece goes here, unless this is NULL */
+    void *own; /* where the message of piece own_piece goes instead, unless this is NULL */
     uint32_t own_piece;
     uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
     /* Each element is multiplied by this first, in the type that sums are made in, and a NaN that
@@ -82,7 +83,7 @@ struct cshim_kernel_decode {
     uint32_t *fault;
 };
 
-/* Decodes the same chunk as encoded by each rank and adds in rank order, as cshim_reduce. */
+/* Decodes one chunk from the message of each rank, and adds them in rank order, as cshim_reduce. */
 struct cshim_kernel_reduce {
     uint32_t codec;
     uint32_t dtype;
@@ -107,14 +108,15 @@ struct cshim_kernel_largest {
     uint32_t dtype;
     const void *input;
     uint64_t count;
-    double factor; /* as in encode */
+    double factor; /* as in struct cshim_kernel_encode */
     const void *factor_at;
     uint32_t *largest;
 };
 
-/* ... narrowing to 16-bit (fp32: 32-bit) floats without header or scale bytes, and widening back.
- * fp16 is scaled by one power of two for the whole buffer: the least with which 2^headroom times
- * *largest stays below the top code (shim/mpi/cast.c has the formula). */
+/* The algorithm cast: narrowing a buffer to floats of 16 bits (fp32: 32 bits) without header or
+ * scales, and widening it back. fp16 divides the whole buffer by one power of two: the least with
+ * which 2^headroom times *largest stays below the top code (cshim_cast_exponent, codecs/scalar.h).
+ */
 struct cshim_kernel_cast {
     uint32_t codec;
     uint32_t dtype;    /* of the caller's buffer */
@@ -123,7 +125,7 @@ struct cshim_kernel_cast {
     uint64_t count;
     uint32_t headroom;
     uint32_t reserved;
-    double factor;           /* narrow: before; widen: after; as in encode */
+    double factor; /* as in struct cshim_kernel_encode; widen multiplies what it has widened */
     const void *factor_at;   /* narrow only */
     const uint32_t *largest; /* fp16 only */
 };

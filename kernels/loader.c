@@ -8,25 +8,23 @@
 /* kernels/binary.S */
 extern const unsigned char cshim_kernels_binary[] __attribute__((visibility("hidden")));
 
-/* The one copy of a process. Kernels are written once, under the lock; launches come after the
- * load that they need, and only read. */
+/* A process has one copy of the kernels. They are written once, under the lock; launches come after
+ * the load that they need, and only read. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUlibrary library;
-static CUkernel kernels[CSHIM_KERNEL_OPERATION_COUNT][CSHIM_CODEC_COUNT];
+static CUkernel kernels[CSHIM_KERNEL_OPERATION_COUNT];
 
+/* Finds the kernel of each operation, which is the same for all of its codecs. */
 static bool find_kernels(const struct cshim_cuda *cuda, CUlibrary loaded, char *why, size_t size)
 {
-    for (int operation = 0; operation < CSHIM_KERNEL_OPERATION_COUNT; operation++) {
-        for (int codec = 0; codec < CSHIM_CODEC_COUNT; codec++) {
-            const char *name = cshim_kernel_name((enum cshim_kernel_operation)operation,
-                                                 (enum cshim_codec_id)codec);
-            if (name == NULL)
-                continue;
-            const CUresult error = cuda->LibraryGetKernel(&kernels[operation][codec], loaded, name);
-            if (error != CUDA_SUCCESS) {
-                cshim_cuda_explain(cuda, name, error, why, size);
-                return false;
-            }
+    for (int i = 0; i < CSHIM_KERNEL_OPERATION_COUNT; i++) {
+        const char *name =
+            cshim_kernel_name((enum cshim_kernel_operation)i,
+                              i == CSHIM_KERNEL_LARGEST ? CSHIM_CODEC_NONE : CSHIM_CODEC_FP32);
+        const CUresult error = cuda->LibraryGetKernel(&kernels[i], loaded, name);
+        if (error != CUDA_SUCCESS) {
+            cshim_cuda_explain(cuda, name, error, why, size);
+            return false;
         }
     }
     return true;
@@ -52,22 +50,18 @@ static bool load_library(const struct cshim_cuda *cuda, char *why, size_t size)
     return true;
 }
 
-/* Loads every kernel onto the device of the current context: left to the first launch, it could
- * wait for a collective that waits for us. */
+/* Loads every kernel onto the device of the current context. The first launch would do so too, but
+ * could wait for a collective that waits for us. */
 static bool load_all(const struct cshim_cuda *cuda, char *why, size_t size)
 {
-    for (int operation = 0; operation < CSHIM_KERNEL_OPERATION_COUNT; operation++) {
-        for (int codec = 0; codec < CSHIM_CODEC_COUNT; codec++) {
-            if (kernels[operation][codec] == NULL)
-                continue;
-            CUfunction function = NULL;
-            CUresult error = cuda->KernelGetFunction(&function, kernels[operation][codec]);
-            if (error == CUDA_SUCCESS && cuda->FuncLoad != NULL)
-                error = cuda->FuncLoad(function);
-            if (error != CUDA_SUCCESS) {
-                cshim_cuda_explain(cuda, "the device does not take the kernels", error, why, size);
-                return false;
-            }
+    for (int i = 0; i < CSHIM_KERNEL_OPERATION_COUNT; i++) {
+        CUfunction function = NULL;
+        CUresult error = cuda->KernelGetFunction(&function, kernels[i]);
+        if (error == CUDA_SUCCESS && cuda->FuncLoad != NULL)
+            error = cuda->FuncLoad(function);
+        if (error != CUDA_SUCCESS) {
+            cshim_cuda_explain(cuda, "the device does not take the kernels", error, why, size);
+            return false;
         }
     }
     return true;
@@ -80,7 +74,8 @@ bool cshim_kernels_load(const struct cshim_cuda *cuda, CUcontext context, char *
         cshim_cuda_explain(cuda, "the device's context cannot be made current", error, why, size);
         return false;
     }
-    /* Relaxed: another thread may be capturing a stream in global mode, which would forbid this. */
+    /* Another thread may be capturing a stream in global mode, which would forbid loading to a
+     * thread that is not in relaxed mode. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     error = cuda->ThreadExchangeStreamCaptureMode(&mode);
     const bool exchanged = error == CUDA_SUCCESS;
@@ -103,7 +98,8 @@ union parameters {
     struct cshim_kernel_cast cast;
 };
 
-/* Fills in the codec, and clears options that are not meant. */
+/* Fills in the codec, and clears the options of operations without options and of lossless codecs.
+ */
 static void complete(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                      union parameters *parameters)
 {
@@ -121,13 +117,13 @@ CUresult cshim_kernel_launch(const struct cshim_cuda *cuda, enum cshim_kernel_op
                              enum cshim_codec_id codec, CUstream stream, uint32_t blocks,
                              const void *parameters)
 {
-    if (cshim_kernel_name(operation, codec) == NULL || kernels[operation][codec] == NULL)
+    if (cshim_kernel_name(operation, codec) == NULL || kernels[operation] == NULL)
         return CUDA_ERROR_NOT_FOUND;
     union parameters copy;
     memcpy(&copy, parameters, cshim_kernel_parameter_bytes(operation));
     complete(operation, codec, &copy);
     void *arguments[] = {&copy};
     /* The driver takes a kernel for a function, and finds the context by the stream. */
-    return cuda->LaunchKernel((CUfunction)kernels[operation][codec], blocks, 1, 1,
-                              CSHIM_KERNEL_THREADS, 1, 1, 0, stream, arguments, NULL);
+    return cuda->LaunchKernel((CUfunction)kernels[operation], blocks, 1, 1, CSHIM_KERNEL_THREADS, 1,
+                              1, 0, stream, arguments, NULL);
 }

@@ -8,9 +8,9 @@
 
 /* Makes every kernel ready in a context: loads the binary if this is the first call in the process,
  * and forces each kernel onto the context's device, so that no launch has to load anything. Call it
- * before the first launch in each context, also while streams are being captured; again costs
- * little. Returns false, and in `why` the reason, if the driver or the device cannot take them.
- * Thread-safe; all calls of a process must come with the same driver. */
+ * before the first launch in each context; streams may be being captured meanwhile, and calling it
+ * again costs little. Returns false, and in `why` the reason, if the driver or the device cannot
+ * take the kernels. Thread-safe; all calls of a process must come with the same driver. */
 bool cshim_kernels_load(const struct cshim_cuda *cuda, CUcontext context, char *why, size_t size);
 
 /* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eight neighbouring elements per lane: a warp treats a grain of 256 elements, and lane l has
- * elements 8 l to 8 l + 7. Memory is accessed 16 bytes at a time where it is aligned; what is not,
- * and the ends of buffers, go element by element in functions that are not inlined, because every
- * kernel has them and all kernels together are to be small.
+/* How work is shared out, and access to memory. A warp treats a grain of 256 elements at a time;
+ * lane l has the eight neighbours from 8 l on. Memory is accessed 16 bytes at a time where it is
+ * aligned. Buffers that are not, and their ends, are accessed element by element in functions that
+ * are not inlined: every kernel has them, and all kernels together have to be small.
  *
  * Valid CUDA C++, and C++ where something else gives __shfl_xor_sync and its like a meaning.
  */
@@ -23,29 +23,74 @@ CSHIM_DEVICE unsigned lane_number()
     return threadIdx.x % 32;
 }
 
+/* A lane's elements, and their codes. Functions that are not inlined take copies, so that only
+ * these lie in memory. */
+struct lane_values {
+    float value[LANE_ELEMENTS];
+};
+
+struct lane_codes {
+    uint32_t word[LANE_ELEMENTS];
+};
+
+/* A grain of a piece, which has less than 2^40 elements. */
+struct grain {
+    uint32_t piece;
+    uint64_t first;    /* the grain's first element in the piece */
+    uint64_t elements; /* of the piece */
+};
+
+/* Calls a function for each grain of this warp. The warps of all blocks stride over the grains of
+ * all pieces. */
+template <typename FUNCTION>
+CSHIM_DEVICE void for_each_grain(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work)
+{
+    const uint32_t warp = blockIdx.x * (CSHIM_KERNEL_THREADS / 32) + threadIdx.x / 32;
+    const uint32_t warps = gridDim.x * (CSHIM_KERNEL_THREADS / 32);
+    const uint32_t grains = chunk > 0 ? (uint32_t)((chunk - 1) / CSHIM_GRAIN) + 1 : 1;
+    const uint32_t next_pieces = warps / grains, next_grains = warps % grains;
+    uint32_t piece = warp / grains, number = warp % grains;
+    while (piece < pieces) {
+        const uint64_t begin = piece * chunk, left = count > begin ? count - begin : 0;
+        const struct grain grain = {piece, (uint64_t)number * CSHIM_GRAIN,
+                                    left < chunk ? left : chunk};
+        if (grain.first < grain.elements)
+            work(grain);
+        piece += next_pieces;
+        number += next_grains;
+        if (number >= grains) {
+            number -= grains;
+            piece++;
+        }
+    }
+}
+
 CSHIM_DEVICE unsigned element_bytes(uint32_t dtype)
 {
     return dtype == CSHIM_FLOAT64 ? 8 : dtype == CSHIM_FLOAT32 ? 4 : 2;
 }
 
-/* The lane's part of a grain of a buffer of the caller's. */
+/* Where the lane's part of a grain lies in a buffer. */
 struct place {
     uint8_t *address; /* of the lane's first element; may be past the end */
     int valid;        /* the lane's elements, 0 to 8 */
     bool is_plain;    /* the grain has 256 elements, and 16-byte accesses are right */
 };
 
-/* `first` is the grain's first element, `count` are the elements of the buffer. */
-CSHIM_DEVICE struct place place_of(const void *buffer, unsigned bytes, uint64_t first,
-                                   uint64_t count)
+/* The lane's elements of a grain: 0 to 8. */
+CSHIM_DEVICE int valid_elements(struct grain grain)
 {
-    struct place place;
-    const uint64_t lane_first = first + LANE_ELEMENTS * lane_number();
-    const uint64_t left = count > lane_first ? count - lane_first : 0;
-    place.address = (uint8_t *)buffer + lane_first * bytes;
-    place.valid = left < LANE_ELEMENTS ? (int)left : LANE_ELEMENTS;
-    place.is_plain = count >= first + CSHIM_GRAIN && (uint64_t)place.address % 16 == 0;
-    return place;
+    const uint64_t first = grain.first + LANE_ELEMENTS * lane_number();
+    const uint64_t left = grain.elements > first ? grain.elements - first : 0;
+    return left < LANE_ELEMENTS ? (int)left : LANE_ELEMENTS;
+}
+
+/* The place in a buffer that has the piece's elements. */
+CSHIM_DEVICE struct place place_of(const void *buffer, unsigned bytes, struct grain grain)
+{
+    uint8_t *address = (uint8_t *)buffer + (grain.first + LANE_ELEMENTS * lane_number()) * bytes;
+    return {address, valid_elements(grain),
+            grain.elements >= grain.first + CSHIM_GRAIN && (uint64_t)address % 16 == 0};
 }
 
 template <int UNITS> CSHIM_DEVICE void load_units(const uint8_t *address, uint32_t *words)
@@ -106,8 +151,8 @@ CSHIM_DEVICE void load_message(const uint8_t *grain, int64_t bytes, uint32_t *co
     }
 }
 
-/* Stores the lane's codes likewise. Where lanes share words each word is put together by one lane,
- * from the codes of two: all lanes must come here. */
+/* Stores the lane's codes in the same places. Where lanes share words one lane puts each word
+ * together from the codes of two: all lanes must come here. */
 template <int BITS>
 CSHIM_DEVICE void store_message(uint8_t *grain, int64_t bytes, const uint32_t *codes)
 {

@@ -1,71 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: where their parts lie, their headers, and a grain of values written as part of one. */
+/* Messages: where their parts lie, their headers, a grain of values written as part of one, and the
+ * sum of a grain of several. */
 #ifndef CSHIM_MESSAGE_CUH
 #define CSHIM_MESSAGE_CUH
 
-#include "kernels/codecs.cuh"
+#include "kernels/formats.cuh"
 
 #define HEADER_BYTES (4 * CSHIM_KERNEL_HEADER_WORDS)
-
-/* One warp's way through the grains of all pieces; a piece has less than 2^40 elements. */
-struct walk {
-    uint64_t first;         /* of the grain, in its piece */
-    uint64_t elements;      /* of the piece */
-    uint32_t grain, grains; /* in its piece */
-    uint32_t piece;
-};
-
-struct stride {
-    uint32_t grains;
-    uint32_t pieces;
-};
-
-CSHIM_DEVICE void find_grain(struct walk *walk, uint64_t count, uint64_t chunk)
-{
-    const uint64_t begin = walk->piece * chunk;
-    const uint64_t left = count > begin ? count - begin : 0;
-    walk->elements = left < chunk ? left : chunk;
-    walk->first = (uint64_t)walk->grain * CSHIM_GRAIN;
-}
-
-CSHIM_DEVICE struct walk begin_walk(uint64_t count, uint64_t chunk, struct stride *stride)
-{
-    struct walk walk;
-    const uint32_t warp = blockIdx.x * (CSHIM_KERNEL_THREADS / 32) + threadIdx.x / 32;
-    const uint32_t warps = gridDim.x * (CSHIM_KERNEL_THREADS / 32);
-    walk.grains = chunk > 0 ? (uint32_t)((chunk - 1) / CSHIM_GRAIN) + 1 : 1;
-    walk.piece = warp / walk.grains;
-    walk.grain = warp % walk.grains;
-    stride->pieces = warps / walk.grains;
-    stride->grains = warps % walk.grains;
-    find_grain(&walk, count, chunk);
-    return walk;
-}
-
-CSHIM_DEVICE void next_grain(struct walk *walk, const struct stride *stride, uint64_t count,
-                             uint64_t chunk)
-{
-    walk->piece += stride->pieces;
-    walk->grain += stride->grains;
-    if (walk->grain >= walk->grains) {
-        walk->grain -= walk->grains;
-        walk->piece++;
-    }
-    find_grain(walk, count, chunk);
-}
 
 CSHIM_DEVICE uint64_t padded(uint64_t bytes)
 {
     return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
 }
 
-/* Bytes of the payload of so many elements, with what pads it. */
+/* Bytes of a payload and its padding. */
 CSHIM_DEVICE uint64_t payload_bytes(unsigned bits, uint64_t elements)
 {
     return padded(cshim_payload_bytes(bits, elements));
 }
 
-/* Writes a header; the number of elements is the piece's. For the piece's first warp. */
+/* Writes the header of a piece with its number of elements. The warp with the first grain calls it.
+ */
 CSHIM_DEVICE void write_header(uint8_t *message, const uint32_t *header, uint64_t elements)
 {
     const unsigned lane = lane_number();
@@ -74,7 +29,8 @@ CSHIM_DEVICE void write_header(uint8_t *message, const uint32_t *header, uint64_
             lane == CSHIM_KERNEL_HEADER_ELEMENTS ? (uint32_t)elements : header[lane];
 }
 
-/* Compares a header with the one expected, and reports the first that differs. For a whole warp. */
+/* Compares a header with the one expected, and reports it if no other has been. All lanes must come
+ * here. */
 CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected, uint64_t elements,
                                uint32_t number, uint32_t *fault)
 {
@@ -104,7 +60,8 @@ CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected,
         *(volatile uint32_t *)fault = CSHIM_KERNEL_FAULT_WRITTEN;
 }
 
-/* Reads the lane's codes and scale of a message's elements, from `grain_first` of the grain on. */
+/* Loads the lane's codes of the grain that begins with element `grain_first` of a message. Returns
+ * the lane's scale. */
 template <typename FORMAT>
 CSHIM_DEVICE uint32_t load_codes(const uint8_t *message, uint64_t grain_first, uint64_t elements,
                                  uint32_t *codes)
@@ -120,7 +77,7 @@ CSHIM_DEVICE uint32_t load_codes(const uint8_t *message, uint64_t grain_first, u
     return FORMAT::SCALE_BYTES == 1 ? *scale : *(const uint16_t *)scale;
 }
 
-/* The value of one element of a message; of a part's, if it is RAW_HALF. */
+/* The value of one element of a message; the codec may be RAW_HALF. */
 CSHIM_RARE float value_at(uint32_t codec, const uint8_t *message, uint64_t elements,
                           uint64_t element)
 {
@@ -145,19 +102,17 @@ CSHIM_RARE float value_at(uint32_t codec, const uint8_t *message, uint64_t eleme
 /* Where a grain of values goes. */
 struct target {
     uint8_t *message;
-    uint64_t first;    /* of the grain, in the message */
-    uint64_t elements; /* of the message */
-    uint64_t number;   /* of the grain's first element, as the kernel numbers them */
-    int valid;         /* the lane's elements */
+    struct grain grain;
+    uint64_t number; /* of the grain's first element among the kernel's elements */
 };
 
 /* Stores a scale, if the lane is the first of its block. */
 CSHIM_DEVICE void store_scale(const struct target *target, uint8_t *scales, unsigned block_exponent,
                               unsigned scale_bytes, uint32_t stored)
 {
-    const uint64_t first = target->first + LANE_ELEMENTS * lane_number();
+    const uint64_t first = target->grain.first + LANE_ELEMENTS * lane_number();
     const uint64_t block = first >> block_exponent;
-    if (block << block_exponent != first || first >= target->elements)
+    if (block << block_exponent != first || first >= target->grain.elements)
         return;
     if (scale_bytes == 1)
         scales[block] = (uint8_t)stored;
@@ -170,8 +125,8 @@ template <typename FORMAT>
 CSHIM_DEVICE void store_codes(const struct target *target, const uint32_t *codes, uint32_t stored)
 {
     uint8_t *payload = target->message + HEADER_BYTES;
-    const uint64_t bytes = payload_bytes(FORMAT::BITS, target->elements);
-    const uint64_t offset = target->first * FORMAT::BITS / 8;
+    const uint64_t bytes = payload_bytes(FORMAT::BITS, target->grain.elements);
+    const uint64_t offset = target->grain.first * FORMAT::BITS / 8;
     store_message<FORMAT::BITS>(payload + offset, (int64_t)(bytes - offset), codes);
     if (FORMAT::SCALE_BYTES > 0)
         store_scale(target, payload + bytes, FORMAT::BLOCK_EXPONENT, FORMAT::SCALE_BYTES, stored);
@@ -188,13 +143,6 @@ CSHIM_RARE void pad_scales(uint32_t codec, uint8_t *message, uint64_t elements)
         scales[end + lane_number()] = 0;
 }
 
-/* Pads the message if its last grain has been written. */
-CSHIM_DEVICE void end_message(uint32_t codec, const struct target *target)
-{
-    if (target->elements <= target->first + CSHIM_GRAIN)
-        pad_scales(codec, target->message, target->elements);
-}
-
 /* The random number of an element. */
 CSHIM_DEVICE uint32_t random_of(uint64_t stream, uint64_t element)
 {
@@ -202,7 +150,7 @@ CSHIM_DEVICE uint32_t random_of(uint64_t stream, uint64_t element)
     return (uint32_t)(element % 2 == 0 ? pair : pair >> 32);
 }
 
-/* Encodes a lane's values with rounding at random, where asked for. */
+/* Encodes a lane's values, with rounding at random if the options say so. */
 CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
                                      const struct cshim_kernel_options *options,
                                      const struct lane_values *values, uint32_t stored,
@@ -225,7 +173,8 @@ CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
     }
 }
 
-/* Encodes a grain of values with error feedback and rounding at random, where asked for. */
+/* Encodes a grain of any values, with error feedback and rounding at random if the options say so.
+ */
 CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
                                   const struct cshim_kernel_options *options,
                                   struct lane_values *values)
@@ -234,15 +183,16 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
     float *residual = options->residual != NULL ? options->residual + number : NULL;
     const struct codec_layout layout = layout_of(codec);
     const unsigned bits = layout.bits;
+    const int valid = valid_elements(target->grain);
     uint8_t *const payload = target->message + HEADER_BYTES;
-    const uint64_t bytes = payload_bytes(bits, target->elements);
-    const uint64_t offset = (target->first + LANE_ELEMENTS * lane_number()) * bits / 8;
+    const uint64_t bytes = payload_bytes(bits, target->grain.elements);
+    const uint64_t offset = (target->grain.first + LANE_ELEMENTS * lane_number()) * bits / 8;
     uint32_t largest = 0, stored = 0;
     struct lane_codes codes;
 #pragma unroll 1
     for (int i = 0; i < LANE_ELEMENTS; i++) {
         float value = values->value[i];
-        if (residual != NULL && i < target->valid)
+        if (residual != NULL && i < valid)
             value = cshim_feedback_add(value, residual[i]);
         largest = max(largest, cshim_finite_magnitude(value));
         values->value[i] = value;
@@ -264,7 +214,7 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
     if (residual == NULL)
         return;
 #pragma unroll 1
-    for (int i = 0; i < target->valid; i++) {
+    for (int i = 0; i < valid; i++) {
         const float decoded = decode_element(codec, get_code(codes.word, bits, i), stored);
         residual[i] = cshim_feedback_rest(values->value[i], decoded);
     }
@@ -272,7 +222,8 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
 
 /* Encodes a grain of values. */
 CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target *target,
-                               const struct cshim_kernel_options *options, const float *values)
+                               const struct cshim_kernel_options *options,
+                               const struct lane_values &values)
 {
     const uint32_t largest = lane_largest(values);
     const bool is_plain = options->residual == NULL && options->stochastic == 0 &&
@@ -280,21 +231,104 @@ CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target *target,
     if (is_plain) {
         with_format<false>(codec, [&](auto format) {
             typedef decltype(format) FORMAT;
-            uint32_t codes[FORMAT::WORDS];
-            typename FORMAT::scale scale = 0;
+            uint32_t codes[FORMAT::WORDS] = {}, stored = 0;
             if (FORMAT::SCALE_BYTES > 0)
-                scale = FORMAT::choose(block_largest<FORMAT::BLOCK>(largest), false);
-            FORMAT::encode_fast(values, scale, codes);
-            store_codes<FORMAT>(target, codes, FORMAT::store(scale));
+                stored = FORMAT::choose(block_largest<FORMAT::BLOCK>(largest), false);
+            FORMAT::encode_fast(values.value, stored, codes);
+            store_codes<FORMAT>(target, codes, stored);
         });
     } else {
-        struct lane_values copy;
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            copy.value[i] = values[i];
+        struct lane_values copy = values;
         encode_grain_with(codec, target, options, &copy);
     }
-    end_message(codec, target);
+    /* The scales are padded when the message's last grain has been written. */
+    if (target->grain.elements <= target->grain.first + CSHIM_GRAIN)
+        pad_scales(codec, target->message, target->grain.elements);
+}
+
+/* Messages with the same elements, which are added in their order. */
+struct parts {
+    uint32_t codec; /* not raw; RAW_HALF is allowed */
+    const uint8_t *messages;
+    uint64_t stride; /* in bytes */
+    uint32_t ranks;
+    uint64_t elements;
+};
+
+/* Adds the next parts, PARTS of them; all of their loads are under way at once. Those beyond the
+ * last part are nothing. Returns false, with the sum as it was, if the next has to be added by
+ * add_singly. */
+template <typename FORMAT, int PARTS>
+CSHIM_DEVICE bool add_parts(const struct parts &parts, uint64_t first, uint32_t rank, float *sum)
+{
+    uint32_t codes[PARTS][FORMAT::WORDS], stored[PARTS];
+    bool is_fast = true;
+#pragma unroll
+    for (int i = 0; i < PARTS; i++) {
+        stored[i] = FORMAT::UNIT;
+#pragma unroll
+        for (int k = 0; k < FORMAT::WORDS; k++)
+            codes[i][k] = FORMAT::nothing(k);
+        if (PARTS == 1 || rank + i < parts.ranks)
+            stored[i] = load_codes<FORMAT>(parts.messages + parts.stride * (rank + i), first,
+                                           parts.elements, codes[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < PARTS; i++)
+        is_fast = is_fast && FORMAT::is_fast(codes[i], stored[i]);
+    if (is_fast) {
+#pragma unroll
+        for (int i = 0; i < PARTS; i++)
+            FORMAT::add_fast(codes[i], stored[i], sum);
+    }
+    return is_fast;
+}
+
+/* Adds a lane's elements of one part, from `first` on. */
+CSHIM_RARE void add_singly(uint32_t codec, const uint8_t *part, uint64_t elements, uint64_t first,
+                           struct lane_values *sum)
+{
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS && first + i < elements; i++)
+        sum->value[i] = sum->value[i] + value_at(codec, part, elements, first + i);
+}
+
+/* The sum of a grain of all parts, of which AT_ONCE are loaded at a time. NaNs are canonical; but
+ * the floats of a single part, to which nothing is added, are left as they are. */
+template <int AT_ONCE>
+CSHIM_DEVICE void sum_parts(const struct parts &parts, uint64_t first, struct lane_values &sum)
+{
+    if (parts.codec == CSHIM_CODEC_FP32 && parts.ranks == 1) {
+        uint32_t codes[LANE_ELEMENTS];
+        load_codes<format<CSHIM_CODEC_FP32>>(parts.messages, first, parts.elements, codes);
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            sum.value[i] = cshim_bits_float(codes[i]);
+        return;
+    }
+    /* The sum of -0 and a value is the value. */
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        sum.value[i] = -0.0f;
+    uint32_t rank = 0, step = 0;
+    do {
+        bool is_fast = false;
+        with_format<(AT_ONCE > 1)>(parts.codec, [&](auto format) {
+            typedef decltype(format) FORMAT;
+            const int most = FORMAT::WORDS > 2 ? 2 : 4, count = most < AT_ONCE ? most : AT_ONCE;
+            step = count;
+            is_fast = add_parts<FORMAT, count>(parts, first, rank, sum.value);
+        });
+        if (!is_fast) {
+            struct lane_values copy = sum;
+            add_singly(parts.codec, parts.messages + parts.stride * rank, parts.elements,
+                       first + LANE_ELEMENTS * lane_number(), &copy);
+            sum = copy;
+            step = 1;
+        }
+        rank += step;
+    } while (AT_ONCE > 1 && rank < parts.ranks);
+    make_canonical(sum);
 }
 
 #endif

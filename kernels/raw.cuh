@@ -1,95 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec raw: elements as they are. */
+/* The codec raw: a message has the elements as they are. */
 #ifndef CSHIM_RAW_CUH
 #define CSHIM_RAW_CUH
 
 #include "kernels/message.cuh"
 
-/* The lane's part of a message of the codec raw, and the bytes that are left there. */
-CSHIM_DEVICE uint8_t *raw_place(const uint8_t *message, unsigned bytes, uint64_t first,
-                                uint64_t elements, int64_t *left)
+/* Where the lane's part of a grain lies in a message of the codec raw; the elements that pad the
+ * message are valid there. */
+CSHIM_DEVICE struct place raw_place(const uint8_t *message, unsigned bytes, struct grain grain)
 {
-    const uint64_t offset = (first + LANE_ELEMENTS * lane_number()) * bytes;
-    *left = (int64_t)(padded(elements * bytes) - offset);
-    return (uint8_t *)message + HEADER_BYTES + offset;
+    const uint64_t offset = (grain.first + LANE_ELEMENTS * lane_number()) * bytes;
+    const int64_t left = (int64_t)(padded(grain.elements * bytes) - offset);
+    const int64_t room = left > 0 ? left / bytes : 0;
+    return {(uint8_t *)message + HEADER_BYTES + offset,
+            room < LANE_ELEMENTS ? (int)room : LANE_ELEMENTS,
+            grain.elements >= grain.first + CSHIM_GRAIN};
 }
 
-/* Copies elements one by one, multiplied; zeros follow up to the end of the padding. */
-CSHIM_RARE void encode_raw_singly(uint32_t dtype, const uint8_t *from, int valid,
-                                  struct factor factor, uint8_t *to, int64_t left)
+/* Copies elements one by one, `valid` of them; zeros follow up to the place's end. */
+CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint8_t *to, int end)
 {
-    const unsigned bytes = element_bytes(dtype);
 #pragma unroll 1
-    for (int i = 0; i < LANE_ELEMENTS && (int64_t)(bytes * i) < left; i++) {
-        if (dtype == CSHIM_FLOAT64)
-            ((double *)to)[i] =
-                i < valid ? multiply_double(((const double *)from)[i], factor) : 0.0;
-        else if (dtype == CSHIM_FLOAT32)
-            ((float *)to)[i] = i < valid ? multiply(((const float *)from)[i], factor) : 0.0f;
-        else if (i >= valid)
-            ((uint16_t *)to)[i] = 0;
-        else if (factor.is_one)
-            ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
-        else if (dtype == CSHIM_FLOAT16)
-            ((uint16_t *)to)[i] = cshim_half_from_float(
-                multiply(cshim_fp16_decode(((const uint16_t *)from)[i], 0), factor));
+    for (int i = 0; i < end; i++) {
+        if (bytes == 8)
+            ((uint64_t *)to)[i] = i < valid ? ((const uint64_t *)from)[i] : 0;
+        else if (bytes == 4)
+            ((uint32_t *)to)[i] = i < valid ? ((const uint32_t *)from)[i] : 0;
         else
-            ((uint16_t *)to)[i] =
-                cshim_bf16_encode(multiply(cshim_bf16_decode(((const uint16_t *)from)[i]), factor));
+            ((uint16_t *)to)[i] = i < valid ? ((const uint16_t *)from)[i] : 0;
     }
 }
 
-CSHIM_RARE void decode_raw_singly(uint32_t dtype, const uint8_t *from, int valid, uint8_t *to)
-{
-#pragma unroll 1
-    for (int i = 0; i < valid; i++) {
-        if (dtype == CSHIM_FLOAT64)
-            ((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
-        else if (dtype == CSHIM_FLOAT32)
-            ((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
-        else
-            ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
-    }
-}
-
-/* A lane's eight aligned elements. */
-CSHIM_DEVICE void copy_plain(unsigned bytes, const uint8_t *from, uint8_t *to)
+/* Copies a lane's elements; both places have to be plain for whole words. */
+CSHIM_DEVICE void copy_elements(unsigned bytes, const struct place &from, const struct place &to)
 {
     uint32_t words[2 * LANE_ELEMENTS];
-    if (bytes == 2) {
-        load_units<1>(from, words);
-        store_units<1>(to, words);
+    if (!from.is_plain || !to.is_plain) {
+        copy_singly(bytes, from.address, from.valid, to.address, to.valid);
+    } else if (bytes == 2) {
+        load_units<1>(from.address, words);
+        store_units<1>(to.address, words);
     } else if (bytes == 4) {
-        load_units<2>(from, words);
-        store_units<2>(to, words);
+        load_units<2>(from.address, words);
+        store_units<2>(to.address, words);
     } else {
-        load_units<4>(from, words);
-        store_units<4>(to, words);
+        load_units<4>(from.address, words);
+        store_units<4>(to.address, words);
     }
 }
 
-CSHIM_DEVICE void encode_raw_grain(uint32_t dtype, const struct place *from, struct factor factor,
-                                   const struct target *target)
+CSHIM_RARE void multiply_doubles(const double *from, int valid, struct factor factor, double *to,
+                                 int end)
 {
-    const unsigned bytes = element_bytes(dtype);
-    int64_t left;
-    uint8_t *to = raw_place(target->message, bytes, target->first, target->elements, &left);
-    if (from->is_plain && factor.is_one)
-        copy_plain(bytes, from->address, to);
-    else
-        encode_raw_singly(dtype, from->address, from->valid, factor, to, left);
+#pragma unroll 1
+    for (int i = 0; i < end; i++)
+        to[i] = i < valid ? multiply_double(from[i], factor) : 0.0;
 }
 
-CSHIM_DEVICE void decode_raw_grain(uint32_t dtype, const uint8_t *message, uint64_t first,
-                                   uint64_t elements, const struct place *to)
+CSHIM_DEVICE void encode_raw_grain(uint32_t dtype, const struct place &from, struct factor factor,
+                                   const struct place &to)
 {
-    const unsigned bytes = element_bytes(dtype);
-    int64_t left;
-    const uint8_t *from = raw_place(message, bytes, first, elements, &left);
-    if (to->is_plain)
-        copy_plain(bytes, from, to->address);
-    else
-        decode_raw_singly(dtype, from, to->valid, to->address);
+    if (factor.is_one) {
+        copy_elements(element_bytes(dtype), from, to);
+    } else if (dtype == CSHIM_FLOAT64) {
+        multiply_doubles((const double *)from.address, from.valid, factor, (double *)to.address,
+                         to.valid);
+    } else {
+        struct lane_values values;
+        load_values(dtype, from, factor, values);
+        store_values(dtype, to, values);
+    }
 }
 
 #endif
