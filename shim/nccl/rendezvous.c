@@ -179,46 +179,38 @@ static bool connect_until(struct cshim_member *member, double deadline)
     return false;
 }
 
-/* Sends the member's request as one of this kind, on its connection or a new one. */
-static bool send_until(struct cshim_member *member, enum cshim_request_kind kind, double deadline)
+/* Sends bytes on the member's connection, or receives them. */
+static bool transfer(struct cshim_member *member, bool sends, void *data, size_t bytes,
+                     double deadline)
 {
-    const char *request = (const char *)&member->request;
-    member->request.kind = kind;
-    if (member->socket < 0 && !connect_until(member, deadline))
-        return false;
-    for (size_t done = 0; done < sizeof member->request;) {
-        const ssize_t sent =
-            send(member->socket, request + done, sizeof member->request - done, MSG_NOSIGNAL);
-        if (sent > 0) {
-            done += (size_t)sent;
-            member->may_be_heard = member->may_be_heard || kind == CSHIM_REQUEST_READY;
-        } else if ((errno != EAGAIN && errno != EINTR) ||
-                   !wait_for(member->socket, POLLOUT, deadline)) {
+    for (size_t done = 0; done < bytes;) {
+        char *place = (char *)data + done;
+        const ssize_t moved = sends ? send(member->socket, place, bytes - done, MSG_NOSIGNAL)
+                                    : recv(member->socket, place, bytes - done, 0);
+        if (moved > 0) {
+            done += (size_t)moved;
+            member->may_be_heard =
+                member->may_be_heard || (sends && member->request.kind == CSHIM_REQUEST_READY);
+            continue;
+        }
+        if (moved == 0)
+            errno = ECONNRESET;
+        if (moved == 0 || (errno != EAGAIN && errno != EINTR) ||
+            !wait_for(member->socket, sends ? POLLOUT : POLLIN, deadline)) {
             hang_up(member);
             return false;
         }
     }
-    member->is_asked = true;
     return true;
 }
 
-static bool receive(struct cshim_member *member, void *data, size_t bytes, double deadline)
+/* Sends the member's request as one of this kind, on its connection or a new one. */
+static bool send_until(struct cshim_member *member, enum cshim_request_kind kind, double deadline)
 {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = recv(member->socket, (char *)data + done, bytes - done, 0);
-        if (got > 0) {
-            done += (size_t)got;
-            continue;
-        }
-        if (got == 0)
-            errno = ECONNRESET;
-        if (got == 0 || (errno != EAGAIN && errno != EINTR) ||
-            !wait_for(member->socket, POLLIN, deadline)) {
-            hang_up(member);
-            return false;
-        }
-    }
-    return true;
+    member->request.kind = kind;
+    member->is_asked = (member->socket >= 0 || connect_until(member, deadline)) &&
+                       transfer(member, true, &member->request, sizeof member->request, deadline);
+    return member->is_asked;
 }
 
 static void pause_until(double deadline)
@@ -236,14 +228,14 @@ static bool ask(struct cshim_member *member, enum cshim_request_kind kind, doubl
                 struct cshim_reply *reply, char **text)
 {
     if ((!member->is_asked && !send_until(member, kind, deadline)) ||
-        !receive(member, reply, sizeof *reply, deadline))
+        !transfer(member, false, reply, sizeof *reply, deadline))
         return false;
     member->is_asked = false;
     reply->text[sizeof reply->text - 1] = '\0';
     if (!reply->on || text == NULL)
         return true;
     *text = reply->length < CSHIM_WIRE_POLICY_MAX ? calloc(1, reply->length + 1) : NULL;
-    if (*text != NULL && receive(member, *text, reply->length, deadline))
+    if (*text != NULL && transfer(member, false, *text, reply->length, deadline))
         return true;
     free(*text);
     *text = NULL;

@@ -20,9 +20,7 @@ struct place {
     bool came;     /* to the first call, ... */
     bool waits;    /* ... and is in it */
     double broken; /* since when its connection has been broken while it waits; 0: it is not */
-    uint64_t version;
-    uint64_t host;
-    uint32_t nonblocking;
+    struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
     char *failure; /* why it is unable or has failed, or NULL */
 };
@@ -108,11 +106,6 @@ struct cshim_session *cshim_session_find(uint64_t nonce)
     return session;
 }
 
-const struct cshim_offer *cshim_session_offer(const struct cshim_session *session)
-{
-    return session->offer;
-}
-
 /* Chooses who tells the user: the first rank that waits for the decision; before any does, the
  * first that has said hello. */
 static uint32_t find_speaker(const struct cshim_session *session)
@@ -154,19 +147,9 @@ static struct place *welcome(struct cshim_session *session, const struct cshim_r
     }
     struct place *place = &session->places[hello->rank];
     place->here = true;
-    place->version = hello->version;
-    place->host = hello->host;
-    place->nonblocking = hello->nonblocking;
-    memcpy(place->machine, request->machine, sizeof place->machine);
-    place->machine[sizeof place->machine - 1] = '\0';
+    place->hello = *hello;
+    memcpy(place->machine, request->machine, sizeof place->machine - 1);
     return place;
-}
-
-static void set_failure(struct place *place, const struct cshim_request *request)
-{
-    if (request->why[0] == '\0' || place->failure != NULL)
-        return;
-    place->failure = strndup(request->why, sizeof request->why - 1);
 }
 
 bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
@@ -188,7 +171,8 @@ bool cshim_session_hear(struct cshim_session *session, const struct cshim_reques
     }
     place->broken = 0;
     session->heard = true;
-    set_failure(place, request);
+    if (request->why[0] != '\0' && place->failure == NULL)
+        place->failure = strndup(request->why, sizeof request->why - 1);
     session->trouble = session->trouble || place->failure != NULL;
     return true;
 }
@@ -201,8 +185,18 @@ void cshim_session_break(struct cshim_session *session, uint32_t rank, double no
     session->trouble = true;
 }
 
-/* What may be wrong with a rank. */
+/* What may be wrong with a rank. The first four speak against compression, whichever ranks may
+ * still become ready. */
 enum fault { MISSING, OTHER_VERSION, NONBLOCKING, UNABLE, NOT_READY, NOT_COME };
+static const char *const faults[] = {
+    [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
+    [OTHER_VERSION] = "with another version of compshim",
+    [NONBLOCKING] = "with a non-blocking communicator",
+    [UNABLE] = "cannot compress: ",
+    [NOT_READY] = "did not come out of ncclCommInitRank with the others: has the process "
+                  "ended, or been stopped?",
+    [NOT_COME] = "not there yet",
+};
 
 static bool has_fault(const struct place *place, enum fault fault, uint64_t version)
 {
@@ -210,9 +204,9 @@ static bool has_fault(const struct place *place, enum fault fault, uint64_t vers
     case MISSING:
         return !place->here;
     case OTHER_VERSION:
-        return place->version != version;
+        return place->hello.version != version;
     case NONBLOCKING:
-        return place->nonblocking != 0;
+        return place->hello.nonblocking != 0;
     case UNABLE:
         return place->failure != NULL;
     case NOT_READY:
@@ -222,21 +216,25 @@ static bool has_fault(const struct place *place, enum fault fault, uint64_t vers
     }
 }
 
-/* Writes "rank 1 on node7, 3 on node9 TEXT" of the ranks that have a fault, and names the first few
- * of them. The first rank that is here has the right version. Returns whether there are any. */
-static bool name_ranks(const struct cshim_session *session, enum fault fault, const char *text,
+/* Writes "rank 1 on node7, 3 on node9" of the ranks that have a fault, naming the first few of
+ * them, and the fault. The first rank that is here has the right version. Returns whether there are
+ * any. */
+static bool name_ranks(const struct cshim_session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
     const struct place *first = session->places;
+    const char *failure = "";
     unsigned count = 0;
     size_t length = 0;
     while (!first->here)
         first++;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         const struct place *place = &session->places[rank];
-        if (!has_fault(place, fault, first->version))
+        if (!has_fault(place, fault, first->hello.version))
             continue;
+        if (fault == UNABLE && count == 0)
+            failure = place->failure;
         if (count++ < RANKS_NAMED && length < size)
             length += (size_t)snprintf(why + length, size - length, "%s%u%s%.32s",
                                        count > 1 ? ", " : "rank ", rank, place->here ? " on " : "",
@@ -245,7 +243,7 @@ static bool name_ranks(const struct cshim_session *session, enum fault fault, co
     if (count > RANKS_NAMED && length < size)
         length += (size_t)snprintf(why + length, size - length, ", ... (%u)", count);
     if (count > 0 && length < size)
-        snprintf(why + length, size - length, " %s", text);
+        snprintf(why + length, size - length, " %s%s", faults[fault], failure);
     return count > 0;
 }
 
@@ -254,30 +252,12 @@ static uint32_t count_nodes(const struct cshim_session *session)
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         uint32_t before = 0;
-        while (before < rank && session->places[before].host != session->places[rank].host)
+        while (before < rank &&
+               session->places[before].hello.host != session->places[rank].hello.host)
             before++;
         nodes += before == rank;
     }
     return nodes;
-}
-
-/* Finds what speaks against compression, whichever ranks may still become ready. */
-static bool finds_reason(const struct cshim_session *session, char why[CSHIM_RENDEZVOUS_WHY_MAX])
-{
-    char text[CSHIM_RENDEZVOUS_WHY_MAX];
-    const struct place *place = session->places;
-    const struct place *end = place + session->ranks;
-    if (name_ranks(session, MISSING, "without compshim: is LD_PRELOAD set on every host?", why) ||
-        name_ranks(session, OTHER_VERSION, "with another version of compshim", why) ||
-        name_ranks(session, NONBLOCKING, "with a non-blocking communicator", why))
-        return true;
-    while (place < end && place->failure == NULL)
-        place++;
-    if (place == end)
-        return false;
-    snprintf(text, sizeof text, "cannot compress: %.*s", CSHIM_RENDEZVOUS_WHY_MAX - 20,
-             place->failure);
-    return name_ranks(session, UNABLE, text, why);
 }
 
 static void turn_on(struct cshim_session *session)
@@ -299,17 +279,13 @@ static void decide(struct cshim_session *session, double now)
     if (session->decided || session->ready == 0 || (!session->heard && !late))
         return;
     session->heard = false;
-    if (finds_reason(session, session->reply.text)) {
-        decide_off(session);
-    } else if (session->ready == session->ranks) {
+    enum fault fault = MISSING;
+    while (fault <= UNABLE && !name_ranks(session, fault, session->reply.text))
+        fault++;
+    if (fault > UNABLE && session->ready == session->ranks)
         turn_on(session);
-    } else if (late) {
-        name_ranks(session, NOT_READY,
-                   "did not come out of ncclCommInitRank with the others: has the process "
-                   "ended, or been stopped?",
-                   session->reply.text);
+    else if (fault <= UNABLE || (late && name_ranks(session, NOT_READY, session->reply.text)))
         decide_off(session);
-    }
 }
 
 /* The first rank that has failed or ended, or NULL. */
@@ -341,20 +317,23 @@ static double find_absent(const struct cshim_session *session, double since, dou
         return due;
     } else {
         reply->absence = CSHIM_RANKS_MISSING;
-        name_ranks(session, NOT_COME, "not there yet", reply->text);
+        name_ranks(session, NOT_COME, reply->text);
     }
     return 0;
 }
 
 double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply)
+                            double since, double now, struct cshim_reply *reply,
+                            const struct cshim_offer **offer)
 {
     memset(reply, 0, sizeof *reply);
+    *offer = NULL;
     if (request->kind == CSHIM_REQUEST_WAIT)
         return find_absent(session, since, now, reply);
     if (request->kind == CSHIM_REQUEST_READY) {
         decide(session, now);
         *reply = session->reply;
+        *offer = reply->on ? session->offer : NULL;
         return session->decided ? 0 : session->deadline;
     }
     return 0;

@@ -92,11 +92,10 @@ bool cshim_session_hear(struct cshim_session *session, const struct cshim_reques
                         double now);
 /* The connection on which a rank waits has broken. */
 void cshim_session_break(struct cshim_session *session, uint32_t rank, double now);
-/* The reply to a request that was heard at `since`. Returns 0 if there is one, else the time at
- * which there will be one at the latest. */
+/* The reply to a request that was heard at `since`, and the offer whose text follows it, or NULL.
+ * Returns 0 if there is one, else the time at which there will be one at the latest. */
 double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply);
-/* The policy of a session that is on. */
-const struct cshim_offer *cshim_session_offer(const struct cshim_session *session);
+                            double since, double now, struct cshim_reply *reply,
+                            const struct cshim_offer **offer);
 
 #endif
