@@ -211,25 +211,6 @@ static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
     return ncclInternalError;
 }
 
-/* Prepares the communicators that have no compressed call yet, all at once. */
-static ncclResult_t prepare(const struct cshim_nccl_call *calls, size_t count)
-{
-    struct cshim_nccl_comm **comms = calloc(count, sizeof(struct cshim_nccl_comm *));
-    size_t fresh = 0;
-    if (comms == NULL)
-        return ncclSystemError;
-    for (size_t i = 0; i < count; i++) {
-        size_t known = 0;
-        while (known < fresh && comms[known] != calls[i].comm)
-            known++;
-        if (!calls[i].comm->prepared && known == fresh)
-            comms[fresh++] = calls[i].comm;
-    }
-    const ncclResult_t status = cshim_prepare(comms, fresh);
-    free(comms);
-    return status;
-}
-
 /* Plans a call, or makes it natively if it is not worth compressing after all. */
 static ncclResult_t plan(struct cshim_nccl_call *call)
 {
@@ -264,7 +245,7 @@ static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
     struct cshim_list segments = {0};
-    ncclResult_t status = prepare(calls, count);
+    ncclResult_t status = cshim_prepare(calls, count);
     if (status == ncclSuccess)
         status = plan_all(calls, count);
     if (status == ncclSuccess)

@@ -20,7 +20,8 @@ struct cshim_nccl_comm {
 
     /* The rest serves compressed calls. prepare.c fills it in at the first one. */
     bool prepared;
-    ncclResult_t failed; /* the preparation: every later one fails like it */
+    ncclResult_t failed;                  /* the preparation: every later one fails like it */
+    struct cshim_fact_exchange *exchange; /* of the preparation under way */
     struct cshim_cuda cuda;
     CUdevice device;
     CUcontext context; /* the device's primary one */
