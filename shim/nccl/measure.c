@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/report.h"
 #include "shim/nccl/sample.h"
-#include "shim/nccl/trace.h"
 
 /* Events of a communicator. While all of them are under way, what comes is not divided or not
  * timed. */
