@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/batch.h"
-
+/* Runs compressed calls in batches of segments that fit the workspaces. The messages of all
+ * segments of a batch go in one group of NCCL for each step. That saves launches, and a thread that
+ * drives several devices would wait for itself otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/header.h"
-#include "shim/nccl/capture.h"
+#include "shim/nccl/group.h"
+#include "shim/nccl/prepare.h"
 
 struct batch {
     const struct cshim_segment *segments;
@@ -226,7 +228,9 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
     }
     cshim_measure_collect(comm);
     call->sequence = ++comm->sequence;
-    call->workspace = call->capture_id != 0 ? cshim_capture_workspace(call) : comm->workspace;
+    call->workspace = comm->workspace;
+    if (call->capture_id != 0)
+        call->workspace = cshim_workspace_of_graph(comm, call->capture_id, call->graph);
     if (call->plan.rule->error_feedback)
         call->residual = cshim_feedback_find(call);
     return call->workspace != NULL ? look_for_fault(comm) : ncclUnhandledCudaError;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine knows of a communicator. registry.h finds it by NCCL's handle. */
+/* What the engine knows of a communicator, and the communicators that it knows, by NCCL's handle. A
+ * handle may become another communicator's after it was destroyed. All functions are thread-safe.
+ */
 #ifndef CSHIM_NCCL_COMMUNICATOR_H
 #define CSHIM_NCCL_COMMUNICATOR_H
 
@@ -8,8 +10,8 @@
 
 struct cshim_nccl_comm {
     ncclComm_t comm;
-    unsigned references;            /* the registry's, and one for each thread that works with it */
-    struct cshim_nccl_job *job;     /* NULL: its ranks have not agreed on one */
+    unsigned references;        /* one as it is known, and one for each thread that works with it */
+    struct cshim_nccl_job *job; /* NULL: its ranks have not agreed on one */
     struct cshim_nccl_job *counted; /* at rank 0: where its calls are counted; else NULL */
     enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why no call is compressed */
     int rank;
@@ -50,5 +52,31 @@ static inline bool cshim_nccl_is_aborted(const struct cshim_nccl_comm *comm)
 {
     return __atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE);
 }
+
+/* What is known of a communicator, with a reference for the caller, which the caller releases. NULL
+ * if nothing is known. */
+struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
+/* What a communicator holds goes with its last reference. */
+void cshim_registry_release(struct cshim_nccl_comm *comm);
+
+/* Asks NCCL about a communicator that has just been made. A nonblocking one may still be in the
+ * making: nothing is asked, and `ranks` and `rank` are taken as they are. The caller adds the
+ * communicator or releases it. Returns NULL, and why, if NCCL does not tell or there is no
+ * memory. */
+struct cshim_nccl_comm *cshim_registry_make(ncclComm_t handle, bool nonblocking, int ranks,
+                                            int rank, char *why, size_t size);
+
+/* Adds a communicator, with the job that its ranks have agreed on (NULL: they have not). `nodes`
+ * hold its ranks; 0 if that is not known yet. Takes the reference over. */
+void cshim_registry_add(struct cshim_nccl_comm *comm, struct cshim_nccl_job *job, uint32_t nodes);
+
+/* Takes a communicator out before its handle can become another's; NULL if it is not known. The
+ * caller ends it, which writes the reports that are due if it was the last. Ending NULL does
+ * nothing. */
+struct cshim_nccl_comm *cshim_registry_take(ncclComm_t comm);
+void cshim_registry_end(struct cshim_nccl_comm *comm);
+
+/* The handle is about to be aborted. From now on NCCL is not asked about it. */
+void cshim_registry_abort(struct cshim_nccl_comm *comm);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "shim/nccl/prepare.h"
+
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
     ncclRedOp_t op;

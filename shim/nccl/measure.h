@@ -8,7 +8,7 @@
 #ifndef CSHIM_NCCL_MEASURE_H
 #define CSHIM_NCCL_MEASURE_H
 
-#include "shim/nccl/steps.h"
+#include "shim/nccl/segment.h"
 
 /* A call goes to NCCL as it is. */
 void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason);

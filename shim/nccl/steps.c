@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/steps.h"
-
+/* The steps of a segment's schedule, as kernels and NCCL's calls. */
 #include "codecs/scalar.h"
 #include "shim/core/header.h"
+#include "shim/nccl/segment.h"
 
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {

@@ -66,3 +66,63 @@ CUresult cshim_workspace_await(const struct cshim_workspace *workspace,
         return CUDA_SUCCESS;
     return comm->cuda.StreamWaitEvent(stream, workspace->idle, CU_EVENT_WAIT_DEFAULT);
 }
+
+/* The graph and everything made of it are gone. CUDA calls this on a thread of its own, where no
+ * function of CUDA may be called. */
+static void give_back(void *data)
+{
+    struct cshim_workspace *workspace = data;
+    workspace->used = false;
+    cshim_workspace_give(workspace);
+}
+
+/* Takes a workspace that no work is using. A graph cannot wait for an event from outside, so the
+ * host waits: the communicator that had the workspace is gone, and its last batch is done or soon
+ * will be. What is allocated in the scope is not captured. */
+static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm)
+{
+    char why[CSHIM_CUDA_WHY_MAX] = "no context for a graph's memory";
+    struct cshim_workspace *workspace = NULL;
+    struct cshim_scope scope = cshim_device_enter(comm);
+    if (scope.result == CUDA_SUCCESS)
+        workspace = cshim_workspace_take(comm, why, sizeof why);
+    if (workspace == NULL)
+        cshim_log(CSHIM_LOG_ERROR, "%s", why);
+    else if (workspace->used)
+        comm->cuda.EventSynchronize(workspace->idle);
+    cshim_device_leave(comm, &scope);
+    if (workspace != NULL)
+        workspace->used = false;
+    return workspace;
+}
+
+/* Has the graph give the workspace back. Where the graph cannot hold it, it goes back at once. */
+static CUresult tie(const struct cshim_cuda *cuda, CUgraph graph, struct cshim_workspace *workspace)
+{
+    CUuserObject object;
+    CUresult result =
+        cuda->UserObjectCreate(&object, workspace, give_back, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    if (result != CUDA_SUCCESS) {
+        give_back(workspace);
+        return result;
+    }
+    result = cuda->GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    if (result != CUDA_SUCCESS)
+        cuda->UserObjectRelease(object, 1); /* which gives the workspace back */
+    return result;
+}
+
+/* CUDA never uses the id of a capture again. */
+struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
+                                                 cuuint64_t capture_id, CUgraph graph)
+{
+    if (comm->capture_id == capture_id)
+        return comm->capture_workspace;
+    struct cshim_workspace *workspace = take_idle(comm);
+    if (workspace == NULL || cshim_device_check(comm, tie(&comm->cuda, graph, workspace),
+                                                "keeping memory for a graph") != ncclSuccess)
+        return NULL;
+    comm->capture_id = capture_id;
+    comm->capture_workspace = workspace;
+    return workspace;
+}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/registry.h"
+#include "shim/nccl/communicator.h"
 
 #include <stdlib.h>
 
+#include "shim/nccl/prepare.h"
 #include "shim/nccl/report.h"
 
 #define BUCKETS 256u
