@@ -13,18 +13,25 @@ static struct cshim_nccl_comm *buckets[BUCKETS];
 static size_t compressing; /* communicators with a job, ... */
 static size_t reporting;   /* ... and those whose calls are counted in this process */
 
-static struct cshim_nccl_comm **bucket_of(ncclComm_t comm)
+static struct cshim_nccl_comm **bucket_of(ncclComm_t handle)
 {
-    const uintptr_t address = (uintptr_t)comm;
+    const uintptr_t address = (uintptr_t)handle;
     return &buckets[(address >> 4 ^ address >> 12) % BUCKETS];
+}
+
+/* The link to a communicator, or to NULL. */
+static struct cshim_nccl_comm **link_to(ncclComm_t handle)
+{
+    struct cshim_nccl_comm **link = bucket_of(handle);
+    while (*link != NULL && (*link)->comm != handle)
+        link = &(*link)->next;
+    return link;
 }
 
 struct cshim_nccl_comm *cshim_registry_find(ncclComm_t handle)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_nccl_comm *comm = *bucket_of(handle);
-    while (comm != NULL && comm->comm != handle)
-        comm = comm->next;
+    struct cshim_nccl_comm *comm = *link_to(handle);
     if (comm != NULL)
         comm->references++;
     pthread_mutex_unlock(&lock);
@@ -33,6 +40,8 @@ struct cshim_nccl_comm *cshim_registry_find(ncclComm_t handle)
 
 void cshim_registry_release(struct cshim_nccl_comm *comm)
 {
+    if (comm == NULL)
+        return;
     pthread_mutex_lock(&lock);
     const unsigned left = --comm->references;
     pthread_mutex_unlock(&lock);
@@ -105,10 +114,7 @@ void cshim_registry_add(struct cshim_nccl_comm *comm, struct cshim_nccl_job *job
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t handle)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_nccl_comm **link = bucket_of(handle);
-    while (*link != NULL && (*link)->comm != handle)
-        link = &(*link)->next;
-    struct cshim_nccl_comm *comm = *link;
+    struct cshim_nccl_comm **link = link_to(handle), *comm = *link;
     if (comm != NULL)
         *link = comm->next;
     pthread_mutex_unlock(&lock);

@@ -56,7 +56,7 @@ static inline bool cshim_nccl_is_aborted(const struct cshim_nccl_comm *comm)
 /* What is known of a communicator, with a reference for the caller, which the caller releases. NULL
  * if nothing is known. */
 struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
-/* What a communicator holds goes with its last reference. */
+/* What a communicator holds goes with its last reference. Releasing NULL does nothing. */
 void cshim_registry_release(struct cshim_nccl_comm *comm);
 
 /* Asks NCCL about a communicator that has just been made. A nonblocking one may still be in the

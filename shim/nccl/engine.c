@@ -63,68 +63,66 @@ static bool is_nonblocking(const ncclConfig_t *config)
     return config != NULL && config->blocking == 0;
 }
 
-static struct cshim_member *join(const ncclUniqueId *id, int ranks, int rank,
-                                 const ncclConfig_t *config)
+/* Says at the rendezvous that a rank is there. Comes before the real call. */
+static struct cshim_newcomer join(ncclComm_t *comm, const ncclUniqueId *id, int ranks, int rank,
+                                  const ncclConfig_t *config)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    struct cshim_newcomer newcomer = {
+        .comm = comm, .nonblocking = is_nonblocking(config), .ranks = ranks, .rank = rank};
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
         .host = cshim_device_host(),
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
-        .nonblocking = is_nonblocking(config),
+        .nonblocking = newcomer.nonblocking,
     };
-    struct cshim_member *member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
-    if (member == NULL)
+    if (id == NULL)
+        return newcomer;
+    newcomer.member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
+    if (newcomer.member == NULL)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", why);
-    return member;
+    return newcomer;
 }
 
 /* Comes after the real call. A non-blocking communicator has its handle by then, too. It stays
  * native, and its calls are counted as such. */
-static ncclResult_t expect(ncclResult_t status, const struct cshim_newcomer *newcomer,
-                           const ncclConfig_t *config)
+static ncclResult_t expect(ncclResult_t status, struct cshim_newcomer newcomer)
 {
-    struct cshim_newcomer native = *newcomer;
-    const bool nonblocking = is_nonblocking(config) || status == ncclInProgress;
-    if (!nonblocking && status == ncclSuccess)
-        return cshim_group_expect(newcomer);
-    cshim_rendezvous_leave(newcomer->member);
+    newcomer.nonblocking = newcomer.nonblocking || status == ncclInProgress;
+    if (!newcomer.nonblocking && status == ncclSuccess)
+        return cshim_group_expect(&newcomer);
+    cshim_rendezvous_leave(newcomer.member);
     if (status != ncclSuccess && status != ncclInProgress)
         return status;
     cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
                               "(config.blocking or NCCL_COMM_BLOCKING)");
-    native.member = NULL;
-    native.nonblocking = true;
-    cshim_group_expect(&native);
+    newcomer.member = NULL;
+    cshim_group_expect(&newcomer);
     return status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-    const struct cshim_newcomer newcomer = {
-        .comm = comm, .ranks = ranks, .rank = rank, .member = join(&id, ranks, rank, NULL)};
-    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), &newcomer, NULL);
+    const struct cshim_newcomer newcomer = join(comm, &id, ranks, rank, NULL);
+    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), newcomer);
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
-    const struct cshim_newcomer newcomer = {
-        .comm = comm, .ranks = ranks, .rank = rank, .member = join(&id, ranks, rank, config)};
-    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), &newcomer,
-                  config);
+    const struct cshim_newcomer newcomer = join(comm, &id, ranks, rank, config);
+    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), newcomer);
 }
 
 /* There may be several ids: the ranks meet at the first. */
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
-    struct cshim_newcomer newcomer = {.comm = comm, .ranks = ranks, .rank = rank};
-    if (id_count > 0 && ids != NULL)
-        newcomer.member = join(&ids[0], ranks, rank, config);
+    const struct cshim_newcomer newcomer =
+        join(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
     return expect(cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config),
-                  &newcomer, config);
+                  newcomer);
 }
 
 /* All ranks are in this process: they need no rendezvous. */
@@ -193,8 +191,7 @@ static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *known, nccl
     if (!is_open)
         return status;
     end_levels(known, cshim_nccl.real->CommAbort);
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 #define SHRINK_ABORT 1 /* NCCL_SHRINK_ABORT */
@@ -207,8 +204,7 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     ncclResult_t status =
         cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags);
     status = close_stop(stops, known, status);
-    if (known != NULL)
-        cshim_registry_release(known);
+    cshim_registry_release(known);
     return expect_child(status, comm, child, config);
 }
 
@@ -251,8 +247,7 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommRevoke(comm, flags));
-    if (known != NULL)
-        cshim_registry_release(known);
+    cshim_registry_release(known);
     return status;
 }
 

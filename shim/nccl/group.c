@@ -18,17 +18,17 @@ static __thread struct group {
     struct cshim_list ops;       /* struct ended_op */
 } group;
 
-static ncclResult_t run_calls(void)
-{
-    return cshim_batches_run(group.calls.items, group.calls.count);
-}
-
-static void clear_calls(void)
+/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. */
+static ncclResult_t end_calls(bool is_good)
 {
     struct cshim_nccl_call *calls = group.calls.items;
-    for (size_t i = 0; i < group.calls.count; i++)
+    const size_t count = group.calls.count;
+    const ncclResult_t status =
+        is_good && count > 0 ? cshim_batches_run(calls, count) : ncclSuccess;
+    for (size_t i = 0; i < count; i++)
         cshim_registry_release(calls[i].comm);
     cshim_list_clear(&group.calls);
+    return status;
 }
 
 /* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
@@ -95,7 +95,7 @@ static ncclResult_t welcome(struct cshim_newcomer *newcomer)
     cshim_rendezvous_leave(newcomer->member);
     if (comm != NULL && status == ncclSuccess)
         cshim_registry_add(comm, newcomer->job, newcomer->nodes);
-    else if (comm != NULL)
+    else
         cshim_registry_release(comm);
     return status;
 }
@@ -132,9 +132,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
     }
     if (group.depth > 0)
         return ncclSuccess;
-    const ncclResult_t status = run_calls();
-    clear_calls();
-    return status;
+    return end_calls(true);
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
@@ -164,11 +162,8 @@ ncclResult_t cshim_group_end(void)
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
-    if (going && group.calls.count > 0) {
-        const ncclResult_t ran = run_calls();
-        status = ran != ncclSuccess ? ran : status;
-    }
-    clear_calls();
+    const ncclResult_t ran = end_calls(going);
+    status = ran != ncclSuccess ? ran : status;
     end_ops();
     return status;
 }
@@ -183,7 +178,7 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
         status = cshim_call_natively(&calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
-        clear_calls();
+        end_calls(false);
         end_ops();
         settle_newcomers(false);
     }

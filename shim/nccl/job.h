@@ -23,6 +23,13 @@ struct cshim_nccl_process {
 };
 extern struct cshim_nccl_process cshim_nccl;
 
+/* Ends a group of NCCL. Returns the first error: what became of the group before, or its end. */
+static inline ncclResult_t cshim_nccl_end_group(ncclResult_t status)
+{
+    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
+
 struct cshim_nccl_job {
     struct cshim_policy *policy;
     char sha256[65];

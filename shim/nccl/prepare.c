@@ -25,13 +25,24 @@ struct cshim_fact_exchange {
     struct cshim_pool_item item;
     CUstream stream;
     CUdeviceptr memory;
-    struct facts *facts;
+    struct facts facts[];
 };
 static struct cshim_pool spare;
 
-static CUresult allocate(const struct cshim_nccl_comm *comm, struct cshim_fact_exchange *exchange)
+/* Returns NULL, and why, if there is none to be had. */
+static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why,
+                                                 size_t size)
 {
-    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof *exchange->facts;
+    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
+    struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
+    if (exchange != NULL)
+        return exchange;
+    exchange = calloc(1, sizeof *exchange + bytes);
+    if (exchange == NULL) {
+        snprintf(why, size, "no memory");
+        return NULL;
+    }
+    exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
     struct cshim_scope scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
@@ -39,32 +50,11 @@ static CUresult allocate(const struct cshim_nccl_comm *comm, struct cshim_fact_e
     if (result == CUDA_SUCCESS)
         result = comm->cuda.MemAlloc(&exchange->memory, bytes);
     cshim_device_leave(comm, &scope);
-    return result;
-}
-
-/* Returns NULL, and why, if there is none to be had. */
-static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why,
-                                                 size_t size)
-{
-    struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
-    if (exchange != NULL)
-        return exchange;
-    exchange = calloc(1, sizeof *exchange);
-    if (exchange != NULL)
-        exchange->facts = calloc((size_t)comm->ranks + 1, sizeof *exchange->facts);
-    if (exchange == NULL || exchange->facts == NULL) {
-        snprintf(why, size, "no memory");
-        free(exchange);
-        return NULL;
-    }
-    exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
-    const CUresult result = allocate(comm, exchange);
     if (result == CUDA_SUCCESS)
         return exchange;
     cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
     if (exchange->stream != NULL)
         comm->cuda.StreamDestroy(exchange->stream);
-    free(exchange->facts);
     free(exchange);
     return NULL;
 }
@@ -132,8 +122,7 @@ static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
         status = cshim_nccl.real->AllGather(own, all, sizeof(struct facts), ncclUint8,
                                             comms[i]->comm, exchange->stream);
     }
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 /* Returns an error if the communicator has failed or been aborted meanwhile. */
@@ -219,6 +208,8 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
             before += other < rank && all[other].host == all[rank].host;
             on_node += all[other].host == all[rank].host;
         }
+        if (rank == comm->rank)
+            comm->local_rank = before;
         if (before > 0)
             continue;
         least = on_node < least ? on_node : least;
@@ -227,15 +218,12 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
             comm->node = comm->nodes;
         comm->nodes++;
     }
-    comm->local_rank = 0;
-    for (int rank = 0; rank < comm->rank; rank++)
-        comm->local_rank += all[rank].host == all[comm->rank].host;
     comm->ranks_per_node = least == most ? least : 0;
 }
 
 static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
 {
-    const struct cshim_fact_exchange *exchange = comm->exchange;
+    struct cshim_fact_exchange *exchange = comm->exchange;
     const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
     struct facts *all = exchange->facts + 1;
     struct cshim_scope scope = cshim_device_enter(comm);
@@ -267,36 +255,29 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
 }
 
 /* Makes the communicators that hierarchical needs. All of one kind are made in one group: otherwise
- * a thread that drives several devices would wait for itself. */
-static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count, bool inside)
+ * a thread that drives several devices would wait for itself. NCCL before 2.18 has no
+ * ncclCommSplit: there are no levels then, on any rank. */
+static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
-    ncclResult_t status = cshim_nccl.real->GroupStart();
-    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        struct cshim_nccl_comm *comm = comms[i];
-        if (!has_levels(comm))
-            continue;
-        const uint32_t color = inside ? comm->node : comm->local_rank;
-        status = cshim_nccl.real->CommSplit(comm->comm, (int)color, comm->rank,
-                                            inside ? &comm->inside : &comm->across, NULL);
-    }
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
-}
-
-/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
-static ncclResult_t split_all(struct cshim_nccl_comm **comms, size_t count)
-{
+    ncclResult_t status = ncclSuccess;
     bool wanted = false;
     for (size_t i = 0; i < count; i++) {
         if (cshim_nccl.real->CommSplit == NULL)
             comms[i]->ranks_per_node = 0;
         wanted = wanted || has_levels(comms[i]);
     }
-    ncclResult_t status = ncclSuccess;
-    if (wanted)
-        status = split(comms, count, true);
-    if (wanted && status == ncclSuccess)
-        status = split(comms, count, false);
+    for (int kind = 0; kind < 2 && wanted && status == ncclSuccess; kind++) {
+        status = cshim_nccl.real->GroupStart();
+        for (size_t i = 0; i < count && status == ncclSuccess; i++) {
+            struct cshim_nccl_comm *comm = comms[i];
+            if (!has_levels(comm))
+                continue;
+            const uint32_t color = kind == 0 ? comm->node : comm->local_rank;
+            status = cshim_nccl.real->CommSplit(comm->comm, (int)color, comm->rank,
+                                                kind == 0 ? &comm->inside : &comm->across, NULL);
+        }
+        status = cshim_nccl_end_group(status);
+    }
     return status;
 }
 
@@ -357,7 +338,7 @@ static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
     for (size_t i = 0; i < count; i++)
         leave_meeting(comms[i], status);
     if (status == ncclSuccess)
-        status = split_all(comms, count);
+        status = split(comms, count);
     for (size_t i = 0; i < count; i++) {
         comms[i]->failed = status;
         if (status == ncclSuccess)

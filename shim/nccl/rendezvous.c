@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -107,13 +106,10 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
 {
     struct cshim_tag *place = find_tag(id, true);
     struct cshim_tag tag = {.magic = CSHIM_TAG_MAGIC};
-    if (place == NULL) {
-        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "this NCCL's unique id has no room left");
-        return false;
-    }
-    if (getenv("NCCL_COMM_ID") != NULL) {
-        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
-                 "with NCCL_COMM_ID every rank makes the id for itself");
+    if (place == NULL || getenv("NCCL_COMM_ID") != NULL) {
+        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s",
+                 place == NULL ? "this NCCL's unique id has no room left"
+                               : "with NCCL_COMM_ID every rank makes the id for itself");
         return false;
     }
     if ((!find_nccls_address(id, &tag) && !find_any_address(&tag)) ||
@@ -213,15 +209,6 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-static void pause_until(double deadline)
-{
-    const double left = deadline - cshim_seconds();
-    const double seconds = left < PAUSE_SECONDS ? left : PAUSE_SECONDS;
-    const struct timespec pause = {.tv_nsec = (long)(1e9 * seconds)};
-    if (left > 0)
-        nanosleep(&pause, NULL);
-}
-
 /* Takes the reply to a request, which is sent first if that was not done. `text`, if not NULL, gets
  * the policy's text, which follows a reply that is on; the caller frees it. */
 static bool ask(struct cshim_member *member, enum cshim_request_kind kind, double deadline,
@@ -253,10 +240,11 @@ static bool ask_again(struct cshim_member *member, enum cshim_request_kind kind,
         const bool is_answered =
             ask(member, kind, attempt < deadline ? attempt : deadline, reply, text);
         const int saved = errno;
+        const double left = deadline - cshim_seconds();
         if (is_answered)
             hang_up(member);
-        else
-            pause_until(deadline);
+        else if (left > 0)
+            poll(NULL, 0, (int)(1000 * (left < PAUSE_SECONDS ? left : PAUSE_SECONDS)));
         errno = saved;
         if (is_answered || saved == ECONNREFUSED || cshim_seconds() >= deadline)
             return is_answered;

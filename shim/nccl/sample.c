@@ -19,8 +19,6 @@ struct cshim_sample_slot {
     uint8_t *memory;
     CUevent copied;
     struct cshim_nccl_sample sample;
-    enum cshim_dtype dtype;
-    bool is_average;
 };
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
@@ -59,6 +57,8 @@ static void choose(struct cshim_nccl_call *call)
         .length = length,
         .ranks = is_sum ? ranks : 1,
         .is_scaled = is_sum && call->op >= ncclNumOps,
+        .is_average = call->op == ncclAvg,
+        .dtype = plan->dtype,
         .block = cshim_sample_block_bytes(ranks),
         .first = cshim_sample_place(call->count, length, number),
         .memory = call->workspace->memory + CSHIM_WORKSPACE_BYTES +
@@ -126,8 +126,7 @@ static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
                 (const void *)(uintptr_t)own_block(call), (void *)(uintptr_t)call->sample.memory,
                 call->sample.block, ncclUint8, call->comm->comm, call->stream);
     }
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 /* A slot with an event, or NULL. */
@@ -206,8 +205,6 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
         is_kept = cuda->MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
                   CUDA_SUCCESS;
     slot->sample = call->sample;
-    slot->dtype = call->plan.dtype;
-    slot->is_average = call->op == ncclAvg;
     if (scope.result == CUDA_SUCCESS &&
         cuda->EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
         set_state(slot, is_kept ? COPIED : DROPPED);
@@ -224,13 +221,14 @@ bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,
 static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;
-    double values[CSHIM_SAMPLE_MAX], factor = slot->is_average ? 1.0 / sample->ranks : 1;
+    double values[CSHIM_SAMPLE_MAX], factor = sample->is_average ? 1.0 / sample->ranks : 1;
     memset(sums, 0, sample->length * sizeof *sums);
     for (uint32_t rank = 0; rank < sample->ranks; rank++) {
         const uint8_t *block = slot->memory + rank * sample->block;
         if (sample->is_scaled)
-            cshim_sample_widen(slot->dtype, block, 1, &factor);
-        cshim_sample_widen(slot->dtype, block + CSHIM_SAMPLE_FACTOR_BYTES, sample->length, values);
+            cshim_sample_widen(sample->dtype, block, 1, &factor);
+        cshim_sample_widen(sample->dtype, block + CSHIM_SAMPLE_FACTOR_BYTES, sample->length,
+                           values);
         for (uint32_t i = 0; i < sample->length; i++)
             sums[i] += factor * values[i];
     }
@@ -242,8 +240,8 @@ void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figu
     if (state_of(slot) != COPIED)
         return;
     add_up(slot, sums);
-    cshim_sample_widen(slot->dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES, slot->sample.length,
-                       results);
+    cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
+                       slot->sample.length, results);
     cshim_sample_add(figures, results, sums, slot->sample.length);
     set_state(slot, FREE);
 }
