@@ -110,7 +110,7 @@ static ncclResult_t order(const struct batch *batch, bool releases)
         const struct cshim_nccl_call *call = batch->segments[i].call;
         if (!is_first(batch, i))
             continue;
-        struct cshim_scope scope = cshim_device_enter(call->comm);
+        CSHIM_SCOPE scope = cshim_device_enter(call->comm);
         CUresult result = scope.result;
         if (result == CUDA_SUCCESS)
             result = cshim_workspace_await(call->workspace, call->comm, call->stream);
@@ -118,7 +118,6 @@ static ncclResult_t order(const struct batch *batch, bool releases)
             result = call->comm->cuda.EventRecord(call->workspace->idle, call->stream);
         if (releases && scope.result == CUDA_SUCCESS)
             call->workspace->used = result == CUDA_SUCCESS;
-        cshim_device_leave(call->comm, &scope);
         status = cshim_device_check(
             call->comm, result, releases ? "freeing the workspace" : "waiting for the workspace");
     }
@@ -130,11 +129,10 @@ static ncclResult_t launch(const struct batch *batch, enum cshim_step step)
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_comm *comm = batch->segments[i].call->comm;
-        struct cshim_scope scope = cshim_device_enter(comm);
+        CSHIM_SCOPE scope = cshim_device_enter(comm);
         status = cshim_device_check(comm, scope.result, "entering the communicator's context");
         if (status == ncclSuccess)
             status = cshim_step_enqueue(&batch->segments[i], step);
-        cshim_device_leave(comm, &scope);
     }
     return status;
 }

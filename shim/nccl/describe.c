@@ -4,13 +4,9 @@
 /* A sum whose elements are multiplied first is a sum. */
 static enum cshim_op op_of(const struct cshim_nccl_call *call)
 {
-    struct cshim_premul premul;
-    if (call->op == ncclSum)
-        return CSHIM_SUM;
     if (call->op == ncclAvg)
         return CSHIM_AVG;
-    if (call->op >= ncclNumOps && cshim_premul_find(call->op, call->comm->comm, &premul) &&
-        premul.datatype == call->datatype)
+    if (call->op == ncclSum || (call->op >= ncclNumOps && call->premul.datatype == call->datatype))
         return CSHIM_SUM;
     return CSHIM_OP_OTHER;
 }
@@ -41,15 +37,10 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
 
 enum cshim_reason cshim_call_look_for_capture(struct cshim_nccl_call *call)
 {
-    char why[CSHIM_CUDA_WHY_MAX];
     CUstreamCaptureStatus status;
-    struct cshim_cuda opened;
     const struct cshim_cuda *cuda = &call->comm->cuda;
-    if (!call->comm->prepared) {
-        if (!cshim_cuda_open(&opened, why, sizeof why))
-            return CSHIM_REASON_NOT_AGREED;
-        cuda = &opened;
-    }
+    if (cuda->StreamGetCaptureInfo == NULL) /* there was no driver for this communicator */
+        return CSHIM_REASON_NOT_AGREED;
     if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
                                    NULL) != CUDA_SUCCESS)
         return CSHIM_REASON_CAPTURED;

@@ -28,7 +28,7 @@ struct cshim_nccl_call {
     ncclDataType_t datatype;
     ncclRedOp_t op;
     cudaStream_t stream;
-    struct cshim_premul premul; /* a factor of 1 for other operations */
+    struct cshim_premul premul; /* a factor of 1, and no type, for other operations */
     cuuint64_t capture_id;      /* of the graph that the call is captured into, or 0 */
     CUgraph graph;
 

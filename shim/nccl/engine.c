@@ -258,11 +258,19 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 {
     const struct cshim_rule *rule;
-    if (call->comm->reason != CSHIM_REASON_COMPRESS || call->comm->job == NULL)
+    const struct cshim_nccl_job *job = call->comm->job;
+    if (call->collective == CSHIM_ALLGATHER &&
+        (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
+        return CSHIM_REASON_DISABLED;
+    if (job != NULL && job->observed != NULL) {
+        cshim_measure_observe(call);
+        return CSHIM_REASON_DISABLED;
+    }
+    if (call->comm->reason != CSHIM_REASON_COMPRESS || job == NULL)
         return call->comm->reason;
     const struct cshim_call facts = cshim_call_facts(call);
     const enum cshim_reason reason =
-        cshim_plan_reason(call->comm->job->policy, &facts, cshim_call_elements(call), &rule);
+        cshim_plan_reason(job->policy, &facts, cshim_call_elements(call), &rule);
     if (reason != CSHIM_REASON_COMPRESS)
         return reason;
     if (call->send == NULL || call->receive == NULL)
@@ -270,17 +278,8 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
     return cshim_call_look_for_capture(call);
 }
 
-/* Makes a call natively. Calls that are not compressed for a reason are counted. */
-static ncclResult_t pass(const struct cshim_nccl_call *call, enum cshim_reason reason)
-{
-    if (reason != CSHIM_REASON_DISABLED)
-        cshim_measure_pass(call->comm, reason);
-    const ncclResult_t status = cshim_call_natively(call);
-    cshim_registry_release(call->comm);
-    return status;
-}
-
-/* Compresses a call or makes it natively. */
+/* Compresses a call or makes it natively. Calls that are not compressed for a reason are counted.
+ */
 static ncclResult_t make(enum cshim_collective collective, const void *send, void *receive,
                          size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                          cudaStream_t stream)
@@ -295,24 +294,20 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
         .datatype = datatype,
         .op = op,
         .stream = stream,
-        .premul.factor = 1,
+        .premul = {.factor = 1, .datatype = ncclNumTypes},
     };
     if (call.comm == NULL)
         return cshim_call_natively(&call);
-    const struct cshim_nccl_job *job = call.comm->job;
-    if (call.collective == CSHIM_ALLGATHER &&
-        (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
-        return pass(&call, CSHIM_REASON_DISABLED);
-    if (job != NULL && job->observed != NULL) {
-        cshim_measure_observe(&call);
-        return pass(&call, CSHIM_REASON_DISABLED);
-    }
+    if (op >= ncclNumOps)
+        cshim_premul_find(op, comm, &call.premul);
     const enum cshim_reason reason = reason_of(&call);
-    if (reason != CSHIM_REASON_COMPRESS)
-        return pass(&call, reason);
-    if (call.op >= ncclNumOps)
-        cshim_premul_find(call.op, call.handle, &call.premul);
-    return cshim_group_add(&call);
+    if (reason == CSHIM_REASON_COMPRESS)
+        return cshim_group_add(&call);
+    if (reason != CSHIM_REASON_DISABLED)
+        cshim_measure_pass(call.comm, reason);
+    const ncclResult_t status = cshim_call_natively(&call);
+    cshim_registry_release(call.comm);
+    return status;
 }
 
 static ncclResult_t all_reduce(const void *send, void *receive, size_t count,

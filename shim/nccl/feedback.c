@@ -90,12 +90,11 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
     residual->count = call->plan.count;
     residual->dtype = call->plan.dtype;
     residual->bytes = bytes;
-    struct cshim_scope scope = cshim_device_enter(call->comm);
+    CSHIM_SCOPE scope = cshim_device_enter(call->comm);
     const CUresult result = scope.result == CUDA_SUCCESS ? allocate(call, residual) : scope.result;
     residual->reduced = residual->sent + residual->count * sizeof(float);
     if (result != CUDA_SUCCESS)
         free_residual(call->comm, residual);
-    cshim_device_leave(call->comm, &scope);
     return result == CUDA_SUCCESS ? residual : NULL;
 }
 

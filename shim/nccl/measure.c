@@ -80,7 +80,7 @@ static CUevent take_event(const struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = comm->measurement;
     CUevent event = NULL;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     pthread_mutex_lock(&measurement->lock);
     if (measurement->free_count > 0)
         event = measurement->free[--measurement->free_count];
@@ -88,7 +88,6 @@ static CUevent take_event(const struct cshim_nccl_comm *comm)
              comm->cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         measurement->made++;
     pthread_mutex_unlock(&measurement->lock);
-    cshim_device_leave(comm, &scope);
     return event;
 }
 
@@ -96,11 +95,10 @@ static void record(struct cshim_timeline *timeline, CUevent event)
 {
     const struct cshim_nccl_comm *comm = timeline->comm;
     cshim_timeline_mark(timeline, event);
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result != CUDA_SUCCESS ||
         comm->cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
         timeline->is_broken = true;
-    cshim_device_leave(comm, &scope);
 }
 
 /* The lock is held. */

@@ -43,13 +43,12 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
         return NULL;
     }
     exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
         result = comm->cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
     if (result == CUDA_SUCCESS)
         result = comm->cuda.MemAlloc(&exchange->memory, bytes);
-    cshim_device_leave(comm, &scope);
     if (result == CUDA_SUCCESS)
         return exchange;
     cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
@@ -98,7 +97,7 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
         return ncclUnhandledCudaError;
     }
     comm->exchange = exchange;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     exchange->facts[0].host = cshim_device_host();
     exchange->facts[0].began = cshim_nccl_job_origin(0);
     exchange->facts[0].reason =
@@ -108,7 +107,6 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     const CUresult result =
         comm->cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
                                sizeof *exchange->facts, exchange->stream);
-    cshim_device_leave(comm, &scope);
     return cshim_device_check(comm, result, "copying this rank's facts");
 }
 
@@ -226,12 +224,11 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     struct cshim_fact_exchange *exchange = comm->exchange;
     const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
     struct facts *all = exchange->facts + 1;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = comm->cuda.MemcpyAsync(
         (CUdeviceptr)(uintptr_t)all, exchange->memory + sizeof *all, bytes, exchange->stream);
     if (result == CUDA_SUCCESS)
         result = comm->cuda.StreamSynchronize(exchange->stream);
-    cshim_device_leave(comm, &scope);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(comm, result, "the ranks' facts");
     for (int rank = 0; rank < comm->ranks; rank++) {
@@ -241,9 +238,7 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     }
     find_nodes(comm, all);
     cshim_nccl_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
-    scope = cshim_device_enter(comm);
     cshim_measure_make(comm);
-    cshim_device_leave(comm, &scope);
     comm->prepared = true;
     return ncclSuccess;
 }
@@ -373,12 +368,13 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
     struct cshim_cuda *cuda = &comm->cuda;
     if (comm->context == NULL)
         return;
-    struct cshim_scope scope = cshim_device_enter(comm);
-    cshim_measure_free(comm);
-    cshim_feedback_free(comm);
-    if (comm->stream != NULL)
-        cuda->StreamDestroy(comm->stream);
-    cshim_device_leave(comm, &scope);
+    {
+        CSHIM_SCOPE scope = cshim_device_enter(comm);
+        cshim_measure_free(comm);
+        cshim_feedback_free(comm);
+        if (comm->stream != NULL)
+            cuda->StreamDestroy(comm->stream);
+    }
     if (comm->workspace != NULL)
         cshim_workspace_give(comm->workspace);
     free(comm->calls_by_rule);

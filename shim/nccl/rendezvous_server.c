@@ -71,10 +71,8 @@ static void close_connection(struct connection *connection)
 /* The other side is gone, or does not behave. */
 static void hang_up(struct connection *connection)
 {
-    struct cshim_session *session =
-        connection->known ? cshim_session_find(connection->request.nonce) : NULL;
-    if (session != NULL)
-        cshim_session_break(session, connection->request.hello.rank, cshim_seconds());
+    if (connection->known)
+        cshim_session_break(&connection->request, cshim_seconds());
     close_connection(connection);
 }
 
@@ -95,9 +93,7 @@ static void handle(struct connection *connection)
     }
     if (connection->done < sizeof *request)
         return;
-    struct cshim_session *session = cshim_session_find(request->nonce);
-    if (session == NULL || request->kind >= CSHIM_REQUEST_KINDS ||
-        !cshim_session_hear(session, request, cshim_seconds()) ||
+    if (request->kind >= CSHIM_REQUEST_KINDS || !cshim_session_hear(request, cshim_seconds()) ||
         request->kind == CSHIM_REQUEST_DONE) {
         close_connection(connection);
         return;
@@ -153,13 +149,12 @@ static double settle(struct connection *connection)
     const double now = cshim_seconds();
     double due = 0;
     if (connection->state == HELD) {
-        struct cshim_session *session = cshim_session_find(connection->request.nonce);
-        if (session == NULL) { /* forgotten */
+        due = cshim_session_answer(&connection->request, connection->since, now, &connection->reply,
+                                   &connection->offer);
+        if (due < 0) { /* its session is forgotten */
             close_connection(connection);
             return 0;
         }
-        due = cshim_session_answer(session, &connection->request, connection->since, now,
-                                   &connection->reply, &connection->offer);
         if (due > 0)
             return due;
         enter(connection, WRITING);
@@ -341,7 +336,7 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
         const struct cshim_offer *kept = keep_offer(offer);
         *tag = listening;
         tag->nonce = nonce;
-        is_served = kept != NULL && cshim_session_add(nonce, kept) != NULL;
+        is_served = kept != NULL && cshim_session_add(nonce, kept);
     }
     pthread_mutex_unlock(&lock);
     return is_served;

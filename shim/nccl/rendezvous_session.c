@@ -25,7 +25,7 @@ struct place {
     char *failure; /* why it is unable or has failed, or NULL */
 };
 
-struct cshim_session {
+struct session {
     uint64_t nonce;
     const struct cshim_offer *offer;
     uint32_t ranks; /* 0: no rank has said hello */
@@ -37,20 +37,20 @@ struct cshim_session {
     bool heard;      /* something new, since it was last tried to decide */
     bool decided;
     struct cshim_reply reply;
-    struct cshim_session *next; /* older */
+    struct session *next; /* older */
 };
 
-static struct cshim_session *sessions;
+static struct session *sessions;
 static size_t remembered; /* bytes */
 
-static size_t bytes_of(const struct cshim_session *session)
+static size_t bytes_of(const struct session *session)
 {
     return sizeof *session + session->ranks * sizeof *session->places;
 }
 
-static void drop(struct cshim_session **link)
+static void drop(struct session **link)
 {
-    struct cshim_session *session = *link;
+    struct session *session = *link;
     *link = session->next;
     remembered -= bytes_of(session);
     for (uint32_t rank = 0; rank < session->ranks; rank++)
@@ -61,10 +61,10 @@ static void drop(struct cshim_session **link)
 
 /* Forgets the oldest session whose ranks do not wait for a decision, or else the oldest, but never
  * `kept`. */
-static bool drop_oldest(const struct cshim_session *kept)
+static bool drop_oldest(const struct session *kept)
 {
-    struct cshim_session **oldest = NULL, **idle = NULL;
-    for (struct cshim_session **link = &sessions; *link != NULL; link = &(*link)->next) {
+    struct session **oldest = NULL, **idle = NULL;
+    for (struct session **link = &sessions; *link != NULL; link = &(*link)->next) {
         if (*link == kept)
             continue;
         oldest = link;
@@ -78,29 +78,30 @@ static bool drop_oldest(const struct cshim_session *kept)
     return idle != NULL;
 }
 
-static void remember(size_t bytes, const struct cshim_session *kept)
+static void remember(size_t bytes, const struct session *kept)
 {
     remembered += bytes;
     while (remembered > REMEMBERED_BYTES && drop_oldest(kept))
         ;
 }
 
-struct cshim_session *cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
+bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
 {
-    struct cshim_session *session = calloc(1, sizeof *session);
+    struct session *session = calloc(1, sizeof *session);
     if (session == NULL)
-        return NULL;
+        return false;
     session->nonce = nonce;
     session->offer = offer;
     session->next = sessions;
     sessions = session;
     remember(sizeof *session, session);
-    return session;
+    return true;
 }
 
-struct cshim_session *cshim_session_find(uint64_t nonce)
+/* Returns NULL if it was forgotten or never there. */
+static struct session *find(uint64_t nonce)
 {
-    struct cshim_session *session = sessions;
+    struct session *session = sessions;
     while (session != NULL && session->nonce != nonce)
         session = session->next;
     return session;
@@ -108,7 +109,7 @@ struct cshim_session *cshim_session_find(uint64_t nonce)
 
 /* Chooses who tells the user: the first rank that waits for the decision; before any does, the
  * first that has said hello. */
-static uint32_t find_speaker(const struct cshim_session *session)
+static uint32_t find_speaker(const struct session *session)
 {
     uint32_t here = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
@@ -117,7 +118,7 @@ static uint32_t find_speaker(const struct cshim_session *session)
     return here;
 }
 
-static void decide_off(struct cshim_session *session)
+static void decide_off(struct session *session)
 {
     session->decided = true;
     session->reply.on = 0;
@@ -126,7 +127,7 @@ static void decide_off(struct cshim_session *session)
 
 /* Takes in who a rank is. The first one says how many ranks there are. A rank that says otherwise
  * is not in the same job. */
-static struct place *welcome(struct cshim_session *session, const struct cshim_request *request)
+static struct place *welcome(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
     if (hello->ranks == 0 || hello->ranks > RANKS_MAX || hello->rank >= hello->ranks)
@@ -152,12 +153,12 @@ static struct place *welcome(struct cshim_session *session, const struct cshim_r
     return place;
 }
 
-bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
-                        double now)
+bool cshim_session_hear(const struct cshim_request *request, double now)
 {
-    struct place *place = welcome(session, request);
+    struct session *session = find(request->nonce);
+    struct place *place = session != NULL ? welcome(session, request) : NULL;
     if (place == NULL)
-        return session->decided;
+        return session != NULL && session->decided;
     if (request->kind == CSHIM_REQUEST_READY && !place->ready) {
         place->ready = true;
         session->ready++;
@@ -177,9 +178,11 @@ bool cshim_session_hear(struct cshim_session *session, const struct cshim_reques
     return true;
 }
 
-void cshim_session_break(struct cshim_session *session, uint32_t rank, double now)
+void cshim_session_break(const struct cshim_request *request, double now)
 {
-    if (rank >= session->ranks || !session->places[rank].waits)
+    struct session *session = find(request->nonce);
+    const uint32_t rank = request->hello.rank;
+    if (session == NULL || rank >= session->ranks || !session->places[rank].waits)
         return;
     session->places[rank].broken = now;
     session->trouble = true;
@@ -219,7 +222,7 @@ static bool has_fault(const struct place *place, enum fault fault, uint64_t vers
 /* Writes "rank 1 on node7, 3 on node9" of the ranks that have a fault, naming the first few of
  * them, and the fault. The first rank that is here has the right version. Returns whether there are
  * any. */
-static bool name_ranks(const struct cshim_session *session, enum fault fault,
+static bool name_ranks(const struct session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
@@ -247,7 +250,7 @@ static bool name_ranks(const struct cshim_session *session, enum fault fault,
     return count > 0;
 }
 
-static uint32_t count_nodes(const struct cshim_session *session)
+static uint32_t count_nodes(const struct session *session)
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
@@ -260,7 +263,7 @@ static uint32_t count_nodes(const struct cshim_session *session)
     return nodes;
 }
 
-static void turn_on(struct cshim_session *session)
+static void turn_on(struct session *session)
 {
     struct cshim_reply *reply = &session->reply;
     memset(reply, 0, sizeof *reply);
@@ -273,7 +276,7 @@ static void turn_on(struct cshim_session *session)
 }
 
 /* Decides, if it is time. */
-static void decide(struct cshim_session *session, double now)
+static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
     if (session->decided || session->ready == 0 || (!session->heard && !late))
@@ -289,7 +292,7 @@ static void decide(struct cshim_session *session, double now)
 }
 
 /* The first rank that has failed or ended, or NULL. */
-static const struct place *first_lost(const struct cshim_session *session, double now)
+static const struct place *first_lost(const struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
         const struct place *place = &session->places[rank];
@@ -301,7 +304,7 @@ static const struct place *first_lost(const struct cshim_session *session, doubl
 
 /* Whether all ranks have come to the first call. The thread that answers needs some time for
  * many. */
-static double find_absent(const struct cshim_session *session, double since, double now,
+static double find_absent(const struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {
     const double due = since + 1.0 + 0.002 * session->ranks;
@@ -322,10 +325,12 @@ static double find_absent(const struct cshim_session *session, double since, dou
     return 0;
 }
 
-double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply,
-                            const struct cshim_offer **offer)
+double cshim_session_answer(const struct cshim_request *request, double since, double now,
+                            struct cshim_reply *reply, const struct cshim_offer **offer)
 {
+    struct session *session = find(request->nonce);
+    if (session == NULL)
+        return -1;
     memset(reply, 0, sizeof *reply);
     *offer = NULL;
     if (request->kind == CSHIM_REQUEST_WAIT)

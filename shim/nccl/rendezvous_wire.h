@@ -81,21 +81,19 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
 
 /* rendezvous_session.c: what the ranks of one id have said, and what is decided for them. No
  * sockets; times are those of cshim_seconds; the caller locks. */
-struct cshim_session;
 
-/* The offer stays the caller's and is not copied. Returns NULL without memory. */
-struct cshim_session *cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
-/* The session of a nonce; NULL if it was forgotten or never there. */
-struct cshim_session *cshim_session_find(uint64_t nonce);
-/* Takes in what a rank says. Returns false if that makes no sense. */
-bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
-                        double now);
-/* The connection on which a rank waits has broken. */
-void cshim_session_break(struct cshim_session *session, uint32_t rank, double now);
+/* Begins with a nonce. The offer stays the caller's and is not copied. Returns false without
+ * memory. */
+bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
+/* Takes in what a rank says. Returns false if that makes no sense, or if what was said with its
+ * nonce is forgotten. */
+bool cshim_session_hear(const struct cshim_request *request, double now);
+/* The connection has broken on which a rank waits, or has last made a request. */
+void cshim_session_break(const struct cshim_request *request, double now);
 /* The reply to a request that was heard at `since`, and the offer whose text follows it, or NULL.
- * Returns 0 if there is one, else the time at which there will be one at the latest. */
-double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply,
-                            const struct cshim_offer **offer);
+ * Returns 0 if there is one, else the time at which there will be one at the latest; less than 0 if
+ * there never will be. */
+double cshim_session_answer(const struct cshim_request *request, double since, double now,
+                            struct cshim_reply *reply, const struct cshim_offer **offer);
 
 #endif

@@ -98,7 +98,7 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     const struct cshim_nccl_comm *comm = call->comm;
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->send + call->sample.first * element;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
         result = cshim_workspace_await(call->workspace, comm, call->stream);
@@ -107,7 +107,6 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     if (result == CUDA_SUCCESS)
         result = comm->cuda.MemcpyAsync(own_block(call) + CSHIM_SAMPLE_FACTOR_BYTES, from,
                                         call->sample.length * element, call->stream);
-    cshim_device_leave(comm, &scope);
     return cshim_device_check(comm, result, "sampling a call");
 }
 
@@ -151,13 +150,12 @@ static void copy_blocks(struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_nccl_sample *sample = &call->sample;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? take_slot(comm) : NULL;
     if (slot != NULL &&
         comm->cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
                                sample->ranks * sample->block, call->stream) == CUDA_SUCCESS)
         call->sample.slot = slot;
-    cshim_device_leave(comm, &scope);
 }
 
 ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
@@ -200,7 +198,7 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->receive + call->sample.first * element;
     const CUdeviceptr to = (CUdeviceptr)(uintptr_t)slot->memory + CSHIM_SAMPLE_GATHERED_BYTES;
-    struct cshim_scope scope = cshim_device_enter(call->comm);
+    CSHIM_SCOPE scope = cshim_device_enter(call->comm);
     if (scope.result == CUDA_SUCCESS && is_kept)
         is_kept = cuda->MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
                   CUDA_SUCCESS;
@@ -208,7 +206,6 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
     if (scope.result == CUDA_SUCCESS &&
         cuda->EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
         set_state(slot, is_kept ? COPIED : DROPPED);
-    cshim_device_leave(call->comm, &scope);
 }
 
 bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,

@@ -83,16 +83,16 @@ static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "no context for a graph's memory";
     struct cshim_workspace *workspace = NULL;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result == CUDA_SUCCESS)
         workspace = cshim_workspace_take(comm, why, sizeof why);
-    if (workspace == NULL)
+    if (workspace == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
-    else if (workspace->used)
+        return NULL;
+    }
+    if (workspace->used)
         comm->cuda.EventSynchronize(workspace->idle);
-    cshim_device_leave(comm, &scope);
-    if (workspace != NULL)
-        workspace->used = false;
+    workspace->used = false;
     return workspace;
 }
 
