@@ -82,13 +82,6 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t handle, bool nonblocking,
     return NULL;
 }
 
-void cshim_registry_abort(struct cshim_nccl_comm *comm)
-{
-    pthread_mutex_lock(&comm->asking);
-    __atomic_store_n(&comm->aborted, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&comm->asking);
-}
-
 /* A communicator of the same handle is gone, though the program has not destroyed it. */
 void cshim_registry_add(struct cshim_nccl_comm *comm, struct cshim_nccl_job *job, uint32_t nodes)
 {

@@ -76,7 +76,4 @@ void cshim_registry_add(struct cshim_nccl_comm *comm, struct cshim_nccl_job *job
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t comm);
 void cshim_registry_end(struct cshim_nccl_comm *comm);
 
-/* The handle is about to be aborted. From now on NCCL is not asked about it. */
-void cshim_registry_abort(struct cshim_nccl_comm *comm);
-
 #endif

@@ -234,7 +234,9 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     cshim_premul_forget(comm);
     if (known != NULL) {
         cshim_measure_collect(known);
-        cshim_registry_abort(known);
+        pthread_mutex_lock(&known->asking);
+        __atomic_store_n(&known->aborted, true, __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&known->asking);
     }
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommAbort(comm));

@@ -63,8 +63,9 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = comm->device},
     };
-    CUresult result = CUDA_SUCCESS;
-    if (comm->pool == NULL)
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
+    CUresult result = scope.result;
+    if (result == CUDA_SUCCESS && comm->pool == NULL)
         result = cuda->MemPoolCreate(&comm->pool, &properties);
     if (result == CUDA_SUCCESS)
         result =
@@ -72,6 +73,8 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     if (result == CUDA_SUCCESS)
         result =
             cuda->MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float), call->stream);
+    if (result != CUDA_SUCCESS)
+        free_residual(comm, residual);
     return result;
 }
 
@@ -86,16 +89,12 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
         __atomic_fetch_sub(&bytes_in_use, bytes, __ATOMIC_RELAXED);
         return NULL;
     }
-    residual->buffer = call->send;
-    residual->count = call->plan.count;
-    residual->dtype = call->plan.dtype;
-    residual->bytes = bytes;
-    CSHIM_SCOPE scope = cshim_device_enter(call->comm);
-    const CUresult result = scope.result == CUDA_SUCCESS ? allocate(call, residual) : scope.result;
+    *residual = (struct cshim_residual){
+        .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
+    if (allocate(call, residual) != CUDA_SUCCESS)
+        return NULL;
     residual->reduced = residual->sent + residual->count * sizeof(float);
-    if (result != CUDA_SUCCESS)
-        free_residual(call->comm, residual);
-    return result == CUDA_SUCCESS ? residual : NULL;
+    return residual;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)

@@ -85,20 +85,16 @@ static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_ta
 static bool find_any_address(struct cshim_tag *tag)
 {
     struct ifaddrs *interfaces;
-    union cshim_address address = {0};
-    bool found = false;
     if (getifaddrs(&interfaces) != 0)
         return false;
-    for (struct ifaddrs *one = interfaces; one != NULL && !found; one = one->ifa_next) {
-        found = one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
-                (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
-        if (found)
-            memcpy(&address.four, one->ifa_addr, sizeof address.four);
-    }
+    const struct ifaddrs *one = interfaces;
+    while (one != NULL && (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET ||
+                           (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) != IFF_UP))
+        one = one->ifa_next;
+    if (one != NULL)
+        set_address(tag, (const union cshim_address *)one->ifa_addr);
     freeifaddrs(interfaces);
-    if (found)
-        set_address(tag, &address);
-    return found;
+    return one != NULL;
 }
 
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
@@ -179,25 +175,16 @@ static bool connect_until(struct cshim_member *member, double deadline)
 static bool transfer(struct cshim_member *member, bool sends, void *data, size_t bytes,
                      double deadline)
 {
-    for (size_t done = 0; done < bytes;) {
-        char *place = (char *)data + done;
-        const ssize_t moved = sends ? send(member->socket, place, bytes - done, MSG_NOSIGNAL)
-                                    : recv(member->socket, place, bytes - done, 0);
-        if (moved > 0) {
-            done += (size_t)moved;
-            member->may_be_heard =
-                member->may_be_heard || (sends && member->request.kind == CSHIM_REQUEST_READY);
-            continue;
-        }
-        if (moved == 0)
-            errno = ECONNRESET;
-        if (moved == 0 || (errno != EAGAIN && errno != EINTR) ||
-            !wait_for(member->socket, sends ? POLLOUT : POLLIN, deadline)) {
-            hang_up(member);
-            return false;
-        }
-    }
-    return true;
+    enum cshim_moved moved;
+    size_t done = 0;
+    while ((moved = cshim_move(member->socket, sends, data, bytes, &done)) == CSHIM_MOVED_SOME &&
+           wait_for(member->socket, sends ? POLLOUT : POLLIN, deadline))
+        ;
+    if (sends && done > 0 && member->request.kind == CSHIM_REQUEST_READY)
+        member->may_be_heard = true;
+    if (moved != CSHIM_MOVED_ALL)
+        hang_up(member);
+    return moved == CSHIM_MOVED_ALL;
 }
 
 /* Sends the member's request as one of this kind, on its connection or a new one. */

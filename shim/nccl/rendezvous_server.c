@@ -28,7 +28,8 @@ struct connection {
     enum { READING, HELD, WRITING } state;
     double since; /* it is in this state */
     bool known;   /* it has made a request */
-    size_t done;  /* bytes read or written */
+    size_t done;  /* bytes of the request or the reply that are read or written */
+    size_t text_done;
     struct cshim_request request;
     struct cshim_reply reply;
     const struct cshim_offer *offer; /* its text follows the reply, or NULL */
@@ -57,7 +58,7 @@ static void enter(struct connection *connection, int state)
                                  .data.ptr = connection};
     connection->state = state;
     connection->since = cshim_seconds();
-    connection->done = 0;
+    connection->done = connection->text_done = 0;
     epoll_ctl(poller, EPOLL_CTL_MOD, connection->socket, &wanted);
 }
 
@@ -74,11 +75,6 @@ static void hang_up(struct connection *connection)
     if (connection->known)
         cshim_session_break(&connection->request, cshim_seconds());
     close_connection(connection);
-}
-
-static bool would_block(void)
-{
-    return errno == EAGAIN || errno == EINTR;
 }
 
 /* Takes in a request. It may be incomplete, but its first bytes tell strangers. */
@@ -106,39 +102,30 @@ static void handle(struct connection *connection)
 static void read_more(struct connection *connection)
 {
     const bool is_due = connection->state == READING;
-    uint8_t unwanted, *request = (uint8_t *)&connection->request;
-    const ssize_t got =
-        recv(connection->socket, is_due ? request + connection->done : &unwanted,
-             is_due ? sizeof connection->request - connection->done : 1, MSG_DONTWAIT);
-    if (got < 0 && would_block())
-        return;
-    if (got <= 0 || !is_due) {
+    struct cshim_request *request = &connection->request;
+    char unwanted;
+    size_t got = 0;
+    const enum cshim_moved moved =
+        is_due ? cshim_move(connection->socket, false, request, sizeof *request, &connection->done)
+               : cshim_move(connection->socket, false, &unwanted, sizeof unwanted, &got);
+    if (moved == CSHIM_GONE || got > 0)
         hang_up(connection);
-        return;
-    }
-    connection->done += (size_t)got;
-    handle(connection);
+    else if (is_due)
+        handle(connection);
 }
 
 static void write_more(struct connection *connection)
 {
-    const size_t head = sizeof connection->reply, done = connection->done;
-    const size_t text = connection->offer != NULL ? connection->offer->length : 0;
-    const char *from = (const char *)&connection->reply + done;
-    size_t left = head - done;
-    if (done >= head && text > 0) {
-        from = connection->offer->text + (done - head);
-        left = text - (done - head);
-    }
-    const ssize_t sent = send(connection->socket, from, left, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && would_block())
-        return;
-    if (sent < 0) {
+    const struct cshim_offer *offer = connection->offer;
+    struct cshim_reply *reply = &connection->reply;
+    enum cshim_moved moved =
+        cshim_move(connection->socket, true, reply, sizeof *reply, &connection->done);
+    if (moved == CSHIM_MOVED_ALL && offer != NULL)
+        moved = cshim_move(connection->socket, true, (char *)offer->text, offer->length,
+                           &connection->text_done);
+    if (moved == CSHIM_GONE)
         hang_up(connection);
-        return;
-    }
-    connection->done += (size_t)sent;
-    if (connection->done == head + text)
+    else if (moved == CSHIM_MOVED_ALL)
         enter(connection, READING);
 }
 

@@ -5,6 +5,7 @@
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -72,6 +73,28 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     address->six.sin6_port = tag->port;
     memcpy(&address->six.sin6_addr, tag->address, sizeof address->six.sin6_addr);
     return sizeof address->six;
+}
+
+/* Sends or receives as much of some bytes as goes without waiting, of which *done are done. The
+ * error of a connection that is gone is in errno. */
+enum cshim_moved { CSHIM_MOVED_ALL, CSHIM_MOVED_SOME, CSHIM_GONE };
+static inline enum cshim_moved cshim_move(int connection, bool sends, void *data, size_t bytes,
+                                          size_t *done)
+{
+    while (*done < bytes) {
+        char *place = (char *)data + *done;
+        const ssize_t moved =
+            sends ? send(connection, place, bytes - *done, MSG_NOSIGNAL | MSG_DONTWAIT)
+                  : recv(connection, place, bytes - *done, MSG_DONTWAIT);
+        if (moved < 0 && (errno == EAGAIN || errno == EINTR))
+            return CSHIM_MOVED_SOME;
+        if (moved == 0)
+            errno = ECONNRESET;
+        if (moved <= 0)
+            return CSHIM_GONE;
+        *done += (size_t)moved;
+    }
+    return CSHIM_MOVED_ALL;
 }
 
 /* rendezvous_server.c: answers for the tag's nonce. The first tag's address is where this process

@@ -4,10 +4,18 @@
 #include "shim/core/header.h"
 #include "shim/nccl/segment.h"
 
+/* Elements of a piece of the input; 0 for a piece that is empty. */
+static uint64_t elements_of(const struct cshim_segment *segment, uint32_t piece)
+{
+    const uint64_t begin = piece * segment->chunk;
+    const uint64_t left = begin < segment->length ? segment->length - begin : 0;
+    return left < segment->chunk ? left : segment->chunk;
+}
+
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {
     const struct cshim_plan *plan = &segment->call->plan;
-    const uint64_t elements = cshim_segment_elements(segment, piece);
+    const uint64_t elements = elements_of(segment, piece);
     if (elements == 0)
         return 0;
     return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
@@ -133,7 +141,7 @@ static ncclResult_t sum(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const bool travels = cshim_schedule_has(segment->schedule, CSHIM_STEP_COLLECT);
-    const uint64_t elements = cshim_segment_elements(segment, piece_for(segment, segment->rank));
+    const uint64_t elements = elements_of(segment, piece_for(segment, segment->rank));
     enum cshim_kernel_operation operation = CSHIM_KERNEL_REDUCE;
     struct cshim_kernel_reduce parameters = {
         .parts = segment->received,
