@@ -35,25 +35,6 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
     };
 }
 
-enum cshim_reason cshim_call_look_for_capture(struct cshim_nccl_call *call)
-{
-    CUstreamCaptureStatus status;
-    const struct cshim_cuda *cuda = &call->comm->cuda;
-    if (cuda->StreamGetCaptureInfo == NULL) /* there was no driver for this communicator */
-        return CSHIM_REASON_NOT_AGREED;
-    if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
-                                   NULL) != CUDA_SUCCESS)
-        return CSHIM_REASON_CAPTURED;
-    if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
-        call->capture_id = 0;
-        return CSHIM_REASON_COMPRESS;
-    }
-    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
-        cuda->UserObjectCreate == NULL || cuda->GraphRetainUserObject == NULL)
-        return CSHIM_REASON_CAPTURED;
-    return CSHIM_REASON_COMPRESS;
-}
-
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;

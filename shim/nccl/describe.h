@@ -50,12 +50,6 @@ uint64_t cshim_call_elements(const struct cshim_nccl_call *call);
 /* The facts that policy and plan depend on. They are equal on all ranks. */
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call);
 
-/* Looks whether a call is captured into a CUDA graph, and sets its capture_id and graph. Returns
- * CSHIM_REASON_COMPRESS if it can be compressed: nothing may be made or waited for while a stream
- * is captured, so the communicator must have been prepared before. NCCL has all ranks capture
- * alike. */
-enum cshim_reason cshim_call_look_for_capture(struct cshim_nccl_call *call);
-
 /* Makes NCCL's own call. */
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call);
 

@@ -255,6 +255,29 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 
 /* Collectives
  * -------------------------------------------------------------------------------------------*/
+/* Looks whether a call is captured into a CUDA graph, and sets its capture_id and graph. Returns
+ * CSHIM_REASON_COMPRESS if it can be compressed: nothing may be made or waited for while a stream
+ * is captured, so the communicator must have been prepared before. NCCL has all ranks capture
+ * alike. */
+static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
+{
+    CUstreamCaptureStatus status;
+    const struct cshim_cuda *cuda = &call->comm->cuda;
+    if (cuda->StreamGetCaptureInfo == NULL) /* there was no driver for this communicator */
+        return CSHIM_REASON_NOT_AGREED;
+    if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
+                                   NULL) != CUDA_SUCCESS)
+        return CSHIM_REASON_CAPTURED;
+    if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
+        call->capture_id = 0;
+        return CSHIM_REASON_COMPRESS;
+    }
+    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
+        cuda->UserObjectCreate == NULL || cuda->GraphRetainUserObject == NULL)
+        return CSHIM_REASON_CAPTURED;
+    return CSHIM_REASON_COMPRESS;
+}
+
 /* Why a call goes to NCCL as it is, as far as that can be known before the communicator is
  * prepared. Arguments that NCCL refuses are left to it. */
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
@@ -277,7 +300,7 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
         return reason;
     if (call->send == NULL || call->receive == NULL)
         return CSHIM_REASON_DISABLED;
-    return cshim_call_look_for_capture(call);
+    return look_for_capture(call);
 }
 
 /* Compresses a call or makes it natively. Calls that are not compressed for a reason are counted.
