@@ -152,7 +152,7 @@ static bool is_aborted(const struct batch *batch)
 {
     bool aborted = false;
     for (size_t i = 0; i < batch->count; i++)
-        aborted = aborted || cshim_nccl_is_aborted(batch->segments[i].call->comm);
+        aborted = aborted || batch->segments[i].call->comm->aborted;
     return aborted;
 }
 

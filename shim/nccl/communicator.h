@@ -5,6 +5,8 @@
 #ifndef CSHIM_NCCL_COMMUNICATOR_H
 #define CSHIM_NCCL_COMMUNICATOR_H
 
+#include <stdatomic.h>
+
 #include "kernels/loader.h"
 #include "shim/nccl/premul.h"
 
@@ -18,7 +20,7 @@ struct cshim_nccl_comm {
     int ranks;
     struct cshim_member *member; /* of the rendezvous where its ranks agreed, or NULL */
     pthread_mutex_t asking;      /* held while NCCL is asked about it; an abort waits for that */
-    bool aborted;                /* atomic: its handle may not be used any more */
+    atomic_bool aborted;         /* its handle may not be used any more */
 
     /* The rest serves compressed calls. prepare.c fills it in at the first one. */
     bool prepared;
@@ -48,27 +50,33 @@ struct cshim_nccl_comm {
     struct cshim_nccl_comm *next;
 };
 
-static inline bool cshim_nccl_is_aborted(const struct cshim_nccl_comm *comm)
-{
-    return __atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE);
-}
-
 /* What is known of a communicator, with a reference for the caller, which the caller releases. NULL
  * if nothing is known. */
 struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
 /* What a communicator holds goes with its last reference. Releasing NULL does nothing. */
 void cshim_registry_release(struct cshim_nccl_comm *comm);
 
-/* Asks NCCL about a communicator that has just been made. A nonblocking one may still be in the
- * making: nothing is asked, and `ranks` and `rank` are taken as they are. The caller adds the
- * communicator or releases it. Returns NULL, and why, if NCCL does not tell or there is no
- * memory. */
-struct cshim_nccl_comm *cshim_registry_make(ncclComm_t handle, bool nonblocking, int ranks,
-                                            int rank, char *why, size_t size);
+/* A communicator that is being made. Its ranks agree by way of the rendezvous if there is a member,
+ * or have agreed on a job; without both it stays native. */
+struct cshim_newcomer {
+    ncclComm_t *comm;
+    bool nonblocking; /* NCCL is not to be asked about it: these are its ranks and its rank */
+    int ranks;
+    int rank;
+    struct cshim_member *member;
+    struct cshim_nccl_job *job;
+    uint32_t nodes;                /* that hold its ranks; 0 if that is not known yet */
+    struct cshim_nccl_comm *known; /* made when the handle is there */
+};
 
-/* Adds a communicator, with the job that its ranks have agreed on (NULL: they have not). `nodes`
- * hold its ranks; 0 if that is not known yet. Takes the reference over. */
-void cshim_registry_add(struct cshim_nccl_comm *comm, struct cshim_nccl_job *job, uint32_t nodes);
+/* Asks NCCL about a communicator whose handle is there. The caller adds it or releases it. Returns
+ * NULL, and why, if NCCL does not tell or there is no memory. */
+struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer, char *why,
+                                            size_t size);
+
+/* Adds what was made of a newcomer, with the job that its ranks have agreed on. Takes the
+ * reference over. */
+void cshim_registry_add(const struct cshim_newcomer *newcomer);
 
 /* Takes a communicator out before its handle can become another's; NULL if it is not known. The
  * caller ends it, which writes the reports that are due if it was the last. Ending NULL does

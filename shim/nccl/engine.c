@@ -235,7 +235,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     if (known != NULL) {
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);
-        __atomic_store_n(&known->aborted, true, __ATOMIC_RELEASE);
+        known->aborted = true;
         pthread_mutex_unlock(&known->asking);
     }
     const bool stops = open_stop(known);

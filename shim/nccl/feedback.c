@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/feedback.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
-static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
+static _Atomic uint64_t bytes_in_use; /* of all residuals of this process */
 
 /* Elements of the sums that this rank encodes: a chunk of each segment, and less than a grain that
  * shares inside nodes leave over. */
@@ -22,7 +23,7 @@ static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *r
 {
     if (residual->sent != 0)
         comm->cuda.MemFreeAsync(residual->sent, comm->stream);
-    __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
+    bytes_in_use -= residual->bytes;
     free(residual);
 }
 
@@ -44,8 +45,8 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
 /* Says once in a process that there is no more memory for residuals. */
 static void warn(const struct cshim_nccl_call *call)
 {
-    static bool said;
-    if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&said))
         return;
     cshim_log(CSHIM_LOG_WARN,
               "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
@@ -82,11 +83,10 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
 {
     const uint64_t bytes = residual_bytes(&call->plan);
     struct cshim_residual *residual = NULL;
-    if (__atomic_add_fetch(&bytes_in_use, bytes, __ATOMIC_RELAXED) <=
-        call->comm->job->policy->feedback_memory)
+    if ((bytes_in_use += bytes) <= call->comm->job->policy->feedback_memory)
         residual = calloc(1, sizeof *residual);
     if (residual == NULL) {
-        __atomic_fetch_sub(&bytes_in_use, bytes, __ATOMIC_RELAXED);
+        bytes_in_use -= bytes;
         return NULL;
     }
     *residual = (struct cshim_residual){

@@ -48,8 +48,7 @@ static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->known = cshim_registry_make(*newcomer->comm, newcomer->nonblocking,
-                                              newcomer->ranks, newcomer->rank, why, sizeof why);
+        newcomer->known = cshim_registry_make(newcomer, why, sizeof why);
     if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
         cshim_prepare_reserve(newcomer->known, why, sizeof why);
     if (newcomer->member != NULL)
@@ -94,7 +93,7 @@ static ncclResult_t welcome(struct cshim_newcomer *newcomer)
     }
     cshim_rendezvous_leave(newcomer->member);
     if (comm != NULL && status == ncclSuccess)
-        cshim_registry_add(comm, newcomer->job, newcomer->nodes);
+        cshim_registry_add(newcomer);
     else
         cshim_registry_release(comm);
     return status;

@@ -18,19 +18,6 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 /* ncclRedOpDestroy: at the end of the group, whose calls may still need the operation. */
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
-/* A communicator that is being made. Its ranks agree by way of the rendezvous if there is a member,
- * or have agreed on a job; without both it stays native. */
-struct cshim_newcomer {
-    ncclComm_t *comm;
-    bool nonblocking; /* NCCL is not to be asked about it: these are its ranks and its rank */
-    int ranks;
-    int rank;
-    struct cshim_member *member;
-    struct cshim_nccl_job *job;
-    uint32_t nodes;
-    struct cshim_nccl_comm *known; /* made when the handle is there */
-};
-
 /* Adds a communicator to those that are known, at the end of the group or at once. */
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer);
 

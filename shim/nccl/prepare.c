@@ -58,13 +58,12 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
     return NULL;
 }
 
-bool cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
 {
     struct cshim_fact_exchange *exchange =
         cshim_device_open(comm, why, size) ? take_exchange(comm, why, size) : NULL;
     if (exchange != NULL)
         cshim_pool_give(&spare, &exchange->item);
-    return exchange != NULL;
 }
 
 /* What fails here fails for this rank only: the others are told. */
@@ -129,7 +128,7 @@ static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
     ncclResult_t failure = ncclSuccess;
     pthread_mutex_lock(&comm->asking);
     ncclResult_t status = ncclSystemError;
-    if (!cshim_nccl_is_aborted(comm))
+    if (!comm->aborted)
         status = cshim_nccl.real->CommGetAsyncError(comm->comm, &failure);
     pthread_mutex_unlock(&comm->asking);
     if (status != ncclSuccess)

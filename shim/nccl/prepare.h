@@ -10,9 +10,9 @@
 
 #include "shim/nccl/measure.h"
 
-/* Makes sure that the ranks can tell each other what they need to. Returns false, and why, if
- * this rank cannot. */
-bool cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size);
+/* Makes sure that the ranks can tell each other what they need to; or tells why this rank cannot.
+ */
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size);
 
 /* Prepares, all at once, the communicators of which these are the first compressed calls. That
  * takes the same course on all ranks: a communicator may get a reason why it does not compress.

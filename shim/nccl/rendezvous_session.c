@@ -196,8 +196,8 @@ static const char *const faults[] = {
     [OTHER_VERSION] = "with another version of compshim",
     [NONBLOCKING] = "with a non-blocking communicator",
     [UNABLE] = "cannot compress: ",
-    [NOT_READY] = "did not come out of ncclCommInitRank with the others: has the process "
-                  "ended, or been stopped?",
+    [NOT_READY] = ("did not come out of ncclCommInitRank with the others: has the process "
+                   "ended, or been stopped?"),
     [NOT_COME] = "not there yet",
 };
 

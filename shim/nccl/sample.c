@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/sample.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a slot is used for. */
+enum {
+    FREE,
+    TAKEN,   /* for a call under way */
+    COPIED,  /* the copies are under way, with `copied` behind them */
+    DROPPED, /* so they are, but nobody will compare them */
+};
 
 /* Rank 0's host memory for one call:
  *
@@ -10,12 +19,7 @@
  *
  * One thread at a time takes slots. Another thread may compare or drop those that are COPIED. */
 struct cshim_sample_slot {
-    enum {
-        FREE,
-        TAKEN,   /* for a call under way */
-        COPIED,  /* the copies are under way, with `copied` behind them */
-        DROPPED, /* so they are, but nobody will compare them */
-    } state;     /* atomic */
+    atomic_int state;
     uint8_t *memory;
     CUevent copied;
     struct cshim_nccl_sample sample;
@@ -28,16 +32,6 @@ struct cshim_sample_slot {
 struct cshim_samples {
     struct cshim_sample_slot slots[CSHIM_SAMPLES_OF_GROUP];
 };
-
-static void set_state(struct cshim_sample_slot *slot, int state)
-{
-    __atomic_store_n(&slot->state, state, __ATOMIC_RELEASE);
-}
-
-static int state_of(const struct cshim_sample_slot *slot)
-{
-    return (int)__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-}
 
 /* Before the call
  * -----------------------------------------------------------------------------------------*/
@@ -120,7 +114,7 @@ static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
         if (call->sample.ranks <= 1)
             continue;
         status = ncclSystemError;
-        if (!cshim_nccl_is_aborted(call->comm))
+        if (!call->comm->aborted)
             status = cshim_nccl.real->AllGather(
                 (const void *)(uintptr_t)own_block(call), (void *)(uintptr_t)call->sample.memory,
                 call->sample.block, ncclUint8, call->comm->comm, call->stream);
@@ -133,13 +127,13 @@ static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
 {
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
         struct cshim_sample_slot *slot = &comm->samples->slots[i];
-        const int state = state_of(slot);
+        const int state = slot->state;
         if (state != FREE && (state != DROPPED || !cshim_device_happened(comm, slot->copied)))
             continue;
         if (slot->copied == NULL &&
             comm->cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return NULL;
-        set_state(slot, TAKEN);
+        slot->state = TAKEN;
         return slot;
     }
     return NULL;
@@ -205,13 +199,13 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
     slot->sample = call->sample;
     if (scope.result == CUDA_SUCCESS &&
         cuda->EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
-        set_state(slot, is_kept ? COPIED : DROPPED);
+        slot->state = is_kept ? COPIED : DROPPED;
 }
 
 bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,
                                const struct cshim_sample_slot *slot)
 {
-    return state_of(slot) != COPIED || cshim_device_happened(comm, slot->copied);
+    return slot->state != COPIED || cshim_device_happened(comm, slot->copied);
 }
 
 /* The sum of the elements of all ranks, each times its rank's factor. */
@@ -234,19 +228,19 @@ static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPL
 void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figures)
 {
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
-    if (state_of(slot) != COPIED)
+    if (slot->state != COPIED)
         return;
     add_up(slot, sums);
     cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
                        slot->sample.length, results);
     cshim_sample_add(figures, results, sums, slot->sample.length);
-    set_state(slot, FREE);
+    slot->state = FREE;
 }
 
 void cshim_sample_drop(struct cshim_sample_slot *slot)
 {
-    if (slot != NULL && state_of(slot) == COPIED)
-        set_state(slot, DROPPED);
+    if (slot != NULL && slot->state == COPIED)
+        slot->state = DROPPED;
 }
 
 void cshim_sample_make(struct cshim_nccl_comm *comm)
