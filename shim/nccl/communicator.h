@@ -37,13 +37,13 @@ struct cshim_nccl_comm {
     uint32_t nodes;
     uint32_t node; /* this rank's */
     uint32_t local_rank;
-    uint32_t ranks_per_node;       /* 0 where nodes hold different numbers of ranks */
-    ncclComm_t inside;             /* hierarchical: the ranks of this node, ... */
-    ncclComm_t across;             /* ... and those of this local rank on all nodes */
-    uint32_t sequence;             /* number of the latest compressed call */
-    uint32_t *calls_by_rule;       /* calls that were not captured: they choose what is sampled */
-    uint32_t sampled;              /* sampled calls of the group under way */
-    struct cshim_samples *samples; /* the workspace's, at rank 0; NULL: none are compared */
+    uint32_t ranks_per_node; /* 0 where nodes hold different numbers of ranks */
+    ncclComm_t inside;       /* hierarchical: the ranks of this node, ... */
+    ncclComm_t across;       /* ... and those of this local rank on all nodes */
+    uint32_t sequence;       /* number of the latest compressed call */
+    uint32_t *calls_by_rule; /* calls that were not captured: they choose what is sampled */
+    uint32_t sampled;        /* sampled calls of the group under way */
+    struct cshim_sample_slot *samples;     /* the workspace's, at rank 0; NULL: none are compared */
     struct cshim_measurement *measurement; /* or NULL: calls are not timed */
     CUmemoryPool pool;                     /* of the residuals */
     struct cshim_residual *residuals;

@@ -28,6 +28,9 @@
 #define COME_SECONDS 3.0
 #define PAUSE_SECONDS 0.2
 
+/* Where the tag lies in an id. */
+#define TAG_PLACE (CSHIM_ID_BYTES - sizeof(struct cshim_tag))
+
 struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
@@ -39,17 +42,6 @@ struct cshim_member {
 static void explain(char *why, const char *what)
 {
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s: %s", what, strerror(errno));
-}
-
-/* The place of the tag at the end of an id. Returns NULL if a tag is not there, or if the place is
- * to be empty and is not. */
-static struct cshim_tag *find_tag(uint8_t id[CSHIM_ID_BYTES], bool want_empty)
-{
-    struct cshim_tag *tag = (struct cshim_tag *)&id[CSHIM_ID_BYTES - sizeof(struct cshim_tag)];
-    static const struct cshim_tag empty;
-    if (want_empty)
-        return memcmp(tag, &empty, sizeof empty) == 0 ? tag : NULL;
-    return tag->magic == CSHIM_TAG_MAGIC ? tag : NULL;
 }
 
 static void set_address(struct cshim_tag *tag, const union cshim_address *address)
@@ -100,12 +92,13 @@ static bool find_any_address(struct cshim_tag *tag)
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
-    struct cshim_tag *place = find_tag(id, true);
+    static const struct cshim_tag empty;
+    const bool has_room = memcmp(id + TAG_PLACE, &empty, sizeof empty) == 0;
     struct cshim_tag tag = {.magic = CSHIM_TAG_MAGIC};
-    if (place == NULL || getenv("NCCL_COMM_ID") != NULL) {
+    if (!has_room || getenv("NCCL_COMM_ID") != NULL) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s",
-                 place == NULL ? "this NCCL's unique id has no room left"
-                               : "with NCCL_COMM_ID every rank makes the id for itself");
+                 has_room ? "with NCCL_COMM_ID every rank makes the id for itself"
+                          : "this NCCL's unique id has no room left");
         return false;
     }
     if ((!find_nccls_address(id, &tag) && !find_any_address(&tag)) ||
@@ -117,7 +110,7 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
         explain(why, "cannot wait for the other ranks");
         return false;
     }
-    memcpy(place, &tag, sizeof tag);
+    memcpy(id + TAG_PLACE, &tag, sizeof tag);
     return true;
 }
 
@@ -242,11 +235,10 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
-    uint8_t copy[CSHIM_ID_BYTES];
     struct cshim_reply reply;
-    memcpy(copy, id, sizeof copy);
-    const struct cshim_tag *tag = find_tag(copy, false);
-    if (tag == NULL) {
+    struct cshim_tag tag;
+    memcpy(&tag, id + TAG_PLACE, sizeof tag);
+    if (tag.magic != CSHIM_TAG_MAGIC) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
                  "the process that made the unique id does not have compshim");
         return NULL;
@@ -256,10 +248,10 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "no memory");
         return NULL;
     }
-    member->tag = *tag;
+    member->tag = tag;
     member->socket = -1;
     member->request.magic = CSHIM_REQUEST_MAGIC;
-    member->request.nonce = tag->nonce;
+    member->request.nonce = tag.nonce;
     member->request.hello = *hello;
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))

@@ -17,7 +17,9 @@ enum {
  *
  *     | each rank's block: a factor, elements | elements of the result |
  *
- * One thread at a time takes slots. Another thread may compare or drop those that are COPIED. */
+ * Slots belong to a workspace: copies of an aborted communicator may still come when the next one
+ * has it. One thread at a time takes slots. Another thread may compare or drop those that are
+ * COPIED. */
 struct cshim_sample_slot {
     atomic_int state;
     uint8_t *memory;
@@ -26,12 +28,6 @@ struct cshim_sample_slot {
 };
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
-
-/* Belongs to a workspace: copies of an aborted communicator may still come when the next one has
- * it. */
-struct cshim_samples {
-    struct cshim_sample_slot slots[CSHIM_SAMPLES_OF_GROUP];
-};
 
 /* Before the call
  * -----------------------------------------------------------------------------------------*/
@@ -126,7 +122,7 @@ static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
 static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
 {
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
-        struct cshim_sample_slot *slot = &comm->samples->slots[i];
+        struct cshim_sample_slot *slot = &comm->samples[i];
         const int state = slot->state;
         if (state != FREE && (state != DROPPED || !cshim_device_happened(comm, slot->copied)))
             continue;
@@ -250,15 +246,15 @@ void cshim_sample_make(struct cshim_nccl_comm *comm)
     if (workspace == NULL || comm->rank != 0 || !comm->job->is_reported)
         return;
     if (workspace->samples == NULL) {
-        struct cshim_samples *samples = calloc(1, sizeof *samples);
-        if (samples == NULL || comm->cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
-                                                       CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
-            free(samples);
+        struct cshim_sample_slot *slots = calloc(CSHIM_SAMPLES_OF_GROUP, sizeof *slots);
+        if (slots == NULL || comm->cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
+                                                     CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+            free(slots);
             return;
         }
         for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++)
-            samples->slots[i].memory = (uint8_t *)memory + i * SLOT_BYTES;
-        workspace->samples = samples;
+            slots[i].memory = (uint8_t *)memory + i * SLOT_BYTES;
+        workspace->samples = slots;
     }
     comm->samples = workspace->samples;
 }

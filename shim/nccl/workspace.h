@@ -25,8 +25,8 @@ struct cshim_workspace {
     CUevent idle;    /* recorded behind the last batch */
     bool used;       /* whether `idle` has been recorded */
     uint32_t *fault; /* kernels describe a wrong message here; this is its address on the host, */
-    CUdeviceptr fault_device;      /* and this is the device's */
-    struct cshim_samples *samples; /* made when the workspace is first used by a rank 0; or NULL */
+    CUdeviceptr fault_device;          /* and this is the device's */
+    struct cshim_sample_slot *samples; /* made when a rank 0 first uses it; or NULL */
 };
 
 /* Takes a workspace that is free on the communicator's device, or makes one. The communicator's
