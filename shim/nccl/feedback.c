@@ -83,7 +83,7 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
 {
     const uint64_t bytes = residual_bytes(&call->plan);
     struct cshim_residual *residual = NULL;
-    if ((bytes_in_use += bytes) <= call->comm->job->policy->feedback_memory)
+    if (atomic_fetch_add(&bytes_in_use, bytes) + bytes <= call->comm->job->policy->feedback_memory)
         residual = calloc(1, sizeof *residual);
     if (residual == NULL) {
         bytes_in_use -= bytes;
