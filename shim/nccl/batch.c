@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/batch.h"
-
+/* Runs compressed calls in batches of segments that fit the workspaces. The messages of all
+ * segments of a batch go in one group of NCCL for each step. That saves launches, and a thread that
+ * drives several devices would wait for itself otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/header.h"
-#include "shim/nccl/capture.h"
+#include "shim/nccl/group.h"
+#include "shim/nccl/prepare.h"
 
 struct batch {
     const struct cshim_segment *segments;
     size_t count;
+    struct cshim_timeline *timelines; /* of all calls */
 };
 
 bool cshim_list_add(struct cshim_list *list, const void *item, size_t size)
@@ -97,35 +100,26 @@ static bool is_first(const struct batch *batch, size_t index)
     return true;
 }
 
-typedef CUresult ordering(const struct cshim_nccl_call *call);
-
-static CUresult acquire(const struct cshim_nccl_call *call)
-{
-    return cshim_workspace_await(call->workspace, call->comm, call->stream);
-}
-
-/* Streams that shared a workspace wait for each other in turn. So the event stands for all. */
-static CUresult release(const struct cshim_nccl_call *call)
-{
-    CUresult result = acquire(call);
-    if (result == CUDA_SUCCESS)
-        result = call->comm->cuda.EventRecord(call->workspace->idle, call->stream);
-    call->workspace->used = result == CUDA_SUCCESS;
-    return result;
-}
-
-/* Orders each stream of the batch with the last batch in its workspace, or with the next one. */
-static ncclResult_t order(const struct batch *batch, ordering *ordering, const char *what)
+/* Has each stream of the batch wait for the last batch in its workspace; or, if it `releases` the
+ * workspace, the next batch wait for this one. Streams that shared a workspace wait for each other
+ * in turn then, so that the event stands for all. */
+static ncclResult_t order(const struct batch *batch, bool releases)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_call *call = batch->segments[i].call;
         if (!is_first(batch, i))
             continue;
-        struct cshim_scope scope = cshim_device_enter(call->comm);
-        const CUresult result = scope.result == CUDA_SUCCESS ? ordering(call) : scope.result;
-        cshim_device_leave(call->comm, &scope);
-        status = cshim_device_check(call->comm, result, what);
+        CSHIM_SCOPE scope = cshim_device_enter(call->comm);
+        CUresult result = scope.result;
+        if (result == CUDA_SUCCESS)
+            result = cshim_workspace_await(call->workspace, call->comm, call->stream);
+        if (result == CUDA_SUCCESS && releases)
+            result = call->comm->cuda.EventRecord(call->workspace->idle, call->stream);
+        if (releases && scope.result == CUDA_SUCCESS)
+            call->workspace->used = result == CUDA_SUCCESS;
+        status = cshim_device_check(
+            call->comm, result, releases ? "freeing the workspace" : "waiting for the workspace");
     }
     return status;
 }
@@ -135,11 +129,10 @@ static ncclResult_t launch(const struct batch *batch, enum cshim_step step)
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_comm *comm = batch->segments[i].call->comm;
-        struct cshim_scope scope = cshim_device_enter(comm);
+        CSHIM_SCOPE scope = cshim_device_enter(comm);
         status = cshim_device_check(comm, scope.result, "entering the communicator's context");
         if (status == ncclSuccess)
             status = cshim_step_enqueue(&batch->segments[i], step);
-        cshim_device_leave(comm, &scope);
     }
     return status;
 }
@@ -151,8 +144,7 @@ static ncclResult_t exchange(const struct batch *batch, enum cshim_step step)
         return status;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
         status = cshim_step_enqueue(&batch->segments[i], step);
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 /* Another thread may abort a communicator at any time. Then its handle may not be used any more. */
@@ -160,7 +152,7 @@ static bool is_aborted(const struct batch *batch)
 {
     bool aborted = false;
     for (size_t i = 0; i < batch->count; i++)
-        aborted = aborted || cshim_nccl_is_aborted(batch->segments[i].call->comm);
+        aborted = aborted || batch->segments[i].call->comm->aborted;
     return aborted;
 }
 
@@ -174,8 +166,8 @@ static bool has_step(const struct batch *batch, enum cshim_step step)
 
 static ncclResult_t run(const struct batch *batch)
 {
-    ncclResult_t status = order(batch, acquire, "waiting for the workspace");
-    cshim_measure_batch(batch->segments, batch->count);
+    ncclResult_t status = order(batch, false);
+    cshim_measure_batch(batch->timelines, batch->segments, batch->count);
     for (enum cshim_step step = 0; step < CSHIM_STEPS && status == ncclSuccess; step++) {
         if (!has_step(batch, step))
             continue;
@@ -183,10 +175,10 @@ static ncclResult_t run(const struct batch *batch)
             return ncclSystemError;
         status = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE ? exchange(batch, step)
                                                                 : launch(batch, step);
-        cshim_measure_step(batch->segments, batch->count, step);
+        cshim_measure_step(batch->timelines, step);
     }
     if (status == ncclSuccess)
-        status = order(batch, release, "freeing the workspace");
+        status = order(batch, true);
     return status;
 }
 
@@ -211,25 +203,6 @@ static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
     return ncclInternalError;
 }
 
-/* Prepares the communicators that have no compressed call yet, all at once. */
-static ncclResult_t prepare(const struct cshim_nccl_call *calls, size_t count)
-{
-    struct cshim_nccl_comm **comms = calloc(count, sizeof(struct cshim_nccl_comm *));
-    size_t fresh = 0;
-    if (comms == NULL)
-        return ncclSystemError;
-    for (size_t i = 0; i < count; i++) {
-        size_t known = 0;
-        while (known < fresh && comms[known] != calls[i].comm)
-            known++;
-        if (!calls[i].comm->prepared && known == fresh)
-            comms[fresh++] = calls[i].comm;
-    }
-    const ncclResult_t status = cshim_prepare(comms, fresh);
-    free(comms);
-    return status;
-}
-
 /* Plans a call, or makes it natively if it is not worth compressing after all. */
 static ncclResult_t plan(struct cshim_nccl_call *call)
 {
@@ -245,7 +218,9 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
     }
     cshim_measure_collect(comm);
     call->sequence = ++comm->sequence;
-    call->workspace = call->capture_id != 0 ? cshim_capture_workspace(call) : comm->workspace;
+    call->workspace = comm->workspace;
+    if (call->capture_id != 0)
+        call->workspace = cshim_workspace_of_graph(comm, call->capture_id, call->graph);
     if (call->plan.rule->error_feedback)
         call->residual = cshim_feedback_find(call);
     return call->workspace != NULL ? look_for_fault(comm) : ncclUnhandledCudaError;
@@ -257,27 +232,27 @@ static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = plan(&calls[i]);
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
     struct cshim_list segments = {0};
-    ncclResult_t status = prepare(calls, count);
+    struct cshim_timeline *timelines = NULL;
+    ncclResult_t status = cshim_prepare(calls, count);
     if (status == ncclSuccess)
         status = plan_all(calls, count);
     if (status == ncclSuccess)
-        status = cshim_measure_begin(calls, count);
+        status = cshim_measure_begin(calls, count, &timelines);
     while (status == ncclSuccess) {
         status = choose(&segments, calls, count);
         if (status != ncclSuccess || segments.count == 0)
             break;
-        status = run(&(struct batch){segments.items, segments.count});
+        status = run(&(struct batch){segments.items, segments.count, timelines});
         for (size_t i = 0; i < count; i++)
             calls[i].segments_done += calls[i].in_batch ? 1 : 0;
     }
-    cshim_measure_end(calls, count, status == ncclSuccess);
+    cshim_measure_end(timelines, calls, count, status == ncclSuccess);
     cshim_list_clear(&segments);
     return status;
 }

@@ -4,13 +4,9 @@
 /* A sum whose elements are multiplied first is a sum. */
 static enum cshim_op op_of(const struct cshim_nccl_call *call)
 {
-    struct cshim_premul premul;
-    if (call->op == ncclSum)
-        return CSHIM_SUM;
     if (call->op == ncclAvg)
         return CSHIM_AVG;
-    if (call->op >= ncclNumOps && cshim_premul_find(call->op, call->comm->comm, &premul) &&
-        premul.datatype == call->datatype)
+    if (call->op == ncclSum || (call->op >= ncclNumOps && call->premul.datatype == call->datatype))
         return CSHIM_SUM;
     return CSHIM_OP_OTHER;
 }

@@ -7,9 +7,11 @@
 
 /* The elements of a sampled call that are compared (sample.h). */
 struct cshim_nccl_sample {
-    uint32_t length;                /* elements of each rank; 0: the call is not sampled */
-    uint32_t ranks;                 /* whose elements are compared: all, or rank 0 alone */
-    bool is_scaled;                 /* by a factor of each rank */
+    uint32_t length; /* elements of each rank; 0: the call is not sampled */
+    uint32_t ranks;  /* whose elements are compared: all, or rank 0 alone */
+    bool is_scaled;  /* by a factor of each rank */
+    bool is_average;
+    enum cshim_dtype dtype;
     uint64_t block;                 /* bytes from rank to rank */
     uint64_t first;                 /* the first element, in the buffers */
     CUdeviceptr memory;             /* where the elements are gathered */
@@ -26,7 +28,7 @@ struct cshim_nccl_call {
     ncclDataType_t datatype;
     ncclRedOp_t op;
     cudaStream_t stream;
-    struct cshim_premul premul; /* a factor of 1 for other operations */
+    struct cshim_premul premul; /* a factor of 1, and no type, for other operations */
     cuuint64_t capture_id;      /* of the graph that the call is captured into, or 0 */
     CUgraph graph;
 

@@ -16,8 +16,10 @@ bool cshim_device_open(struct cshim_nccl_comm *comm, char *why, size_t size)
     CUdevice device;
     if (comm->context != NULL)
         return true;
-    if (!cshim_cuda_open(cuda, why, size))
+    if (!cshim_cuda_open(cuda, why, size)) {
+        *cuda = (struct cshim_cuda){0};
         return false;
+    }
     CUresult result = cuda->DeviceGet(&device, comm->device);
     if (result == CUDA_SUCCESS)
         result =
@@ -35,19 +37,19 @@ bool cshim_device_open(struct cshim_nccl_comm *comm, char *why, size_t size)
 
 struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm)
 {
-    struct cshim_scope scope = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    struct cshim_scope scope = {.cuda = &comm->cuda, .mode = CU_STREAM_CAPTURE_MODE_RELAXED};
     scope.result = comm->cuda.CtxPushCurrent(comm->context);
     if (scope.result == CUDA_SUCCESS)
         scope.relaxed = comm->cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
     return scope;
 }
 
-void cshim_device_leave(const struct cshim_nccl_comm *comm, struct cshim_scope *scope)
+void cshim_device_leave(struct cshim_scope *scope)
 {
     if (scope->relaxed)
-        comm->cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
+        scope->cuda->ThreadExchangeStreamCaptureMode(&scope->mode);
     if (scope->result == CUDA_SUCCESS)
-        comm->cuda.CtxPopCurrent(NULL);
+        scope->cuda->CtxPopCurrent(NULL);
 }
 
 bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event)

@@ -10,16 +10,22 @@
  * done. Returns false, and why, if it cannot be done. */
 bool cshim_device_open(struct cshim_nccl_comm *comm, char *why, size_t size);
 
-/* Makes the communicator's context current, which stream 0 and allocations need. Until the scope is
- * left, allocating and waiting do not break the captures of other threads. `result` tells whether
- * the context is current: at the end of a process CUDA may be gone. Leave in any case. */
+/* While a scope lasts, the communicator's context is current, which stream 0 and allocations need,
+ * and allocating and waiting do not break the captures of other threads. `result` tells whether the
+ * context is current: at the end of a process CUDA may be gone. The scope ends with the block that
+ * declares it:
+ *
+ *     CSHIM_SCOPE scope = cshim_device_enter(comm);
+ */
 struct cshim_scope {
+    const struct cshim_cuda *cuda;
     CUresult result;
     bool relaxed;
     CUstreamCaptureMode mode;
 };
+#define CSHIM_SCOPE __attribute__((cleanup(cshim_device_leave))) struct cshim_scope
 struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm);
-void cshim_device_leave(const struct cshim_nccl_comm *comm, struct cshim_scope *scope);
+void cshim_device_leave(struct cshim_scope *scope);
 
 /* Whether an event has happened; asking breaks no thread's capture. */
 bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of communicators, and the engine's table of functions. */
+/* The functions that take the place of NCCL's, with its contract: the life of communicators, the
+ * collectives, and the table of them all. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/nccl/collectives.h"
+#include "shim/nccl/group.h"
+#include "shim/nccl/measure.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
 #define PROTOCOL 2
 
+/* Communicators
+ * -------------------------------------------------------------------------------------------*/
 static void resume_parent(void)
 {
     cshim_rendezvous_after_fork(false);
@@ -59,68 +63,66 @@ static bool is_nonblocking(const ncclConfig_t *config)
     return config != NULL && config->blocking == 0;
 }
 
-static struct cshim_member *join(const ncclUniqueId *id, int ranks, int rank,
-                                 const ncclConfig_t *config)
+/* Says at the rendezvous that a rank is there. Comes before the real call. */
+static struct cshim_newcomer join(ncclComm_t *comm, const ncclUniqueId *id, int ranks, int rank,
+                                  const ncclConfig_t *config)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    struct cshim_newcomer newcomer = {
+        .comm = comm, .nonblocking = is_nonblocking(config), .ranks = ranks, .rank = rank};
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
         .host = cshim_device_host(),
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
-        .nonblocking = is_nonblocking(config),
+        .nonblocking = newcomer.nonblocking,
     };
-    struct cshim_member *member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
-    if (member == NULL)
+    if (id == NULL)
+        return newcomer;
+    newcomer.member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
+    if (newcomer.member == NULL)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", why);
-    return member;
+    return newcomer;
 }
 
 /* Comes after the real call. A non-blocking communicator has its handle by then, too. It stays
  * native, and its calls are counted as such. */
-static ncclResult_t expect(ncclResult_t status, const struct cshim_newcomer *newcomer,
-                           const ncclConfig_t *config)
+static ncclResult_t expect(ncclResult_t status, struct cshim_newcomer newcomer)
 {
-    struct cshim_newcomer native = *newcomer;
-    const bool nonblocking = is_nonblocking(config) || status == ncclInProgress;
-    if (!nonblocking && status == ncclSuccess)
-        return cshim_group_expect(newcomer);
-    cshim_rendezvous_leave(newcomer->member);
+    newcomer.nonblocking = newcomer.nonblocking || status == ncclInProgress;
+    if (!newcomer.nonblocking && status == ncclSuccess)
+        return cshim_group_expect(&newcomer);
+    cshim_rendezvous_leave(newcomer.member);
     if (status != ncclSuccess && status != ncclInProgress)
         return status;
     cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
                               "(config.blocking or NCCL_COMM_BLOCKING)");
-    native.member = NULL;
-    native.nonblocking = true;
-    cshim_group_expect(&native);
+    newcomer.member = NULL;
+    cshim_group_expect(&newcomer);
     return status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-    const struct cshim_newcomer newcomer = {
-        .comm = comm, .ranks = ranks, .rank = rank, .member = join(&id, ranks, rank, NULL)};
-    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), &newcomer, NULL);
+    const struct cshim_newcomer newcomer = join(comm, &id, ranks, rank, NULL);
+    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), newcomer);
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
-    const struct cshim_newcomer newcomer = {
-        .comm = comm, .ranks = ranks, .rank = rank, .member = join(&id, ranks, rank, config)};
-    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), &newcomer,
-                  config);
+    const struct cshim_newcomer newcomer = join(comm, &id, ranks, rank, config);
+    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), newcomer);
 }
 
 /* There may be several ids: the ranks meet at the first. */
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
-    struct cshim_newcomer newcomer = {.comm = comm, .ranks = ranks, .rank = rank};
-    if (id_count > 0 && ids != NULL)
-        newcomer.member = join(&ids[0], ranks, rank, config);
+    const struct cshim_newcomer newcomer =
+        join(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
     return expect(cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config),
-                  &newcomer, config);
+                  newcomer);
 }
 
 /* All ranks are in this process: they need no rendezvous. */
@@ -189,8 +191,7 @@ static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *known, nccl
     if (!is_open)
         return status;
     end_levels(known, cshim_nccl.real->CommAbort);
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 #define SHRINK_ABORT 1 /* NCCL_SHRINK_ABORT */
@@ -203,8 +204,7 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     ncclResult_t status =
         cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags);
     status = close_stop(stops, known, status);
-    if (known != NULL)
-        cshim_registry_release(known);
+    cshim_registry_release(known);
     return expect_child(status, comm, child, config);
 }
 
@@ -234,7 +234,9 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     cshim_premul_forget(comm);
     if (known != NULL) {
         cshim_measure_collect(known);
-        cshim_registry_abort(known);
+        pthread_mutex_lock(&known->asking);
+        known->aborted = true;
+        pthread_mutex_unlock(&known->asking);
     }
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommAbort(comm));
@@ -247,9 +249,110 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommRevoke(comm, flags));
-    if (known != NULL)
-        cshim_registry_release(known);
+    cshim_registry_release(known);
     return status;
+}
+
+/* Collectives
+ * -------------------------------------------------------------------------------------------*/
+/* Looks whether a call is captured into a CUDA graph, and sets its capture_id and graph. Returns
+ * CSHIM_REASON_COMPRESS if it can be compressed: nothing may be made or waited for while a stream
+ * is captured, so the communicator must have been prepared before. NCCL has all ranks capture
+ * alike. */
+static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
+{
+    CUstreamCaptureStatus status;
+    const struct cshim_cuda *cuda = &call->comm->cuda;
+    if (cuda->StreamGetCaptureInfo == NULL) /* there was no driver for this communicator */
+        return CSHIM_REASON_NOT_AGREED;
+    if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
+                                   NULL) != CUDA_SUCCESS)
+        return CSHIM_REASON_CAPTURED;
+    if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
+        call->capture_id = 0;
+        return CSHIM_REASON_COMPRESS;
+    }
+    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
+        cuda->UserObjectCreate == NULL || cuda->GraphRetainUserObject == NULL)
+        return CSHIM_REASON_CAPTURED;
+    return CSHIM_REASON_COMPRESS;
+}
+
+/* Why a call goes to NCCL as it is, as far as that can be known before the communicator is
+ * prepared. Arguments that NCCL refuses are left to it. */
+static enum cshim_reason reason_of(struct cshim_nccl_call *call)
+{
+    const struct cshim_rule *rule;
+    const struct cshim_nccl_job *job = call->comm->job;
+    if (call->collective == CSHIM_ALLGATHER &&
+        (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
+        return CSHIM_REASON_DISABLED;
+    if (job != NULL && job->observed != NULL) {
+        cshim_measure_observe(call);
+        return CSHIM_REASON_DISABLED;
+    }
+    if (call->comm->reason != CSHIM_REASON_COMPRESS || job == NULL)
+        return call->comm->reason;
+    const struct cshim_call facts = cshim_call_facts(call);
+    const enum cshim_reason reason =
+        cshim_plan_reason(job->policy, &facts, cshim_call_elements(call), &rule);
+    if (reason != CSHIM_REASON_COMPRESS)
+        return reason;
+    if (call->send == NULL || call->receive == NULL)
+        return CSHIM_REASON_DISABLED;
+    return look_for_capture(call);
+}
+
+/* Compresses a call or makes it natively. Calls that are not compressed for a reason are counted.
+ */
+static ncclResult_t make(enum cshim_collective collective, const void *send, void *receive,
+                         size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                         cudaStream_t stream)
+{
+    struct cshim_nccl_call call = {
+        .handle = comm,
+        .comm = cshim_registry_find(comm),
+        .collective = collective,
+        .send = send,
+        .receive = receive,
+        .count = count,
+        .datatype = datatype,
+        .op = op,
+        .stream = stream,
+        .premul = {.factor = 1, .datatype = ncclNumTypes},
+    };
+    if (call.comm == NULL)
+        return cshim_call_natively(&call);
+    if (op >= ncclNumOps)
+        cshim_premul_find(op, comm, &call.premul);
+    const enum cshim_reason reason = reason_of(&call);
+    if (reason == CSHIM_REASON_COMPRESS)
+        return cshim_group_add(&call);
+    if (reason != CSHIM_REASON_DISABLED)
+        cshim_measure_pass(call.comm, reason);
+    const ncclResult_t status = cshim_call_natively(&call);
+    cshim_registry_release(call.comm);
+    return status;
+}
+
+static ncclResult_t all_reduce(const void *send, void *receive, size_t count,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    return make(CSHIM_ALLREDUCE, send, receive, count, datatype, op, comm, stream);
+}
+
+static ncclResult_t reduce_scatter(const void *send, void *receive, size_t count,
+                                   ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                   cudaStream_t stream)
+{
+    return make(CSHIM_REDUCE_SCATTER, send, receive, count, datatype, op, comm, stream);
+}
+
+static ncclResult_t all_gather(const void *send, void *receive, size_t count,
+                               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+    return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, comm, stream);
 }
 
 __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl_engine = {
@@ -273,8 +376,8 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .GroupSimulateEnd = cshim_group_simulate_end,
             .RedOpCreatePreMulSum = cshim_premul_create,
             .RedOpDestroy = cshim_group_destroy_op,
-            .AllReduce = cshim_nccl_all_reduce,
-            .ReduceScatter = cshim_nccl_reduce_scatter,
-            .AllGather = cshim_nccl_all_gather,
+            .AllReduce = all_reduce,
+            .ReduceScatter = reduce_scatter,
+            .AllGather = all_gather,
         },
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/feedback.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
-static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
+static _Atomic uint64_t bytes_in_use; /* of all residuals of this process */
 
 /* Elements of the sums that this rank encodes: a chunk of each segment, and less than a grain that
  * shares inside nodes leave over. */
@@ -22,7 +23,7 @@ static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *r
 {
     if (residual->sent != 0)
         comm->cuda.MemFreeAsync(residual->sent, comm->stream);
-    __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
+    bytes_in_use -= residual->bytes;
     free(residual);
 }
 
@@ -44,8 +45,8 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
 /* Says once in a process that there is no more memory for residuals. */
 static void warn(const struct cshim_nccl_call *call)
 {
-    static bool said;
-    if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&said))
         return;
     cshim_log(CSHIM_LOG_WARN,
               "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
@@ -63,8 +64,9 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = comm->device},
     };
-    CUresult result = CUDA_SUCCESS;
-    if (comm->pool == NULL)
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
+    CUresult result = scope.result;
+    if (result == CUDA_SUCCESS && comm->pool == NULL)
         result = cuda->MemPoolCreate(&comm->pool, &properties);
     if (result == CUDA_SUCCESS)
         result =
@@ -72,6 +74,8 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     if (result == CUDA_SUCCESS)
         result =
             cuda->MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float), call->stream);
+    if (result != CUDA_SUCCESS)
+        free_residual(comm, residual);
     return result;
 }
 
@@ -79,24 +83,18 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
 {
     const uint64_t bytes = residual_bytes(&call->plan);
     struct cshim_residual *residual = NULL;
-    if (__atomic_add_fetch(&bytes_in_use, bytes, __ATOMIC_RELAXED) <=
-        call->comm->job->policy->feedback_memory)
+    if (atomic_fetch_add(&bytes_in_use, bytes) + bytes <= call->comm->job->policy->feedback_memory)
         residual = calloc(1, sizeof *residual);
     if (residual == NULL) {
-        __atomic_fetch_sub(&bytes_in_use, bytes, __ATOMIC_RELAXED);
+        bytes_in_use -= bytes;
         return NULL;
     }
-    residual->buffer = call->send;
-    residual->count = call->plan.count;
-    residual->dtype = call->plan.dtype;
-    residual->bytes = bytes;
-    struct cshim_scope scope = cshim_device_enter(call->comm);
-    const CUresult result = scope.result == CUDA_SUCCESS ? allocate(call, residual) : scope.result;
+    *residual = (struct cshim_residual){
+        .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
+    if (allocate(call, residual) != CUDA_SUCCESS)
+        return NULL;
     residual->reduced = residual->sent + residual->count * sizeof(float);
-    if (result != CUDA_SUCCESS)
-        free_residual(call->comm, residual);
-    cshim_device_leave(call->comm, &scope);
-    return result == CUDA_SUCCESS ? residual : NULL;
+    return residual;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)

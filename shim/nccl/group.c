@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "shim/nccl/prepare.h"
+
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
     ncclRedOp_t op;
@@ -16,17 +18,17 @@ static __thread struct group {
     struct cshim_list ops;       /* struct ended_op */
 } group;
 
-static ncclResult_t run_calls(void)
-{
-    return cshim_batches_run(group.calls.items, group.calls.count);
-}
-
-static void clear_calls(void)
+/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. */
+static ncclResult_t end_calls(bool is_good)
 {
     struct cshim_nccl_call *calls = group.calls.items;
-    for (size_t i = 0; i < group.calls.count; i++)
+    const size_t count = group.calls.count;
+    const ncclResult_t status =
+        is_good && count > 0 ? cshim_batches_run(calls, count) : ncclSuccess;
+    for (size_t i = 0; i < count; i++)
         cshim_registry_release(calls[i].comm);
     cshim_list_clear(&group.calls);
+    return status;
 }
 
 /* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
@@ -46,8 +48,7 @@ static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->known = cshim_registry_make(*newcomer->comm, newcomer->nonblocking,
-                                              newcomer->ranks, newcomer->rank, why, sizeof why);
+        newcomer->known = cshim_registry_make(newcomer, why, sizeof why);
     if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
         cshim_prepare_reserve(newcomer->known, why, sizeof why);
     if (newcomer->member != NULL)
@@ -92,8 +93,8 @@ static ncclResult_t welcome(struct cshim_newcomer *newcomer)
     }
     cshim_rendezvous_leave(newcomer->member);
     if (comm != NULL && status == ncclSuccess)
-        cshim_registry_add(comm, newcomer->job, newcomer->nodes);
-    else if (comm != NULL)
+        cshim_registry_add(newcomer);
+    else
         cshim_registry_release(comm);
     return status;
 }
@@ -130,9 +131,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
     }
     if (group.depth > 0)
         return ncclSuccess;
-    const ncclResult_t status = run_calls();
-    clear_calls();
-    return status;
+    return end_calls(true);
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
@@ -162,11 +161,8 @@ ncclResult_t cshim_group_end(void)
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
-    if (going && group.calls.count > 0) {
-        const ncclResult_t ran = run_calls();
-        status = ran != ncclSuccess ? ran : status;
-    }
-    clear_calls();
+    const ncclResult_t ran = end_calls(going);
+    status = ran != ncclSuccess ? ran : status;
     end_ops();
     return status;
 }
@@ -181,7 +177,7 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
         status = cshim_call_natively(&calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
-        clear_calls();
+        end_calls(false);
         end_ops();
         settle_newcomers(false);
     }

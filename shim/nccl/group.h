@@ -5,7 +5,7 @@
 #ifndef CSHIM_NCCL_GROUP_H
 #define CSHIM_NCCL_GROUP_H
 
-#include "shim/nccl/registry.h"
+#include "shim/nccl/describe.h"
 
 /* ncclGroupStart, ncclGroupEnd, ncclGroupSimulateEnd. */
 ncclResult_t cshim_group_start(void);
@@ -18,20 +18,22 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 /* ncclRedOpDestroy: at the end of the group, whose calls may still need the operation. */
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
-/* A communicator that is being made. Its ranks agree by way of the rendezvous if there is a member,
- * or have agreed on a job; without both it stays native. */
-struct cshim_newcomer {
-    ncclComm_t *comm;
-    bool nonblocking; /* NCCL is not to be asked about it: these are its ranks and its rank */
-    int ranks;
-    int rank;
-    struct cshim_member *member;
-    struct cshim_nccl_job *job;
-    uint32_t nodes;
-    struct cshim_nccl_comm *known; /* made when the handle is there */
-};
-
 /* Adds a communicator to those that are known, at the end of the group or at once. */
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer);
+
+/* An array that grows. Zeros are an empty one. */
+struct cshim_list {
+    void *items;
+    size_t count;
+    size_t room;
+};
+/* Adds an item of a size to a list whose items all have it. Returns false without memory. */
+bool cshim_list_add(struct cshim_list *list, const void *item, size_t size);
+/* Frees the items. */
+void cshim_list_clear(struct cshim_list *list);
+
+/* batch.c: runs the calls that wait at the end of a group, in their order. Some are made natively
+ * after all, if the preparation or the planner says so. */
+ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
 #endif

@@ -13,66 +13,65 @@ struct cshim_nccl_process cshim_nccl;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static struct cshim_nccl_job *jobs;
-static struct cshim_live *live; /* what the first job publishes, or NULL */
-static uint64_t origin;         /* of traces: nanoseconds of the wall clock; 0: none */
+static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
 
-static bool wants_to_observe(void)
+/* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
+static bool load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX],
+                 char message[CSHIM_MESSAGE_MAX])
 {
-    const char *value = getenv("COMPSHIM");
-    return value != NULL && strcmp(value, "observe") == 0;
-}
-
-/* The text of this process's own policy. Returns NULL, and why, if the policy is wrong. */
-static char *load(size_t *length, char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
-{
-    char *text = cshim_policy_load(NULL, length, source, message);
+    const char *mode = getenv("COMPSHIM");
+    *offer = (struct cshim_offer){.source = source};
+    offer->observe = mode != NULL && strcmp(mode, "observe") == 0;
+    offer->text = cshim_policy_load(NULL, &offer->length, source, message);
     struct cshim_policy *policy =
-        text != NULL ? cshim_policy_parse(text, *length, source, message) : NULL;
+        offer->text != NULL ? cshim_policy_parse(offer->text, offer->length, source, message)
+                            : NULL;
     if (policy == NULL) {
-        free(text);
-        return NULL;
+        free((char *)offer->text);
+        return false;
     }
     cshim_policy_free(policy);
     if (message[0] != '\0')
         cshim_log(CSHIM_LOG_WARN, "%s", message);
-    return text;
+    return true;
 }
 
 void cshim_nccl_job_load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX])
 {
     char message[CSHIM_MESSAGE_MAX];
-    *offer = (struct cshim_offer){.source = source, .observe = wants_to_observe()};
-    offer->text = load(&offer->length, source, message);
-    if (offer->text == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "%s", message);
-        _exit(1); /* before any work; exit handlers could wait for other ranks */
-    }
+    if (load(offer, source, message))
+        return;
+    cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    _exit(1); /* before any work; exit handlers could wait for other ranks */
 }
 
 struct cshim_nccl_job *cshim_nccl_job_native(void)
 {
     char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
-    struct cshim_offer offer = {.source = source, .observe = wants_to_observe()};
+    struct cshim_offer offer;
     struct cshim_nccl_job *job = cshim_nccl_jobs_lock();
     cshim_nccl_jobs_unlock();
-    if (job != NULL)
+    if (job != NULL || !load(&offer, source, message))
         return job;
-    char *text = load(&offer.length, source, message);
-    offer.text = text;
-    job = text != NULL ? cshim_nccl_job_find(&offer) : NULL;
-    free(text);
+    job = cshim_nccl_job_find(&offer);
+    free((char *)offer.text);
     return job;
+}
+
+static uint64_t wall_nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* The lock is held. */
 static void begin_trace(struct cshim_nccl_job *job)
 {
-    struct timespec now;
     if (cshim_trace_wanted() == NULL)
         return;
-    clock_gettime(CLOCK_REALTIME, &now);
     if (origin == 0)
-        origin = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        origin = wall_nanoseconds();
     job->trace = cshim_trace_make();
     if (job->trace == NULL)
         cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
@@ -107,13 +106,6 @@ static struct cshim_nccl_job *make_job(const struct cshim_offer *offer, const ch
     return job;
 }
 
-/* Only the first job of a process is published. How many ranks it has is not known yet. */
-static void publish(struct cshim_nccl_job *job)
-{
-    live = cshim_live_open(job->policy, "nccl", cshim_nccl_job_rank(), 1, 1);
-    (void)cshim_ledger_publish(&job->ledger, live);
-}
-
 struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer)
 {
     char sha256[65];
@@ -124,8 +116,9 @@ struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer)
            (strcmp(job->sha256, sha256) != 0 || (job->observed != NULL) != offer->observe))
         job = job->next;
     if (job == NULL && (job = make_job(offer, sha256)) != NULL) {
-        if (jobs == NULL)
-            publish(job);
+        if (jobs == NULL) /* only the first is published; how many ranks it has is not known yet */
+            cshim_ledger_publish(&job->ledger,
+                                 cshim_live_open(job->policy, "nccl", cshim_nccl_job_rank(), 1, 1));
         job->next = jobs;
         jobs = job;
     }
@@ -159,11 +152,6 @@ void cshim_nccl_jobs_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-void cshim_nccl_jobs_withdraw(void)
-{
-    cshim_live_withdraw(live);
-}
-
 int cshim_nccl_job_rank(void)
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
@@ -173,22 +161,6 @@ int cshim_nccl_job_rank(void)
             return (int)strtol(value, NULL, 10);
     }
     return 0;
-}
-
-/* Where a program reduces by MPI too, the MPI engine's file has the name that is wanted. This one
- * goes beside it, as report.nccl.json. A process that is not the job's first one adds its number:
- * report.rank4.json. */
-bool cshim_nccl_job_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
-{
-    const char *slash = strrchr(wanted, '/');
-    const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
-    const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
-    char part[32] = "";
-    if (rank > 0 && strstr(wanted, "{rank}") == NULL)
-        snprintf(part, sizeof part, ".rank%d", rank);
-    const int length = snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s", stem, wanted,
-                                cshim_nccl.beside_mpi ? ".nccl" : "", part, wanted + stem);
-    return length < CSHIM_PATH_MAX;
 }
 
 uint64_t cshim_nccl_job_origin(uint64_t began)
@@ -203,8 +175,6 @@ uint64_t cshim_nccl_job_origin(uint64_t began)
 
 double cshim_nccl_job_origin_seconds(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const uint64_t wall = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    return cshim_seconds() - 1e-9 * (double)(int64_t)(wall - cshim_nccl_job_origin(0));
+    const int64_t since = (int64_t)(wall_nanoseconds() - cshim_nccl_job_origin(0));
+    return cshim_seconds() - 1e-9 * (double)since;
 }

@@ -23,6 +23,13 @@ struct cshim_nccl_process {
 };
 extern struct cshim_nccl_process cshim_nccl;
 
+/* Ends a group of NCCL. Returns the first error: what became of the group before, or its end. */
+static inline ncclResult_t cshim_nccl_end_group(ncclResult_t status)
+{
+    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
+
 struct cshim_nccl_job {
     struct cshim_policy *policy;
     char sha256[65];
@@ -57,15 +64,8 @@ void cshim_nccl_job_grow(struct cshim_nccl_job *job, bool has_rank_0, int ranks,
 struct cshim_nccl_job *cshim_nccl_jobs_lock(void);
 void cshim_nccl_jobs_unlock(void);
 
-/* Takes this process's figures away from compshim top. */
-void cshim_nccl_jobs_withdraw(void);
-
 /* This process's number in the job, as its launcher has it; 0 if no launcher tells one. */
 int cshim_nccl_job_rank(void);
-
-/* The name of this process's file, if the environment or the policy wants `wanted`. {rank} and
- * {jobid} are not replaced yet. Returns false if the name is too long. */
-bool cshim_nccl_job_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX]);
 
 /* Traces of all processes count from the earliest beginning that is known. Takes in when another
  * process began, in nanoseconds of the wall clock (0: it has no trace), and returns the

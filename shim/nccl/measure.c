@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/report.h"
 #include "shim/nccl/sample.h"
-#include "shim/nccl/trace.h"
 
 /* Events of a communicator. While all of them are under way, what comes is not divided or not
  * timed. */
@@ -80,7 +80,7 @@ static CUevent take_event(const struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = comm->measurement;
     CUevent event = NULL;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     pthread_mutex_lock(&measurement->lock);
     if (measurement->free_count > 0)
         event = measurement->free[--measurement->free_count];
@@ -88,7 +88,6 @@ static CUevent take_event(const struct cshim_nccl_comm *comm)
              comm->cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         measurement->made++;
     pthread_mutex_unlock(&measurement->lock);
-    cshim_device_leave(comm, &scope);
     return event;
 }
 
@@ -96,11 +95,10 @@ static void record(struct cshim_timeline *timeline, CUevent event)
 {
     const struct cshim_nccl_comm *comm = timeline->comm;
     cshim_timeline_mark(timeline, event);
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result != CUDA_SUCCESS ||
         comm->cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
         timeline->is_broken = true;
-    cshim_device_leave(comm, &scope);
 }
 
 /* The lock is held. */
@@ -127,12 +125,6 @@ static bool is_measured(const struct cshim_nccl_call *call)
            (comm->job->trace != NULL || (comm->rank == 0 && comm->job->is_reported));
 }
 
-static bool is_beside(const struct cshim_nccl_call *call, const struct cshim_nccl_call *other)
-{
-    return call->plan.reason == CSHIM_REASON_COMPRESS && call->stream == other->stream &&
-           call->comm->context == other->comm->context;
-}
-
 static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *call)
 {
     call->timeline = timeline;
@@ -147,34 +139,37 @@ static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *ca
     };
 }
 
-/* Makes a timeline of the calls on one stream, of which `first` is the first. */
-static void add_timeline(struct cshim_nccl_call *calls, size_t call_count,
-                         const struct cshim_nccl_call *first)
+/* Makes a timeline of the calls on one stream, of which `first` is the first to be measured. */
+static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_t call_count,
+                                            const struct cshim_nccl_call *first)
 {
-    size_t segments = 0, beside = 0;
-    for (size_t i = 0; i < call_count; i++) {
-        segments += is_beside(&calls[i], first) ? calls[i].plan.segments : 0;
-        beside += is_beside(&calls[i], first) ? 1 : 0;
-    }
+    size_t segments = 0;
+    for (size_t i = 0; i < call_count; i++)
+        segments += calls[i].plan.segments;
     const size_t shares = segments * MARKS_OF_BATCH;
     struct cshim_timeline *timeline =
-        cshim_timeline_make(shares < EVENTS ? shares + 1 : EVENTS, shares, beside);
+        cshim_timeline_make(shares < EVENTS ? shares + 1 : EVENTS, shares, call_count);
     if (timeline == NULL)
-        return;
+        return NULL;
     timeline->comm = first->comm;
     timeline->stream = first->stream;
     for (size_t i = 0; i < call_count; i++) {
-        if (is_beside(&calls[i], first))
+        if (calls[i].plan.reason == CSHIM_REASON_COMPRESS && calls[i].stream == first->stream &&
+            calls[i].comm->context == first->comm->context)
             add_call(timeline, &calls[i]);
     }
+    return timeline;
 }
 
-ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_count)
+ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_count,
+                                 struct cshim_timeline **end)
 {
     const ncclResult_t status = cshim_sample_begin(calls, call_count);
     for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
         if (calls[i].timeline == NULL && is_measured(&calls[i]))
-            add_timeline(calls, call_count, &calls[i]);
+            *end = make_timeline(calls, call_count, &calls[i]);
+        if (*end != NULL)
+            end = &(*end)->next;
     }
     return status;
 }
@@ -204,47 +199,35 @@ static void begin(struct cshim_timeline *timeline)
     timeline->is_broken = timeline->is_broken || timeline->reserve == NULL;
 }
 
-/* The timeline of a segment, if the segment is the batch's first there; else NULL. */
-static struct cshim_timeline *first_of(const struct cshim_segment *segments, size_t index)
+void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+                         size_t segment_count)
 {
-    struct cshim_timeline *timeline = segments[index].call->timeline;
-    for (size_t i = 0; i < index; i++) {
-        if (segments[i].call->timeline == timeline)
-            return NULL;
+    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
+        for (size_t i = 0; i < timeline->call_count; i++)
+            timeline->calls[i].batch_bytes = 0;
     }
-    return timeline;
-}
-
-void cshim_measure_batch(const struct cshim_segment *segments, size_t segment_count)
-{
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
-        struct cshim_timeline *timeline = first_of(segments, i);
-        for (size_t j = 0; timeline != NULL && j < timeline->call_count; j++)
-            timeline->calls[j].batch_bytes = 0;
         if (call->timeline != NULL)
             call->timeline->calls[call->timed].batch_bytes += cshim_segment_bytes(&segments[i]);
     }
-    for (size_t i = 0; i < segment_count; i++) {
-        struct cshim_timeline *timeline = first_of(segments, i);
-        if (timeline != NULL && timeline->enqueued <= 0)
+    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
+        if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)
             begin(timeline);
-        else if (timeline != NULL)
+        else if (cshim_timeline_has(timeline, CSHIM_STEPS))
             mark(timeline, CSHIM_STEPS);
     }
 }
 
-void cshim_measure_step(const struct cshim_segment *segments, size_t segment_count,
-                        enum cshim_step step)
+void cshim_measure_step(struct cshim_timeline *timelines, enum cshim_step step)
 {
-    for (size_t i = 0; i < segment_count; i++) {
-        struct cshim_timeline *timeline = first_of(segments, i);
-        if (timeline != NULL && cshim_timeline_has(timeline, step))
+    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
+        if (cshim_timeline_has(timeline, step))
             mark(timeline, step);
     }
 }
 
-/* Hands a timeline on to whoever collects it, if it has something to tell. */
+/* Hands a timeline on to whoever collects it. */
 static void keep(struct cshim_timeline *timeline, bool is_good)
 {
     struct cshim_measurement *measurement = timeline->comm->measurement;
@@ -252,11 +235,9 @@ static void keep(struct cshim_timeline *timeline, bool is_good)
         record(timeline, timeline->reserve);
         timeline->reserve = NULL;
     }
-    bool tells = !timeline->is_broken;
-    for (size_t i = 0; i < timeline->call_count; i++)
-        tells = tells || timeline->calls[i].slot != NULL;
+    timeline->next = NULL;
     pthread_mutex_lock(&measurement->lock);
-    if (is_good && tells) {
+    if (is_good) {
         *(measurement->first == NULL ? &measurement->first : &measurement->last->next) = timeline;
         measurement->last = timeline;
     } else {
@@ -265,7 +246,8 @@ static void keep(struct cshim_timeline *timeline, bool is_good)
     pthread_mutex_unlock(&measurement->lock);
 }
 
-void cshim_measure_end(struct cshim_nccl_call *calls, size_t call_count, bool is_good)
+void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
+                       size_t call_count, bool is_good)
 {
     for (size_t i = 0; i < call_count; i++) {
         if (is_good)
@@ -273,14 +255,9 @@ void cshim_measure_end(struct cshim_nccl_call *calls, size_t call_count, bool is
         if (calls[i].sample.slot != NULL)
             cshim_sample_end(&calls[i], is_good && calls[i].timeline != NULL);
     }
-    for (size_t i = 0; i < call_count; i++) {
-        struct cshim_timeline *timeline = calls[i].timeline;
-        for (size_t j = i; j < call_count; j++) {
-            if (calls[j].timeline == timeline)
-                calls[j].timeline = NULL;
-        }
-        if (timeline != NULL)
-            keep(timeline, is_good);
+    for (struct cshim_timeline *timeline = timelines, *next; timeline != NULL; timeline = next) {
+        next = timeline->next;
+        keep(timeline, is_good);
     }
 }
 

@@ -21,66 +21,49 @@ struct facts {
 
 /* What telling needs: on the device and on the host, this rank's facts and behind them those of all
  * ranks. One preparation uses it after the other. */
-struct exchange {
+struct cshim_fact_exchange {
     struct cshim_pool_item item;
     CUstream stream;
     CUdeviceptr memory;
-    struct facts *facts;
+    struct facts facts[];
 };
 static struct cshim_pool spare;
 
-/* A communicator's preparation under way. */
-struct preparation {
-    struct cshim_nccl_comm *comm;
-    struct exchange *exchange;
-};
-
-static CUresult allocate(const struct cshim_nccl_comm *comm, struct exchange *exchange)
+/* Returns NULL, and why, if there is none to be had. */
+static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why,
+                                                 size_t size)
 {
-    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof *exchange->facts;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
+    struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
+    if (exchange != NULL)
+        return exchange;
+    exchange = calloc(1, sizeof *exchange + bytes);
+    if (exchange == NULL) {
+        snprintf(why, size, "no memory");
+        return NULL;
+    }
+    exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
         result = comm->cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
     if (result == CUDA_SUCCESS)
         result = comm->cuda.MemAlloc(&exchange->memory, bytes);
-    cshim_device_leave(comm, &scope);
-    return result;
-}
-
-/* Returns NULL, and why, if there is none to be had. */
-static struct exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why, size_t size)
-{
-    struct exchange *exchange = cshim_pool_take(&spare, comm);
-    if (exchange != NULL)
-        return exchange;
-    exchange = calloc(1, sizeof *exchange);
-    if (exchange != NULL)
-        exchange->facts = calloc((size_t)comm->ranks + 1, sizeof *exchange->facts);
-    if (exchange == NULL || exchange->facts == NULL) {
-        snprintf(why, size, "no memory");
-        free(exchange);
-        return NULL;
-    }
-    exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
-    const CUresult result = allocate(comm, exchange);
     if (result == CUDA_SUCCESS)
         return exchange;
     cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
     if (exchange->stream != NULL)
         comm->cuda.StreamDestroy(exchange->stream);
-    free(exchange->facts);
     free(exchange);
     return NULL;
 }
 
-bool cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
 {
-    struct exchange *exchange =
+    struct cshim_fact_exchange *exchange =
         cshim_device_open(comm, why, size) ? take_exchange(comm, why, size) : NULL;
     if (exchange != NULL)
         cshim_pool_give(&spare, &exchange->item);
-    return exchange != NULL;
 }
 
 /* What fails here fails for this rank only: the others are told. */
@@ -103,46 +86,40 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char *why, siz
 }
 
 /* Makes this rank ready, and puts its facts on the device. */
-static ncclResult_t begin(struct preparation *preparation, struct cshim_nccl_comm *comm)
+static ncclResult_t begin(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
-    preparation->comm = comm;
-    if (cshim_device_open(comm, why, sizeof why))
-        preparation->exchange = take_exchange(comm, why, sizeof why);
-    if (preparation->exchange == NULL) {
+    struct cshim_fact_exchange *exchange =
+        cshim_device_open(comm, why, sizeof why) ? take_exchange(comm, why, sizeof why) : NULL;
+    if (exchange == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;
     }
-    struct exchange *exchange = preparation->exchange;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    comm->exchange = exchange;
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     exchange->facts[0].host = cshim_device_host();
     exchange->facts[0].began = cshim_nccl_job_origin(0);
     exchange->facts[0].reason =
         scope.result == CUDA_SUCCESS ? make_ready(comm, why, sizeof why) : CSHIM_REASON_NO_MEMORY;
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
-    const ncclResult_t status = cshim_device_check(
-        comm,
+    const CUresult result =
         comm->cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
-                               sizeof *exchange->facts, exchange->stream),
-        "copying this rank's facts");
-    cshim_device_leave(comm, &scope);
-    return status;
+                               sizeof *exchange->facts, exchange->stream);
+    return cshim_device_check(comm, result, "copying this rank's facts");
 }
 
-static ncclResult_t gather_facts(struct preparation *preparations, size_t count)
+static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        const struct preparation *one = &preparations[i];
-        const struct exchange *exchange = one->exchange;
+        const struct cshim_fact_exchange *exchange = comms[i]->exchange;
         const void *own = (const void *)(uintptr_t)exchange->memory;
         void *all = (void *)(uintptr_t)(exchange->memory + sizeof(struct facts));
         status = cshim_nccl.real->AllGather(own, all, sizeof(struct facts), ncclUint8,
-                                            one->comm->comm, exchange->stream);
+                                            comms[i]->comm, exchange->stream);
     }
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 /* Returns an error if the communicator has failed or been aborted meanwhile. */
@@ -151,7 +128,7 @@ static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
     ncclResult_t failure = ncclSuccess;
     pthread_mutex_lock(&comm->asking);
     ncclResult_t status = ncclSystemError;
-    if (!cshim_nccl_is_aborted(comm))
+    if (!comm->aborted)
         status = cshim_nccl.real->CommGetAsyncError(comm->comm, &failure);
     pthread_mutex_unlock(&comm->asking);
     if (status != ncclSuccess)
@@ -185,26 +162,25 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 }
 
 /* Whether the facts have come. Asking breaks no thread's capture. */
-static CUresult query(const struct preparation *preparation)
+static CUresult query(const struct cshim_nccl_comm *comm)
 {
-    const struct cshim_cuda *cuda = &preparation->comm->cuda;
+    const struct cshim_cuda *cuda = &comm->cuda;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     cuda->ThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = cuda->StreamQuery(preparation->exchange->stream);
+    const CUresult result = cuda->StreamQuery(comm->exchange->stream);
     cuda->ThreadExchangeStreamCaptureMode(&mode);
     return result;
 }
 
-static ncclResult_t await_facts(const struct preparation *preparation)
+static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
 {
-    struct cshim_nccl_comm *comm = preparation->comm;
     const double began = cshim_seconds();
     const struct timespec pause = {.tv_nsec = 100000};
     double asked = began, warn = WARN_SECONDS;
     bool missing;
     ncclResult_t status = ncclSuccess;
     CUresult result = CUDA_SUCCESS;
-    while (status == ncclSuccess && (result = query(preparation)) == CUDA_ERROR_NOT_READY) {
+    while (status == ncclSuccess && (result = query(comm)) == CUDA_ERROR_NOT_READY) {
         nanosleep(&pause, NULL);
         status = look_for_failure(comm);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
@@ -229,6 +205,8 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
             before += other < rank && all[other].host == all[rank].host;
             on_node += all[other].host == all[rank].host;
         }
+        if (rank == comm->rank)
+            comm->local_rank = before;
         if (before > 0)
             continue;
         least = on_node < least ? on_node : least;
@@ -237,24 +215,19 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
             comm->node = comm->nodes;
         comm->nodes++;
     }
-    comm->local_rank = 0;
-    for (int rank = 0; rank < comm->rank; rank++)
-        comm->local_rank += all[rank].host == all[comm->rank].host;
     comm->ranks_per_node = least == most ? least : 0;
 }
 
-static ncclResult_t take_facts(const struct preparation *preparation)
+static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
 {
-    struct cshim_nccl_comm *comm = preparation->comm;
-    const struct exchange *exchange = preparation->exchange;
+    struct cshim_fact_exchange *exchange = comm->exchange;
     const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
     struct facts *all = exchange->facts + 1;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = comm->cuda.MemcpyAsync(
         (CUdeviceptr)(uintptr_t)all, exchange->memory + sizeof *all, bytes, exchange->stream);
     if (result == CUDA_SUCCESS)
         result = comm->cuda.StreamSynchronize(exchange->stream);
-    cshim_device_leave(comm, &scope);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(comm, result, "the ranks' facts");
     for (int rank = 0; rank < comm->ranks; rank++) {
@@ -264,9 +237,7 @@ static ncclResult_t take_facts(const struct preparation *preparation)
     }
     find_nodes(comm, all);
     cshim_nccl_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
-    scope = cshim_device_enter(comm);
     cshim_measure_make(comm);
-    cshim_device_leave(comm, &scope);
     comm->prepared = true;
     return ncclSuccess;
 }
@@ -278,37 +249,29 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
 }
 
 /* Makes the communicators that hierarchical needs. All of one kind are made in one group: otherwise
- * a thread that drives several devices would wait for itself. */
-static ncclResult_t split(const struct preparation *preparations, size_t count, bool inside)
+ * a thread that drives several devices would wait for itself. NCCL before 2.18 has no
+ * ncclCommSplit: there are no levels then, on any rank. */
+static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
-    ncclResult_t status = cshim_nccl.real->GroupStart();
-    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        struct cshim_nccl_comm *comm = preparations[i].comm;
-        if (!has_levels(comm))
-            continue;
-        const uint32_t color = inside ? comm->node : comm->local_rank;
-        status = cshim_nccl.real->CommSplit(comm->comm, (int)color, comm->rank,
-                                            inside ? &comm->inside : &comm->across, NULL);
-    }
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
-}
-
-/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
-static ncclResult_t split_all(const struct preparation *preparations, size_t count)
-{
+    ncclResult_t status = ncclSuccess;
     bool wanted = false;
     for (size_t i = 0; i < count; i++) {
-        struct cshim_nccl_comm *comm = preparations[i].comm;
         if (cshim_nccl.real->CommSplit == NULL)
-            comm->ranks_per_node = 0;
-        wanted = wanted || has_levels(comm);
+            comms[i]->ranks_per_node = 0;
+        wanted = wanted || has_levels(comms[i]);
     }
-    ncclResult_t status = ncclSuccess;
-    if (wanted)
-        status = split(preparations, count, true);
-    if (wanted && status == ncclSuccess)
-        status = split(preparations, count, false);
+    for (int kind = 0; kind < 2 && wanted && status == ncclSuccess; kind++) {
+        status = cshim_nccl.real->GroupStart();
+        for (size_t i = 0; i < count && status == ncclSuccess; i++) {
+            struct cshim_nccl_comm *comm = comms[i];
+            if (!has_levels(comm))
+                continue;
+            const uint32_t color = kind == 0 ? comm->node : comm->local_rank;
+            status = cshim_nccl.real->CommSplit(comm->comm, (int)color, comm->rank,
+                                                kind == 0 ? &comm->inside : &comm->across, NULL);
+        }
+        status = cshim_nccl_end_group(status);
+    }
     return status;
 }
 
@@ -328,21 +291,21 @@ static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
 }
 
 /* The ranks meet at the rendezvous first. NCCL itself would not say for whom it waits. */
-static ncclResult_t meet(struct preparation *preparations, size_t count)
+static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count; i++) {
-        if (preparations[i].comm->member != NULL)
-            cshim_rendezvous_come(preparations[i].comm->member);
+        if (comms[i]->member != NULL)
+            cshim_rendezvous_come(comms[i]->member);
     }
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = await_ranks(preparations[i].comm);
+        status = await_ranks(comms[i]);
     if (status == ncclSuccess)
-        status = gather_facts(preparations, count);
+        status = gather_facts(comms, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = await_facts(&preparations[i]);
+        status = await_facts(comms[i]);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = take_facts(&preparations[i]);
+        status = take_facts(comms[i]);
     return status;
 }
 
@@ -361,32 +324,40 @@ static void leave_meeting(struct cshim_nccl_comm *comm, ncclResult_t status)
 /* After a failure the stream may hold work that never ends: then the exchange is not used again. */
 static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
 {
-    struct preparation *preparations = calloc(count, sizeof *preparations);
-    ncclResult_t status = preparations != NULL ? ncclSuccess : ncclSystemError;
+    ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = begin(&preparations[i], comms[i]);
+        status = begin(comms[i]);
     if (status == ncclSuccess)
-        status = meet(preparations, count);
+        status = meet(comms, count);
     for (size_t i = 0; i < count; i++)
         leave_meeting(comms[i], status);
     if (status == ncclSuccess)
-        status = split_all(preparations, count);
-    for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        cshim_pool_give(&spare, &preparations[i].exchange->item);
-    free(preparations);
+        status = split(comms, count);
+    for (size_t i = 0; i < count; i++) {
+        comms[i]->failed = status;
+        if (status == ncclSuccess)
+            cshim_pool_give(&spare, &comms[i]->exchange->item);
+    }
     return status;
 }
 
-ncclResult_t cshim_prepare(struct cshim_nccl_comm **comms, size_t count)
+ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t call_count)
 {
-    ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = comms[i]->failed;
-    if (status != ncclSuccess || count == 0)
-        return status;
-    status = prepare(comms, count);
-    for (size_t i = 0; i < count; i++)
-        comms[i]->failed = status;
+    struct cshim_nccl_comm **comms = calloc(call_count, sizeof(struct cshim_nccl_comm *));
+    ncclResult_t status = comms != NULL ? ncclSuccess : ncclSystemError;
+    size_t count = 0;
+    for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
+        size_t known = 0;
+        while (known < count && comms[known] != calls[i].comm)
+            known++;
+        if (calls[i].comm->prepared || known < count)
+            continue;
+        comms[count++] = calls[i].comm;
+        status = calls[i].comm->failed;
+    }
+    if (status == ncclSuccess && count > 0)
+        status = prepare(comms, count);
+    free(comms);
     return status;
 }
 
@@ -396,12 +367,13 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
     struct cshim_cuda *cuda = &comm->cuda;
     if (comm->context == NULL)
         return;
-    struct cshim_scope scope = cshim_device_enter(comm);
-    cshim_measure_free(comm);
-    cshim_feedback_free(comm);
-    if (comm->stream != NULL)
-        cuda->StreamDestroy(comm->stream);
-    cshim_device_leave(comm, &scope);
+    {
+        CSHIM_SCOPE scope = cshim_device_enter(comm);
+        cshim_measure_free(comm);
+        cshim_feedback_free(comm);
+        if (comm->stream != NULL)
+            cuda->StreamDestroy(comm->stream);
+    }
     if (comm->workspace != NULL)
         cshim_workspace_give(comm->workspace);
     free(comm->calls_by_rule);

@@ -10,14 +10,14 @@
 
 #include "shim/nccl/measure.h"
 
-/* Makes sure that the ranks can tell each other what they need to. Returns false, and why, if
- * this rank cannot. */
-bool cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size);
+/* Makes sure that the ranks can tell each other what they need to; or tells why this rank cannot.
+ */
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size);
 
-/* Prepares communicators, which takes the same course on all ranks: a communicator may get a reason
- * why it does not compress. Waits for the other ranks as NCCL's own first call does, and for the
- * GPU. */
-ncclResult_t cshim_prepare(struct cshim_nccl_comm **comms, size_t count);
+/* Prepares, all at once, the communicators of which these are the first compressed calls. That
+ * takes the same course on all ranks: a communicator may get a reason why it does not compress.
+ * Waits for the other ranks as NCCL's own first call does, and for the GPU. */
+ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 
 /* Gives back what the preparation has made. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm);

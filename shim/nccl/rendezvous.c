@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -29,6 +28,9 @@
 #define COME_SECONDS 3.0
 #define PAUSE_SECONDS 0.2
 
+/* Where the tag lies in an id. */
+#define TAG_PLACE (CSHIM_ID_BYTES - sizeof(struct cshim_tag))
+
 struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
@@ -40,17 +42,6 @@ struct cshim_member {
 static void explain(char *why, const char *what)
 {
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s: %s", what, strerror(errno));
-}
-
-/* The place of the tag at the end of an id. Returns NULL if a tag is not there, or if the place is
- * to be empty and is not. */
-static struct cshim_tag *find_tag(uint8_t id[CSHIM_ID_BYTES], bool want_empty)
-{
-    struct cshim_tag *tag = (struct cshim_tag *)&id[CSHIM_ID_BYTES - sizeof(struct cshim_tag)];
-    static const struct cshim_tag empty;
-    if (want_empty)
-        return memcmp(tag, &empty, sizeof empty) == 0 ? tag : NULL;
-    return tag->magic == CSHIM_TAG_MAGIC ? tag : NULL;
 }
 
 static void set_address(struct cshim_tag *tag, const union cshim_address *address)
@@ -86,34 +77,28 @@ static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_ta
 static bool find_any_address(struct cshim_tag *tag)
 {
     struct ifaddrs *interfaces;
-    union cshim_address address = {0};
-    bool found = false;
     if (getifaddrs(&interfaces) != 0)
         return false;
-    for (struct ifaddrs *one = interfaces; one != NULL && !found; one = one->ifa_next) {
-        found = one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
-                (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
-        if (found)
-            memcpy(&address.four, one->ifa_addr, sizeof address.four);
-    }
+    const struct ifaddrs *one = interfaces;
+    while (one != NULL && (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET ||
+                           (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) != IFF_UP))
+        one = one->ifa_next;
+    if (one != NULL)
+        set_address(tag, (const union cshim_address *)one->ifa_addr);
     freeifaddrs(interfaces);
-    if (found)
-        set_address(tag, &address);
-    return found;
+    return one != NULL;
 }
 
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
-    struct cshim_tag *place = find_tag(id, true);
+    static const struct cshim_tag empty;
+    const bool has_room = memcmp(id + TAG_PLACE, &empty, sizeof empty) == 0;
     struct cshim_tag tag = {.magic = CSHIM_TAG_MAGIC};
-    if (place == NULL) {
-        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "this NCCL's unique id has no room left");
-        return false;
-    }
-    if (getenv("NCCL_COMM_ID") != NULL) {
-        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
-                 "with NCCL_COMM_ID every rank makes the id for itself");
+    if (!has_room || getenv("NCCL_COMM_ID") != NULL) {
+        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s",
+                 has_room ? "with NCCL_COMM_ID every rank makes the id for itself"
+                          : "this NCCL's unique id has no room left");
         return false;
     }
     if ((!find_nccls_address(id, &tag) && !find_any_address(&tag)) ||
@@ -125,7 +110,7 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
         explain(why, "cannot wait for the other ranks");
         return false;
     }
-    memcpy(place, &tag, sizeof tag);
+    memcpy(id + TAG_PLACE, &tag, sizeof tag);
     return true;
 }
 
@@ -179,55 +164,29 @@ static bool connect_until(struct cshim_member *member, double deadline)
     return false;
 }
 
+/* Sends bytes on the member's connection, or receives them. */
+static bool transfer(struct cshim_member *member, bool sends, void *data, size_t bytes,
+                     double deadline)
+{
+    enum cshim_moved moved;
+    size_t done = 0;
+    while ((moved = cshim_move(member->socket, sends, data, bytes, &done)) == CSHIM_MOVED_SOME &&
+           wait_for(member->socket, sends ? POLLOUT : POLLIN, deadline))
+        ;
+    if (sends && done > 0 && member->request.kind == CSHIM_REQUEST_READY)
+        member->may_be_heard = true;
+    if (moved != CSHIM_MOVED_ALL)
+        hang_up(member);
+    return moved == CSHIM_MOVED_ALL;
+}
+
 /* Sends the member's request as one of this kind, on its connection or a new one. */
 static bool send_until(struct cshim_member *member, enum cshim_request_kind kind, double deadline)
 {
-    const char *request = (const char *)&member->request;
     member->request.kind = kind;
-    if (member->socket < 0 && !connect_until(member, deadline))
-        return false;
-    for (size_t done = 0; done < sizeof member->request;) {
-        const ssize_t sent =
-            send(member->socket, request + done, sizeof member->request - done, MSG_NOSIGNAL);
-        if (sent > 0) {
-            done += (size_t)sent;
-            member->may_be_heard = member->may_be_heard || kind == CSHIM_REQUEST_READY;
-        } else if ((errno != EAGAIN && errno != EINTR) ||
-                   !wait_for(member->socket, POLLOUT, deadline)) {
-            hang_up(member);
-            return false;
-        }
-    }
-    member->is_asked = true;
-    return true;
-}
-
-static bool receive(struct cshim_member *member, void *data, size_t bytes, double deadline)
-{
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = recv(member->socket, (char *)data + done, bytes - done, 0);
-        if (got > 0) {
-            done += (size_t)got;
-            continue;
-        }
-        if (got == 0)
-            errno = ECONNRESET;
-        if (got == 0 || (errno != EAGAIN && errno != EINTR) ||
-            !wait_for(member->socket, POLLIN, deadline)) {
-            hang_up(member);
-            return false;
-        }
-    }
-    return true;
-}
-
-static void pause_until(double deadline)
-{
-    const double left = deadline - cshim_seconds();
-    const double seconds = left < PAUSE_SECONDS ? left : PAUSE_SECONDS;
-    const struct timespec pause = {.tv_nsec = (long)(1e9 * seconds)};
-    if (left > 0)
-        nanosleep(&pause, NULL);
+    member->is_asked = (member->socket >= 0 || connect_until(member, deadline)) &&
+                       transfer(member, true, &member->request, sizeof member->request, deadline);
+    return member->is_asked;
 }
 
 /* Takes the reply to a request, which is sent first if that was not done. `text`, if not NULL, gets
@@ -236,14 +195,14 @@ static bool ask(struct cshim_member *member, enum cshim_request_kind kind, doubl
                 struct cshim_reply *reply, char **text)
 {
     if ((!member->is_asked && !send_until(member, kind, deadline)) ||
-        !receive(member, reply, sizeof *reply, deadline))
+        !transfer(member, false, reply, sizeof *reply, deadline))
         return false;
     member->is_asked = false;
     reply->text[sizeof reply->text - 1] = '\0';
     if (!reply->on || text == NULL)
         return true;
     *text = reply->length < CSHIM_WIRE_POLICY_MAX ? calloc(1, reply->length + 1) : NULL;
-    if (*text != NULL && receive(member, *text, reply->length, deadline))
+    if (*text != NULL && transfer(member, false, *text, reply->length, deadline))
         return true;
     free(*text);
     *text = NULL;
@@ -261,10 +220,11 @@ static bool ask_again(struct cshim_member *member, enum cshim_request_kind kind,
         const bool is_answered =
             ask(member, kind, attempt < deadline ? attempt : deadline, reply, text);
         const int saved = errno;
+        const double left = deadline - cshim_seconds();
         if (is_answered)
             hang_up(member);
-        else
-            pause_until(deadline);
+        else if (left > 0)
+            poll(NULL, 0, (int)(1000 * (left < PAUSE_SECONDS ? left : PAUSE_SECONDS)));
         errno = saved;
         if (is_answered || saved == ECONNREFUSED || cshim_seconds() >= deadline)
             return is_answered;
@@ -275,11 +235,10 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
-    uint8_t copy[CSHIM_ID_BYTES];
     struct cshim_reply reply;
-    memcpy(copy, id, sizeof copy);
-    const struct cshim_tag *tag = find_tag(copy, false);
-    if (tag == NULL) {
+    struct cshim_tag tag;
+    memcpy(&tag, id + TAG_PLACE, sizeof tag);
+    if (tag.magic != CSHIM_TAG_MAGIC) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
                  "the process that made the unique id does not have compshim");
         return NULL;
@@ -289,10 +248,10 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "no memory");
         return NULL;
     }
-    member->tag = *tag;
+    member->tag = tag;
     member->socket = -1;
     member->request.magic = CSHIM_REQUEST_MAGIC;
-    member->request.nonce = tag->nonce;
+    member->request.nonce = tag.nonce;
     member->request.hello = *hello;
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))

@@ -5,10 +5,10 @@
  * there is an answer, WRITING the reply, and behind it the policy's text if that was asked for.
  * What does not send requests of a rank is hung up on. */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -20,7 +20,7 @@
 #define STRANGERS_MAX 256
 /* A rank takes its answer within this. */
 #define ANSWER_SECONDS 30.0
-/* Without room for another connection, none is taken for so long. */
+/* Without room for another connection, it is tried again after so long. */
 #define PAUSE_SECONDS 0.1
 
 struct connection {
@@ -28,10 +28,12 @@ struct connection {
     enum { READING, HELD, WRITING } state;
     double since; /* it is in this state */
     bool known;   /* it has made a request */
-    size_t done;  /* bytes read or written */
+    size_t done;  /* bytes of the request or the reply that are read or written */
+    size_t text_done;
     struct cshim_request request;
     struct cshim_reply reply;
     const struct cshim_offer *offer; /* its text follows the reply, or NULL */
+    struct connection *next;         /* older */
 };
 
 /* A policy as it was offered. Never freed: most programs have one. */
@@ -46,21 +48,23 @@ static struct kept_offer *offers;
 static bool is_running;
 static struct cshim_tag listening; /* where */
 static int listener;
-static double paused; /* no connections are taken before this time; 0: they are */
-static struct connection **connections;
-static size_t count;
-static size_t room;
-static struct pollfd *polled; /* room + 1 of them: the listener's is the first */
+static int poller;   /* an epoll of the listener and all connections */
+static bool is_full; /* there was no room for another connection */
+static struct connection *connections;
 
 static void enter(struct connection *connection, int state)
 {
+    struct epoll_event wanted = {.events = state == WRITING ? EPOLLOUT : EPOLLIN,
+                                 .data.ptr = connection};
     connection->state = state;
     connection->since = cshim_seconds();
-    connection->done = 0;
+    connection->done = connection->text_done = 0;
+    epoll_ctl(poller, EPOLL_CTL_MOD, connection->socket, &wanted);
 }
 
 static void close_connection(struct connection *connection)
 {
+    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a process may be starting */
     close(connection->socket);
     connection->socket = -1;
 }
@@ -68,16 +72,9 @@ static void close_connection(struct connection *connection)
 /* The other side is gone, or does not behave. */
 static void hang_up(struct connection *connection)
 {
-    struct cshim_session *session =
-        connection->known ? cshim_session_find(connection->request.nonce) : NULL;
-    if (session != NULL)
-        cshim_session_break(session, connection->request.hello.rank, cshim_seconds());
+    if (connection->known)
+        cshim_session_break(&connection->request, cshim_seconds());
     close_connection(connection);
-}
-
-static bool would_block(void)
-{
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 /* Takes in a request. It may be incomplete, but its first bytes tell strangers. */
@@ -92,9 +89,7 @@ static void handle(struct connection *connection)
     }
     if (connection->done < sizeof *request)
         return;
-    struct cshim_session *session = cshim_session_find(request->nonce);
-    if (session == NULL || request->kind >= CSHIM_REQUEST_KINDS ||
-        !cshim_session_hear(session, request, cshim_seconds()) ||
+    if (request->kind >= CSHIM_REQUEST_KINDS || !cshim_session_hear(request, cshim_seconds()) ||
         request->kind == CSHIM_REQUEST_DONE) {
         close_connection(connection);
         return;
@@ -107,39 +102,30 @@ static void handle(struct connection *connection)
 static void read_more(struct connection *connection)
 {
     const bool is_due = connection->state == READING;
-    uint8_t unwanted, *request = (uint8_t *)&connection->request;
-    const ssize_t got =
-        recv(connection->socket, is_due ? request + connection->done : &unwanted,
-             is_due ? sizeof connection->request - connection->done : 1, MSG_DONTWAIT);
-    if (got < 0 && would_block())
-        return;
-    if (got <= 0 || !is_due) {
+    struct cshim_request *request = &connection->request;
+    char unwanted;
+    size_t got = 0;
+    const enum cshim_moved moved =
+        is_due ? cshim_move(connection->socket, false, request, sizeof *request, &connection->done)
+               : cshim_move(connection->socket, false, &unwanted, sizeof unwanted, &got);
+    if (moved == CSHIM_GONE || got > 0)
         hang_up(connection);
-        return;
-    }
-    connection->done += (size_t)got;
-    handle(connection);
+    else if (is_due)
+        handle(connection);
 }
 
 static void write_more(struct connection *connection)
 {
-    const size_t head = sizeof connection->reply, done = connection->done;
-    const size_t text = connection->offer != NULL ? connection->offer->length : 0;
-    const char *from = (const char *)&connection->reply + done;
-    size_t left = head - done;
-    if (done >= head && text > 0) {
-        from = connection->offer->text + (done - head);
-        left = text - (done - head);
-    }
-    const ssize_t sent = send(connection->socket, from, left, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && would_block())
-        return;
-    if (sent < 0) {
+    const struct cshim_offer *offer = connection->offer;
+    struct cshim_reply *reply = &connection->reply;
+    enum cshim_moved moved =
+        cshim_move(connection->socket, true, reply, sizeof *reply, &connection->done);
+    if (moved == CSHIM_MOVED_ALL && offer != NULL)
+        moved = cshim_move(connection->socket, true, (char *)offer->text, offer->length,
+                           &connection->text_done);
+    if (moved == CSHIM_GONE)
         hang_up(connection);
-        return;
-    }
-    connection->done += (size_t)sent;
-    if (connection->done == head + text)
+    else if (moved == CSHIM_MOVED_ALL)
         enter(connection, READING);
 }
 
@@ -150,16 +136,14 @@ static double settle(struct connection *connection)
     const double now = cshim_seconds();
     double due = 0;
     if (connection->state == HELD) {
-        struct cshim_session *session = cshim_session_find(connection->request.nonce);
-        if (session == NULL) { /* forgotten */
+        due = cshim_session_answer(&connection->request, connection->since, now, &connection->reply,
+                                   &connection->offer);
+        if (due < 0) { /* its session is forgotten */
             close_connection(connection);
             return 0;
         }
-        due = cshim_session_answer(session, &connection->request, connection->since, now,
-                                   &connection->reply);
         if (due > 0)
             return due;
-        connection->offer = connection->reply.on ? cshim_session_offer(session) : NULL;
         enter(connection, WRITING);
     }
     if (connection->state == WRITING)
@@ -176,10 +160,10 @@ static bool drop_stranger(size_t least)
 {
     struct connection *oldest = NULL;
     size_t strangers = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (connections[i]->known || connections[i]->socket < 0)
+    for (struct connection *one = connections; one != NULL; one = one->next) {
+        if (one->known || one->socket < 0)
             continue;
-        oldest = oldest == NULL ? connections[i] : oldest;
+        oldest = one;
         strangers++;
     }
     if (oldest == NULL || strangers < least)
@@ -188,71 +172,46 @@ static bool drop_stranger(size_t least)
     return true;
 }
 
-static bool make_room(void)
-{
-    const size_t more = room == 0 ? 16 : 2 * room;
-    if (count < room)
-        return true;
-    void *grown = realloc(connections, more * sizeof(struct connection *));
-    if (grown == NULL)
-        return false;
-    connections = grown;
-    grown = realloc(polled, (more + 1) * sizeof *polled);
-    if (grown == NULL)
-        return false;
-    polled = grown;
-    room = more;
-    return true;
-}
-
-static void take_connection(void)
+/* Returns whether there may be another one to take. */
+static bool take_connection(void)
 {
     const int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (accepted < 0) {
-        const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-        if (full && !drop_stranger(1))
-            paused = cshim_seconds() + PAUSE_SECONDS;
-        return;
-    }
+    const int error = accepted < 0 ? errno : 0;
+    is_full = (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) &&
+              !drop_stranger(1);
+    if (accepted < 0)
+        return !is_full && error != EAGAIN;
     drop_stranger(STRANGERS_MAX);
-    struct connection *connection = make_room() ? calloc(1, sizeof *connection) : NULL;
-    if (connection == NULL) {
+    struct connection *connection = calloc(1, sizeof *connection);
+    struct epoll_event wanted = {.data.ptr = connection};
+    if (connection == NULL || epoll_ctl(poller, EPOLL_CTL_ADD, accepted, &wanted) != 0) {
         close(accepted);
-        return;
+        free(connection);
+        return true;
     }
     connection->socket = accepted;
     enter(connection, READING);
-    connections[count++] = connection;
+    connection->next = connections;
+    connections = connection;
+    return true;
 }
 
-static void forget_closed(void)
+/* Settles all connections, and forgets those that are closed. Returns for how many milliseconds
+ * there is nothing to do; -1: for ever. */
+static int settle_all(void)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (connections[i]->socket >= 0)
-            connections[kept++] = connections[i];
-        else
-            free(connections[i]);
+    double due = is_full ? cshim_seconds() + PAUSE_SECONDS : 0;
+    for (struct connection **link = &connections, *one; (one = *link) != NULL;) {
+        const double next = one->socket >= 0 ? settle(one) : 0;
+        if (next > 0 && (due <= 0 || next < due))
+            due = next;
+        if (one->socket >= 0) {
+            link = &one->next;
+            continue;
+        }
+        *link = one->next;
+        free(one);
     }
-    count = kept;
-}
-
-/* Settles all connections, and sets what is to be polled. Returns for how many milliseconds; -1:
- * for ever. */
-static int prepare_poll(void)
-{
-    double due = paused;
-    for (size_t i = 0; i < count; i++) {
-        const double one = settle(connections[i]);
-        if (one > 0 && (due <= 0 || one < due))
-            due = one;
-    }
-    forget_closed();
-    polled[0] = (struct pollfd){.fd = paused > 0 ? -1 : listener, .events = POLLIN};
-    for (size_t i = 0; i < count; i++)
-        polled[i + 1] =
-            (struct pollfd){.fd = connections[i]->socket,
-                            .events = connections[i]->state == WRITING ? POLLOUT : POLLIN};
     if (due <= 0)
         return -1;
     const double left = due - cshim_seconds();
@@ -262,44 +221,40 @@ static int prepare_poll(void)
 /* Only this thread adds and forgets connections. */
 static void *serve(void *data)
 {
+    struct epoll_event events[64];
+    pthread_mutex_lock(&lock);
     for (;;) {
-        pthread_mutex_lock(&lock);
-        const int wait = prepare_poll();
-        const size_t waiting = count;
+        const int wait = settle_all();
         pthread_mutex_unlock(&lock);
-        const int ready = poll(polled, waiting + 1, wait);
+        const int ready = epoll_wait(poller, events, sizeof events / sizeof *events, wait);
         pthread_mutex_lock(&lock);
-        for (size_t i = 0; i < waiting && ready > 0; i++) {
-            if (polled[i + 1].revents != 0)
-                (connections[i]->state == WRITING ? write_more : read_more)(connections[i]);
+        for (int i = 0; i < ready; i++) {
+            struct connection *connection = events[i].data.ptr;
+            if (connection != NULL)
+                (connection->state == WRITING ? write_more : read_more)(connection);
         }
-        if (ready > 0 && polled[0].revents != 0)
-            take_connection();
-        if (paused > 0 && cshim_seconds() >= paused)
-            paused = 0;
-        pthread_mutex_unlock(&lock);
+        while (take_connection())
+            ;
     }
     return data;
 }
 
-/* Listens at a tag's address and sets its port. Returns -1, with errno set, if that cannot be. */
-static int listen_at(struct cshim_tag *tag)
+/* Listens at a tag's address and sets its port. The listener tells once of what comes, so that it
+ * may wait. Returns false, with errno set, if that cannot be. */
+static bool listen_at(struct cshim_tag *tag)
 {
     union cshim_address address;
+    struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
     tag->port = 0;
     socklen_t size = cshim_tag_get_address(tag, &address);
-    const int made = socket(tag->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0)
-        return -1;
-    if (bind(made, &address.any, size) != 0 || listen(made, SOMAXCONN) != 0 ||
-        getsockname(made, &address.any, &size) != 0) {
-        const int saved = errno;
-        close(made);
-        errno = saved;
-        return -1;
-    }
+    listener = socket(tag->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    poller = listener >= 0 ? epoll_create1(EPOLL_CLOEXEC) : -1;
+    if (poller < 0 || bind(listener, &address.any, size) != 0 || listen(listener, SOMAXCONN) != 0 ||
+        getsockname(listener, &address.any, &size) != 0 ||
+        epoll_ctl(poller, EPOLL_CTL_ADD, listener, &wanted) != 0)
+        return false;
     tag->port = tag->family == AF_INET ? address.four.sin_port : address.six.sin6_port;
-    return made;
+    return true;
 }
 
 /* The thread takes none of the program's signals. */
@@ -324,13 +279,14 @@ static bool start(const struct cshim_tag *tag)
     if (is_running)
         return true;
     listening = *tag;
-    listener = make_room() ? listen_at(&listening) : -1;
-    is_running = listener >= 0 && start_thread();
+    is_running = listen_at(&listening) && start_thread();
+    if (is_running)
+        return true;
     const int saved = errno;
-    if (!is_running && listener >= 0)
-        close(listener);
+    close(poller);
+    close(listener);
     errno = saved;
-    return is_running;
+    return false;
 }
 
 static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
@@ -367,7 +323,7 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
         const struct cshim_offer *kept = keep_offer(offer);
         *tag = listening;
         tag->nonce = nonce;
-        is_served = kept != NULL && cshim_session_add(nonce, kept) != NULL;
+        is_served = kept != NULL && cshim_session_add(nonce, kept);
     }
     pthread_mutex_unlock(&lock);
     return is_served;
@@ -382,11 +338,11 @@ void cshim_rendezvous_before_fork(void)
 void cshim_rendezvous_after_fork(bool child)
 {
     if (child && is_running) {
-        for (size_t i = 0; i < count; i++)
-            close(connections[i]->socket);
+        for (const struct connection *one = connections; one != NULL; one = one->next)
+            close(one->socket);
         close(listener);
-        count = 0;
-        paused = 0;
+        close(poller);
+        connections = NULL;
         is_running = false;
     }
     pthread_mutex_unlock(&lock);

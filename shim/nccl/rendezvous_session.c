@@ -20,14 +20,12 @@ struct place {
     bool came;     /* to the first call, ... */
     bool waits;    /* ... and is in it */
     double broken; /* since when its connection has been broken while it waits; 0: it is not */
-    uint64_t version;
-    uint64_t host;
-    uint32_t nonblocking;
+    struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
     char *failure; /* why it is unable or has failed, or NULL */
 };
 
-struct cshim_session {
+struct session {
     uint64_t nonce;
     const struct cshim_offer *offer;
     uint32_t ranks; /* 0: no rank has said hello */
@@ -39,20 +37,20 @@ struct cshim_session {
     bool heard;      /* something new, since it was last tried to decide */
     bool decided;
     struct cshim_reply reply;
-    struct cshim_session *next; /* older */
+    struct session *next; /* older */
 };
 
-static struct cshim_session *sessions;
+static struct session *sessions;
 static size_t remembered; /* bytes */
 
-static size_t bytes_of(const struct cshim_session *session)
+static size_t bytes_of(const struct session *session)
 {
     return sizeof *session + session->ranks * sizeof *session->places;
 }
 
-static void drop(struct cshim_session **link)
+static void drop(struct session **link)
 {
-    struct cshim_session *session = *link;
+    struct session *session = *link;
     *link = session->next;
     remembered -= bytes_of(session);
     for (uint32_t rank = 0; rank < session->ranks; rank++)
@@ -63,10 +61,10 @@ static void drop(struct cshim_session **link)
 
 /* Forgets the oldest session whose ranks do not wait for a decision, or else the oldest, but never
  * `kept`. */
-static bool drop_oldest(const struct cshim_session *kept)
+static bool drop_oldest(const struct session *kept)
 {
-    struct cshim_session **oldest = NULL, **idle = NULL;
-    for (struct cshim_session **link = &sessions; *link != NULL; link = &(*link)->next) {
+    struct session **oldest = NULL, **idle = NULL;
+    for (struct session **link = &sessions; *link != NULL; link = &(*link)->next) {
         if (*link == kept)
             continue;
         oldest = link;
@@ -80,42 +78,38 @@ static bool drop_oldest(const struct cshim_session *kept)
     return idle != NULL;
 }
 
-static void remember(size_t bytes, const struct cshim_session *kept)
+static void remember(size_t bytes, const struct session *kept)
 {
     remembered += bytes;
     while (remembered > REMEMBERED_BYTES && drop_oldest(kept))
         ;
 }
 
-struct cshim_session *cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
+bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
 {
-    struct cshim_session *session = calloc(1, sizeof *session);
+    struct session *session = calloc(1, sizeof *session);
     if (session == NULL)
-        return NULL;
+        return false;
     session->nonce = nonce;
     session->offer = offer;
     session->next = sessions;
     sessions = session;
     remember(sizeof *session, session);
-    return session;
+    return true;
 }
 
-struct cshim_session *cshim_session_find(uint64_t nonce)
+/* Returns NULL if it was forgotten or never there. */
+static struct session *find(uint64_t nonce)
 {
-    struct cshim_session *session = sessions;
+    struct session *session = sessions;
     while (session != NULL && session->nonce != nonce)
         session = session->next;
     return session;
 }
 
-const struct cshim_offer *cshim_session_offer(const struct cshim_session *session)
-{
-    return session->offer;
-}
-
 /* Chooses who tells the user: the first rank that waits for the decision; before any does, the
  * first that has said hello. */
-static uint32_t find_speaker(const struct cshim_session *session)
+static uint32_t find_speaker(const struct session *session)
 {
     uint32_t here = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
@@ -124,7 +118,7 @@ static uint32_t find_speaker(const struct cshim_session *session)
     return here;
 }
 
-static void decide_off(struct cshim_session *session)
+static void decide_off(struct session *session)
 {
     session->decided = true;
     session->reply.on = 0;
@@ -133,7 +127,7 @@ static void decide_off(struct cshim_session *session)
 
 /* Takes in who a rank is. The first one says how many ranks there are. A rank that says otherwise
  * is not in the same job. */
-static struct place *welcome(struct cshim_session *session, const struct cshim_request *request)
+static struct place *welcome(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
     if (hello->ranks == 0 || hello->ranks > RANKS_MAX || hello->rank >= hello->ranks)
@@ -154,27 +148,17 @@ static struct place *welcome(struct cshim_session *session, const struct cshim_r
     }
     struct place *place = &session->places[hello->rank];
     place->here = true;
-    place->version = hello->version;
-    place->host = hello->host;
-    place->nonblocking = hello->nonblocking;
-    memcpy(place->machine, request->machine, sizeof place->machine);
-    place->machine[sizeof place->machine - 1] = '\0';
+    place->hello = *hello;
+    memcpy(place->machine, request->machine, sizeof place->machine - 1);
     return place;
 }
 
-static void set_failure(struct place *place, const struct cshim_request *request)
+bool cshim_session_hear(const struct cshim_request *request, double now)
 {
-    if (request->why[0] == '\0' || place->failure != NULL)
-        return;
-    place->failure = strndup(request->why, sizeof request->why - 1);
-}
-
-bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
-                        double now)
-{
-    struct place *place = welcome(session, request);
+    struct session *session = find(request->nonce);
+    struct place *place = session != NULL ? welcome(session, request) : NULL;
     if (place == NULL)
-        return session->decided;
+        return session != NULL && session->decided;
     if (request->kind == CSHIM_REQUEST_READY && !place->ready) {
         place->ready = true;
         session->ready++;
@@ -188,21 +172,34 @@ bool cshim_session_hear(struct cshim_session *session, const struct cshim_reques
     }
     place->broken = 0;
     session->heard = true;
-    set_failure(place, request);
+    if (request->why[0] != '\0' && place->failure == NULL)
+        place->failure = strndup(request->why, sizeof request->why - 1);
     session->trouble = session->trouble || place->failure != NULL;
     return true;
 }
 
-void cshim_session_break(struct cshim_session *session, uint32_t rank, double now)
+void cshim_session_break(const struct cshim_request *request, double now)
 {
-    if (rank >= session->ranks || !session->places[rank].waits)
+    struct session *session = find(request->nonce);
+    const uint32_t rank = request->hello.rank;
+    if (session == NULL || rank >= session->ranks || !session->places[rank].waits)
         return;
     session->places[rank].broken = now;
     session->trouble = true;
 }
 
-/* What may be wrong with a rank. */
+/* What may be wrong with a rank. The first four speak against compression, whichever ranks may
+ * still become ready. */
 enum fault { MISSING, OTHER_VERSION, NONBLOCKING, UNABLE, NOT_READY, NOT_COME };
+static const char *const faults[] = {
+    [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
+    [OTHER_VERSION] = "with another version of compshim",
+    [NONBLOCKING] = "with a non-blocking communicator",
+    [UNABLE] = "cannot compress: ",
+    [NOT_READY] = ("did not come out of ncclCommInitRank with the others: has the process "
+                   "ended, or been stopped?"),
+    [NOT_COME] = "not there yet",
+};
 
 static bool has_fault(const struct place *place, enum fault fault, uint64_t version)
 {
@@ -210,9 +207,9 @@ static bool has_fault(const struct place *place, enum fault fault, uint64_t vers
     case MISSING:
         return !place->here;
     case OTHER_VERSION:
-        return place->version != version;
+        return place->hello.version != version;
     case NONBLOCKING:
-        return place->nonblocking != 0;
+        return place->hello.nonblocking != 0;
     case UNABLE:
         return place->failure != NULL;
     case NOT_READY:
@@ -222,21 +219,25 @@ static bool has_fault(const struct place *place, enum fault fault, uint64_t vers
     }
 }
 
-/* Writes "rank 1 on node7, 3 on node9 TEXT" of the ranks that have a fault, and names the first few
- * of them. The first rank that is here has the right version. Returns whether there are any. */
-static bool name_ranks(const struct cshim_session *session, enum fault fault, const char *text,
+/* Writes "rank 1 on node7, 3 on node9" of the ranks that have a fault, naming the first few of
+ * them, and the fault. The first rank that is here has the right version. Returns whether there are
+ * any. */
+static bool name_ranks(const struct session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
     const struct place *first = session->places;
+    const char *failure = "";
     unsigned count = 0;
     size_t length = 0;
     while (!first->here)
         first++;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         const struct place *place = &session->places[rank];
-        if (!has_fault(place, fault, first->version))
+        if (!has_fault(place, fault, first->hello.version))
             continue;
+        if (fault == UNABLE && count == 0)
+            failure = place->failure;
         if (count++ < RANKS_NAMED && length < size)
             length += (size_t)snprintf(why + length, size - length, "%s%u%s%.32s",
                                        count > 1 ? ", " : "rank ", rank, place->here ? " on " : "",
@@ -245,42 +246,24 @@ static bool name_ranks(const struct cshim_session *session, enum fault fault, co
     if (count > RANKS_NAMED && length < size)
         length += (size_t)snprintf(why + length, size - length, ", ... (%u)", count);
     if (count > 0 && length < size)
-        snprintf(why + length, size - length, " %s", text);
+        snprintf(why + length, size - length, " %s%s", faults[fault], failure);
     return count > 0;
 }
 
-static uint32_t count_nodes(const struct cshim_session *session)
+static uint32_t count_nodes(const struct session *session)
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         uint32_t before = 0;
-        while (before < rank && session->places[before].host != session->places[rank].host)
+        while (before < rank &&
+               session->places[before].hello.host != session->places[rank].hello.host)
             before++;
         nodes += before == rank;
     }
     return nodes;
 }
 
-/* Finds what speaks against compression, whichever ranks may still become ready. */
-static bool finds_reason(const struct cshim_session *session, char why[CSHIM_RENDEZVOUS_WHY_MAX])
-{
-    char text[CSHIM_RENDEZVOUS_WHY_MAX];
-    const struct place *place = session->places;
-    const struct place *end = place + session->ranks;
-    if (name_ranks(session, MISSING, "without compshim: is LD_PRELOAD set on every host?", why) ||
-        name_ranks(session, OTHER_VERSION, "with another version of compshim", why) ||
-        name_ranks(session, NONBLOCKING, "with a non-blocking communicator", why))
-        return true;
-    while (place < end && place->failure == NULL)
-        place++;
-    if (place == end)
-        return false;
-    snprintf(text, sizeof text, "cannot compress: %.*s", CSHIM_RENDEZVOUS_WHY_MAX - 20,
-             place->failure);
-    return name_ranks(session, UNABLE, text, why);
-}
-
-static void turn_on(struct cshim_session *session)
+static void turn_on(struct session *session)
 {
     struct cshim_reply *reply = &session->reply;
     memset(reply, 0, sizeof *reply);
@@ -293,27 +276,23 @@ static void turn_on(struct cshim_session *session)
 }
 
 /* Decides, if it is time. */
-static void decide(struct cshim_session *session, double now)
+static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
     if (session->decided || session->ready == 0 || (!session->heard && !late))
         return;
     session->heard = false;
-    if (finds_reason(session, session->reply.text)) {
-        decide_off(session);
-    } else if (session->ready == session->ranks) {
+    enum fault fault = MISSING;
+    while (fault <= UNABLE && !name_ranks(session, fault, session->reply.text))
+        fault++;
+    if (fault > UNABLE && session->ready == session->ranks)
         turn_on(session);
-    } else if (late) {
-        name_ranks(session, NOT_READY,
-                   "did not come out of ncclCommInitRank with the others: has the process "
-                   "ended, or been stopped?",
-                   session->reply.text);
+    else if (fault <= UNABLE || (late && name_ranks(session, NOT_READY, session->reply.text)))
         decide_off(session);
-    }
 }
 
 /* The first rank that has failed or ended, or NULL. */
-static const struct place *first_lost(const struct cshim_session *session, double now)
+static const struct place *first_lost(const struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
         const struct place *place = &session->places[rank];
@@ -325,7 +304,7 @@ static const struct place *first_lost(const struct cshim_session *session, doubl
 
 /* Whether all ranks have come to the first call. The thread that answers needs some time for
  * many. */
-static double find_absent(const struct cshim_session *session, double since, double now,
+static double find_absent(const struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {
     const double due = since + 1.0 + 0.002 * session->ranks;
@@ -341,20 +320,25 @@ static double find_absent(const struct cshim_session *session, double since, dou
         return due;
     } else {
         reply->absence = CSHIM_RANKS_MISSING;
-        name_ranks(session, NOT_COME, "not there yet", reply->text);
+        name_ranks(session, NOT_COME, reply->text);
     }
     return 0;
 }
 
-double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply)
+double cshim_session_answer(const struct cshim_request *request, double since, double now,
+                            struct cshim_reply *reply, const struct cshim_offer **offer)
 {
+    struct session *session = find(request->nonce);
+    if (session == NULL)
+        return -1;
     memset(reply, 0, sizeof *reply);
+    *offer = NULL;
     if (request->kind == CSHIM_REQUEST_WAIT)
         return find_absent(session, since, now, reply);
     if (request->kind == CSHIM_REQUEST_READY) {
         decide(session, now);
         *reply = session->reply;
+        *offer = reply->on ? session->offer : NULL;
         return session->decided ? 0 : session->deadline;
     }
     return 0;

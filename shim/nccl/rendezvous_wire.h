@@ -5,6 +5,7 @@
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -74,6 +75,28 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     return sizeof address->six;
 }
 
+/* Sends or receives as much of some bytes as goes without waiting, of which *done are done. The
+ * error of a connection that is gone is in errno. */
+enum cshim_moved { CSHIM_MOVED_ALL, CSHIM_MOVED_SOME, CSHIM_GONE };
+static inline enum cshim_moved cshim_move(int connection, bool sends, void *data, size_t bytes,
+                                          size_t *done)
+{
+    while (*done < bytes) {
+        char *place = (char *)data + *done;
+        const ssize_t moved =
+            sends ? send(connection, place, bytes - *done, MSG_NOSIGNAL | MSG_DONTWAIT)
+                  : recv(connection, place, bytes - *done, MSG_DONTWAIT);
+        if (moved < 0 && (errno == EAGAIN || errno == EINTR))
+            return CSHIM_MOVED_SOME;
+        if (moved == 0)
+            errno = ECONNRESET;
+        if (moved <= 0)
+            return CSHIM_GONE;
+        *done += (size_t)moved;
+    }
+    return CSHIM_MOVED_ALL;
+}
+
 /* rendezvous_server.c: answers for the tag's nonce. The first tag's address is where this process
  * listens; the tag gets that address and its port. Returns false, with errno set, if that cannot
  * be. */
@@ -81,22 +104,19 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
 
 /* rendezvous_session.c: what the ranks of one id have said, and what is decided for them. No
  * sockets; times are those of cshim_seconds; the caller locks. */
-struct cshim_session;
 
-/* The offer stays the caller's and is not copied. Returns NULL without memory. */
-struct cshim_session *cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
-/* The session of a nonce; NULL if it was forgotten or never there. */
-struct cshim_session *cshim_session_find(uint64_t nonce);
-/* Takes in what a rank says. Returns false if that makes no sense. */
-bool cshim_session_hear(struct cshim_session *session, const struct cshim_request *request,
-                        double now);
-/* The connection on which a rank waits has broken. */
-void cshim_session_break(struct cshim_session *session, uint32_t rank, double now);
-/* The reply to a request that was heard at `since`. Returns 0 if there is one, else the time at
- * which there will be one at the latest. */
-double cshim_session_answer(struct cshim_session *session, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply);
-/* The policy of a session that is on. */
-const struct cshim_offer *cshim_session_offer(const struct cshim_session *session);
+/* Begins with a nonce. The offer stays the caller's and is not copied. Returns false without
+ * memory. */
+bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
+/* Takes in what a rank says. Returns false if that makes no sense, or if what was said with its
+ * nonce is forgotten. */
+bool cshim_session_hear(const struct cshim_request *request, double now);
+/* The connection has broken on which a rank waits, or has last made a request. */
+void cshim_session_break(const struct cshim_request *request, double now);
+/* The reply to a request that was heard at `since`, and the offer whose text follows it, or NULL.
+ * Returns 0 if there is one, else the time at which there will be one at the latest; less than 0 if
+ * there never will be. */
+double cshim_session_answer(const struct cshim_request *request, double since, double now,
+                            struct cshim_reply *reply, const struct cshim_offer **offer);
 
 #endif

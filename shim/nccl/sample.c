@@ -1,45 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/sample.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a slot is used for. */
+enum {
+    FREE,
+    TAKEN,   /* for a call under way */
+    COPIED,  /* the copies are under way, with `copied` behind them */
+    DROPPED, /* so they are, but nobody will compare them */
+};
 
 /* Rank 0's host memory for one call:
  *
  *     | each rank's block: a factor, elements | elements of the result |
  *
- * One thread at a time takes slots. Another thread may compare or drop those that are COPIED. */
+ * Slots belong to a workspace: copies of an aborted communicator may still come when the next one
+ * has it. One thread at a time takes slots. Another thread may compare or drop those that are
+ * COPIED. */
 struct cshim_sample_slot {
-    enum {
-        FREE,
-        TAKEN,   /* for a call under way */
-        COPIED,  /* the copies are under way, with `copied` behind them */
-        DROPPED, /* so they are, but nobody will compare them */
-    } state;     /* atomic */
+    atomic_int state;
     uint8_t *memory;
     CUevent copied;
     struct cshim_nccl_sample sample;
-    enum cshim_dtype dtype;
-    bool is_average;
 };
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
-
-/* Belongs to a workspace: copies of an aborted communicator may still come when the next one has
- * it. */
-struct cshim_samples {
-    struct cshim_sample_slot slots[CSHIM_SAMPLES_OF_GROUP];
-};
-
-static void set_state(struct cshim_sample_slot *slot, int state)
-{
-    __atomic_store_n(&slot->state, state, __ATOMIC_RELEASE);
-}
-
-static int state_of(const struct cshim_sample_slot *slot)
-{
-    return (int)__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-}
 
 /* Before the call
  * -----------------------------------------------------------------------------------------*/
@@ -59,6 +47,8 @@ static void choose(struct cshim_nccl_call *call)
         .length = length,
         .ranks = is_sum ? ranks : 1,
         .is_scaled = is_sum && call->op >= ncclNumOps,
+        .is_average = call->op == ncclAvg,
+        .dtype = plan->dtype,
         .block = cshim_sample_block_bytes(ranks),
         .first = cshim_sample_place(call->count, length, number),
         .memory = call->workspace->memory + CSHIM_WORKSPACE_BYTES +
@@ -98,7 +88,7 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     const struct cshim_nccl_comm *comm = call->comm;
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->send + call->sample.first * element;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
         result = cshim_workspace_await(call->workspace, comm, call->stream);
@@ -107,7 +97,6 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     if (result == CUDA_SUCCESS)
         result = comm->cuda.MemcpyAsync(own_block(call) + CSHIM_SAMPLE_FACTOR_BYTES, from,
                                         call->sample.length * element, call->stream);
-    cshim_device_leave(comm, &scope);
     return cshim_device_check(comm, result, "sampling a call");
 }
 
@@ -121,27 +110,26 @@ static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
         if (call->sample.ranks <= 1)
             continue;
         status = ncclSystemError;
-        if (!cshim_nccl_is_aborted(call->comm))
+        if (!call->comm->aborted)
             status = cshim_nccl.real->AllGather(
                 (const void *)(uintptr_t)own_block(call), (void *)(uintptr_t)call->sample.memory,
                 call->sample.block, ncclUint8, call->comm->comm, call->stream);
     }
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return cshim_nccl_end_group(status);
 }
 
 /* A slot with an event, or NULL. */
 static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
 {
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
-        struct cshim_sample_slot *slot = &comm->samples->slots[i];
-        const int state = state_of(slot);
+        struct cshim_sample_slot *slot = &comm->samples[i];
+        const int state = slot->state;
         if (state != FREE && (state != DROPPED || !cshim_device_happened(comm, slot->copied)))
             continue;
         if (slot->copied == NULL &&
             comm->cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return NULL;
-        set_state(slot, TAKEN);
+        slot->state = TAKEN;
         return slot;
     }
     return NULL;
@@ -152,13 +140,12 @@ static void copy_blocks(struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_nccl_sample *sample = &call->sample;
-    struct cshim_scope scope = cshim_device_enter(comm);
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
     struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? take_slot(comm) : NULL;
     if (slot != NULL &&
         comm->cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
                                sample->ranks * sample->block, call->stream) == CUDA_SUCCESS)
         call->sample.slot = slot;
-    cshim_device_leave(comm, &scope);
 }
 
 ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
@@ -201,36 +188,34 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->receive + call->sample.first * element;
     const CUdeviceptr to = (CUdeviceptr)(uintptr_t)slot->memory + CSHIM_SAMPLE_GATHERED_BYTES;
-    struct cshim_scope scope = cshim_device_enter(call->comm);
+    CSHIM_SCOPE scope = cshim_device_enter(call->comm);
     if (scope.result == CUDA_SUCCESS && is_kept)
         is_kept = cuda->MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
                   CUDA_SUCCESS;
     slot->sample = call->sample;
-    slot->dtype = call->plan.dtype;
-    slot->is_average = call->op == ncclAvg;
     if (scope.result == CUDA_SUCCESS &&
         cuda->EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
-        set_state(slot, is_kept ? COPIED : DROPPED);
-    cshim_device_leave(call->comm, &scope);
+        slot->state = is_kept ? COPIED : DROPPED;
 }
 
 bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,
                                const struct cshim_sample_slot *slot)
 {
-    return state_of(slot) != COPIED || cshim_device_happened(comm, slot->copied);
+    return slot->state != COPIED || cshim_device_happened(comm, slot->copied);
 }
 
 /* The sum of the elements of all ranks, each times its rank's factor. */
 static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;
-    double values[CSHIM_SAMPLE_MAX], factor = slot->is_average ? 1.0 / sample->ranks : 1;
+    double values[CSHIM_SAMPLE_MAX], factor = sample->is_average ? 1.0 / sample->ranks : 1;
     memset(sums, 0, sample->length * sizeof *sums);
     for (uint32_t rank = 0; rank < sample->ranks; rank++) {
         const uint8_t *block = slot->memory + rank * sample->block;
         if (sample->is_scaled)
-            cshim_sample_widen(slot->dtype, block, 1, &factor);
-        cshim_sample_widen(slot->dtype, block + CSHIM_SAMPLE_FACTOR_BYTES, sample->length, values);
+            cshim_sample_widen(sample->dtype, block, 1, &factor);
+        cshim_sample_widen(sample->dtype, block + CSHIM_SAMPLE_FACTOR_BYTES, sample->length,
+                           values);
         for (uint32_t i = 0; i < sample->length; i++)
             sums[i] += factor * values[i];
     }
@@ -239,19 +224,19 @@ static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPL
 void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figures)
 {
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
-    if (state_of(slot) != COPIED)
+    if (slot->state != COPIED)
         return;
     add_up(slot, sums);
-    cshim_sample_widen(slot->dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES, slot->sample.length,
-                       results);
+    cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
+                       slot->sample.length, results);
     cshim_sample_add(figures, results, sums, slot->sample.length);
-    set_state(slot, FREE);
+    slot->state = FREE;
 }
 
 void cshim_sample_drop(struct cshim_sample_slot *slot)
 {
-    if (slot != NULL && state_of(slot) == COPIED)
-        set_state(slot, DROPPED);
+    if (slot != NULL && slot->state == COPIED)
+        slot->state = DROPPED;
 }
 
 void cshim_sample_make(struct cshim_nccl_comm *comm)
@@ -261,15 +246,15 @@ void cshim_sample_make(struct cshim_nccl_comm *comm)
     if (workspace == NULL || comm->rank != 0 || !comm->job->is_reported)
         return;
     if (workspace->samples == NULL) {
-        struct cshim_samples *samples = calloc(1, sizeof *samples);
-        if (samples == NULL || comm->cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
-                                                       CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
-            free(samples);
+        struct cshim_sample_slot *slots = calloc(CSHIM_SAMPLES_OF_GROUP, sizeof *slots);
+        if (slots == NULL || comm->cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
+                                                     CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+            free(slots);
             return;
         }
         for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++)
-            samples->slots[i].memory = (uint8_t *)memory + i * SLOT_BYTES;
-        workspace->samples = samples;
+            slots[i].memory = (uint8_t *)memory + i * SLOT_BYTES;
+        workspace->samples = slots;
     }
     comm->samples = workspace->samples;
 }

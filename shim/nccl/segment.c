@@ -150,13 +150,6 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
     return 1;
 }
 
-uint64_t cshim_segment_elements(const struct cshim_segment *segment, uint32_t piece)
-{
-    const uint64_t begin = piece * segment->chunk;
-    const uint64_t left = begin < segment->length ? segment->length - begin : 0;
-    return minimum(left, segment->chunk);
-}
-
 uint64_t cshim_segment_bytes(const struct cshim_segment *segment)
 {
     return segment->result * cshim_dtype_bytes(segment->call->plan.dtype);

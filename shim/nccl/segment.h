@@ -51,10 +51,12 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2]);
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call);
 
-/* Elements of a piece of the input; 0 for a piece that is empty. */
-uint64_t cshim_segment_elements(const struct cshim_segment *segment, uint32_t piece);
-
 /* Bytes of the caller's buffer that the segment is of. */
 uint64_t cshim_segment_bytes(const struct cshim_segment *segment);
+
+/* steps.c: enqueues a step on the stream of the segment's call. Does nothing if the segment's
+ * schedule has no such step. Steps of CSHIM_PHASE_EXCHANGE are calls of NCCL and belong into a
+ * group of it. The others are kernels and need the context of the communicator. */
+ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step);
 
 #endif

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/steps.h"
-
+/* The steps of a segment's schedule, as kernels and NCCL's calls. */
 #include "codecs/scalar.h"
 #include "shim/core/header.h"
+#include "shim/nccl/segment.h"
+
+/* Elements of a piece of the input; 0 for a piece that is empty. */
+static uint64_t elements_of(const struct cshim_segment *segment, uint32_t piece)
+{
+    const uint64_t begin = piece * segment->chunk;
+    const uint64_t left = begin < segment->length ? segment->length - begin : 0;
+    return left < segment->chunk ? left : segment->chunk;
+}
 
 static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
 {
     const struct cshim_plan *plan = &segment->call->plan;
-    const uint64_t elements = cshim_segment_elements(segment, piece);
+    const uint64_t elements = elements_of(segment, piece);
     if (elements == 0)
         return 0;
     return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
@@ -105,31 +113,25 @@ static uint32_t piece_for(const struct cshim_segment *segment, uint32_t peer)
     return segment->pieces > 1 ? peer : 0;
 }
 
-static ncclResult_t swap_with(const struct cshim_segment *segment, uint32_t peer,
-                              const uint8_t *sent, uint32_t sent_piece, uint8_t *received,
-                              uint32_t received_piece)
+/* Sends each peer the part that it needs, and receives its own; or so with the sums of owners. */
+static ncclResult_t exchange(const struct cshim_segment *segment, bool sums)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;
     const cudaStream_t stream = segment->call->stream;
-    const uint64_t sent_bytes = message_bytes(segment, sent_piece);
-    const uint64_t received_bytes = message_bytes(segment, received_piece);
     ncclResult_t status = ncclSuccess;
-    if (sent_bytes > 0)
-        status = real->Send(sent, sent_bytes, ncclUint8, (int)peer, segment->comm, stream);
-    if (status == ncclSuccess && received_bytes > 0)
-        status = real->Recv(received, received_bytes, ncclUint8, (int)peer, segment->comm, stream);
-    return status;
-}
-
-static ncclResult_t exchange_parts(const struct cshim_segment *segment)
-{
-    ncclResult_t status = ncclSuccess;
-    for (uint32_t step = 1; step < segment->peers && status == ncclSuccess; step++) {
-        const uint32_t peer = (segment->rank + step) % segment->peers;
-        const uint32_t piece = piece_for(segment, peer);
-        status = swap_with(segment, peer, segment->sent + piece * segment->stride, piece,
-                           segment->received + peer * segment->stride,
-                           piece_for(segment, segment->rank));
+    for (uint32_t turn = 1; turn < segment->peers && status == ncclSuccess; turn++) {
+        const uint32_t peer = (segment->rank + turn) % segment->peers;
+        const uint32_t piece = sums ? segment->rank : piece_for(segment, peer);
+        const uint64_t sent = message_bytes(segment, piece);
+        const uint64_t received =
+            message_bytes(segment, sums ? peer : piece_for(segment, segment->rank));
+        const uint8_t *from = (sums ? segment->sums : segment->sent) + piece * segment->stride;
+        uint8_t *to = sums ? segment->sums + peer * segment->stride
+                           : segment->received + peer * segment->stride;
+        if (sent > 0)
+            status = real->Send(from, sent, ncclUint8, (int)peer, segment->comm, stream);
+        if (status == ncclSuccess && received > 0)
+            status = real->Recv(to, received, ncclUint8, (int)peer, segment->comm, stream);
     }
     return status;
 }
@@ -139,7 +141,7 @@ static ncclResult_t sum(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const bool travels = cshim_schedule_has(segment->schedule, CSHIM_STEP_COLLECT);
-    const uint64_t elements = cshim_segment_elements(segment, piece_for(segment, segment->rank));
+    const uint64_t elements = elements_of(segment, piece_for(segment, segment->rank));
     enum cshim_kernel_operation operation = CSHIM_KERNEL_REDUCE;
     struct cshim_kernel_reduce parameters = {
         .parts = segment->received,
@@ -162,17 +164,6 @@ static ncclResult_t sum(const struct cshim_segment *segment)
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
     set_header(parameters.reencoded_header, segment, CSHIM_MESSAGE_SUMS);
     return launch(segment, operation, elements, &parameters);
-}
-
-static ncclResult_t exchange_sums(const struct cshim_segment *segment)
-{
-    ncclResult_t status = ncclSuccess;
-    for (uint32_t step = 1; step < segment->peers && status == ncclSuccess; step++) {
-        const uint32_t peer = (segment->rank + step) % segment->peers;
-        status = swap_with(segment, peer, segment->sums + segment->rank * segment->stride,
-                           segment->rank, segment->sums + peer * segment->stride, peer);
-    }
-    return status;
 }
 
 /* Decodes the sums of all owners. Where nobody adds, the parts of all ranks are the result. */
@@ -250,16 +241,6 @@ static ncclResult_t convert(const struct cshim_segment *segment, bool narrows)
                   &parameters);
 }
 
-static ncclResult_t narrow(const struct cshim_segment *segment)
-{
-    return convert(segment, true);
-}
-
-static ncclResult_t widen(const struct cshim_segment *segment)
-{
-    return convert(segment, false);
-}
-
 static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
@@ -293,22 +274,25 @@ static ncclResult_t gather_inside(const struct cshim_segment *segment)
 
 ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step)
 {
-    typedef ncclResult_t enqueue(const struct cshim_segment *segment);
-    static const struct {
-        enqueue *by_messages;
-        enqueue *by_library;
-    } steps[CSHIM_STEPS] = {
-        [CSHIM_STEP_REDUCE_INSIDE] = {reduce_inside, NULL},
-        [CSHIM_STEP_ENCODE] = {encode, find_largest},
-        [CSHIM_STEP_EXCHANGE] = {exchange_parts, agree_on_largest},
-        [CSHIM_STEP_NARROW] = {NULL, narrow},
-        [CSHIM_STEP_SUM] = {sum, NULL},
-        [CSHIM_STEP_COLLECT] = {exchange_sums, reduce_narrowed},
-        [CSHIM_STEP_DECODE] = {decode, widen},
-        [CSHIM_STEP_GATHER_INSIDE] = {gather_inside, NULL},
-    };
+    const bool by_library = segment->schedule->parts_to == CSHIM_TO_LIBRARY;
     if (!cshim_schedule_has(segment->schedule, step))
         return ncclSuccess;
-    return (segment->schedule->parts_to == CSHIM_TO_LIBRARY ? steps[step].by_library
-                                                            : steps[step].by_messages)(segment);
+    switch (step) {
+    case CSHIM_STEP_REDUCE_INSIDE:
+        return reduce_inside(segment);
+    case CSHIM_STEP_ENCODE:
+        return by_library ? find_largest(segment) : encode(segment);
+    case CSHIM_STEP_EXCHANGE:
+        return by_library ? agree_on_largest(segment) : exchange(segment, false);
+    case CSHIM_STEP_NARROW:
+        return convert(segment, true);
+    case CSHIM_STEP_SUM:
+        return sum(segment);
+    case CSHIM_STEP_COLLECT:
+        return by_library ? reduce_narrowed(segment) : exchange(segment, true);
+    case CSHIM_STEP_DECODE:
+        return by_library ? convert(segment, false) : decode(segment);
+    default:
+        return gather_inside(segment);
+    }
 }

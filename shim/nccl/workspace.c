@@ -4,41 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cshim_pool spare;
+#define FAULT_BYTES (CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t))
 
-static CUresult allocate(const struct cshim_cuda *cuda, struct cshim_workspace *workspace)
-{
-    const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
-    const size_t fault_bytes = CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t);
-    CUresult result = cuda->EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
-    if (result == CUDA_SUCCESS)
-        result = cuda->MemHostAlloc((void **)&workspace->fault, fault_bytes,
-                                    CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
-    if (result == CUDA_SUCCESS)
-        result = cuda->MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
-    if (result == CUDA_SUCCESS)
-        result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples);
-    if (result == CUDA_SUCCESS)
-        return result;
-    if (workspace->fault != NULL)
-        cuda->MemFreeHost(workspace->fault);
-    if (workspace->idle != NULL)
-        cuda->EventDestroy(workspace->idle);
-    return result;
-}
+static struct cshim_pool spare;
 
 static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *why, size_t size)
 {
+    const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
+    const struct cshim_cuda *cuda = &comm->cuda;
     struct cshim_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {
         snprintf(why, size, "no memory");
         return NULL;
     }
     workspace->item = (struct cshim_pool_item){.device = comm->device, .ranks = INT32_MAX};
-    const CUresult result = allocate(&comm->cuda, workspace);
+    CUresult result = cuda->EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        result = cuda->MemHostAlloc((void **)&workspace->fault, FAULT_BYTES,
+                                    CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_SUCCESS)
+        result = cuda->MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
+    if (result == CUDA_SUCCESS)
+        result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples);
     if (result == CUDA_SUCCESS)
         return workspace;
-    cshim_cuda_explain(&comm->cuda, "memory for compressed messages", result, why, size);
+    cshim_cuda_explain(cuda, "memory for compressed messages", result, why, size);
+    if (workspace->fault != NULL)
+        cuda->MemFreeHost(workspace->fault);
+    if (workspace->idle != NULL)
+        cuda->EventDestroy(workspace->idle);
     free(workspace);
     return NULL;
 }
@@ -50,7 +44,7 @@ struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
     if (workspace == NULL)
         workspace = make(comm, why, size);
     if (workspace != NULL)
-        memset(workspace->fault, 0, CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t));
+        memset(workspace->fault, 0, FAULT_BYTES);
     return workspace;
 }
 
@@ -65,4 +59,64 @@ CUresult cshim_workspace_await(const struct cshim_workspace *workspace,
     if (!workspace->used)
         return CUDA_SUCCESS;
     return comm->cuda.StreamWaitEvent(stream, workspace->idle, CU_EVENT_WAIT_DEFAULT);
+}
+
+/* The graph and everything made of it are gone. CUDA calls this on a thread of its own, where no
+ * function of CUDA may be called. */
+static void give_back(void *data)
+{
+    struct cshim_workspace *workspace = data;
+    workspace->used = false;
+    cshim_workspace_give(workspace);
+}
+
+/* Takes a workspace that no work is using. A graph cannot wait for an event from outside, so the
+ * host waits: the communicator that had the workspace is gone, and its last batch is done or soon
+ * will be. What is allocated in the scope is not captured. */
+static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm)
+{
+    char why[CSHIM_CUDA_WHY_MAX] = "no context for a graph's memory";
+    struct cshim_workspace *workspace = NULL;
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
+    if (scope.result == CUDA_SUCCESS)
+        workspace = cshim_workspace_take(comm, why, sizeof why);
+    if (workspace == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", why);
+        return NULL;
+    }
+    if (workspace->used)
+        comm->cuda.EventSynchronize(workspace->idle);
+    workspace->used = false;
+    return workspace;
+}
+
+/* Has the graph give the workspace back. Where the graph cannot hold it, it goes back at once. */
+static CUresult tie(const struct cshim_cuda *cuda, CUgraph graph, struct cshim_workspace *workspace)
+{
+    CUuserObject object;
+    CUresult result =
+        cuda->UserObjectCreate(&object, workspace, give_back, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    if (result != CUDA_SUCCESS) {
+        give_back(workspace);
+        return result;
+    }
+    result = cuda->GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    if (result != CUDA_SUCCESS)
+        cuda->UserObjectRelease(object, 1); /* which gives the workspace back */
+    return result;
+}
+
+/* CUDA never uses the id of a capture again. */
+struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
+                                                 cuuint64_t capture_id, CUgraph graph)
+{
+    if (comm->capture_id == capture_id)
+        return comm->capture_workspace;
+    struct cshim_workspace *workspace = take_idle(comm);
+    if (workspace == NULL || cshim_device_check(comm, tie(&comm->cuda, graph, workspace),
+                                                "keeping memory for a graph") != ncclSuccess)
+        return NULL;
+    comm->capture_id = capture_id;
+    comm->capture_workspace = workspace;
+    return workspace;
 }

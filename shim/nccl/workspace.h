@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory for the messages of calls under way. Each communicator has a workspace, and each
- * graph that its calls are captured into. One batch of segments uses it after the other.
+/* Device memory for the messages of calls under way. Each communicator has a workspace. One batch
+ * of segments uses it after the other.
+ *
+ * Calls that are captured become nodes of a CUDA graph, which may be launched at any time, also
+ * beside calls that are not captured. So the messages of its calls lie in a workspace of its own.
  *
  *     | messages of a batch: CSHIM_WORKSPACE_BYTES | elements of sampled calls |
  */
@@ -22,8 +25,8 @@ struct cshim_workspace {
     CUevent idle;    /* recorded behind the last batch */
     bool used;       /* whether `idle` has been recorded */
     uint32_t *fault; /* kernels describe a wrong message here; this is its address on the host, */
-    CUdeviceptr fault_device;      /* and this is the device's */
-    struct cshim_samples *samples; /* made when the workspace is first used by a rank 0; or NULL */
+    CUdeviceptr fault_device;          /* and this is the device's */
+    struct cshim_sample_slot *samples; /* made when a rank 0 first uses it; or NULL */
 };
 
 /* Takes a workspace that is free on the communicator's device, or makes one. The communicator's
@@ -32,6 +35,12 @@ struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
                                              size_t size);
 /* Makes no call of CUDA: batches may still be under way. */
 void cshim_workspace_give(struct cshim_workspace *workspace);
+
+/* The workspace of a captured call: that of its communicator's last captured call if the graph is
+ * the same one, else a new one. The graph gives it back when it ends. Returns NULL after an error
+ * message if there is none to be had. */
+struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
+                                                 cuuint64_t capture_id, CUgraph graph);
 
 /* Has a stream wait until the last batch in the workspace is done, whatever stream that was on. The
  * communicator's context is current. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/registry.h"
+#include "shim/nccl/communicator.h"
 
 #include <stdlib.h>
 
+#include "shim/nccl/prepare.h"
 #include "shim/nccl/report.h"
 
 #define BUCKETS 256u
@@ -12,18 +13,20 @@ static struct cshim_nccl_comm *buckets[BUCKETS];
 static size_t compressing; /* communicators with a job, ... */
 static size_t reporting;   /* ... and those whose calls are counted in this process */
 
-static struct cshim_nccl_comm **bucket_of(ncclComm_t comm)
+/* The link to a communicator; or, where the handle is not known, that to its place. */
+static struct cshim_nccl_comm **link_to(ncclComm_t handle)
 {
-    const uintptr_t address = (uintptr_t)comm;
-    return &buckets[(address >> 4 ^ address >> 12) % BUCKETS];
+    const uintptr_t address = (uintptr_t)handle;
+    struct cshim_nccl_comm **link = &buckets[(address >> 4 ^ address >> 12) % BUCKETS];
+    while (*link != NULL && (*link)->comm != handle)
+        link = &(*link)->next;
+    return link;
 }
 
 struct cshim_nccl_comm *cshim_registry_find(ncclComm_t handle)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_nccl_comm *comm = *bucket_of(handle);
-    while (comm != NULL && comm->comm != handle)
-        comm = comm->next;
+    struct cshim_nccl_comm *comm = *link_to(handle);
     if (comm != NULL)
         comm->references++;
     pthread_mutex_unlock(&lock);
@@ -32,6 +35,8 @@ struct cshim_nccl_comm *cshim_registry_find(ncclComm_t handle)
 
 void cshim_registry_release(struct cshim_nccl_comm *comm)
 {
+    if (comm == NULL)
+        return;
     pthread_mutex_lock(&lock);
     const unsigned left = --comm->references;
     pthread_mutex_unlock(&lock);
@@ -51,63 +56,56 @@ static bool ask(struct cshim_nccl_comm *comm)
            cshim_nccl.real->CommCuDevice(comm->comm, &comm->device) == ncclSuccess;
 }
 
-struct cshim_nccl_comm *cshim_registry_make(ncclComm_t handle, bool nonblocking, int ranks,
-                                            int rank, char *why, size_t size)
+struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer, char *why,
+                                            size_t size)
 {
     struct cshim_nccl_comm *comm = calloc(1, sizeof *comm);
     if (comm == NULL) {
         snprintf(why, size, "no memory for a communicator");
         return NULL;
     }
-    comm->comm = handle;
+    comm->comm = *newcomer->comm;
     comm->references = 1;
-    comm->rank = rank;
-    comm->ranks = ranks;
-    comm->reason = nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
+    comm->rank = newcomer->rank;
+    comm->ranks = newcomer->ranks;
+    comm->reason = newcomer->nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
     pthread_mutex_init(&comm->asking, NULL);
-    if (nonblocking || ask(comm))
+    if (newcomer->nonblocking || ask(comm))
         return comm;
     snprintf(why, size, "NCCL does not describe the communicator");
     cshim_registry_release(comm);
     return NULL;
 }
 
-void cshim_registry_abort(struct cshim_nccl_comm *comm)
-{
-    pthread_mutex_lock(&comm->asking);
-    __atomic_store_n(&comm->aborted, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&comm->asking);
-}
-
 /* A communicator of the same handle is gone, though the program has not destroyed it. */
-void cshim_registry_add(struct cshim_nccl_comm *comm, struct cshim_nccl_job *job, uint32_t nodes)
+void cshim_registry_add(const struct cshim_newcomer *newcomer)
 {
+    struct cshim_nccl_comm *comm = newcomer->known;
+    struct cshim_nccl_job *job = newcomer->job;
     comm->job = job;
-    comm->nodes = nodes;
+    comm->nodes = newcomer->nodes;
     if (job != NULL)
         comm->reason = CSHIM_REASON_COMPRESS;
     if (comm->rank == 0)
         comm->counted = job != NULL ? job : cshim_nccl_job_native();
     cshim_registry_end(cshim_registry_take(comm->comm));
     pthread_mutex_lock(&lock);
-    comm->next = *bucket_of(comm->comm);
-    *bucket_of(comm->comm) = comm;
+    struct cshim_nccl_comm **link = link_to(comm->comm);
+    comm->next = *link;
+    *link = comm;
     compressing += job != NULL;
     reporting += comm->counted != NULL;
     pthread_mutex_unlock(&lock);
     if (job == NULL)
         job = comm->counted;
     if (job != NULL)
-        cshim_nccl_job_grow(job, comm->rank == 0, comm->ranks, nodes);
+        cshim_nccl_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }
 
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t handle)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_nccl_comm **link = bucket_of(handle);
-    while (*link != NULL && (*link)->comm != handle)
-        link = &(*link)->next;
-    struct cshim_nccl_comm *comm = *link;
+    struct cshim_nccl_comm **link = link_to(handle), *comm = *link;
     if (comm != NULL)
         *link = comm->next;
     pthread_mutex_unlock(&lock);
