@@ -4,11 +4,10 @@
 
 /* A rank that is out of ncclCommInitRank and never ready: the others wait for it, and no longer
  * than they say. */
-static void a_rank_that_is_never_ready_is_named(void **state)
+TEST(a_rank_that_is_never_ready_is_named)
 {
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_decision decision;
-    (void)state;
     serve(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     decision = decide_and_leave(first);
@@ -23,10 +22,9 @@ static void a_rank_that_is_never_ready_is_named(void **state)
 }
 
 /* The one who tells the user is not the one who is lost. */
-static void a_rank_that_waits_speaks(void **state)
+TEST(a_rank_that_waits_speaks)
 {
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     serve(id);
     struct cshim_member *lost = join(id, 0, 2);
     const struct cshim_decision decision = decide_and_leave(join(id, 1, 2));
@@ -36,11 +34,10 @@ static void a_rank_that_waits_speaks(void **state)
 }
 
 /* Before the ranks are ready nobody can have been told "on": all go on natively. */
-static void the_maker_ends_before_the_decision(void **state)
+TEST(the_maker_ends_before_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
-    (void)state;
     const pid_t server = serve_apart(id);
     for (uint32_t rank = 0; rank < 2; rank++)
         members[rank] = join(id, rank, 2);
@@ -57,10 +54,9 @@ static void the_maker_ends_before_the_decision(void **state)
 
 /* One rank has said that it is ready, and hears nothing more: it does not know what others heard.
  */
-static void the_maker_ends_at_the_decision(void **state)
+TEST(the_maker_ends_at_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     const pid_t server = serve_apart(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     cshim_rendezvous_ready(first, NULL);
@@ -71,11 +67,10 @@ static void the_maker_ends_at_the_decision(void **state)
     assert_false(decision.on);
 }
 
-static void the_makers_end_after_the_decision_is_no_matter(void **state)
+TEST(the_makers_end_after_the_decision_is_no_matter)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     const pid_t server = serve_apart(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     cshim_rendezvous_ready(first, NULL);
@@ -91,10 +86,9 @@ static void the_makers_end_after_the_decision_is_no_matter(void **state)
 }
 
 /* It goes on after a while: so do the ranks, which have waited. */
-static void the_maker_is_stopped_for_a_while(void **state)
+TEST(the_maker_is_stopped_for_a_while)
 {
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     const pid_t server = serve_apart(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     kill(server, SIGSTOP);
@@ -121,12 +115,11 @@ static void turn_on(uint8_t id[CSHIM_ID_BYTES], struct cshim_member *members[2])
     }
 }
 
-static void who_has_not_come_is_named(void **state)
+TEST(who_has_not_come_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
-    (void)state;
     turn_on(id, members);
     cshim_rendezvous_come(members[0]);
     assert_int_equal(cshim_rendezvous_wait(members[0], why), CSHIM_RANKS_MISSING);
@@ -141,12 +134,11 @@ static void who_has_not_come_is_named(void **state)
     cshim_rendezvous_leave(members[1]);
 }
 
-static void who_fails_is_named(void **state)
+TEST(who_fails_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
-    (void)state;
     turn_on(id, members);
     cshim_rendezvous_done(members[1], "it failed: no such luck");
     cshim_rendezvous_come(members[0]);
@@ -158,13 +150,12 @@ static void who_fails_is_named(void **state)
 }
 
 /* Its connection ends with its process. */
-static void who_ends_in_the_first_call_is_named(void **state)
+TEST(who_ends_in_the_first_call_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
     enum cshim_absence absence;
-    (void)state;
     turn_on(id, members);
     cshim_rendezvous_come(members[1]);
     cshim_rendezvous_leave(members[1]);
@@ -176,20 +167,4 @@ static void who_ends_in_the_first_call_is_named(void **state)
     assert_non_null(strstr(why, "rank 1 on "));
     assert_non_null(strstr(why, ": its process has ended"));
     cshim_rendezvous_leave(members[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_is_never_ready_is_named),
-        cmocka_unit_test(a_rank_that_waits_speaks),
-        cmocka_unit_test(the_maker_ends_before_the_decision),
-        cmocka_unit_test(the_maker_ends_at_the_decision),
-        cmocka_unit_test(the_makers_end_after_the_decision_is_no_matter),
-        cmocka_unit_test(the_maker_is_stopped_for_a_while),
-        cmocka_unit_test(who_has_not_come_is_named),
-        cmocka_unit_test(who_fails_is_named),
-        cmocka_unit_test(who_ends_in_the_first_call_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

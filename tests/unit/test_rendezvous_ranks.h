@@ -3,13 +3,6 @@
 #ifndef TEST_RENDEZVOUS_RANKS_H
 #define TEST_RENDEZVOUS_RANKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -20,6 +13,7 @@
 
 #include "shim/nccl/rendezvous.h"
 #include "shim/nccl/rendezvous_wire.h"
+#include "tests/unit/unit.h"
 
 #define POLICY "[rule all]\ncodec = fp16\n"
 
