@@ -109,6 +109,33 @@ static void case_collectives(void)
     compare(output, COUNT, roots, "broadcast");
 }
 
+/* Wrong calls, which come back at once. */
+static void case_refused(void)
+{
+    const int two = 2;
+    int32_t *input = new_input(COUNT);
+    ncclRedOp_t op;
+    CUstream elsewhere;
+    NCCL(ncclRedOpCreatePreMulSum(&op, (void *)&two, ncclInt32, ncclScalarHostImmediate,
+                                  world.comm));
+    NCCL(ncclRedOpDestroy(op, world.comm));
+    want(ncclAllReduce(input, input, COUNT, ncclInt32, op, world.comm, world.stream) ==
+             ncclInvalidArgument,
+         "an operation that is destroyed");
+    want(ncclBroadcast(input, input, 1, ncclInt32, 99, world.comm, world.stream) ==
+             ncclInvalidArgument,
+         "a root that does not exist");
+    gpu_use(world.rank + 1);
+    CUDA(cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING));
+    want(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, elsewhere) ==
+             ncclUnhandledCudaError,
+         "a stream of another device");
+    NCCL(ncclCommFinalize(world.comm));
+    want(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream) ==
+             ncclInvalidUsage,
+         "use of a finalized communicator");
+}
+
 static void *abort_soon(void *comm)
 {
     usleep(100000);
@@ -344,10 +371,10 @@ static void case_group(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(collectives),    CASE(abort),       CASE(lost),           CASE(mismatch_count),
-    CASE(mismatch_dtype), CASE(mismatch_op), CASE(mismatch_order), CASE(unsafe),
-    CASE(threads),        CASE(events),      CASE(legacy),         CASE(objects),
-    CASE(group),
+    CASE(collectives),    CASE(refused),        CASE(abort),       CASE(lost),
+    CASE(mismatch_count), CASE(mismatch_dtype), CASE(mismatch_op), CASE(mismatch_order),
+    CASE(unsafe),         CASE(threads),        CASE(events),      CASE(legacy),
+    CASE(objects),        CASE(group),
 };
 
 int main(int argc, char **argv)

@@ -43,6 +43,7 @@ for count in 1 8; do
     check "NCCL: collectives, $count ranks" ranks $count collectives
 done
 check "NCCL: two nodes on the same devices" ranks 2 collectives NODES=0,1 STANDIN_DEVICES=1
+check "NCCL: wrong calls are refused" ranks 2 refused
 check "NCCL: abort" ranks 4 abort
 for case in unsafe threads events legacy objects group; do
     check "capture: $case" ranks 2 $case

@@ -2,34 +2,53 @@
 /* Processes that end, are stopped, or never come while the ranks of an NCCL communicator agree. */
 #include "tests/unit/test_rendezvous_ranks.h"
 
-/* A rank that is out of ncclCommInitRank and never ready: the others wait for it, and no longer
- * than they say. */
-TEST(a_rank_that_is_never_ready_is_named)
+/* Nobody compresses, and this rank knows why and who says so. */
+static void assert_told(const struct cshim_decision *decision, const char *why, uint32_t speaker)
 {
-    uint8_t id[CSHIM_ID_BYTES];
-    struct cshim_decision decision;
-    serve(id);
-    struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
-    decision = decide_and_leave(first);
-    assert_true(decision.known);
-    assert_false(decision.on);
-    assert_non_null(strstr(decision.why, "rank 1 on "));
-    assert_non_null(strstr(decision.why, "did not come out of ncclCommInitRank"));
-    assert_int_equal(decision.speaker, 0);
-    decision = decide_and_leave(second); /* it goes on after all, and hears the same */
-    assert_true(decision.known);
-    assert_false(decision.on);
+    assert_true(decision->known);
+    assert_false(decision->on);
+    assert_non_null(strstr(decision->why, why));
+    assert_int_equal(decision->speaker, speaker);
 }
 
-/* The one who tells the user is not the one who is lost. */
-TEST(a_rank_that_waits_speaks)
+static void *decide(void *data)
 {
-    uint8_t id[CSHIM_ID_BYTES];
-    serve(id);
-    struct cshim_member *lost = join(id, 0, 2);
-    const struct cshim_decision decision = decide_and_leave(join(id, 1, 2));
-    assert_non_null(strstr(decision.why, "rank 0 on "));
-    assert_int_equal(decision.speaker, 1);
+    struct rank *rank = data;
+    rank->decision = decide_and_leave(rank->member);
+    return NULL;
+}
+
+/* Ranks that are waited for, for as long as that is done and no longer: three communicators at
+ * once.
+ */
+TEST(who_is_not_ready_is_named)
+{
+    uint8_t ids[3][CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
+    struct rank ranks[3];
+    for (int i = 0; i < 3; i++)
+        serve(ids[i]);
+    /* Rank 1 is out of ncclCommInitRank and never ready. */
+    ranks[0].member = join(ids[0], 0, 2);
+    struct cshim_member *late = join(ids[0], 1, 2);
+    /* Rank 0 is: the one who tells the user is not the one who is lost. */
+    struct cshim_member *lost = join(ids[1], 0, 2);
+    ranks[1].member = join(ids[1], 1, 2);
+    /* Whoever has not the id's secret is hung up on, and does not count as a rank. */
+    memcpy(other, ids[2], sizeof other);
+    tag_of(other)->nonce++;
+    ranks[2].member = join(ids[2], 0, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&ranks[i].thread, NULL, decide, &ranks[i]), 0);
+    assert_null(join(other, 1, 2));
+    for (int i = 0; i < 3; i++)
+        pthread_join(ranks[i].thread, NULL);
+    assert_told(&ranks[0].decision, "rank 1 on ", 0);
+    assert_told(&ranks[0].decision, "did not come out of ncclCommInitRank", 0);
+    assert_told(&ranks[1].decision, "rank 0 on ", 1);
+    assert_told(&ranks[2].decision, "rank 1 without compshim", 0);
+    const struct cshim_decision decision = decide_and_leave(late); /* goes on, and hears the same */
+    assert_true(decision.known);
+    assert_false(decision.on);
     cshim_rendezvous_leave(lost);
 }
 
@@ -44,11 +63,8 @@ TEST(the_maker_ends_before_the_decision)
     end_process(server);
     assert_null(join(id, 0, 2));
     for (uint32_t rank = 0; rank < 2; rank++) {
-        const struct cshim_decision decision = decide_and_leave(members[rank]);
-        assert_true(decision.known);
-        assert_false(decision.on);
-        assert_non_null(strstr(decision.why, "no answer from the process that made the unique id"));
-        assert_int_equal(decision.speaker, rank); /* it alone knows */
+        const struct cshim_decision decision = decide_and_leave(members[rank]); /* it alone knows */
+        assert_told(&decision, "no answer from the process that made the unique id", rank);
     }
 }
 

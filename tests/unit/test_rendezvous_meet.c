@@ -117,21 +117,6 @@ TEST(nccls_part_of_the_id_stays)
     assert_memory_equal(id, fresh, 88);
 }
 
-/* Whoever has not the id's secret is hung up on, and does not count as a rank. */
-TEST(a_stranger_is_no_rank)
-{
-    uint8_t id[CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
-    serve(id);
-    memcpy(other, id, sizeof other);
-    tag_of(other)->nonce++;
-    struct cshim_member *first = join(id, 0, 2);
-    assert_null(join(other, 1, 2));
-    const struct cshim_decision decision = decide_and_leave(first);
-    assert_false(decision.on);
-    assert_non_null(strstr(decision.why, "rank 1 without compshim"));
-    assert_int_equal(decision.speaker, 0);
-}
-
 TEST(a_rank_that_comes_late_is_told)
 {
     uint8_t id[CSHIM_ID_BYTES];
