@@ -236,7 +236,7 @@ struct reference {
 static inline void add_rank(struct reference *reference, enum data data, int rank, int ranks,
                             size_t count)
 {
-    double *values = malloc((count + 1) * sizeof *values);
+    double *values = calloc(count + 1, sizeof *values);
     for (size_t i = 0; i < count; i++)
         values[i] = addend(data, rank, ranks, i);
     for (size_t first = 0, end; first < count; first = end) {
