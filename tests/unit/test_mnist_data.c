@@ -131,17 +131,17 @@ TEST(refuses_damaged_files, .setup_func = set_up, .teardown_func = tear_down)
 {
     static const struct {
         bool labels; /* which file */
-        size_t at;
         uint8_t byte;
+        size_t at;
         size_t length;
         const char *text;
     } cases[] = {
-        {false, 2, 0x0d, IMAGE_BYTES, "bad magic 0x00000d03, not 0x00000803"},
-        {false, 11, 32, IMAGE_BYTES, "wrong dimensions: images of 32x28, not 28x28"},
+        {false, 0x0d, 2, IMAGE_BYTES, "bad magic 0x00000d03, not 0x00000803"},
+        {false, 32, 11, IMAGE_BYTES, "wrong dimensions: images of 32x28, not 28x28"},
         {false, 0, 0, IMAGE_BYTES + 1, "has more than the 2368 bytes"},
-        {false, 7, 0, IMAGE_HEADER, "declares 0 items"},
-        {true, 7, COUNT - 1, LABEL_BYTES - 1, "holds 2 labels for 3 images"},
-        {true, LABEL_HEADER + 1, 10, LABEL_BYTES, "label 10 of item 1 is greater than 9"},
+        {false, 0, 7, IMAGE_HEADER, "declares 0 items"},
+        {true, COUNT - 1, 7, LABEL_BYTES - 1, "holds 2 labels for 3 images"},
+        {true, 10, LABEL_HEADER + 1, LABEL_BYTES, "label 10 of item 1 is greater than 9"},
         {true, 0, 0, LABEL_BYTES - 1, "truncated at byte 10 of 11"},
         {false, 0, 0, 0, "truncated at byte 0 of 16"},
         {false, 0, 0, 3, "truncated at byte 3 of 16"},
