@@ -17,7 +17,7 @@
 #   has_ended PID              whether there is no such process, or only what its parent must collect
 #   children_of PID            prints the processes whose parent it is
 #
-#   mpi, shimmed, policy       see below, as differing
+#   mpi, shimmed, policy, json see below, as differing
 #   to_hosts HOSTS AGENT       see below
 #   only_open_mpi WHAT         whether the MPI is Open MPI; if not, WHAT is skipped
 #   carries_on PROGRAM         whether nonblocking calls are compressed with the program's MPI
@@ -203,6 +203,9 @@ carries_on() {
 told_by_mpich() {
     [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
 }
+
+# json PYTHON: prints a value of the report in $scratch/report.json, which is `r`
+json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 # policy FILE CODEC [ALGORITHM] [DTYPE]: a policy that compresses every sum
 policy() {

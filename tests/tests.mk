@@ -9,6 +9,7 @@ fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_
 	$(wildcard tools/report/*.c tools/html/*.c tools/elf/*.c)
 fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 
+$(unit_tests): $(BUILD)/obj/tests/unit/unit.o
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
 	@mkdir -p $(@D)

@@ -5,31 +5,21 @@
  * digest of the results. */
 #include <math.h>
 #include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, ranks, failures;
+#include "codecs/hash.h"
+#include "tests/mpi/job.h"
 
 static float value(int owner, int i)
 {
     return sinf((float)(owner * 7919 + i)) * (float)(1 + i % 5);
 }
 
-static uint64_t digest_of(const void *data, size_t length)
-{
-    const unsigned char *bytes = data;
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
-static void check(const char *what, const float *all, int count, double relative)
+static void check_blocks(const char *what, const float *all, int count, double relative)
 {
     const size_t bytes = (size_t)count * (size_t)ranks * sizeof *all;
-    uint64_t own = digest_of(all, bytes), largest, smallest;
+    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, all, bytes), largest, smallest;
     int wrong = 0;
     for (int owner = 0; owner < ranks; owner++)
         for (int i = 0; i < count; i++) {
@@ -67,7 +57,7 @@ static void gather_after_nonblocking(float *own, float *all, int count)
         MPI_Allgather(own, 1, few, all, 1, few, twin);
     else
         MPI_Allgather(own, part, MPI_FLOAT, all, part, MPI_FLOAT, twin);
-    check("after a nonblocking call", all, part, 0);
+    check_blocks("after a nonblocking call", all, part, 0);
     MPI_Type_free(&few);
     MPI_Comm_free(&twin);
     free(sums);
@@ -75,9 +65,7 @@ static void gather_after_nonblocking(float *own, float *all, int count)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     const int count = argc > 1 ? atoi(argv[1]) : 1000;
     const double relative = argc > 2 ? atof(argv[2]) : 0;
     float *own = malloc((size_t)count * sizeof *own + 1);
@@ -88,12 +76,12 @@ int main(int argc, char **argv)
     for (int repeat = 0; repeat < 2; repeat++) {
         memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
         MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
-        check("two buffers", all, count, relative);
+        check_blocks("two buffers", all, count, relative);
     }
     memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
     memcpy(all + (size_t)rank * (size_t)count, own, (size_t)count * sizeof *own);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_FLOAT, MPI_COMM_WORLD);
-    check("in place", all, count, relative);
+    check_blocks("in place", all, count, relative);
     /* The last rank says the same by a type of its own. */
     MPI_Type_contiguous(count, MPI_FLOAT, &block);
     MPI_Type_commit(&block);
@@ -102,7 +90,7 @@ int main(int argc, char **argv)
         MPI_Allgather(own, 1, block, all, 1, block, MPI_COMM_WORLD);
     else
         MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
-    check("two types", all, count, 0);
+    check_blocks("two types", all, count, 0);
     /* Rank 0 gives its elements by their absolute address. */
     MPI_Datatype absolute;
     MPI_Aint address;
@@ -114,7 +102,7 @@ int main(int argc, char **argv)
         MPI_Allgather(MPI_BOTTOM, 1, absolute, all, count, MPI_FLOAT, MPI_COMM_WORLD);
     else
         MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
-    check("an absolute address", all, count, 0);
+    check_blocks("an absolute address", all, count, 0);
     MPI_Type_free(&absolute);
     gather_after_nonblocking(own, all, count);
     MPI_Type_free(&block);

@@ -5,6 +5,7 @@
  * comparing runs.
  *
  *   mpi_allreduce CODEC STEPS [float32|float64]
+ *   mpi_allreduce all ALGORITHM       all codecs, under the policy that --policy ALGORITHM prints
  *
  * CODEC is what the policy in force uses ("none": the library's own sum), STEPS the quantizations
  * on a value's way (1 or 2; 0: one per hop, for `cast`). With "raw" the sum must be exactly
@@ -19,11 +20,7 @@
 /* All ranks must hold the same bits. NaN counts as NaN, whatever its payload. */
 static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
 {
-    uint64_t own = 0xcbf29ce484222325u, lowest, highest;
-    const unsigned char *byte = result;
-    for (size_t i = 0; i < bytes; i++)
-        own = (own ^ byte[i]) * 0x100000001b3u;
-    own &= INT64_MAX;
+    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes) & INT64_MAX, lowest, highest;
     MPI_Allreduce(&own, &lowest, 1, MPI_UINT64_T, MPI_MIN, comm);
     MPI_Allreduce(&own, &highest, 1, MPI_UINT64_T, MPI_MAX, comm);
     if (lowest != highest && failures++ < 10)
@@ -57,12 +54,19 @@ static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
     }
     if (memcmp(kept, input, bytes) != 0)
         fail("the input was changed", data, count, 0, 0, 0, 0);
-    struct reference reference = sums_reference(data, ranks, count);
-    compare(&reference, data, count, result);
+    if (rank == 0) { /* the others hold the same */
+        struct reference reference = sums_reference(data, ranks, count);
+        compare(&reference, data, count, result);
+        sums_free(&reference);
+    }
     compare_ranks(result, bytes, comm);
     digest_bytes(result, bytes);
-    sums_free(&reference);
     free(kept), free(result), free(input);
+}
+
+static void run_world(enum data data, size_t count, int in_place)
+{
+    run(data, count, in_place, MPI_COMM_WORLD);
 }
 
 static void run_communicators(int rank, int ranks)
@@ -88,25 +92,32 @@ int main(int argc, char **argv)
     static const size_t counts[] = {0, 1, 2, 5, 127, 128, 129, 255, 256, 257, 1000, 4099, 65549};
     enum cshim_codec_id id = CSHIM_CODEC_NONE;
     int rank, ranks, total = 0;
+    const int all = argc == 3 && strcmp(argv[1], "all") == 0;
+    if (argc == 3 && strcmp(argv[1], "--policy") == 0)
+        return print_policy(argv[2]);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc < 3 || !cshim_codec_by_name(argv[1], &id)) {
-        fprintf(stderr, "usage: mpi_allreduce CODEC STEPS [float32|float64]\n");
+    if (argc < 3 || (!all && !cshim_codec_by_name(argv[1], &id))) {
+        fprintf(stderr, "usage: mpi_allreduce CODEC STEPS [float32|float64] | all ALGORITHM\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    sums_codec = cshim_codec_info(id);
-    sums_steps = atoi(argv[2]);
-    if (argc > 3)
-        cshim_dtype_by_name(argv[3], &sums_dtype);
-    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-        run(NORMAL, counts[c], 0, MPI_COMM_WORLD);
-        run(NORMAL, counts[c], 1, MPI_COMM_WORLD);
+    if (all) {
+        try_all_codecs(argv[2], rank, ranks, run_world);
+    } else {
+        sums_codec = cshim_codec_info(id);
+        sums_steps = atoi(argv[2]);
+        if (argc > 3)
+            cshim_dtype_by_name(argv[3], &sums_dtype);
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            run_world(NORMAL, counts[c], 0);
+            run_world(NORMAL, counts[c], 1);
+        }
+        for (int data = 0; data < DATA_COUNT; data++)
+            run_world((enum data)data, 20011, data % 2);
+        run_world(NORMAL, 400009, 0);
+        run_communicators(rank, ranks);
     }
-    for (int data = 0; data < DATA_COUNT; data++)
-        run((enum data)data, 20011, data % 2, MPI_COMM_WORLD);
-    run(NORMAL, 400009, 0, MPI_COMM_WORLD);
-    run_communicators(rank, ranks);
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("digest %016llx, %d failures\n", (unsigned long long)digest, total);

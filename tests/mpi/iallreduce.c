@@ -25,15 +25,15 @@
 #include <unistd.h>
 
 #include "tests/mpi/either_count.h"
+#include "tests/mpi/job.h"
 
 #define MANY 12
 
-static int rank, ranks, failures;
-
-static void check(int good, const char *what, int i)
+static void check_call(int good, const char *what, int i)
 {
-    if (!good && failures++ < 10)
-        fprintf(stderr, "rank %d: wrong: %s, %d\n", rank, what, i);
+    char text[128];
+    snprintf(text, sizeof text, "%s, %d", what, i);
+    check(good, text);
 }
 
 struct call {
@@ -69,7 +69,7 @@ static void check_sums(const struct call *call, const char *what)
         for (int r = 0; r < ranks; r++)
             want += value(r, call->key, i);
         if (call->out[i] != want) {
-            check(0, what, i);
+            check_call(0, what, i);
             return;
         }
     }
@@ -83,9 +83,9 @@ static void drop(struct call *call)
 
 static void start(struct call *call, MPI_Comm comm)
 {
-    check(EITHER_COUNT(call->key % 2 != 0, MPI_Iallreduce, call->in, call->out, call->count,
-                       MPI_FLOAT, MPI_SUM, comm, &call->request) == MPI_SUCCESS,
-          "MPI_Iallreduce", call->key);
+    check_call(EITHER_COUNT(call->key % 2 != 0, MPI_Iallreduce, call->in, call->out, call->count,
+                            MPI_FLOAT, MPI_SUM, comm, &call->request) == MPI_SUCCESS,
+               "MPI_Iallreduce", call->key);
 }
 
 enum way { WAIT, WAIT_BACKWARDS, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, STATUS, WAYS };
@@ -134,7 +134,7 @@ static void complete(enum way way, struct call *calls, int count)
         for (int i = 0; i < count; i++) {
             for (flag = 0; !flag;)
                 MPI_Request_get_status(requests[i], &flag, &status);
-            check(requests[i] != MPI_REQUEST_NULL, "get_status keeps the request", i);
+            check_call(requests[i] != MPI_REQUEST_NULL, "get_status keeps the request", i);
         }
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
         break;
@@ -142,7 +142,7 @@ static void complete(enum way way, struct call *calls, int count)
         break;
     }
     for (int i = 0; i < count; i++)
-        check(requests[i] == MPI_REQUEST_NULL, "the request is null when done", i);
+        check_call(requests[i] == MPI_REQUEST_NULL, "the request is null when done", i);
 }
 
 /* Each rank completes in a way of its own; now and then a blocking call comes between. */
@@ -195,7 +195,7 @@ static void run_late_rank(int count)
     start(&call, MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_Test(&call.request, &flag, MPI_STATUS_IGNORE);
-        check(!flag, "a call is not done before all have come", flag);
+        check_call(!flag, "a call is not done before all have come", flag);
         MPI_Ssend(&word, 1, MPI_INT, ranks - 1, 6, MPI_COMM_WORLD);
     }
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
@@ -260,13 +260,13 @@ static void run_persistent(int count)
         else
             MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
         for (int i = 0; i < 3; i++) {
-            check(requests[i] != MPI_REQUEST_NULL, "a persistent request stays", i);
+            check_call(requests[i] != MPI_REQUEST_NULL, "a persistent request stays", i);
             check_sums(&calls[i], "a persistent call");
         }
     }
     for (int i = 0; i < 3; i++) {
         MPI_Request_free(&requests[i]);
-        check(requests[i] == MPI_REQUEST_NULL, "a freed request is null", i);
+        check_call(requests[i] == MPI_REQUEST_NULL, "a freed request is null", i);
         drop(&calls[i]);
     }
     drop(&between);
@@ -336,8 +336,8 @@ static void run_failing(struct call *call, MPI_Comm comm)
         MPI_Send(&word, 1, MPI_INT, ranks - 1, 7, MPI_COMM_WORLD);
     const int status = MPI_Wait(&call->request, MPI_STATUS_IGNORE);
     standin_refused_tests = 0;
-    check(is_last || status != MPI_SUCCESS, "a failed call ends with an error", status);
-    check(is_last || handled == 1, "its error handler is called", handled);
+    check_call(is_last || status != MPI_SUCCESS, "a failed call ends with an error", status);
+    check_call(is_last || handled == 1, "its error handler is called", handled);
 }
 
 static void run_refused(int count)
@@ -359,10 +359,10 @@ static void run_refused(int count)
                        &call.request);
     MPI_Request_free(&call.request);
     standin_refused_reduces = 1; /* of the sample */
-    check(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, &call.request) !=
-              MPI_SUCCESS,
-          "MPI_Iallreduce says what the library refuses", 0);
-    check(handled == 1, "MPI_Iallreduce calls the error handler", handled);
+    check_call(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other,
+                              &call.request) != MPI_SUCCESS,
+               "MPI_Iallreduce says what the library refuses", 0);
+    check_call(handled == 1, "MPI_Iallreduce calls the error handler", handled);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     check_sums(&call, "without the sample");
     handled = 0;
@@ -441,7 +441,7 @@ static void run_threads(void)
 int main(int argc, char **argv)
 {
     MPI_Comm comms[3] = {MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD};
-    int total = 0, count = 150000;
+    int count = 150000;
     int level;
     const int threads = argc > 1 && strcmp(argv[1], "threads") == 0;
     MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
@@ -474,9 +474,5 @@ int main(int argc, char **argv)
         run_late_rank(count);
         run_persistent(count);
     }
-    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("work done, %d failures\n", total);
-    MPI_Finalize();
-    return total != 0;
+    return job_end("work done, ");
 }

@@ -103,14 +103,11 @@ static void find_largest(void)
 
 int main(int argc, char **argv)
 {
-    int total = 0;
     job_begin(&argc, &argv);
     sum_floats();
     if (argc > 1)
         find_largest();
-    MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("%zu elements, %d failures\n", COUNT, total);
-    MPI_Finalize();
-    return total != 0;
+        printf("%zu elements, ", COUNT);
+    return job_end("");
 }

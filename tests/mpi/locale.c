@@ -4,18 +4,17 @@
  *   mpirun mpi_locale */
 #include <locale.h>
 #include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/mpi/job.h"
 
 enum { COUNT = 70001 };
 
 int main(int argc, char **argv)
 {
-    int rank;
     float *data = calloc(COUNT, sizeof *data);
     setlocale(LC_ALL, "");
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    job_begin(&argc, &argv);
     if (data == NULL)
         return MPI_Abort(MPI_COMM_WORLD, 3);
     data[0] = 0.75F;

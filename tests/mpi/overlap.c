@@ -7,8 +7,9 @@
  *
  *   mpi_overlap COUNT [ROUNDS] */
 #include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/mpi/job.h"
 
 #define SLICE 0.0005 /* seconds */
 
@@ -72,10 +73,8 @@ static struct times sum_beside(float *in, float *out, int count, double seconds)
 
 int main(int argc, char **argv)
 {
-    int rank, ranks, wrong = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    int wrong = 0;
+    job_begin(&argc, &argv);
     const int count = argc > 1 ? atoi(argv[1]) : 1 << 20, rounds = argc > 2 ? atoi(argv[2]) : 3;
     float *in = malloc((size_t)count * sizeof *in), *out = calloc((size_t)count, sizeof *out);
     double alone = 0, best = 0, best_all = 0;

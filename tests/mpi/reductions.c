@@ -1,85 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to every root, in
  * place, with results of all lengths, on other communicators, with counts of both kinds. Each
- * result is compared with a sum in float64: within the bound that docs/wire-format.md publishes for
- * the codec, exactly for "raw". Prints a digest of all results, for comparing runs. An ordinary MPI
- * program.
+ * result is compared as in tests/mpi/allreduce.c. Prints a digest of all results, for comparing
+ * runs. An ordinary MPI program.
  *
  *   mpi_reductions CODEC STEPS reduce|scatter|block [float64]
  *
  * STEPS are the quantizations on a value's way. */
-#include <math.h>
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "codecs/codec.h"
 #include "tests/mpi/either_count.h"
+#include "tests/sums.h"
 
-static const struct cshim_codec_info *codec;
-static int steps, failures, is_double, large;
+static int large;
 static size_t size;
-static uint64_t digest = 0xcbf29ce484222325u;
+static enum data data;
 static MPI_Datatype datatype;
 
-static uint64_t mix(uint64_t value)
+/* Compares result[0..count) with the sums of elements [first, first + count). */
+static void check_sums(const void *result, size_t first, size_t count, int ranks)
 {
-    value += 0x9e3779b97f4a7c15u;
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
-}
-
-/* Any element of any rank's data: in [-1, 1), and an infinity here and there. */
-static double element(int rank, size_t i)
-{
-    const uint64_t bits = mix(((uint64_t)rank << 40) ^ i);
-    if (mix(i) % 9973 == 1 && rank == 0)
-        return INFINITY;
-    return (double)(float)((double)(bits >> 40) * 0x1p-23 - 1);
-}
-
-static void store(void *buffer, size_t i, double value)
-{
-    if (is_double)
-        ((double *)buffer)[i] = value;
-    else
-        ((float *)buffer)[i] = (float)value;
-}
-
-static double load(const void *buffer, size_t i)
-{
-    return is_double ? ((const double *)buffer)[i] : (double)((const float *)buffer)[i];
-}
-
-static void fail(const char *what, size_t i, double got, double want)
-{
-    if (failures++ < 10)
-        fprintf(stderr, "%s: element %zu is %.9g, not %.9g\n", what, i, got, want);
-}
-
-/* Compares result[0..count) with the sums of elements [first, first + count). All magnitudes are at
- * most 1: so are the blocks' scales, and those of a sum at most the number of ranks. */
-static void compare(const char *what, const void *result, size_t first, size_t count, int ranks)
-{
-    const double once =
-        ranks * (codec->bound_relative + codec->bound_absolute) * (1 + 0x1p-20) + 0x1p-20;
-    const double again =
-        steps < 2 ? 0 : (codec->bound_relative + codec->bound_absolute) * (ranks + once);
-    for (size_t i = 0; i < count; i++) {
-        double want = 0;
-        for (int rank = 0; rank < ranks; rank++)
-            want = is_double ? want + element(rank, first + i)
-                             : (float)want + (float)element(rank, first + i);
-        const double got = load(result, i);
-        if (!isfinite(want)
-                ? isfinite(got)
-                : !(fabs(got - want) <= (codec->id == CSHIM_CODEC_RAW ? 0 : once + again)))
-            fail(what, first + i, got, want);
-    }
-    for (size_t i = 0; i < count * size; i++)
-        digest = (digest ^ ((const unsigned char *)result)[i]) * 0x100000001b3u;
+    sums_first = first;
+    struct reference reference = sums_reference(data, ranks, count);
+    compare(&reference, data, count, result);
+    digest_bytes(result, count * size);
+    sums_free(&reference);
 }
 
 /* A buffer with 64 bytes behind it that nobody may touch. */
@@ -94,22 +39,24 @@ static void check_guard(const char *what, const unsigned char *buffer, size_t co
 {
     for (size_t i = 0; i < 64; i++)
         if (buffer[count * size + i] != 0xa5)
-            fail(what, count, buffer[count * size + i], 0xa5);
+            fail(what, data, count, count, buffer[count * size + i], 0xa5, 0);
 }
 
-static unsigned char *make_input(int rank, size_t count)
+static unsigned char *make_input(int rank, int ranks, size_t count)
 {
     unsigned char *input = guarded(count);
     for (size_t i = 0; i < count; i++)
-        store(input, i, element(rank, i));
+        store(input, i, element(data, rank, ranks, i));
     return input;
 }
 
-static void check_unchanged(const char *what, const unsigned char *input, int rank, size_t count)
+static void check_unchanged(const char *what, const unsigned char *input, int rank, int ranks,
+                            size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (load(input, i) != element(rank, i))
-            fail(what, i, load(input, i), element(rank, i));
+    unsigned char *kept = make_input(rank, ranks, count);
+    if (memcmp(input, kept, count * size) != 0)
+        fail(what, data, count, 0, 0, 0, 0);
+    free(kept);
 }
 
 static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
@@ -117,7 +64,7 @@ static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
     int rank, ranks;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    unsigned char *input = make_input(rank, count);
+    unsigned char *input = make_input(rank, ranks, count);
     unsigned char *result = rank == root ? guarded(count) : NULL;
     if (rank == root && in_place) {
         memcpy(result, input, count * size);
@@ -126,9 +73,9 @@ static void run_reduce(size_t count, int root, int in_place, MPI_Comm comm)
     } else {
         EITHER_COUNT(large, MPI_Reduce, input, result, (int)count, datatype, MPI_SUM, root, comm);
     }
-    check_unchanged("the input of a reduce", input, rank, count);
+    check_unchanged("the input of a reduce", input, rank, ranks, count);
     if (rank == root) {
-        compare("reduce", result, 0, count, ranks);
+        check_sums(result, 0, count, ranks);
         check_guard("behind the result of a reduce", result, count);
     }
     free(result);
@@ -165,11 +112,11 @@ static void run_scatter(size_t most, unsigned seed, int in_place, MPI_Comm comm)
         total += (size_t)counts[i];
     }
     const size_t own = (size_t)counts[rank];
-    unsigned char *input = make_input(rank, total), *result = guarded(own);
+    unsigned char *input = make_input(rank, ranks, total), *result = guarded(own);
     scatter(in_place ? MPI_IN_PLACE : input, in_place ? input : result, counts, ranks, comm);
-    compare("reduce_scatter", in_place ? input : result, first, own, ranks);
+    check_sums(in_place ? input : result, first, own, ranks);
     if (!in_place)
-        check_unchanged("the input of a reduce_scatter", input, rank, total);
+        check_unchanged("the input of a reduce_scatter", input, rank, ranks, total);
     check_guard("behind the input of a reduce_scatter", input, total);
     check_guard("behind the result of a reduce_scatter", result, own);
     free(result);
@@ -183,12 +130,12 @@ static void run_block(size_t count, int in_place, MPI_Comm comm)
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     const size_t total = count * (size_t)ranks;
-    unsigned char *input = make_input(rank, total), *result = guarded(count);
+    unsigned char *input = make_input(rank, ranks, total), *result = guarded(count);
     EITHER_COUNT(large, MPI_Reduce_scatter_block, in_place ? MPI_IN_PLACE : input,
                  in_place ? input : result, (int)count, datatype, MPI_SUM, comm);
-    compare("reduce_scatter_block", in_place ? input : result, (size_t)rank * count, count, ranks);
+    check_sums(in_place ? input : result, (size_t)rank * count, count, ranks);
     if (!in_place)
-        check_unchanged("the input of a reduce_scatter_block", input, rank, total);
+        check_unchanged("the input of a reduce_scatter_block", input, rank, ranks, total);
     check_guard("behind the input of a reduce_scatter_block", input, total);
     check_guard("behind the result of a reduce_scatter_block", result, count);
     free(result);
@@ -199,6 +146,7 @@ static void run(const char *what, size_t count, unsigned seed, MPI_Comm comm)
 {
     int ranks;
     MPI_Comm_size(comm, &ranks);
+    data = seed % 2 == 0 ? NORMAL : NONFINITE;
     for (int i = 0; i < 2 * (1 + HAS_LARGE_COUNTS); i++) {
         const int in_place = i % 2;
         large = i / 2;
@@ -224,11 +172,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mpi_reductions CODEC STEPS reduce|scatter|block [float64]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    codec = cshim_codec_info(id);
-    steps = atoi(argv[2]);
-    is_double = argc > 4;
-    size = is_double ? sizeof(double) : sizeof(float);
-    datatype = is_double ? MPI_DOUBLE : MPI_FLOAT;
+    sums_codec = cshim_codec_info(id);
+    sums_steps = atoi(argv[2]);
+    sums_dtype = argc > 4 ? CSHIM_FLOAT64 : CSHIM_FLOAT32;
+    size = cshim_dtype_bytes(sums_dtype);
+    datatype = argc > 4 ? MPI_DOUBLE : MPI_FLOAT;
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
         run(argv[3], counts[i], i, MPI_COMM_WORLD);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &other);

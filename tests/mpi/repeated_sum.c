@@ -10,30 +10,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static float element(int rank, size_t i)
+#include "codecs/hash.h"
+#include "tests/mpi/job.h"
+
+static float element(int owner, size_t i)
 {
-    uint64_t value = ((uint64_t)rank << 32) + i * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t value = ((uint64_t)owner << 32) + i * UINT64_C(0x9e3779b97f4a7c15);
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
     return (float)((int64_t)value >> 40) * 0x1p-23f;
 }
 
-static uint64_t digest_more(uint64_t digest, const float *result, size_t count)
-{
-    const unsigned char *byte = (const unsigned char *)result;
-    for (size_t i = 0; i < count * sizeof *result; i++)
-        digest = (digest ^ byte[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
 /* The relative L2 distance of totals / calls from the sum over the ranks. */
-static double distance(const double *totals, int calls, size_t count, int ranks)
+static double distance(const double *totals, int calls, size_t count)
 {
     double errors = 0, squares = 0;
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
-        for (int rank = 0; rank < ranks; rank++)
-            sum += (double)element(rank, i);
+        for (int owner = 0; owner < ranks; owner++)
+            sum += (double)element(owner, i);
         const double error = totals[i] / calls - sum;
         errors += error * error;
         squares += sum * sum;
@@ -43,11 +38,8 @@ static double distance(const double *totals, int calls, size_t count, int ranks)
 
 int main(int argc, char **argv)
 {
-    int rank, ranks;
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    uint64_t digest = CSHIM_HASH_EMPTY;
+    job_begin(&argc, &argv);
     const int calls = argc > 1 ? atoi(argv[1]) : 1;
     const size_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 50000;
     float *input = malloc(count * sizeof *input), *result = malloc(count * sizeof *result);
@@ -62,10 +54,10 @@ int main(int argc, char **argv)
         MPI_Allreduce(input, result, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         for (size_t i = 0; i < count; i++)
             totals[i] += (double)result[i];
-        digest = digest_more(digest, result, count);
+        digest = cshim_hash_bytes(digest, result, count * sizeof *result);
     }
     if (rank == 0)
-        printf("distance %.3e digest %016llx\n", distance(totals, calls, count, ranks),
+        printf("distance %.3e digest %016llx\n", distance(totals, calls, count),
                (unsigned long long)digest);
     free(totals);
     free(result);

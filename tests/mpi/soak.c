@@ -7,13 +7,12 @@
 #include <mpi.h>
 #include <stdlib.h>
 
+#include "tests/mpi/job.h"
 #include "tests/mpi/memory_use.h"
 
 #define COMMUNICATORS 5
 #define LARGEST 300000 /* elements */
 
-static int rank, ranks;
-static long failures;
 static MPI_Comm comms[COMMUNICATORS];
 static float data[LARGEST];
 
@@ -76,9 +75,7 @@ static void run_calls(long from, long to)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    job_begin(&argc, &argv);
     const long calls = argc == 3 ? atol(argv[1]) : 0;
     if (calls < 10) {
         fprintf(stderr, "usage: mpi_soak CALLS KIB\n");
@@ -91,7 +88,7 @@ int main(int argc, char **argv)
     run_calls(calls / 10, calls);
     const struct memory after = memory_now();
     const long mapped = after.mapped - before.mapped, resident = after.resident - before.resident;
-    printf("rank %d: %ld calls, %ld failures, grew by %ld KiB, in memory %ld KiB of %ld\n", rank,
+    printf("rank %d: %ld calls, %d failures, grew by %ld KiB, in memory %ld KiB of %ld\n", rank,
            calls, failures, mapped, resident, after.resident);
     for (int i = 0; i < COMMUNICATORS; i++)
         MPI_Comm_free(&comms[i]);

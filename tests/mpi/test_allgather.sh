@@ -3,7 +3,6 @@
 # MPI_Allgather, which is compressed only where a rule names it.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_allgather
-json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 # gathers RANKS CODEC COUNT ERROR [KEY=VALUE]: by a rule for all-gathers
 gathers() {

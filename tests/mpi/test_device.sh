@@ -4,7 +4,6 @@
 # ranks differ, too. libcuda is a stand-in (tests/standin/cuda.c).
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_device
-json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 ln -s "$build/tests/standin_cuda.so" "$scratch/libcuda.so.1"
 policy "$scratch/policy.ini" fp8_e4m3
 

@@ -5,7 +5,6 @@
 # computing is measured on emulated hosts and printed.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_iallreduce
-json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 if ! carries_on "$program"; then
     skip "this MPI does not let the shim carry nonblocking calls on"

@@ -5,7 +5,6 @@
 # All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
 export OMPI_MCA_btl=^tcp
 program=$build/tests/mpi_one_of_each
-json() { python3 -c "import json,sys; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 # A wrong policy ends the job before any work.
 printf '[compshim]\nreport = summary\n\n[rule large]\nmin_size = 64KiB\ndtype = float32\ncodc = fp8\n' \

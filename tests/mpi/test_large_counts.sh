@@ -6,7 +6,6 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_large_counts
 arrays=$build/tests/mpi_large_count_arrays
-json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 has_them=yes
 nonblocking=0 # calls that are compressed
 carries_on "$program" && nonblocking=2

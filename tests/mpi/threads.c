@@ -4,14 +4,13 @@
  * codec but int8. An ordinary MPI program. */
 #include <mpi.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/mpi/job.h"
 
 #define THREADS 4
 #define ROUNDS 6
 #define CALLS 10
-
-static int rank, ranks;
 
 struct worker {
     pthread_t thread;
@@ -56,7 +55,7 @@ static void *work(void *argument)
 int main(int argc, char **argv)
 {
     struct worker workers[THREADS] = {{0}};
-    int provided = MPI_THREAD_SINGLE, failures = 0, total = 0;
+    int provided = MPI_THREAD_SINGLE;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -75,9 +74,5 @@ int main(int argc, char **argv)
         failures += workers[i].failures;
         MPI_Comm_free(&workers[i].comm);
     }
-    MPI_Reduce(&failures, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("work done, %d failures\n", total);
-    MPI_Finalize();
-    return failures != 0;
+    return job_end("work done, ");
 }

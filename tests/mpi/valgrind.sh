@@ -55,7 +55,7 @@ clean "reduce_scatter" 3 "$build/tests/mpi_reductions" fp8_e4m3 1 scatter
 policy "$scratch/policy.ini" fp16 two_shot
 clean "wrong arguments" 2 "$build/tests/mpi_error_handlers"
 for algorithm in two_shot one_shot cast hierarchical; do
-    "$build/tests/mpi_nonfinite" $algorithm --policy >"$scratch/policy.ini"
-    clean "$algorithm, every codec" 3 "$build/tests/mpi_nonfinite" $algorithm
+    "$build/tests/mpi_allreduce" --policy $algorithm >"$scratch/policy.ini"
+    clean "$algorithm, every codec" 3 "$build/tests/mpi_allreduce" all $algorithm
 done
 finish

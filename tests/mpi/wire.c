@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/hash.h"
 #include "tests/mpi/job.h"
 
 uint64_t standin_wire_digest(void) __attribute__((weak)); /* preloaded */
@@ -36,20 +37,12 @@ static void fill(int count, unsigned seed)
     memset(output, 0, sizeof output);
 }
 
-static uint64_t digest_of(const void *data, size_t length)
-{
-    const unsigned char *bytes = data;
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
 static void report(const char *name, size_t bytes)
 {
     /* Weighted, so that what is equal on several ranks does not cancel out. */
     const uint64_t weight = 2 * (uint64_t)rank + 1;
-    const uint64_t own[2] = {weight * standin_wire_digest(), weight * digest_of(output, bytes)};
+    const uint64_t own[2] = {weight * standin_wire_digest(),
+                             weight * cshim_hash_bytes(CSHIM_HASH_EMPTY, output, bytes)};
     uint64_t all[2];
     MPI_Reduce(own, all, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0)

@@ -34,8 +34,11 @@ static void reduce_on(ncclComm_t comm, unsigned seed, const char *what)
 static void case_split(void)
 {
     ncclComm_t half, grouped[2], none;
+    int rank;
     world = gpu_join();
     NCCL(ncclCommSplit(world.comm, world.rank % 2, -world.rank, &half, NULL));
+    NCCL(ncclCommUserRank(half, &rank));
+    WANT(rank == (world.ranks - 1 - world.rank) / 2, "the order of the keys: rank %d", rank);
     reduce_on(half, 1, "a half");
     NCCL(ncclCommSplit(world.comm, world.rank == 0 ? NCCL_SPLIT_NOCOLOR : 0, 0, &none, NULL));
     if (world.rank > 0) {
@@ -180,11 +183,17 @@ static void begin_sum(ncclComm_t comm, float *data)
 /* A communicator that the program does not wait for. */
 static void case_nonblocking(void)
 {
+    ncclResult_t state;
+    int count;
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".2");
     settle(comm);
     float *data = device_part(world.rank, 1, COUNT);
     begin_sum(comm, data);
+    const ncclResult_t meanwhile = ncclCommCount(comm, &count);
+    NCCL(ncclCommGetAsyncError(comm, &state));
+    WANT(meanwhile == ncclInvalidArgument || state != ncclInProgress, "meanwhile: %d",
+         (int)meanwhile);
     settle(comm);
     synchronize();
     want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");

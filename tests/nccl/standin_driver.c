@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "kernels/kernels.h"
 #include "tests/nccl/cases.h"
 
 static void want(int holds, const char *what)
@@ -67,7 +66,7 @@ static void case_memory(void)
     want(bytes[0] == 0xff && bytes[999] == 0xff, "new memory is poisoned");
     memset(bytes, 7, sizeof bytes);
     gpu_write(memory, bytes, sizeof bytes);
-    CUDA(cuMemsetD32(address(memory) + 4, 0x01020304, 1));
+    CUDA(cuMemsetD32Async(address(memory) + 4, 0x01020304, 1, NULL));
     gpu_read(bytes, memory, sizeof bytes);
     want(bytes[3] == 7 && bytes[4] == 4 && bytes[7] == 1 && bytes[8] == 7, "fills and copies");
     unsigned type = 0;
@@ -113,7 +112,7 @@ static void case_pool(void)
     unsigned char byte = 0;
     CUDA(cuMemAllocFromPoolAsync(&memory, 64, pool, stream));
     CUDA(cuMemsetD8Async(memory, 5, 64, stream));
-    CUDA(cuMemcpyDtoHAsync(&byte, memory + 63, 1, stream));
+    CUDA(cuMemcpyAsync(address(&byte), memory + 63, 1, stream));
     CUDA(cuMemFreeAsync(memory, stream));
     CUDA(cuStreamSynchronize(stream));
     want(byte == 5, "memory of a pool holds what is written");
@@ -179,33 +178,6 @@ static void case_lazy(void)
     CUDA(cuEventSynchronize(event));
     want(__atomic_load_n(&flag, __ATOMIC_ACQUIRE) == 1, "it runs at the synchronisation");
     CUDA(cuStreamSynchronize(stream));
-}
-
-/* Operations are late, yet come one after the other, and behind what they wait for. */
-static void case_delays(void)
-{
-    enum { STEPS = 20 };
-    const CUstream streams[2] = {new_stream(), new_stream()};
-    const CUevent start = new_event(), event = new_event();
-    unsigned char *memory = gpu_allocate(STEPS), bytes[STEPS];
-    float milliseconds = -1;
-    int asked = 0;
-    CUDA(cuEventRecord(start, streams[0]));
-    CUDA(cuLaunchHostFunc(streams[0], wait_for_flag, &asked));
-    for (unsigned step = 0; step < STEPS; step++) {
-        CUDA(
-            cuMemsetD8Async(address(memory), (unsigned char)step, STEPS - step, streams[step % 2]));
-        CUDA(cuEventRecord(event, streams[step % 2]));
-        CUDA(cuStreamWaitEvent(streams[1 - step % 2], event, 0));
-    }
-    EXPECT(cuEventQuery(event), CUDA_ERROR_NOT_READY);
-    set_flag(&asked);
-    CUDA(cuEventSynchronize(event));
-    CUDA(cuEventElapsedTime(&milliseconds, start, event));
-    gpu_read(bytes, memory, STEPS);
-    for (int i = 0; i < STEPS; i++)
-        want(bytes[i] == STEPS - 1 - i, "the order of two streams");
-    want(milliseconds > 0, "time passes between events");
 }
 
 static void case_legacy(void)
@@ -285,140 +257,10 @@ static void case_faults(void) /* STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719 *
     EXPECT(cuMemAlloc(&memory, (size_t)1 << 40), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void case_addresses(void)
-{
-    void *old = NULL, *recent = NULL;
-    CUdriverProcAddressQueryResult found;
-    EXPECT(cuGetProcAddress("cuStreamGetCaptureInfo", &old, 11030, 0, NULL), CUDA_SUCCESS);
-    EXPECT(cuGetProcAddress("cuStreamGetCaptureInfo", &recent, 13000, 0, NULL), CUDA_SUCCESS);
-    want(old != NULL && recent != NULL && old != recent, "functions have versions");
-    EXPECT(cuGetProcAddress("cuMemAlloc_v2", &old, 13000, 0, &found), CUDA_ERROR_NOT_FOUND);
-    want(found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "names have no suffix");
-    EXPECT(cuGetProcAddress("cuFuncLoad", &old, 12000, 0, &found), CUDA_ERROR_NOT_FOUND);
-    want(found == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "what is newer is not found");
-}
-
-/* Kernels
- * ----------------------------------------------------------------------------------------*/
-static const uint32_t image[] = {0xba55ed50u,
-                                 16u << 16 | 1,
-                                 48,
-                                 0, /* then PTX for 7.5 */
-                                 1u | 0x101u << 16,
-                                 40,
-                                 8,
-                                 0,
-                                 0,
-                                 0,
-                                 0,
-                                 75,
-                                 0,
-                                 0,
-                                 0,
-                                 0};
-
-static CUkernel find_kernel(const char *name)
-{
-    CUlibrary library;
-    CUkernel kernel;
-    CUDA(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-    EXPECT(cuLibraryGetKernel(&kernel, library, "cshim_encode_nothing"), CUDA_ERROR_NOT_FOUND);
-    CUDA(cuLibraryGetKernel(&kernel, library, name));
-    return kernel;
-}
-
-static CUresult launch(CUkernel kernel, CUstream stream, void *parameters)
-{
-    return cuLaunchKernel((CUfunction)kernel, 2, 1, 1, CSHIM_KERNEL_THREADS, 1, 1, 0, stream,
-                          &parameters, NULL);
-}
-
-enum { COUNT = 1000, CHUNK = 512, STRIDE = 1024 };
-
-/* Two pieces, the second to a place of its own. */
-static void encode(CUstream stream, void *input, void *messages)
-{
-    struct cshim_kernel_encode parameters = {.codec = CSHIM_CODEC_FP8_E4M3,
-                                             .input = input,
-                                             .input_stride = CHUNK,
-                                             .count = COUNT,
-                                             .chunk = CHUNK,
-                                             .pieces = 2,
-                                             .dtype = CSHIM_FLOAT32,
-                                             .encoded = messages,
-                                             .stride = STRIDE,
-                                             .own = (char *)messages + 2 * STRIDE,
-                                             .own_piece = 1,
-                                             .header = {1, 2, 3, 4, 5, 0, 7, 8},
-                                             .factor = 1};
-    CUDA(launch(find_kernel("cshim_encode"), stream, &parameters));
-}
-
-static void decode(CUstream stream, void *messages, void *output, uint32_t *fault, uint32_t first)
-{
-    struct cshim_kernel_decode parameters = {.codec = CSHIM_CODEC_FP8_E4M3,
-                                             .encoded = messages,
-                                             .stride = 2 * STRIDE,
-                                             .count = COUNT,
-                                             .chunk = CHUNK,
-                                             .pieces = 2,
-                                             .dtype = CSHIM_FLOAT32,
-                                             .output = output,
-                                             .output_stride = CHUNK,
-                                             .header = {first, 2, 3, 4, 5, 0, 7, 0},
-                                             .fault = fault};
-    CUDA(launch(find_kernel("cshim_decode"), stream, &parameters));
-    CUDA(cuStreamSynchronize(stream));
-}
-
-static void case_kernels(void)
-{
-    static float values[COUNT], expected[COUNT], got[COUNT];
-    static unsigned char encoded[STRIDE], message[STRIDE];
-    const CUstream stream = new_stream();
-    char *messages = gpu_allocate(3 * STRIDE);
-    float *input = gpu_allocate(sizeof values), *output = gpu_allocate(sizeof values);
-    uint32_t *fault;
-    CUDA(cuMemHostAlloc((void **)&fault, 4 * CSHIM_KERNEL_FAULT_WORDS, CU_MEMHOSTALLOC_DEVICEMAP));
-    memset(fault, 0, 4 * CSHIM_KERNEL_FAULT_WORDS);
-    for (int i = 0; i < COUNT; i++)
-        values[i] = (float)i / 7 - 50;
-    gpu_write(input, values, sizeof values);
-    encode(stream, input, messages);
-    decode(stream, messages, output, fault, 1);
-    want(fault[0] == CSHIM_KERNEL_FAULT_NONE, "headers that match");
-    gpu_read(message, messages + 2 * STRIDE, STRIDE);
-    cshim_encode(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, values + CHUNK, COUNT - CHUNK, encoded);
-    want(memcmp(message + 32, encoded,
-                cshim_encoded_bytes(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, COUNT - CHUNK)) == 0,
-         "the second piece's bytes");
-    cshim_decode(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, encoded, COUNT - CHUNK, expected);
-    gpu_read(got, output, sizeof got);
-    for (int i = CHUNK; i < COUNT; i++)
-        want(got[i] == expected[i - CHUNK], "what is decoded");
-    decode(stream, messages, output, fault, 9);
-    want(fault[0] == CSHIM_KERNEL_FAULT_WRITTEN && fault[1] == 0 && fault[2] == 1 &&
-             fault[2 + CSHIM_KERNEL_HEADER_ELEMENTS] == CHUNK,
-         "a header that does not match is reported");
-}
-
-static void case_image(void)
-{
-    CUlibrary library;
-    uint32_t other[sizeof image / sizeof *image];
-    memcpy(other, image, sizeof image);
-    other[11] = 100;
-    EXPECT(cuLibraryLoadData(&library, other, NULL, NULL, 0, NULL, NULL, 0),
-           CUDA_ERROR_NO_BINARY_FOR_GPU);
-    other[0]++;
-    EXPECT(cuLibraryLoadData(&library, other, NULL, NULL, 0, NULL, NULL, 0),
-           CUDA_ERROR_INVALID_IMAGE);
-}
-
 static const struct gpu_case cases[] = {
-    CASE(touch), CASE(memory), CASE(bounds),   CASE(freed),     CASE(pool),    CASE(pool_unordered),
-    CASE(race),  CASE(lazy),   CASE(delays),   CASE(legacy),    CASE(no_race), CASE(callback),
-    CASE(fork),  CASE(faults), CASE(contexts), CASE(addresses), CASE(kernels), CASE(image),
+    CASE(touch),          CASE(memory), CASE(bounds),  CASE(freed),    CASE(pool),
+    CASE(pool_unordered), CASE(race),   CASE(no_race), CASE(lazy),     CASE(legacy),
+    CASE(callback),       CASE(fork),   CASE(faults),  CASE(contexts),
 };
 
 int main(int argc, char **argv)

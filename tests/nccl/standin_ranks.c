@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-in for NCCL must do and must refuse, one case a run, on the ranks that
- * tests/nccl/launch.sh starts. Sums and copies hold for the real library too.
+/* What the stand-ins must do and must refuse on the ranks that tests/nccl/launch.sh starts: NCCL's
+ * calls, and streams that are captured into graphs, one case a run.
  *
  *   nccl_standin_ranks CASE
  */
@@ -8,7 +8,7 @@
 
 #include "tests/nccl/cases.h"
 
-enum { COUNT = 1003, RANKS_MAX = 16 };
+enum { COUNT = 1003 };
 
 static struct gpu_world world;
 
@@ -16,13 +16,6 @@ static void want(int holds, const char *what)
 {
     if (!holds && failures++ < 10)
         fprintf(stderr, "rank %d: not so: %s\n", world.rank, what);
-}
-
-static void want_result(ncclResult_t got, ncclResult_t wanted, const char *what)
-{
-    if (got != wanted && failures++ < 10)
-        fprintf(stderr, "rank %d: %s: %s, not %s\n", world.rank, what, ncclGetErrorString(got),
-                ncclGetErrorString(wanted));
 }
 
 /* Small integers, which every type has: those of a rank. */
@@ -46,9 +39,10 @@ static void synchronize(void)
     CUDA(cuStreamSynchronize(world.stream));
 }
 
-/* Compares integers on the device with those that a function gives. */
+/* Waits for the stream; compares integers on the device with those that a function gives. */
 static void compare(const int32_t *device, size_t count, int (*wanted)(size_t), const char *what)
 {
+    synchronize();
     int32_t *host = malloc(count * sizeof *host);
     size_t wrong = 0;
     gpu_read(host, device, count * sizeof *host);
@@ -89,24 +83,9 @@ static int gathered(size_t i)
     return element((int)(i / COUNT), i % COUNT);
 }
 
-static int exchanged(size_t i)
-{
-    return element((int)(i / COUNT), (size_t)world.rank * COUNT + i % COUNT);
-}
-
 static int roots(size_t i)
 {
     return element(world.ranks - 1, i);
-}
-
-static int scattered(size_t i)
-{
-    return element(world.ranks - 1, (size_t)world.rank * COUNT + i);
-}
-
-static int neighbours(size_t i)
-{
-    return element((world.rank + world.ranks - 1) % world.ranks, i);
 }
 
 /* Results
@@ -117,173 +96,44 @@ static void case_collectives(void)
     const int last = world.ranks - 1;
     int32_t *input = new_input(all), *output = gpu_allocate(all * sizeof *output);
     NCCL(ncclAllReduce(input, output, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
-    synchronize();
     compare(output, COUNT, sum_of_all, "sum");
     NCCL(ncclAllReduce(input, output, COUNT, ncclInt32, ncclMax, world.comm, world.stream));
-    synchronize();
     compare(output, COUNT, largest_of_all, "maximum");
     NCCL(ncclAllReduce(input, output, COUNT, ncclInt32, ncclAvg, world.comm, world.stream));
-    synchronize();
     compare(output, COUNT, mean_of_all, "mean of integers");
     NCCL(ncclReduceScatter(input, output, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
-    synchronize();
     compare(output, COUNT, part_of_sum, "reduce-scatter");
     NCCL(ncclAllGather(input, output, COUNT, ncclInt32, world.comm, world.stream));
-    synchronize();
     compare(output, all, gathered, "all-gather");
-    NCCL(ncclAlltoAll(input, output, COUNT, ncclInt32, world.comm, world.stream));
-    synchronize();
-    compare(output, all, exchanged, "all-to-all");
     NCCL(ncclBroadcast(input, output, COUNT, ncclInt32, last, world.comm, world.stream));
-    synchronize();
     compare(output, COUNT, roots, "broadcast");
-    NCCL(ncclReduce(input, output, COUNT, ncclInt32, ncclSum, last, world.comm, world.stream));
-    synchronize();
-    if (world.rank == last)
-        compare(output, COUNT, sum_of_all, "reduce");
-    NCCL(ncclGather(input, output, COUNT, ncclInt32, last, world.comm, world.stream));
-    synchronize();
-    if (world.rank == last)
-        compare(output, all, gathered, "gather");
-    NCCL(ncclScatter(input, output, COUNT, ncclInt32, last, world.comm, world.stream));
-    synchronize();
-    compare(output, COUNT, scattered, "scatter");
-    NCCL(ncclBcast(input, COUNT, ncclInt32, last, world.comm, world.stream));
-    NCCL(ncclAllReduce(input, input, 0, ncclInt32, ncclSum, world.comm, world.stream));
-    synchronize();
-    compare(input, COUNT, roots, "broadcast in place");
 }
 
-/* Round the ring, two messages a pair, which match in their order; nested groups, two streams. */
-static void case_messages(void)
+/* Wrong calls, which come back at once. */
+static void case_refused(void)
 {
-    const int next = (world.rank + 1) % world.ranks;
-    const int before = (world.rank + world.ranks - 1) % world.ranks;
-    CUstream other;
-    int32_t *input = new_input(COUNT), *twice = gpu_allocate(COUNT * sizeof *twice);
-    int32_t *first = gpu_allocate(COUNT * 4), *second = gpu_allocate(COUNT * 4);
-    CUDA(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    NCCL(ncclGroupStart());
-    NCCL(ncclSend(input, COUNT, ncclInt32, next, world.comm, world.stream));
-    NCCL(ncclGroupStart());
-    NCCL(ncclRecv(first, COUNT, ncclInt32, before, world.comm, world.stream));
-    NCCL(ncclGroupEnd());
-    CUDA(cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)twice, (CUdeviceptr)(uintptr_t)input, COUNT * 4,
-                           other)); /* still before what the group sends */
-    NCCL(ncclSend(twice, COUNT, ncclInt32, next, world.comm, other));
-    NCCL(ncclRecv(second, COUNT, ncclInt32, before, world.comm, other));
-    NCCL(ncclGroupEnd());
-    NCCL(ncclAllReduce(first, first, 0, ncclInt32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamSynchronize(other));
-    compare(first, COUNT, neighbours, "messages");
-    compare(second, COUNT, neighbours, "messages of another stream");
-}
-
-static void scaled(ncclScalarResidence_t residence)
-{
-    float *values = gpu_allocate(COUNT * sizeof *values), *scalar = gpu_allocate(sizeof *scalar);
-    static float host[COUNT];
-    const float factor = (float)(1 << world.rank);
-    float wanted = 0;
+    const int two = 2;
+    int32_t *input = new_input(COUNT);
     ncclRedOp_t op;
-    for (size_t i = 0; i < COUNT; i++)
-        host[i] = 1 + (float)(i % 8);
-    gpu_write(values, host, sizeof host);
-    gpu_write(scalar, &factor, sizeof factor);
-    NCCL(ncclRedOpCreatePreMulSum(&op, residence == ncclScalarDevice ? scalar : (void *)&factor,
-                                  ncclFloat32, residence, world.comm));
-    NCCL(ncclAllReduce(values, values, COUNT, ncclFloat32, op, world.comm, world.stream));
+    CUstream elsewhere;
+    NCCL(ncclRedOpCreatePreMulSum(&op, (void *)&two, ncclInt32, ncclScalarHostImmediate,
+                                  world.comm));
     NCCL(ncclRedOpDestroy(op, world.comm));
-    want_result(ncclAllReduce(values, values, COUNT, ncclFloat32, op, world.comm, world.stream),
-                ncclInvalidArgument, "an operation that is destroyed");
-    synchronize();
-    gpu_read(host, values, sizeof host);
-    for (int rank = 0; rank < world.ranks; rank++)
-        wanted += (float)(1 << rank);
-    for (size_t i = 0; i < COUNT; i++)
-        want(host[i] == wanted * (1 + (float)(i % 8)), "a sum of products");
-}
-
-static void case_scaled(void)
-{
-    scaled(ncclScalarHostImmediate);
-    scaled(ncclScalarDevice);
-}
-
-/* Communicators
- * ----------------------------------------------------------------------------------*/
-static int sum_of_parity(size_t i)
-{
-    int sum = 0;
-    for (int rank = world.rank % 2; rank < world.ranks; rank += 2)
-        sum += element(rank, i);
-    return sum;
-}
-
-static int sum_of_most(size_t i)
-{
-    return sum_of_all(i) - element(world.ranks - 1, i);
-}
-
-static void case_split(void)
-{
-    ncclComm_t half, none = world.comm, most;
-    int32_t *input = new_input(COUNT), *output = gpu_allocate(COUNT * 4);
-    int rank, count, last = world.ranks - 1;
-    NCCL(ncclCommSplit(world.comm, world.rank % 2, -world.rank, &half, NULL));
-    NCCL(ncclCommUserRank(half, &rank));
-    NCCL(ncclCommCount(half, &count));
-    want(count == (world.ranks + 1 - world.rank % 2) / 2, "the size of a part");
-    want(rank == count - 1 - world.rank / 2, "the order of the keys");
-    NCCL(ncclAllReduce(input, output, COUNT, ncclInt32, ncclSum, half, world.stream));
-    synchronize();
-    compare(output, COUNT, sum_of_parity, "a part's sum");
-    NCCL(ncclCommDestroy(half));
-    NCCL(ncclCommSplit(world.comm, NCCL_SPLIT_NOCOLOR, 0, &none, NULL));
-    want(none == NULL, "no part without a color");
-    if (world.rank != last) {
-        NCCL(ncclCommShrink(world.comm, &last, 1, &most, NULL, NCCL_SHRINK_DEFAULT));
-        NCCL(ncclAllReduce(input, output, COUNT, ncclInt32, ncclSum, most, world.stream));
-        synchronize();
-        compare(output, COUNT, sum_of_most, "the sum without the last");
-        NCCL(ncclCommFinalize(most));
-        want_result(ncclAllReduce(input, output, 1, ncclInt32, ncclSum, most, world.stream),
-                    ncclInvalidUsage, "use of a finalized communicator");
-        NCCL(ncclCommDestroy(most));
-    }
-}
-
-static void poll_until_ready(ncclComm_t comm)
-{
-    ncclResult_t state;
-    do {
-        NCCL(ncclCommGetAsyncError(comm, &state));
-        usleep(200);
-    } while (state == ncclInProgress);
-    NCCL(state);
-}
-
-static void case_nonblocking(void)
-{
-    const ncclUniqueId id = gpu_share_id(world.rank, ".2");
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclComm_t comm;
-    ncclResult_t state;
-    int count;
-    int32_t *input = new_input(COUNT), *output = gpu_allocate(COUNT * 4);
-    config.blocking = 0;
-    want_result(ncclCommInitRankConfig(&comm, world.ranks, id, world.rank, &config), ncclInProgress,
-                "ncclCommInitRankConfig");
-    poll_until_ready(comm);
-    want_result(ncclAllReduce(input, output, COUNT, ncclInt32, ncclSum, comm, world.stream),
-                ncclInProgress, "ncclAllReduce");
-    const ncclResult_t meanwhile = ncclCommCount(comm, &count);
-    NCCL(ncclCommGetAsyncError(comm, &state));
-    want(meanwhile == ncclInvalidArgument || state != ncclInProgress, "a call meanwhile");
-    poll_until_ready(comm);
-    synchronize();
-    compare(output, COUNT, sum_of_all, "the sum of a communicator that does not block");
-    NCCL(ncclCommAbort(comm));
+    want(ncclAllReduce(input, input, COUNT, ncclInt32, op, world.comm, world.stream) ==
+             ncclInvalidArgument,
+         "an operation that is destroyed");
+    want(ncclBroadcast(input, input, 1, ncclInt32, 99, world.comm, world.stream) ==
+             ncclInvalidArgument,
+         "a root that does not exist");
+    gpu_use(world.rank + 1);
+    CUDA(cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING));
+    want(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, elsewhere) ==
+             ncclUnhandledCudaError,
+         "a stream of another device");
+    NCCL(ncclCommFinalize(world.comm));
+    want(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream) ==
+             ncclInvalidUsage,
+         "use of a finalized communicator");
 }
 
 static void *abort_soon(void *comm)
@@ -322,7 +172,7 @@ static void case_lost(void)
         NCCL(ncclCommGetAsyncError(world.comm, &state));
         usleep(1000);
     }
-    want_result(state, ncclRemoteError, "the state after a rank has gone");
+    want(state == ncclRemoteError, "the state after a rank has gone");
     want(cuStreamQuery(world.stream) == CUDA_ERROR_NOT_READY, "the stream waits for the abort");
     NCCL(ncclCommAbort(world.comm));
     synchronize();
@@ -368,70 +218,170 @@ static void case_mismatch_order(void)
     expect_mismatch();
 }
 
-static void case_groups(void)
+/* Captures: all of it holds for the real driver too
+ * ----------------------------------------------------------------------------------------------*/
+static CUstream other; /* a second one */
+static int destroyed;
+
+static CUdeviceptr allocate(size_t bytes)
 {
-    int32_t *input = new_input(COUNT);
-    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
-    want_result(ncclGroupEnd(), ncclInvalidUsage, "an end without a beginning");
-    NCCL(ncclGroupStart());
-    NCCL(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
-    want_result(
-        ncclAllReduce(input, input, COUNT, (ncclDataType_t)99, ncclSum, world.comm, world.stream),
-        ncclInvalidArgument, "a type that does not exist");
-    want_result(ncclGroupEnd(), ncclInvalidArgument, "the end of a group with a mistake");
-    NCCL(ncclGroupStart());
-    NCCL(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
-    NCCL(ncclGroupSimulateEnd(&info));
-    synchronize();
-    want(info.estimatedTime > 0, "the simulation's estimate");
-    int32_t first;
-    gpu_read(&first, input, sizeof first);
-    want(first == element(world.rank, 0), "neither group did anything");
-    want_result(ncclBroadcast(input, input, 1, ncclInt32, 99, world.comm, world.stream),
-                ncclInvalidArgument, "a root that does not exist");
+    return (CUdeviceptr)(uintptr_t)gpu_allocate(bytes);
 }
 
-/* One process with several devices; every process of the job does so for itself. */
-static void case_devices(void)
+static CUevent new_event(void)
 {
-    enum { DEVICES = 3 };
-    ncclComm_t comms[DEVICES];
-    CUstream streams[DEVICES];
-    int32_t *buffers[DEVICES], got[2];
-    NCCL(ncclCommInitAll(comms, DEVICES, NULL));
-    for (int i = 0; i < DEVICES; i++) {
-        gpu_use(i);
-        CUDA(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-        buffers[i] = gpu_allocate(8);
-        gpu_write(buffers[i], (int32_t[]){i, 10 * i}, 8);
-    }
+    CUevent event;
+    CUDA(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+static void begin(CUstreamCaptureMode mode)
+{
+    CUDA(cuStreamBeginCapture(world.stream, mode));
+}
+
+static void end_with(CUresult wanted)
+{
+    CUgraph graph = NULL;
+    EXPECT(cuStreamEndCapture(world.stream, &graph), wanted);
+    EXPECT(graph == NULL ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, CUDA_SUCCESS);
+}
+
+static CUgraphExec end_capture(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    return exec;
+}
+
+/* Calls that break a capture. */
+static void case_unsafe(void)
+{
+    CUdeviceptr memory = allocate(64), more;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT(cuMemAlloc(&more, 64), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT(cuMemsetD32Async(memory, 0, 1, world.stream), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT(cuStreamSynchronize(world.stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL); /* relaxed for this thread: allowed */
+    CUDA(cuThreadExchangeStreamCaptureMode(&mode));
+    EXPECT(cuMemAlloc(&more, 64), CUDA_SUCCESS);
+    CUDA(cuThreadExchangeStreamCaptureMode(&mode));
+    EXPECT((CUresult)mode, (CUresult)CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUDA(cuMemsetD32Async(memory, 0, 1, world.stream));
+    CUDA(cuGraphExecDestroy(end_capture()));
+}
+
+static void *allocate_elsewhere(void *result)
+{
+    CUdeviceptr memory;
+    gpu_open(world.rank);
+    *(CUresult *)result = cuMemAlloc(&memory, 64);
+    return NULL;
+}
+
+static void case_threads(void)
+{
+    pthread_t thread;
+    CUresult result;
+    begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    pthread_create(&thread, NULL, allocate_elsewhere, &result);
+    pthread_join(thread, NULL);
+    EXPECT(result, CUDA_SUCCESS);
+    CUDA(cuGraphExecDestroy(end_capture()));
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    pthread_create(&thread, NULL, allocate_elsewhere, &result);
+    pthread_join(thread, NULL);
+    EXPECT(result, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static void case_events(void)
+{
+    const CUevent outside = new_event(), inside = new_event(), never = new_event();
+    CUDA(cuEventRecord(outside, other));
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT(cuStreamWaitEvent(world.stream, outside, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUDA(cuEventRecord(inside, world.stream));
+    EXPECT(cuEventQuery(inside), CUDA_ERROR_CAPTURED_EVENT);
+    end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUDA(cuEventRecord(never, world.stream));
+    CUDA(cuStreamWaitEvent(other, never, 0)); /* joins, and never comes back */
+    CUDA(cuMemsetD32Async(allocate(4), 0, 1, other));
+    end_with(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+}
+
+static void case_legacy(void)
+{
+    CUstream blocking;
+    CUgraph graph;
+    const CUdeviceptr memory = allocate(4);
+    CUDA(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    EXPECT(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED),
+           CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CUDA(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT(cuMemsetD32Async(memory, 0, 1, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    EXPECT(cuStreamEndCapture(blocking, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static void CUDA_CB destroy(void *unused)
+{
+    (void)unused;
+    destroyed++;
+}
+
+static void case_objects(void)
+{
+    CUuserObject object;
+    CUstreamCaptureStatus status;
+    CUgraph graph;
+    CUDA(cuUserObjectCreate(&object, NULL, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUDA(cuStreamGetCaptureInfo(world.stream, &status, NULL, &graph, NULL, NULL, NULL));
+    CUDA(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    const CUgraphExec exec = end_capture();
+    EXPECT(destroyed == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, CUDA_SUCCESS);
+    CUDA(cuGraphLaunch(exec, world.stream));
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuStreamSynchronize(world.stream));
+    for (int tries = 0; tries < 1000 && __atomic_load_n(&destroyed, __ATOMIC_ACQUIRE) == 0; tries++)
+        usleep(1000);
+    EXPECT(destroyed == 1 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, CUDA_SUCCESS);
+}
+
+/* A group may not be captured in part. */
+static void case_group(void)
+{
+    int32_t *values = gpu_allocate(8);
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
     NCCL(ncclGroupStart());
-    for (int i = 0; i < DEVICES; i++)
-        NCCL(ncclAllReduce(buffers[i], buffers[i], 2, ncclInt32, ncclSum, comms[i], streams[i]));
-    NCCL(ncclGroupEnd());
-    for (int i = 0; i < DEVICES; i++) {
-        gpu_use(i);
-        CUDA(cuStreamSynchronize(streams[i]));
-        gpu_read(got, buffers[i], sizeof got);
-        want(got[0] == 3 && got[1] == 30, "the sum over the devices of a process");
-    }
-    want_result(ncclAllReduce(buffers[0], buffers[0], 2, ncclInt32, ncclSum, comms[0], streams[1]),
-                ncclUnhandledCudaError, "a stream of another device");
-    for (int i = 0; i < DEVICES; i++)
-        NCCL(ncclCommDestroy(comms[i]));
+    NCCL(ncclAllReduce(values, values, 1, ncclInt32, ncclSum, world.comm, world.stream));
+    NCCL(ncclAllReduce(values + 1, values + 1, 1, ncclInt32, ncclSum, world.comm, other));
+    EXPECT((CUresult)ncclGroupEnd(), (CUresult)ncclInvalidUsage);
+    CUDA(cuGraphExecDestroy(end_capture()));
 }
 
 static const struct gpu_case cases[] = {
-    CASE(collectives),    CASE(messages),       CASE(scaled),         CASE(split),
-    CASE(nonblocking),    CASE(abort),          CASE(lost),           CASE(groups),
-    CASE(devices),        CASE(mismatch_count), CASE(mismatch_dtype), CASE(mismatch_op),
-    CASE(mismatch_order),
+    CASE(collectives),    CASE(refused),        CASE(abort),       CASE(lost),
+    CASE(mismatch_count), CASE(mismatch_dtype), CASE(mismatch_op), CASE(mismatch_order),
+    CASE(unsafe),         CASE(threads),        CASE(events),      CASE(legacy),
+    CASE(objects),        CASE(group),
 };
 
 int main(int argc, char **argv)
 {
     const struct gpu_case *chosen = find_case(cases, sizeof cases / sizeof *cases, argc, argv);
     world = gpu_join();
+    CUDA(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     chosen->run();
     if (world.comm != NULL)
         NCCL(ncclCommDestroy(world.comm));

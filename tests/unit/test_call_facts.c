@@ -2,22 +2,14 @@
 /* What goes with a call: the nodes of its ranks, the headers of its messages, the codecs it moves
  * to. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "shim/core/header.h"
 #include "shim/core/layout.h"
 #include "shim/core/tolerance.h"
+#include "tests/unit/unit.h"
 
-static void layouts(void **state)
+TEST(layouts)
 {
-    (void)state;
     static const struct {
         int ids[8];
         int ranks;
@@ -32,7 +24,7 @@ static void layouts(void **state)
         {{5, 2, 5, 2, 5}, 5, 2, 2, 4, 0, 2, 3, true},
         {{0, 1, 1, 2, 2, 2, 1}, 7, 3, 1, 6, 1, 2, 3, true},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_layout layout;
         assert_true(cshim_layout_make(&layout, cases[i].ids, cases[i].ranks, 8, cases[i].rank));
         assert_int_equal(layout.nodes, cases[i].nodes);
@@ -50,9 +42,8 @@ static void layouts(void **state)
 }
 
 /* Each byte of a header is compared, but for those of the error, which is handed on. */
-static void headers(void **state)
+TEST(headers)
 {
-    (void)state;
     const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8,
                                     .dtype = CSHIM_FLOAT64,
                                     .algorithm = CSHIM_ALGORITHM_TWO_SHOT,
@@ -84,9 +75,8 @@ static void headers(void **state)
 }
 
 /* Each type has its way from the least precise codec to raw, and ends there. */
-static void moves(void **state)
+TEST(moves)
 {
-    (void)state;
     static const struct {
         enum cshim_dtype dtype;
         const char *way;
@@ -95,7 +85,7 @@ static void moves(void **state)
         {CSHIM_FLOAT64, "int4 fp8_e5m2 int5 fp8_e4m3 int6 int8 bf16 fp16 fp32 raw "},
         {CSHIM_BFLOAT16, "int4 fp8_e5m2 int5 fp8_e4m3 int6 int8 bf16 raw "},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_watch watch = {0};
         struct cshim_plan plan = {
             .codec = CSHIM_CODEC_INT4, .dtype = cases[i].dtype, .count = 1000};
@@ -121,9 +111,8 @@ static void moves(void **state)
 
 /* Kinds that meet in a slot: neither gets a less precise codec than its rule's, nor one that does
  * not carry its type. */
-static void slots_are_shared(void **state)
+TEST(slots_are_shared)
 {
-    (void)state;
     struct cshim_watch watch;
     memset(watch.codec, CSHIM_CODEC_FP8_E5M2, sizeof watch.codec);
     assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT32, 9),
@@ -135,9 +124,8 @@ static void slots_are_shared(void **state)
                      CSHIM_CODEC_NONE);
 }
 
-static void errors_are_measured(void **state)
+TEST(errors_are_measured)
 {
-    (void)state;
     enum { COUNT = 100000 };
     float *values = calloc(COUNT, sizeof *values);
     assert_non_null(values);
@@ -164,16 +152,4 @@ static void errors_are_measured(void **state)
     for (plan.count = 1; plan.count < 2000; plan.count++)
         assert_true(cshim_watch_measure(&plan, values + 2, plan.count) < 0.01f);
     free(values);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),
-        cmocka_unit_test(headers),
-        cmocka_unit_test(moves),
-        cmocka_unit_test(slots_are_shared),
-        cmocka_unit_test(errors_are_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,9 @@
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "codecs/codec.h"
+#include "tests/unit/unit.h"
 
 static const enum cshim_codec_id scaled_codecs[] = {
     CSHIM_CODEC_BF16,
@@ -23,7 +15,7 @@ static const enum cshim_codec_id scaled_codecs[] = {
 #define INTEGER(ID, NAME, ...) CSHIM_CODEC_##NAME,
 #include "codecs/formats.def"
 };
-enum { SCALED_CODECS = sizeof scaled_codecs / sizeof scaled_codecs[0] };
+enum { SCALED_CODECS = COUNT_OF(scaled_codecs) };
 
 /* Whether a codec is one of integers times a scale. */
 static inline bool is_integer(enum cshim_codec_id id)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Error feedback: what the residual is, that nothing is lost over many steps, that it is always
- * finite, and the same for sums and for every element type, cut and SIMD level. */
+ * finite, and the same for sums and for every element type (test_codec_levels.c has the SIMD levels
+ * and cuts). */
 #include "test_codec_data.h"
 
 enum { COUNT = 4096 + 77, RANKS = 3 };
@@ -38,9 +39,8 @@ static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const
 }
 
 /* Three steps of every pattern, so that residuals of one meet values of the next. */
-static void residual_is_what_rounding_lost(void **state)
+TEST(residual_is_what_rounding_lost)
 {
-    (void)state;
     static float expected[COUNT];
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
         for (int mode = 0; mode < 2; mode++) {
@@ -64,9 +64,8 @@ static void residual_is_what_rounding_lost(void **state)
 
 /* What was decoded over many steps is what went in, less the last residual: nothing else is lost
  * but float32's rounding of the sums (and, where rounding is at random, of the differences). */
-static void nothing_is_lost_over_many_steps(void **state)
+TEST(nothing_is_lost_over_many_steps)
 {
-    (void)state;
     enum { STEPS = 60 };
     static double in[COUNT], out[COUNT];
     for (size_t c = 0; c < 2 * SCALED_CODECS; c++) {
@@ -95,9 +94,8 @@ static void nothing_is_lost_over_many_steps(void **state)
 }
 
 /* Values too small for a code by themselves arrive all the same, in time. */
-static void small_values_arrive(void **state)
+TEST(small_values_arrive)
 {
-    (void)state;
     double total = 0;
     memset(residual, 0, sizeof residual);
     for (int step = 0; step < 1000; step++) {
@@ -112,9 +110,8 @@ static void small_values_arrive(void **state)
 }
 
 /* The largest floats, where a sum with the residual would overflow. */
-static void finite_values_stay_finite(void **state)
+TEST(finite_values_stay_finite)
 {
-    (void)state;
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
         for (size_t i = 0; i < COUNT; i++) {
             values[i] = i % 2 != 0 ? -FLT_MAX : FLT_MAX;
@@ -132,9 +129,8 @@ static void finite_values_stay_finite(void **state)
     }
 }
 
-static void raw_leaves_the_residual_alone(void **state)
+TEST(raw_leaves_the_residual_alone)
 {
-    (void)state;
     static float before[COUNT];
     struct cshim_encoding encoding = {residual, true, 1, 0};
     fill(PATTERN_MIXED, 1, values, COUNT);
@@ -148,34 +144,9 @@ static void raw_leaves_the_residual_alone(void **state)
     assert_memory_equal(residual, before, sizeof residual);
 }
 
-static void cuts_change_nothing(void **state)
-{
-    (void)state;
-    enum { CUT = 3 * CSHIM_GRAIN };
-    static float of_pieces[COUNT];
-    for (size_t c = 0; c < SCALED_CODECS; c++) {
-        memset(residual, 0, sizeof residual);
-        memset(of_pieces, 0, sizeof of_pieces);
-        for (uint64_t step = 0; step < 4; step++) {
-            struct cshim_encoding encoding = {residual, step % 2 == 1, step, 8};
-            fill(PATTERN_MIXED, step, values, COUNT);
-            cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
-            for (size_t begin = 0; begin < COUNT; begin += CUT) {
-                size_t length = COUNT - begin < CUT ? COUNT - begin : CUT;
-                encoding.residual = of_pieces + begin;
-                encoding.first = 8 + begin;
-                cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values + begin, length,
-                                  &encoding, again);
-            }
-            assert_memory_equal(residual, of_pieces, sizeof residual);
-        }
-    }
-}
-
 /* Other types are encoded, and leave the residual, as the floats they become. */
-static void other_types_are_widened_first(void **state)
+TEST(other_types_are_widened_first)
 {
-    (void)state;
     static double wide[COUNT];
     static uint16_t halves[COUNT];
     static float expected[COUNT];
@@ -200,9 +171,8 @@ static void other_types_are_widened_first(void **state)
 }
 
 /* A reduction's encoding is that of the sum, which itself is given without the residual. */
-static void sums_are_encoded_like_other_values(void **state)
+TEST(sums_are_encoded_like_other_values)
 {
-    (void)state;
     static uint8_t ranks[RANKS][COUNT * 4 + 64];
     static float sum[COUNT], plain[COUNT], expected[COUNT];
     const void *const parts[RANKS] = {ranks[0], ranks[1], ranks[2]};
@@ -226,9 +196,8 @@ static void sums_are_encoded_like_other_values(void **state)
 }
 
 /* The same for float64, whose sums are narrowed before they are encoded. */
-static void wide_sums_are_narrowed_first(void **state)
+TEST(wide_sums_are_narrowed_first)
 {
-    (void)state;
     static double wide[COUNT], sum[COUNT];
     static float narrow[COUNT], expected[COUNT];
     const void *const parts[] = {again, again};
@@ -250,43 +219,9 @@ static void wide_sums_are_narrowed_first(void **state)
     assert_memory_equal(residual, expected, sizeof residual);
 }
 
-/* All options, patterns and codecs, two steps each: bytes and residuals are those of the scalar
- * loops. */
-static void levels_agree(void **state)
-{
-    (void)state;
-    static float of_scalar[COUNT];
-    enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
-    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
-        enum cshim_codec_id codec = (enum cshim_codec_id)id;
-        for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
-            for (int mode = 1; mode < 4; mode++) {
-                fill((enum pattern)pattern, 1, values, COUNT);
-                fill(PATTERN_NORMAL, 8, of_scalar, COUNT);
-                struct cshim_encoding encoding = {(mode & 1) != 0 ? of_scalar : NULL, mode > 1,
-                                                  (uint64_t)pattern, (uint64_t)mode};
-                cshim_simd_limit(CSHIM_SIMD_SCALAR);
-                cshim_encode_with(codec, CSHIM_FLOAT32, values, COUNT, &encoding, again);
-                for (int level = CSHIM_SIMD_AVX2; level <= (int)best; level++) {
-                    cshim_simd_limit((enum cshim_simd)level);
-                    fill(PATTERN_NORMAL, 8, residual, COUNT);
-                    encoding.residual = (mode & 1) != 0 ? residual : NULL;
-                    cshim_encode_with(codec, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
-                    assert_memory_equal(encoded, again, encoded_bytes(codec));
-                    if ((mode & 1) != 0) {
-                        assert_memory_equal(residual, of_scalar, sizeof residual);
-                    }
-                }
-            }
-        }
-    }
-    cshim_simd_limit(best);
-}
-
 /* Every length of the last tile, nothing beyond which is touched. */
-static void every_short_count(void **state)
+TEST(every_short_count)
 {
-    (void)state;
     fill(PATTERN_MIXED, 3, values, COUNT);
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         for (size_t count = 1; count < 300; count++) {
@@ -304,22 +239,4 @@ static void every_short_count(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(residual_is_what_rounding_lost),
-        cmocka_unit_test(nothing_is_lost_over_many_steps),
-        cmocka_unit_test(small_values_arrive),
-        cmocka_unit_test(finite_values_stay_finite),
-        cmocka_unit_test(raw_leaves_the_residual_alone),
-        cmocka_unit_test(cuts_change_nothing),
-        cmocka_unit_test(other_types_are_widened_first),
-        cmocka_unit_test(sums_are_encoded_like_other_values),
-        cmocka_unit_test(wide_sums_are_narrowed_first),
-        cmocka_unit_test(levels_agree),
-        cmocka_unit_test(every_short_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

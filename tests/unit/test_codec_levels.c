@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same bytes come out at every SIMD level, whatever the alignment, the cut, the caller's
- * floating-point environment, and what was in the output before. */
+ * floating-point environment, and what was in the output before; also with error feedback and
+ * random rounding. */
 #include "test_codec_data.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
-enum { LONGEST = 5000, RANKS = 3 };
+enum { LONGEST = 5000, RANKS = 3, KEY = 9, FIRST = 1001 };
+
+/* How is encoded: error feedback and random rounding, as bits. */
+enum { PLAIN, FEEDBACK, STOCHASTIC, MODES = 4 };
 
 /* Everything that can be made of one input with one codec. */
 struct results {
@@ -15,27 +19,41 @@ struct results {
     uint8_t reencoded[LONGEST * 8 + 64];
     uint8_t decoded[LONGEST * 8];
     uint8_t sum[LONGEST * 8];
+    uint32_t residual[LONGEST + 1]; /* floats, to be compared by their bits */
 };
 
 static struct results expected, found;
 static double inputs[RANKS][LONGEST + 1];
+static float residuals[LONGEST];
 
-static void compute(enum cshim_codec_id id, enum cshim_dtype dtype, size_t offset, size_t count,
-                    struct results *results)
+/* The options of a mode for elements from `begin` on. */
+static struct cshim_encoding options(int mode, float *residual, size_t begin)
+{
+    return (struct cshim_encoding){.residual = mode & FEEDBACK ? residual + begin : NULL,
+                                   .stochastic = (mode & STOCHASTIC) != 0,
+                                   .key = KEY,
+                                   .first = FIRST + begin};
+}
+
+static void compute(enum cshim_codec_id id, enum cshim_dtype dtype, int mode, size_t offset,
+                    size_t count, struct results *results)
 {
     const void *parts[RANKS];
     memset(results, 0xa5, sizeof *results);
+    memcpy(results->residual, residuals, count * sizeof *residuals);
+    const struct cshim_encoding encoding = options(mode, (float *)(void *)results->residual, 0);
     for (unsigned rank = 0; rank < RANKS; rank++) {
         const uint8_t *input = (const uint8_t *)inputs[rank] + offset * cshim_dtype_bytes(dtype);
-        cshim_encode(id, dtype, input, count, results->encoded[rank]);
+        cshim_encode_with(id, dtype, input, count, &encoding, results->encoded[rank]);
         parts[rank] = results->encoded[rank];
     }
     cshim_decode(id, dtype, parts[0], count, results->decoded);
-    cshim_reduce(id, dtype, parts, RANKS, count, results->sum, results->reencoded);
+    cshim_reduce_with(id, dtype, parts, RANKS, count, results->sum, results->reencoded, &encoding);
 }
 
 static void fill_inputs(enum cshim_dtype dtype, enum pattern pattern)
 {
+    fill(PATTERN_NORMAL, 8, residuals, LONGEST);
     for (unsigned rank = 0; rank < RANKS; rank++) {
         static float values[LONGEST + 1];
         fill(pattern, rank + 1, values, LONGEST + 1);
@@ -67,48 +85,50 @@ static void assert_same_results(enum cshim_codec_id id, enum cshim_dtype dtype, 
     }
 }
 
-static void compare_levels(enum cshim_codec_id id, enum cshim_dtype dtype, size_t offset,
+static void compare_levels(enum cshim_codec_id id, enum cshim_dtype dtype, int mode, size_t offset,
                            size_t count)
 {
     enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
     assert_int_equal(cshim_simd_limit(CSHIM_SIMD_SCALAR), CSHIM_SIMD_SCALAR);
-    compute(id, dtype, offset, count, &expected);
+    compute(id, dtype, mode, offset, count, &expected);
     for (int level = CSHIM_SIMD_AVX2; level <= (int)best; level++) {
         assert_int_equal(cshim_simd_limit((enum cshim_simd)level), level);
-        compute(id, dtype, offset, count, &found);
+        compute(id, dtype, mode, offset, count, &found);
         assert_same_results(id, dtype, count, cshim_simd_name((enum cshim_simd)level));
     }
     cshim_simd_limit(best);
 }
 
-static void levels_agree_on_difficult_data(void **state)
+TEST(levels_agree_on_difficult_data)
 {
-    (void)state;
     for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++) {
         for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
             fill_inputs((enum cshim_dtype)dtype, (enum pattern)pattern);
             for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
-                compare_levels((enum cshim_codec_id)id, (enum cshim_dtype)dtype, 0, LONGEST);
+                for (int mode = PLAIN; mode < MODES; mode++) {
+                    compare_levels((enum cshim_codec_id)id, (enum cshim_dtype)dtype, mode, 0,
+                                   LONGEST);
+                }
             }
         }
     }
 }
 
-static void levels_agree_on_every_short_count(void **state)
+TEST(levels_agree_on_every_short_count)
 {
-    (void)state;
     fill_inputs(CSHIM_FLOAT32, PATTERN_MIXED);
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         for (size_t count = 0; count <= 600; count++) {
-            compare_levels((enum cshim_codec_id)id, CSHIM_FLOAT32, count % 2, count);
+            compare_levels((enum cshim_codec_id)id, CSHIM_FLOAT32, (int)(count % MODES), count % 2,
+                           count);
+            assert_int_equal(expected.residual[count], 0xa5a5a5a5);
         }
     }
 }
 
 /* Every byte string is a valid encoding, and all levels give the same floats for it. */
-static void levels_agree_on_any_bytes(void **state)
+TEST(levels_agree_on_any_bytes)
 {
-    (void)state;
     enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
     uint64_t random = 7;
     for (int round = 0; round < 40; round++) {
@@ -137,9 +157,8 @@ static void levels_agree_on_any_bytes(void **state)
 }
 
 /* Encoded data may stand anywhere, and nothing outside their bytes is written. */
-static void alignment_and_surroundings_do_not_matter(void **state)
+TEST(alignment_and_surroundings_do_not_matter)
 {
-    (void)state;
     enum { COUNT = 1111 };
     static uint8_t place[COUNT * 4 + 256];
     static float decoded[COUNT + 2];
@@ -165,9 +184,8 @@ static void alignment_and_surroundings_do_not_matter(void **state)
 }
 
 /* Arrays too large for the caches are stored in another way; they are the same bytes. */
-static void levels_agree_on_large_arrays(void **state)
+TEST(levels_agree_on_large_arrays)
 {
-    (void)state;
     enum { COUNT = (1 << 22) + 37 };
     enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
     float *input = allocate(COUNT * sizeof *input);
@@ -211,14 +229,13 @@ static size_t payload_end(size_t count, size_t bits)
 }
 
 /* payload, zeros to 16 bytes, scales, zeros to 16 bytes */
-static void padding_is_zero(void **state)
+TEST(padding_is_zero)
 {
-    (void)state;
     fill_inputs(CSHIM_FLOAT32, PATTERN_NORMAL);
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
         for (size_t count = 1; count < 700; count += 3) {
-            compute(info->id, CSHIM_FLOAT32, 0, count, &found);
+            compute(info->id, CSHIM_FLOAT32, PLAIN, 0, count, &found);
             size_t payload = (count * element_bits(info) + 7) / 8;
             size_t scales_at = payload_end(count, element_bits(info));
             size_t scales_end =
@@ -237,36 +254,46 @@ static void padding_is_zero(void **state)
     }
 }
 
-/* Pieces cut at CSHIM_GRAIN have the payload and the scales of the whole. */
-static void cutting_at_grains_changes_nothing(void **state)
+/* Pieces cut at CSHIM_GRAIN have the payload, the scales and the residuals of the whole. */
+static void cut(const struct cshim_codec_info *info, int mode)
 {
-    (void)state;
     static uint8_t piece[LONGEST * 4 + 64];
+    static float residual[LONGEST];
     enum { CUT = 7 * CSHIM_GRAIN };
+    const size_t bits = element_bits(info);
+    const float *input = (const float *)(const void *)inputs[0];
+    struct cshim_encoding encoding = options(mode, (float *)(void *)expected.residual, 0);
+    memcpy(expected.residual, residuals, sizeof residuals);
+    memcpy(residual, residuals, sizeof residuals);
+    cshim_encode_with(info->id, CSHIM_FLOAT32, input, LONGEST, &encoding, expected.encoded[0]);
+    const uint8_t *scales = expected.encoded[0] + payload_end(LONGEST, bits);
+    for (size_t begin = 0; begin < LONGEST; begin += CUT) {
+        size_t length = LONGEST - begin < CUT ? LONGEST - begin : CUT;
+        encoding = options(mode, residual, begin);
+        cshim_encode_with(info->id, CSHIM_FLOAT32, input + begin, length, &encoding, piece);
+        assert_memory_equal(piece, expected.encoded[0] + begin * bits / 8, (length * bits + 7) / 8);
+        assert_memory_equal(piece + payload_end(length, bits),
+                            scales + begin / info->block * info->scale_bytes,
+                            (length + info->block - 1) / info->block * info->scale_bytes);
+    }
+    assert_memory_equal(residual, expected.residual, sizeof residual);
+}
+
+TEST(cutting_at_grains_changes_nothing)
+{
     fill_inputs(CSHIM_FLOAT32, PATTERN_MIXED);
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
-        size_t bits = element_bits(info);
         assert_int_equal(CSHIM_GRAIN % info->block, 0);
-        cshim_encode(info->id, CSHIM_FLOAT32, inputs[0], LONGEST, expected.encoded[0]);
-        const uint8_t *scales = expected.encoded[0] + payload_end(LONGEST, bits);
-        for (size_t begin = 0; begin < LONGEST; begin += CUT) {
-            size_t length = LONGEST - begin < CUT ? LONGEST - begin : CUT;
-            const float *input = (const float *)(const void *)inputs[0] + begin;
-            cshim_encode(info->id, CSHIM_FLOAT32, input, length, piece);
-            assert_memory_equal(piece, expected.encoded[0] + begin * bits / 8,
-                                (length * bits + 7) / 8);
-            assert_memory_equal(piece + payload_end(length, bits),
-                                scales + begin / info->block * info->scale_bytes,
-                                (length + info->block - 1) / info->block * info->scale_bytes);
+        for (int mode = PLAIN; mode < MODES; mode++) {
+            cut(info, mode);
         }
     }
 }
 
 #if defined(__x86_64__)
-static void callers_environment_does_not_matter(void **state)
+TEST(callers_environment_does_not_matter)
 {
-    (void)state;
     const unsigned flush_and_round_up = 0x1f80 | 0x8000 | 0x0040 | 0x4000;
     const unsigned with_sticky_flag = flush_and_round_up | 0x0001;
     unsigned saved = _mm_getcsr();
@@ -276,9 +303,11 @@ static void callers_environment_does_not_matter(void **state)
         for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
             for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++) {
                 fill_inputs((enum cshim_dtype)dtype, PATTERN_MIXED);
-                compute((enum cshim_codec_id)id, (enum cshim_dtype)dtype, 0, LONGEST, &expected);
+                compute((enum cshim_codec_id)id, (enum cshim_dtype)dtype, id % MODES, 0, LONGEST,
+                        &expected);
                 _mm_setcsr(with_sticky_flag);
-                compute((enum cshim_codec_id)id, (enum cshim_dtype)dtype, 0, LONGEST, &found);
+                compute((enum cshim_codec_id)id, (enum cshim_dtype)dtype, id % MODES, 0, LONGEST,
+                        &found);
                 unsigned after = _mm_getcsr();
                 _mm_setcsr(saved);
                 assert_int_equal(after, with_sticky_flag);
@@ -289,20 +318,3 @@ static void callers_environment_does_not_matter(void **state)
     }
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_agree_on_difficult_data),
-        cmocka_unit_test(levels_agree_on_every_short_count),
-        cmocka_unit_test(levels_agree_on_any_bytes),
-        cmocka_unit_test(levels_agree_on_large_arrays),
-        cmocka_unit_test(alignment_and_surroundings_do_not_matter),
-        cmocka_unit_test(padding_is_zero),
-        cmocka_unit_test(cutting_at_grains_changes_nothing),
-#if defined(__x86_64__)
-        cmocka_unit_test(callers_environment_does_not_matter),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

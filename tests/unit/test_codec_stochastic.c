@@ -31,7 +31,7 @@ static const struct grid grids[] = {
 #define INTEGER(ID, NAME, name, BITS, ...) {CSHIM_CODEC_##NAME, 0, 0, 0, (1 << (BITS - 1)) - 1},
 #include "codecs/formats.def"
 };
-enum { GRIDS = sizeof grids / sizeof grids[0], FIRST_INTEGER = 4 };
+enum { GRIDS = COUNT_OF(grids), FIRST_INTEGER = 4 };
 
 /* The value of code 1 in units of which x is a number: the step of the codes around x. */
 static double step_around(const struct grid *grid, const uint8_t *scale, double x)
@@ -74,9 +74,8 @@ static void assert_neighbour(const struct grid *grid, size_t i)
     }
 }
 
-static void results_are_one_of_the_two_codes_around(void **state)
+TEST(results_are_one_of_the_two_codes_around)
 {
-    (void)state;
     for (size_t g = 0; g < GRIDS; g++) {
         for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
             fill((enum pattern)pattern, g, values, COUNT);
@@ -91,40 +90,10 @@ static void results_are_one_of_the_two_codes_around(void **state)
     }
 }
 
-/* The error is at most twice that of rounding to nearest, which the descriptions give. */
-static void errors_keep_to_twice_the_bounds(void **state)
-{
-    (void)state;
-    for (size_t c = 0; c < SCALED_CODECS; c++) {
-        const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
-        double floor = info->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
-        for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
-            fill((enum pattern)pattern, 5, values, COUNT);
-            encode(info->id, values, COUNT, 3, 0, encoded);
-            cshim_decode(info->id, CSHIM_FLOAT32, encoded, COUNT, decoded);
-            for (size_t i = 0; i < COUNT; i++) {
-                double largest = 0;
-                size_t end = i / info->block * info->block + info->block;
-                for (size_t k = end - info->block; k < end && k < COUNT; k++) {
-                    double magnitude = fabs((double)values[k]);
-                    largest = isfinite(magnitude) ? fmax(largest, magnitude) : largest;
-                }
-                double bound = info->bound_relative * fabs((double)values[i]) +
-                               info->bound_absolute * largest + floor;
-                if (isfinite(values[i]) &&
-                    !(fabs((double)decoded[i] - (double)values[i]) <= 2 * bound)) {
-                    fail_msg("%s: %a became %a", info->name, (double)values[i], (double)decoded[i]);
-                }
-            }
-        }
-    }
-}
-
 /* Blocks whose largest magnitude is above the top code, but would round to it, so that rounding to
  * nearest would saturate: that would be a bias here. */
-static void the_largest_of_a_block_is_never_cut_off(void **state)
+TEST(the_largest_of_a_block_is_never_cut_off)
 {
-    (void)state;
     for (size_t g = 0; g < GRIDS; g++) {
         const struct grid *grid = &grids[g];
         const double half_step =
@@ -146,12 +115,11 @@ static void the_largest_of_a_block_is_never_cut_off(void **state)
 
 /* About half way between two of the largest codes of an integer format, the one as often as the
  * other, also where the upper is above all floats and reads as FLT_MAX. */
-static void integers_round_fairly_at_the_ends_of_float(void **state)
+TEST(integers_round_fairly_at_the_ends_of_float)
 {
-    (void)state;
     const float largest[] = {FLT_MAX, 1.0f, 0x1p-120f, 0x1p-139f};
     for (size_t g = FIRST_INTEGER; g < GRIDS; g++) {
-        for (size_t l = 0; l < sizeof largest / sizeof largest[0]; l++) {
+        for (size_t l = 0; l < COUNT_OF(largest); l++) {
             int up = 0;
             memset(values, 0, sizeof values);
             values[0] = largest[l];
@@ -170,9 +138,8 @@ static void integers_round_fairly_at_the_ends_of_float(void **state)
 }
 
 /* Values that are codes, in blocks with the top code: whole numbers. */
-static void codes_stay(void **state)
+TEST(codes_stay)
 {
-    (void)state;
     for (size_t g = 0; g < GRIDS; g++) {
         int top = grids[g].mantissa_bits == 0 ? (int)grids[g].largest : 7;
         for (uint64_t key = 0; key < 50; key++) {
@@ -208,9 +175,8 @@ static void standard_errors(const struct grid *grid, uint64_t key, double *error
 /* Sums over many keys of standard errors are as those of independent numbers with mean 0: for each
  * element, for each key, and for products of neighbours. All limits are six deviations; the sums
  * are many, but the numbers always the same. */
-static void mean_is_the_value(void **state)
+TEST(mean_is_the_value)
 {
-    (void)state;
     for (size_t g = 0; g < GRIDS; g++) {
         double totals[FEW] = {0}, last[FEW] = {0}, all = 0, beside = 0, after = 0;
         fill(PATTERN_NORMAL, 40 + g, values, FEW);
@@ -238,9 +204,8 @@ static void mean_is_the_value(void **state)
 
 /* An element far below the others is not lost: a thousandth of a step is kept once in a thousand
  * times. */
-static void small_elements_are_kept_in_the_mean(void **state)
+TEST(small_elements_are_kept_in_the_mean)
 {
-    (void)state;
     enum { MANY = 32 * 128 };
     double total = 0;
     for (size_t i = 0; i < MANY; i++) {
@@ -257,9 +222,8 @@ static void small_elements_are_kept_in_the_mean(void **state)
     assert_true(fabs(total - expected) < 6 * sqrt(expected));
 }
 
-static void keys_decide(void **state)
+TEST(keys_decide)
 {
-    (void)state;
     fill(PATTERN_NORMAL, 6, values, COUNT);
     for (size_t g = 0; g < GRIDS; g++) {
         size_t bytes = cshim_encoded_bytes(grids[g].id, CSHIM_FLOAT32, COUNT);
@@ -275,9 +239,8 @@ static void keys_decide(void **state)
 
 /* The first numbers of a key, by splitmix64 as published (next_random): its first output seeds the
  * sequence that the elements take by halves. */
-static void numbers_are_those_of_the_wire_format(void **state)
+TEST(numbers_are_those_of_the_wire_format)
 {
-    (void)state;
     enum { NUMBERS = 64 };
     uint64_t key_state = 12345, stream = next_random(&key_state);
     uint16_t codes[NUMBERS];
@@ -293,29 +256,9 @@ static void numbers_are_those_of_the_wire_format(void **state)
     }
 }
 
-static void cuts_change_nothing(void **state)
-{
-    (void)state;
-    enum { CUT = 5 * CSHIM_GRAIN };
-    fill(PATTERN_MIXED, 6, values, COUNT);
-    for (size_t g = 0; g < GRIDS; g++) {
-        const struct cshim_codec_info *info = cshim_codec_info(grids[g].id);
-        encode(info->id, values, COUNT, 9, 1001, encoded);
-        for (size_t begin = 0; begin < COUNT; begin += CUT) {
-            size_t length = COUNT - begin < CUT ? COUNT - begin : CUT;
-            encode(info->id, values + begin, length, 9, 1001 + begin, again);
-            size_t payload = (length * info->element_bits + 7) / 8;
-            assert_memory_equal(again, encoded + begin * info->element_bits / 8, payload);
-            assert_memory_equal(again + (payload + 15) / 16 * 16, scale_at(info->id, begin),
-                                (length + info->block - 1) / info->block * info->scale_bytes);
-        }
-    }
-}
-
 /* Without blocks, even a cut at an odd place changes nothing. */
-static void numbers_belong_to_elements(void **state)
+TEST(numbers_belong_to_elements)
 {
-    (void)state;
     fill(PATTERN_NORMAL, 6, values, COUNT);
     for (size_t begin = 0; begin < 5; begin++) {
         encode(CSHIM_CODEC_BF16, values, COUNT, 9, 100, encoded);
@@ -324,40 +267,9 @@ static void numbers_belong_to_elements(void **state)
     }
 }
 
-/* A non-finite element becomes what it does in rounding to nearest, and its neighbours what they
- * would beside a zero. */
-static void non_finites_stay_and_do_no_harm(void **state)
-{
-    (void)state;
-    static float beside_zero[COUNT], nearest[COUNT];
-    const float specials[] = {INFINITY, -INFINITY, NAN};
-    for (size_t g = 0; g < GRIDS; g++) {
-        for (size_t s = 0; s < 3; s++) {
-            fill(PATTERN_NORMAL, 4, values, COUNT);
-            for (size_t at = s; at < COUNT; at += 333) {
-                values[at] = 0;
-            }
-            encode(grids[g].id, values, COUNT, 2, 0, encoded);
-            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, beside_zero);
-            for (size_t at = s; at < COUNT; at += 333) {
-                values[at] = specials[s];
-            }
-            encode(grids[g].id, values, COUNT, 2, 0, encoded);
-            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
-            cshim_encode(grids[g].id, CSHIM_FLOAT32, values, COUNT, encoded);
-            cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, nearest);
-            for (size_t i = 0; i < COUNT; i++) {
-                float expected = i % 333 == s ? nearest[i] : beside_zero[i];
-                assert_int_equal(bits_of(decoded[i]), bits_of(expected));
-            }
-        }
-    }
-}
-
 /* What happens with probability 0 does not even once in 2^31 times. */
-static void probabilities_at_their_ends(void **state)
+TEST(probabilities_at_their_ends)
 {
-    (void)state;
     const float almost_one = 1 - 0x1p-24f;
     assert_int_equal(cshim_happens(0.0f, 0), 0);
     assert_int_equal(cshim_happens(0x1p-31f, 1), 1);
@@ -368,9 +280,8 @@ static void probabilities_at_their_ends(void **state)
     assert_int_equal(cshim_happens(almost_one, 0xffffff00u), 0);
 }
 
-static void raw_and_fp32_round_nothing(void **state)
+TEST(raw_and_fp32_round_nothing)
 {
-    (void)state;
     const enum cshim_codec_id ids[] = {CSHIM_CODEC_RAW, CSHIM_CODEC_FP32};
     fill(PATTERN_MIXED, 2, values, COUNT);
     for (size_t c = 0; c < 2; c++) {
@@ -378,25 +289,4 @@ static void raw_and_fp32_round_nothing(void **state)
         encode(ids[c], values, COUNT, 4, 0, again);
         assert_memory_equal(encoded, again, cshim_encoded_bytes(ids[c], CSHIM_FLOAT32, COUNT));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_one_of_the_two_codes_around),
-        cmocka_unit_test(errors_keep_to_twice_the_bounds),
-        cmocka_unit_test(the_largest_of_a_block_is_never_cut_off),
-        cmocka_unit_test(integers_round_fairly_at_the_ends_of_float),
-        cmocka_unit_test(codes_stay),
-        cmocka_unit_test(mean_is_the_value),
-        cmocka_unit_test(small_elements_are_kept_in_the_mean),
-        cmocka_unit_test(keys_decide),
-        cmocka_unit_test(numbers_are_those_of_the_wire_format),
-        cmocka_unit_test(cuts_change_nothing),
-        cmocka_unit_test(numbers_belong_to_elements),
-        cmocka_unit_test(non_finites_stay_and_do_no_harm),
-        cmocka_unit_test(probabilities_at_their_ends),
-        cmocka_unit_test(raw_and_fp32_round_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

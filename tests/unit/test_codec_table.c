@@ -2,9 +2,8 @@
 /* Names, sizes and the fingerprint of the codec table. */
 #include "test_codec_data.h"
 
-static void names_and_ids_agree(void **state)
+TEST(names_and_ids_agree)
 {
-    (void)state;
     enum cshim_codec_id id;
     enum cshim_dtype dtype;
     for (int i = 0; i < CSHIM_CODEC_COUNT; i++) {
@@ -25,9 +24,8 @@ static void names_and_ids_agree(void **state)
 }
 
 /* The ids and widths are in messages, so they are written down here once more. */
-static void sizes_are_those_of_the_wire_format(void **state)
+TEST(sizes_are_those_of_the_wire_format)
 {
-    (void)state;
     const struct {
         enum cshim_codec_id id;
         enum cshim_dtype dtype;
@@ -55,7 +53,7 @@ static void sizes_are_those_of_the_wire_format(void **state)
         {CSHIM_CODEC_INT5, CSHIM_FLOAT32, 33, 48},
         {CSHIM_CODEC_INT5, CSHIM_FLOAT64, 256, 176},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         assert_int_equal(cshim_encoded_bytes(cases[i].id, cases[i].dtype, cases[i].count),
                          cases[i].bytes);
     }
@@ -64,9 +62,8 @@ static void sizes_are_those_of_the_wire_format(void **state)
                      (size_t)1 << 36);
 }
 
-static void carried_types(void **state)
+TEST(carried_types)
 {
-    (void)state;
     assert_false(cshim_codec_carries(CSHIM_CODEC_NONE, CSHIM_FLOAT32));
     assert_false(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_DTYPE_OTHER));
     assert_true(cshim_codec_carries(CSHIM_CODEC_FP32, CSHIM_FLOAT64));
@@ -80,9 +77,8 @@ static void carried_types(void **state)
 }
 
 /* The bounds of the rows are those that docs/wire-format.md derives, rounded up a little. */
-static void bounds_are_those_derived(void **state)
+TEST(bounds_are_those_derived)
 {
-    (void)state;
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
         const double top = ldexp(1, (int)info->element_bits - 1) - 1;
@@ -95,43 +91,26 @@ static void bounds_are_those_derived(void **state)
 
 /* If this fails, the table changed: raise WIRE_VERSION if the bytes did, and write the new value.
  */
-static void table_hash_is_stable(void **state)
+TEST(table_hash_is_stable)
 {
-    (void)state;
     const uint64_t hash = cshim_codec_table_hash();
     if (hash != 0xf0f4f9641ee0d5e1u) {
         fail_msg("the table's hash is 0x%llx", (unsigned long long)hash);
     }
 }
 
-static void empty_input_touches_nothing(void **state)
+TEST(empty_input_touches_nothing)
 {
-    (void)state;
     cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT32, NULL, 0, NULL);
     cshim_decode(CSHIM_CODEC_RAW, CSHIM_FLOAT64, NULL, 0, NULL);
     cshim_reduce(CSHIM_CODEC_FP16, CSHIM_FLOAT16, NULL, 1, 0, NULL, NULL);
 }
 
-static void levels_have_names(void **state)
+TEST(levels_have_names)
 {
-    (void)state;
     enum cshim_simd best = cshim_simd_level();
     assert_string_equal(cshim_simd_name(CSHIM_SIMD_SCALAR), "scalar");
     assert_int_equal(cshim_simd_limit(CSHIM_SIMD_SCALAR), CSHIM_SIMD_SCALAR);
     assert_int_equal(cshim_simd_level(), CSHIM_SIMD_SCALAR);
     assert_int_equal(cshim_simd_limit(CSHIM_SIMD_AVX512), best);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_ids_agree),
-        cmocka_unit_test(sizes_are_those_of_the_wire_format),
-        cmocka_unit_test(carried_types),
-        cmocka_unit_test(bounds_are_those_derived),
-        cmocka_unit_test(table_hash_is_stable),
-        cmocka_unit_test(empty_input_touches_nothing),
-        cmocka_unit_test(levels_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,12 +103,11 @@ static void check_block(const struct scaled_format *format, const float *block, 
 }
 
 /* Blocks of floats of neighbouring bit patterns, so that all meet mantissas of all kinds. */
-static void scaled_encoders_choose_the_nearest(void **state)
+TEST(scaled_encoders_choose_the_nearest)
 {
-    (void)state;
     static float block[256];
     static uint8_t encoded[256 * 2 + 32];
-    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+    for (size_t f = 0; f < COUNT_OF(scaled_formats); f++) {
         const struct scaled_format *format = &scaled_formats[f];
         size_t length = cshim_codec_info(format->id)->block;
         make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
@@ -127,13 +126,12 @@ static void scaled_encoders_choose_the_nearest(void **state)
 }
 
 /* Blocks whose magnitudes spread over the whole format, subnormal codes included. */
-static void scaled_encoders_use_subnormal_codes(void **state)
+TEST(scaled_encoders_use_subnormal_codes)
 {
-    (void)state;
     static float block[256];
     static uint8_t encoded[256 * 2 + 32];
     uint64_t random = 11;
-    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+    for (size_t f = 0; f < COUNT_OF(scaled_formats); f++) {
         const struct scaled_format *format = &scaled_formats[f];
         size_t length = cshim_codec_info(format->id)->block;
         make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
@@ -152,11 +150,10 @@ static void scaled_encoders_use_subnormal_codes(void **state)
 }
 
 /* Where the largest magnitude is next to the point from which it rounds above the top code. */
-static void scales_change_at_the_top_codes_rounding_point(void **state)
+TEST(scales_change_at_the_top_codes_rounding_point)
 {
-    (void)state;
     static uint8_t encoded[32];
-    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+    for (size_t f = 0; f < COUNT_OF(scaled_formats); f++) {
         const struct scaled_format *format = &scaled_formats[f];
         make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
         double top = table.values[format->values - 1];
@@ -167,7 +164,7 @@ static void scales_change_at_the_top_codes_rounding_point(void **state)
                 continue;
             }
             const float around[] = {nextafterf(largest, 0), largest, nextafterf(largest, FLT_MAX)};
-            for (size_t i = 0; i < sizeof around / sizeof around[0]; i++) {
+            for (size_t i = 0; i < COUNT_OF(around); i++) {
                 cshim_encode(format->id, CSHIM_FLOAT32, &around[i], 1, encoded);
                 check_block(format, &around[i], 1, encoded);
             }
@@ -176,12 +173,11 @@ static void scales_change_at_the_top_codes_rounding_point(void **state)
 }
 
 /* All codes with all scales: exact, except that a finite value beyond FLT_MAX becomes FLT_MAX. */
-static void scaled_decoders_know_every_code(void **state)
+TEST(scaled_decoders_know_every_code)
 {
-    (void)state;
     static uint8_t encoded[65536 * 2 + 256];
     static float decoded[65536];
-    for (size_t f = 0; f < sizeof scaled_formats / sizeof scaled_formats[0]; f++) {
+    for (size_t f = 0; f < COUNT_OF(scaled_formats); f++) {
         const struct scaled_format *format = &scaled_formats[f];
         size_t bytes = cshim_codec_info(format->id)->element_bits / 8;
         unsigned codes = bytes == 2 ? 65536 : 256;
@@ -214,9 +210,8 @@ static void scaled_decoders_know_every_code(void **state)
 
 /* Every finite bf16 value decodes to itself and encodes back; NaN codes become the canonical one.
  */
-static void bf16_codes_round_trip(void **state)
+TEST(bf16_codes_round_trip)
 {
-    (void)state;
     static uint16_t codes[65536], again[65536];
     static float decoded[65536];
     for (unsigned code = 0; code < 65536; code++) {
@@ -231,9 +226,8 @@ static void bf16_codes_round_trip(void **state)
     }
 }
 
-static void bf16_chooses_the_nearest(void **state)
+TEST(bf16_chooses_the_nearest)
 {
-    (void)state;
     enum { COUNT = 4096 };
     static float values[COUNT];
     static uint16_t codes[COUNT];
@@ -274,7 +268,7 @@ static const struct integer_format integer_formats[] = {
 #define INTEGER(ID, NAME, name, BITS, ...) {CSHIM_CODEC_##NAME, (1 << (BITS - 1)) - 1, BITS},
 #include "codecs/formats.def"
 };
-enum { INTEGER_FORMATS = sizeof integer_formats / sizeof integer_formats[0] };
+enum { INTEGER_FORMATS = COUNT_OF(integer_formats) };
 
 /* Writes codes one after the other, bit by bit. */
 static void pack(const struct integer_format *format, const int *codes, size_t count,
@@ -293,9 +287,8 @@ static double integer_scale(unsigned code)
     return ldexp(128 + (code & 127), (int)(code >> 7) - 156);
 }
 
-static void integer_scales_are_the_smallest_that_do(void **state)
+TEST(integer_scales_are_the_smallest_that_do)
 {
-    (void)state;
     uint8_t encoded[32];
     for (size_t f = 0; f < INTEGER_FORMATS; f++) {
         const struct integer_format *format = &integer_formats[f];
@@ -320,9 +313,8 @@ static void integer_scales_are_the_smallest_that_do(void **state)
     }
 }
 
-static void integer_decoders_know_every_code(void **state)
+TEST(integer_decoders_know_every_code)
 {
-    (void)state;
     static uint8_t encoded[256 + 16];
     static float decoded[256];
     for (size_t f = 0; f < INTEGER_FORMATS; f++) {
@@ -354,9 +346,8 @@ static void integer_decoders_know_every_code(void **state)
 
 /* Codes of up to 8 bits lie one after the other from the lowest bit of the first byte on, whole
  * blocks and parts of one; nothing is in what is left of the last byte. */
-static void integer_codes_lie_in_order(void **state)
+TEST(integer_codes_lie_in_order)
 {
-    (void)state;
     enum { MOST = 300 };
     for (size_t f = 0; f < INTEGER_FORMATS; f++) {
         const struct integer_format *format = &integer_formats[f];
@@ -382,9 +373,8 @@ static void integer_codes_lie_in_order(void **state)
 }
 
 /* Any float16 data survive fp16, and float16 and bfloat16 data survive their own codecs. */
-static void sixteen_bit_data_survive_their_own_codec(void **state)
+TEST(sixteen_bit_data_survive_their_own_codec)
 {
-    (void)state;
     static uint16_t input[65536], output[65536];
     static uint8_t encoded[65536 * 2 + 256];
     const struct {
@@ -406,21 +396,4 @@ static void sixteen_bit_data_survive_their_own_codec(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scaled_encoders_choose_the_nearest),
-        cmocka_unit_test(scaled_encoders_use_subnormal_codes),
-        cmocka_unit_test(scales_change_at_the_top_codes_rounding_point),
-        cmocka_unit_test(scaled_decoders_know_every_code),
-        cmocka_unit_test(bf16_codes_round_trip),
-        cmocka_unit_test(bf16_chooses_the_nearest),
-        cmocka_unit_test(integer_scales_are_the_smallest_that_do),
-        cmocka_unit_test(integer_decoders_know_every_code),
-        cmocka_unit_test(integer_codes_lie_in_order),
-        cmocka_unit_test(sixteen_bit_data_survive_their_own_codec),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The portable loops with codes of every width. */
+/* The portable loops with codes of every width, in every count. */
 #include "test_codec_widths.h"
 
 #define WIDTHS_TARGET
@@ -10,23 +10,10 @@
 WIDTHS(32)
 WIDTHS(256)
 
-static void widths_from_2_to_8(void **state)
+TEST(widths_from_2_to_8)
 {
-    (void)state;
-    static const int blocks[] = {32, 256};
-    struct loops loops[][WIDTH_COUNT] = {ROWS(32), ROWS(256)};
-    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
-        for (int w = 0; w < WIDTH_COUNT; w++) {
-            loops[b][w].format = cshim_integer_format(NARROWEST + w, blocks[b]);
-            for (size_t count = 1; count <= COUNT; count += count < 70 ? 1 : 101) {
-                check(&loops[b][w], PATTERN_MIXED, count);
-            }
-        }
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(widths_from_2_to_8)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const struct loops loops[] = {ROWS(32), ROWS(256)};
+    for (size_t i = 0; i < COUNT_OF(loops); i++)
+        for (size_t count = 1; count <= COUNT; count += count < 70 ? 1 : 101)
+            check(&loops[i], PATTERN_MIXED, count);
 }

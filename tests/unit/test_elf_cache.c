@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loader's cache: both formats, entries for particular processors, and damage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tools/elf/elf.h"
+#include "tests/unit/unit.h"
 
 #define HEADER 48
 #define ENTRY 24
@@ -61,22 +55,20 @@ static void expect_paths(const struct library_cache *cache)
     assert_null(library_cache_next(cache, "libmpi.so", &position));
 }
 
-static void test_cache(void **state)
+TEST(test_cache)
 {
     char bytes[1024];
     struct library_cache cache;
-    (void)state;
     assert_true(library_cache_open(&cache, bytes, make_cache(bytes)));
     expect_paths(&cache);
 }
 
 /* The older kind in front: 16 bytes, then 12 for each of 3 entries, padded to a multiple of 8. */
-static void test_cache_behind_older_one(void **state)
+TEST(test_cache_behind_older_one)
 {
     char bytes[1024] = "ld.so-1.7.0";
     uint32_t count = 3;
     struct library_cache cache;
-    (void)state;
     memcpy(bytes + 12, &count, sizeof count);
     assert_true(library_cache_open(&cache, bytes, 56 + make_cache(bytes + 56)));
     expect_paths(&cache);
@@ -85,12 +77,11 @@ static void test_cache_behind_older_one(void **state)
     assert_false(library_cache_open(&cache, bytes, sizeof bytes));
 }
 
-static void test_other_files(void **state)
+TEST(test_other_files)
 {
     char bytes[1024];
     struct library_cache cache;
     size_t position = 0;
-    (void)state;
     make_cache(bytes);
     bytes[19] = '2';
     assert_false(library_cache_open(&cache, bytes, sizeof bytes));
@@ -100,11 +91,10 @@ static void test_other_files(void **state)
 
 /* Wherever it is cut off, what is found lies inside. The copy ends where the allocation does, so
  * that a checker of memory sees a step beyond. */
-static void test_cut_off(void **state)
+TEST(test_cut_off)
 {
     char whole[1024];
     size_t size = make_cache(whole);
-    (void)state;
     for (size_t length = 0; length < size; length++) {
         char *bytes = test_malloc(length + 1);
         memcpy(bytes, whole, length);
@@ -116,15 +106,4 @@ static void test_cut_off(void **state)
         assert_int_equal(path != NULL, length >= STRINGS + OTHER);
         test_free(bytes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_cache_behind_older_one),
-        cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_cut_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

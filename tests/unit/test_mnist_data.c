@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of IDX files on good and on damaged ones, and the generator of digits. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <zlib.h>
 
 #include "examples/mnist/images.h"
+#include "tests/unit/unit.h"
 
 enum { COUNT = 3, IMAGE_HEADER = 16, LABEL_HEADER = 8 };
 enum { IMAGE_BYTES = IMAGE_HEADER + COUNT * IMAGE_PIXELS, LABEL_BYTES = LABEL_HEADER + COUNT };
@@ -105,12 +98,12 @@ static void assert_refused(struct fixture *fixture, const char *path, const char
     assert_string_equal(fixture->error, wanted);
 }
 
-static void reads_plain_files(void **state)
+TEST(reads_plain_files, .setup_func = set_up, .teardown_func = tear_down)
 {
     assert_good(*state);
 }
 
-static void reads_gzipped_files(void **state)
+TEST(reads_gzipped_files, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     write_gzipped(fixture->image_path, fixture->images, IMAGE_BYTES);
@@ -118,39 +111,57 @@ static void reads_gzipped_files(void **state)
     assert_good(fixture);
 }
 
-static void refuses_missing_file(void **state)
+TEST(refuses_missing_file, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     unlink(fixture->label_path);
     assert_refused(fixture, fixture->label_path, "cannot be opened: No such file or directory");
 }
 
-static void refuses_folder(void **state)
+TEST(refuses_folder, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     snprintf(fixture->label_path, sizeof fixture->label_path, "%s", fixture->folder);
     assert_refused(fixture, fixture->folder, "cannot be");
 }
 
-/* Every length short of the whole is refused, and said with the byte. */
-static void refuses_truncated_file(void **state)
+/* One byte changed, and the file cut off or grown. Truncated is every length short of the whole. */
+TEST(refuses_damaged_files, .setup_func = set_up, .teardown_func = tear_down)
 {
+    static const struct {
+        bool labels; /* which file */
+        uint8_t byte;
+        size_t at;
+        size_t length;
+        const char *text;
+    } cases[] = {
+        {false, 0x0d, 2, IMAGE_BYTES, "bad magic 0x00000d03, not 0x00000803"},
+        {false, 32, 11, IMAGE_BYTES, "wrong dimensions: images of 32x28, not 28x28"},
+        {false, 0, 0, IMAGE_BYTES + 1, "has more than the 2368 bytes"},
+        {false, 0, 7, IMAGE_HEADER, "declares 0 items"},
+        {true, COUNT - 1, 7, LABEL_BYTES - 1, "holds 2 labels for 3 images"},
+        {true, 10, LABEL_HEADER + 1, LABEL_BYTES, "label 10 of item 1 is greater than 9"},
+        {true, 0, 0, LABEL_BYTES - 1, "truncated at byte 10 of 11"},
+        {false, 0, 0, 0, "truncated at byte 0 of 16"},
+        {false, 0, 0, 3, "truncated at byte 3 of 16"},
+        {false, 0, 0, 15, "truncated at byte 15 of 16"},
+        {false, 0, 0, IMAGE_HEADER, "truncated at byte 16 of 2368"},
+        {false, 0, 0, 17, "truncated at byte 17 of 2368"},
+        {false, 0, 0, IMAGE_HEADER + IMAGE_PIXELS, "truncated at byte 800 of 2368"},
+        {false, 0, 0, IMAGE_BYTES - 1, "truncated at byte 2367 of 2368"},
+    };
     struct fixture *fixture = *state;
-    const int lengths[] = {0, 3, 4, 15, 16, 17, IMAGE_HEADER + IMAGE_PIXELS, IMAGE_BYTES - 1};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        char text[64];
-        write_plain(fixture->image_path, fixture->images, (size_t)lengths[i]);
-        snprintf(text, sizeof text, "truncated at byte %d of %d", lengths[i],
-                 lengths[i] < IMAGE_HEADER ? IMAGE_HEADER : IMAGE_BYTES);
-        assert_refused(fixture, fixture->image_path, text);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const bool labels = cases[i].labels;
+        uint8_t *bytes = labels ? fixture->labels : fixture->images;
+        const char *path = labels ? fixture->label_path : fixture->image_path;
+        const uint8_t kept = bytes[cases[i].at];
+        bytes[cases[i].at] = cases[i].byte;
+        write_plain(path, bytes, cases[i].length);
+        assert_refused(fixture, path, cases[i].text);
+        bytes[cases[i].at] = kept;
+        write_plain(path, bytes, labels ? LABEL_BYTES : IMAGE_BYTES);
     }
-}
-
-static void refuses_truncated_labels(void **state)
-{
-    struct fixture *fixture = *state;
-    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES - 1);
-    assert_refused(fixture, fixture->label_path, "truncated at byte 10 of 11");
 }
 
 static size_t read_whole(const char *path, uint8_t *bytes, size_t capacity)
@@ -162,7 +173,7 @@ static size_t read_whole(const char *path, uint8_t *bytes, size_t capacity)
     return count;
 }
 
-static void refuses_truncated_gzip(void **state)
+TEST(refuses_truncated_gzip, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     uint8_t packed[2 * IMAGE_BYTES];
@@ -174,7 +185,7 @@ static void refuses_truncated_gzip(void **state)
     assert_refused(fixture, fixture->image_path, "damaged after byte 2368");
 }
 
-static void refuses_wrong_checksum(void **state)
+TEST(refuses_wrong_checksum, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     uint8_t packed[2 * IMAGE_BYTES];
@@ -185,46 +196,15 @@ static void refuses_wrong_checksum(void **state)
     assert_refused(fixture, fixture->image_path, "damaged after byte ");
 }
 
-static void refuses_wrong_magic(void **state)
-{
-    struct fixture *fixture = *state;
-    fixture->images[2] = 0x0d;
-    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
-    assert_refused(fixture, fixture->image_path, "bad magic 0x00000d03, not 0x00000803");
-}
-
-static void refuses_labels_for_images(void **state)
+TEST(refuses_labels_for_images, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     write_plain(fixture->image_path, fixture->labels, LABEL_BYTES);
     assert_refused(fixture, fixture->image_path, "bad magic 0x00000801, not 0x00000803");
 }
 
-static void refuses_wrong_dimensions(void **state)
-{
-    struct fixture *fixture = *state;
-    fixture->images[11] = 32;
-    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES);
-    assert_refused(fixture, fixture->image_path, "wrong dimensions: images of 32x28, not 28x28");
-}
-
-static void refuses_trailing_bytes(void **state)
-{
-    struct fixture *fixture = *state;
-    write_plain(fixture->image_path, fixture->images, IMAGE_BYTES + 1);
-    assert_refused(fixture, fixture->image_path, "has more than the 2368 bytes");
-}
-
-static void refuses_no_items(void **state)
-{
-    struct fixture *fixture = *state;
-    fixture->images[7] = 0;
-    write_plain(fixture->image_path, fixture->images, IMAGE_HEADER);
-    assert_refused(fixture, fixture->image_path, "declares 0 items");
-}
-
 /* The largest count there is, and the largest one accepted, whose bytes are not there. */
-static void refuses_huge_count(void **state)
+TEST(refuses_huge_count, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
     char text[96];
@@ -239,26 +219,9 @@ static void refuses_huge_count(void **state)
     assert_refused(fixture, fixture->image_path, text);
 }
 
-static void refuses_different_counts(void **state)
-{
-    struct fixture *fixture = *state;
-    fixture->labels[7] = COUNT - 1;
-    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES - 1);
-    assert_refused(fixture, fixture->label_path, "holds 2 labels for 3 images");
-}
-
-static void refuses_label_above_nine(void **state)
-{
-    struct fixture *fixture = *state;
-    fixture->labels[LABEL_HEADER + 1] = 10;
-    write_plain(fixture->label_path, fixture->labels, LABEL_BYTES);
-    assert_refused(fixture, fixture->label_path, "label 10 of item 1 is greater than 9");
-}
-
 /* The sequence does not depend on where or how often it is drawn. */
-static void draws_the_same_digits(void **state)
+TEST(draws_the_same_digits)
 {
-    (void)state;
     struct image_set whole, part;
     assert_true(digits_draw(0, 50, &whole));
     assert_true(digits_draw(20, 30, &part));
@@ -272,9 +235,8 @@ static void draws_the_same_digits(void **state)
 }
 
 /* All ten digits occur, no two images are equal, and each has ink and background. */
-static void draws_different_digits(void **state)
+TEST(draws_different_digits)
 {
-    (void)state;
     struct image_set set;
     int seen[IMAGE_CLASSES] = {0};
     assert_true(digits_draw(0, 300, &set));
@@ -294,31 +256,4 @@ static void draws_different_digits(void **state)
         assert_in_range(seen[digit], 10, 60);
     free(set.pixels);
     free(set.labels);
-}
-
-#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_FILES(reads_plain_files),
-        WITH_FILES(reads_gzipped_files),
-        WITH_FILES(refuses_missing_file),
-        WITH_FILES(refuses_folder),
-        WITH_FILES(refuses_truncated_file),
-        WITH_FILES(refuses_truncated_labels),
-        WITH_FILES(refuses_truncated_gzip),
-        WITH_FILES(refuses_wrong_checksum),
-        WITH_FILES(refuses_wrong_magic),
-        WITH_FILES(refuses_labels_for_images),
-        WITH_FILES(refuses_wrong_dimensions),
-        WITH_FILES(refuses_trailing_bytes),
-        WITH_FILES(refuses_no_items),
-        WITH_FILES(refuses_huge_count),
-        WITH_FILES(refuses_different_counts),
-        WITH_FILES(refuses_label_above_nine),
-        cmocka_unit_test(draws_the_same_digits),
-        cmocka_unit_test(draws_different_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What COMPSHIM=observe writes down: kinds apart, classes beyond the bound, sums that stay exact.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "shim/report/observed.h"
+#include "tests/unit/unit.h"
 
 static struct cshim_kind one_call(uint64_t bytes)
 {
@@ -38,9 +31,8 @@ static struct cshim_observed *make(void)
 }
 
 /* Two kinds that differ in one fact are two. */
-static void kinds_apart(void **state)
+TEST(kinds_apart)
 {
-    (void)state;
     struct cshim_observed *observed = make();
     struct cshim_kind kinds[7];
     for (size_t i = 0; i < 7; i++)
@@ -75,9 +67,8 @@ static void sum_up(const struct cshim_observed *observed, struct cshim_kind *tot
 }
 
 /* Every size from 4 to 40000 bytes: the first have places of their own, the rest share classes. */
-static void classes_beyond_the_bound(void **state)
+TEST(classes_beyond_the_bound)
 {
-    (void)state;
     struct cshim_observed *observed = make();
     struct cshim_kind total;
     uint64_t calls = 0, bytes = 0;
@@ -101,9 +92,8 @@ static void classes_beyond_the_bound(void **state)
 }
 
 /* Communicators of all sizes use up even the classes: what is left over is summed. */
-static void nothing_is_lost(void **state)
+TEST(nothing_is_lost)
 {
-    (void)state;
     struct cshim_observed *observed = make();
     struct cshim_kind total;
     for (uint32_t ranks = 1; ranks <= 5000; ranks++) {
@@ -121,9 +111,8 @@ static void nothing_is_lost(void **state)
 }
 
 /* Another rank's kinds, classes and leftovers add to the same. */
-static void merged(void **state)
+TEST(merged)
 {
-    (void)state;
     struct cshim_observed *one = make(), *all = make();
     struct cshim_kind kind = one_call(5000), class = one_call(4096), unlisted = {.calls = 7};
     class.is_class = 1;
@@ -143,9 +132,8 @@ static void merged(void **state)
     free(all);
 }
 
-static void sorted(void **state)
+TEST(sorted)
 {
-    (void)state;
     struct cshim_observed *observed = make();
     static const uint64_t sizes[] = {64, 1 << 20, 4096, 1 << 22, 16};
     for (size_t i = 0; i < 5; i++)
@@ -158,14 +146,4 @@ static void sorted(void **state)
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(observed->kinds[i].bytes, want[i]);
     free(observed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_apart),     cmocka_unit_test(classes_beyond_the_bound),
-        cmocka_unit_test(nothing_is_lost), cmocka_unit_test(merged),
-        cmocka_unit_test(sorted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

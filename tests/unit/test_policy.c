@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* policy.ini: what is accepted, what matches, and each error with its line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "policy/policy.h"
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#include "tests/unit/unit.h"
 
 static struct cshim_policy *parse(const char *text, char message[CSHIM_MESSAGE_MAX])
 {
@@ -37,9 +29,8 @@ static void assert_refused(const char *text, const char *expected)
     assert_string_equal(message, expected);
 }
 
-static void every_key_is_read(void **state)
+TEST(every_key_is_read)
 {
-    (void)state;
     struct cshim_policy *policy = parse_good("\xEF\xBB\xBF; comment\r\n"
                                              "[compshim] # comment\n"
                                              "report = out/{jobid}.{rank}.json ; comment\n"
@@ -93,9 +84,8 @@ static void every_key_is_read(void **state)
     cshim_policy_free(policy);
 }
 
-static void what_is_left_out_matches_everything(void **state)
+TEST(what_is_left_out_matches_everything)
 {
-    (void)state;
     struct cshim_policy *policy = parse_good("[rule all]\ncodec = raw\n");
     assert_string_equal(policy->report, "summary");
     assert_int_equal(policy->log, CSHIM_LOG_WARN);
@@ -118,9 +108,8 @@ static void what_is_left_out_matches_everything(void **state)
     cshim_policy_free(policy);
 }
 
-static void first_match_decides(void **state)
+TEST(first_match_decides)
 {
-    (void)state;
     struct cshim_policy *policy = parse_good("[rule small]\nmax_size = 64KiB\ncodec = none\n"
                                              "[rule medium]\nmax_size = 1MiB\ncodec = fp16\n"
                                              "[rule large]\nranks = 4-\ncodec = fp8_e4m3\n");
@@ -132,7 +121,7 @@ static void first_match_decides(void **state)
         {0, 2, "small"},        {65536, 2, "small"},   {65537, 2, "medium"},
         {1048576, 9, "medium"}, {1048577, 4, "large"}, {1048577, 3, NULL},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_call call = {.bytes = cases[i].bytes, .ranks = cases[i].ranks};
         const struct cshim_rule *rule = cshim_policy_match(policy, &call);
         assert_int_equal(rule == NULL, cases[i].rule == NULL);
@@ -142,15 +131,14 @@ static void first_match_decides(void **state)
     cshim_policy_free(policy);
 }
 
-static void each_fact_is_compared(void **state)
+TEST(each_fact_is_compared)
 {
-    (void)state;
     struct cshim_policy *policy =
         parse_good("[rule one]\nlibrary = mpi\ndtype = float64\nop = sum\nranks = 4\n"
                    "min_size = 10\nmax_size = 20\ncodec = fp32\n");
     const struct cshim_call good = {.dtype = CSHIM_FLOAT64, .bytes = 15, .ranks = 4};
     struct cshim_call calls[7];
-    for (size_t i = 0; i < COUNT(calls); i++)
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
         calls[i] = good;
     calls[0].library = CSHIM_NCCL;
     calls[1].dtype = CSHIM_FLOAT32;
@@ -160,14 +148,13 @@ static void each_fact_is_compared(void **state)
     calls[5].bytes = 9;
     calls[6].bytes = 21;
     assert_non_null(cshim_policy_match(policy, &good));
-    for (size_t i = 0; i < COUNT(calls); i++)
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
         assert_null(cshim_policy_match(policy, &calls[i]));
     cshim_policy_free(policy);
 }
 
-static void section_errors(void **state)
+TEST(section_errors)
 {
-    (void)state;
     assert_refused("codec = fp16\n", "policy.ini:1: key 'codec' is outside a section (begin with "
                                      "[compshim] or [rule NAME])");
     assert_refused("\n[compshm]\n",
@@ -190,9 +177,8 @@ static void section_errors(void **state)
                    "policy.ini:4: duplicate rule 'a' (the first is in line 1)");
 }
 
-static void key_errors(void **state)
+TEST(key_errors)
 {
-    (void)state;
     assert_refused("; 1\n[compshim]\nlog = warn\n\n[rule a]\nmax_size = 1\ncodc = fp8\n",
                    "policy.ini:7: unknown key 'codc' (did you mean 'codec'?)");
     assert_refused("[compshim]\ncodec = fp16\n",
@@ -213,9 +199,8 @@ static void key_errors(void **state)
                    "max_rel_error, verify, check_ranks)");
 }
 
-static void value_errors(void **state)
+TEST(value_errors)
 {
-    (void)state;
     static const struct {
         const char *line;
         const char *error;
@@ -250,7 +235,7 @@ static void value_errors(void **state)
         {"min_size = 2KiB\nmax_size = 1KiB", "min_size is above max_size"},
         {"max_size = 1KiB\nmin_size = 2KiB", "min_size is above max_size"},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[256], expected[CSHIM_MESSAGE_MAX];
         unsigned line = strchr(cases[i].line, '\n') != NULL ? 3 : 2;
         snprintf(text, sizeof text, "[rule a]\n%s\n", cases[i].line);
@@ -259,9 +244,8 @@ static void value_errors(void **state)
     }
 }
 
-static void general_errors(void **state)
+TEST(general_errors)
 {
-    (void)state;
     assert_refused("[compshim]\nreport = sumary\n",
                    "policy.ini:2: unknown report 'sumary' (did you mean 'summary'?)");
     assert_refused("[compshim]\nreport = a.{host}\n",
@@ -270,9 +254,8 @@ static void general_errors(void **state)
                    "policy.ini:2: unknown log level 'warning' (did you mean 'warn'?)");
 }
 
-static void rule_errors(void **state)
+TEST(rule_errors)
 {
-    (void)state;
     assert_refused("\n[rule a]\nmax_size = 1\n[rule b]\ncodec = raw\n",
                    "policy.ini:2: rule 'a' has no codec (add 'codec = ...', or 'codec = none')");
     assert_refused("[rule a]",
@@ -302,9 +285,8 @@ static void rule_errors(void **state)
 }
 
 /* The collectives apart: a rule takes only those that it names, or all but allgather. */
-static void collectives_apart(void **state)
+TEST(collectives_apart)
 {
-    (void)state;
     static const char *const good[] = {
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allgather\ncodec = fp16\n",
         "[rule a]\ncollective = reduce\ncodec = raw\n[rule b]\ncodec = fp16\n",
@@ -329,13 +311,13 @@ static void collectives_apart(void **state)
         "[rule b]\ncollective = allgather\nop = avg\ncodec = raw\n",
     };
     char message[CSHIM_MESSAGE_MAX];
-    for (size_t i = 0; i < COUNT(good); i++)
+    for (size_t i = 0; i < COUNT_OF(good); i++)
         cshim_policy_free(parse_good(good[i]));
-    for (size_t i = 0; i < COUNT(taken); i++) {
+    for (size_t i = 0; i < COUNT_OF(taken); i++) {
         assert_null(cshim_policy_parse(taken[i], strlen(taken[i]), "p", message));
         assert_non_null(strstr(message, "rule 'b' can never match: the rules before it take all"));
     }
-    for (size_t i = 0; i < COUNT(no_calls); i++) {
+    for (size_t i = 0; i < COUNT_OF(no_calls); i++) {
         assert_null(cshim_policy_parse(no_calls[i], strlen(no_calls[i]), "p", message));
         assert_non_null(strstr(message, "rule 'b' can never match: there are no such calls"));
     }
@@ -345,20 +327,18 @@ static void collectives_apart(void **state)
     cshim_policy_free(policy);
 }
 
-static void cast_takes_wide_codecs(void **state)
+TEST(cast_takes_wide_codecs)
 {
-    (void)state;
     static const char *const codecs[] = {"none", "raw", "fp32", "fp16", "bf16"};
-    for (size_t i = 0; i < COUNT(codecs); i++) {
+    for (size_t i = 0; i < COUNT_OF(codecs); i++) {
         char text[128];
         snprintf(text, sizeof text, "[rule a]\nalgorithm = cast\ncodec = %s\n", codecs[i]);
         cshim_policy_free(parse_good(text));
     }
 }
 
-static void bytes_that_are_no_text(void **state)
+TEST(bytes_that_are_no_text)
 {
-    (void)state;
     char message[CSHIM_MESSAGE_MAX], line[512] = "[compshim]\nreport = a.";
     assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
@@ -379,9 +359,8 @@ static void bytes_that_are_no_text(void **state)
     cshim_policy_free(policy);
 }
 
-static void long_sources_leave_room_for_the_error(void **state)
+TEST(long_sources_leave_room_for_the_error)
 {
-    (void)state;
     char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
     memset(source, 'd', sizeof source);
     memcpy(source + sizeof source - 12, "/policy.ini", 12);
@@ -389,9 +368,8 @@ static void long_sources_leave_room_for_the_error(void **state)
     assert_non_null(strstr(message, "d/policy.ini:2: unknown key 'logs' (did you mean 'log'?)"));
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -429,18 +407,17 @@ static void sizes(void **state)
                                       "8589934592.5GiB",
                                       "9007199254740993KiB"};
     uint64_t bytes;
-    for (size_t i = 0; i < COUNT(good); i++) {
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
         assert_true(cshim_parse_size(good[i].text, &bytes));
         assert_int_equal(bytes, good[i].bytes);
     }
-    for (size_t i = 0; i < COUNT(bad); i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (cshim_parse_size(bad[i], &bytes))
             fail_msg("accepted '%s'", bad[i]);
 }
 
-static void nearest_names(void **state)
+TEST(nearest_names)
 {
-    (void)state;
     static const char *const names[] = {"none", "fp16", "fp8_e4m3", "fp8_e5m2"};
     assert_string_equal(cshim_nearest_name("fp61", names, 4), "fp16");
     assert_string_equal(cshim_nearest_name("fp8_e5m3", names, 4), "fp8_e4m3");
@@ -452,9 +429,8 @@ static void nearest_names(void **state)
     assert_null(cshim_nearest_name("fp16", names, 0));
 }
 
-static void names_of_values(void **state)
+TEST(names_of_values)
 {
-    (void)state;
     assert_string_equal(cshim_library_name(CSHIM_NCCL), "nccl");
     assert_string_equal(cshim_collective_name(CSHIM_ALLREDUCE), "allreduce");
     assert_string_equal(cshim_op_name(CSHIM_AVG), "avg");
@@ -466,9 +442,8 @@ static void names_of_values(void **state)
     assert_string_equal(cshim_algorithm_name(CSHIM_ALGORITHM_COUNT), "?");
 }
 
-static void algorithms_have_older_names(void **state)
+TEST(algorithms_have_older_names)
 {
-    (void)state;
     static const struct {
         const char *word;
         enum cshim_algorithm algorithm;
@@ -477,7 +452,7 @@ static void algorithms_have_older_names(void **state)
         {"allreduce", CSHIM_ALGORITHM_CAST},     {"one_shot", CSHIM_ALGORITHM_ONE_SHOT},
         {"allgather", CSHIM_ALGORITHM_ONE_SHOT}, {"two_shot", CSHIM_ALGORITHM_TWO_SHOT},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         unsigned algorithm;
         char text[128];
         assert_string_equal(cshim_word_find(CSHIM_ALGORITHMS, cases[i].word, &algorithm),
@@ -490,28 +465,4 @@ static void algorithms_have_older_names(void **state)
     }
     assert_refused("[rule a]\nalgorithm = castt\n",
                    "policy.ini:2: unknown algorithm 'castt' (did you mean 'cast'?)");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_is_read),
-        cmocka_unit_test(algorithms_have_older_names),
-        cmocka_unit_test(what_is_left_out_matches_everything),
-        cmocka_unit_test(first_match_decides),
-        cmocka_unit_test(each_fact_is_compared),
-        cmocka_unit_test(section_errors),
-        cmocka_unit_test(key_errors),
-        cmocka_unit_test(value_errors),
-        cmocka_unit_test(general_errors),
-        cmocka_unit_test(rule_errors),
-        cmocka_unit_test(collectives_apart),
-        cmocka_unit_test(cast_takes_wide_codecs),
-        cmocka_unit_test(bytes_that_are_no_text),
-        cmocka_unit_test(long_sources_leave_room_for_the_error),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(nearest_names),
-        cmocka_unit_test(names_of_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

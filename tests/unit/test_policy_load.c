@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a policy is looked for, what cannot be read, and its SHA-256. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "policy/policy.h"
+#include "tests/unit/unit.h"
 
 /* An empty folder to stand in, and an environment that names nothing. */
 static int enter_scratch(void **state)
@@ -32,7 +25,7 @@ static int leave_scratch(void **state)
                                         "folder.ini",       "compshim/policy.ini",
                                         "compshim",         ".config/compshim/policy.ini",
                                         ".config/compshim", ".config"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < COUNT_OF(files); i++)
         remove(files[i]);
     int failed = chdir("/") + rmdir(*state);
     free(*state);
@@ -68,7 +61,7 @@ static void assert_fails(const char *path, const char *expected)
     assert_string_equal(message, expected);
 }
 
-static void places_in_order(void **state)
+TEST(places_in_order, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
     const char *scratch = *state;
     char user[CSHIM_PATH_MAX];
@@ -99,9 +92,8 @@ static void places_in_order(void **state)
     assert_loads(NULL, CSHIM_POLICY_HERE, "; here\n");
 }
 
-static void what_cannot_be_read(void **state)
+TEST(what_cannot_be_read, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
-    (void)state;
     assert_fails("absent.ini", "absent.ini: cannot open the policy that the command line names: No "
                                "such file or directory");
     setenv("COMPSHIM_POLICY", "absent.ini", 1);
@@ -124,7 +116,7 @@ static void assert_passes_over(const char *warning)
     free(text);
 }
 
-static void what_others_can_write(void **state)
+TEST(what_others_can_write, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
     setenv("XDG_CONFIG_HOME", *state, 1);
     assert_int_equal(mkdir("compshim", 0700), 0);
@@ -149,9 +141,8 @@ static void what_others_can_write(void **state)
     assert_passes_over("others than you and root can write it");
 }
 
-static void files_too_large(void **state)
+TEST(files_too_large, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
-    (void)state;
     write_file("policy.ini", "");
     assert_int_equal(truncate("policy.ini", 1 << 20), 0);
     char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
@@ -164,9 +155,8 @@ static void files_too_large(void **state)
     assert_fails("policy.ini", "policy.ini: larger than 1 MiB: this is not a policy");
 }
 
-static void default_is_a_good_policy(void **state)
+TEST(default_is_a_good_policy)
 {
-    (void)state;
     char message[CSHIM_MESSAGE_MAX];
     const char *text = cshim_policy_default_text();
     struct cshim_policy *policy =
@@ -189,7 +179,7 @@ static void default_is_a_good_policy(void **state)
         {33 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_NCCL},
         {256 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_NCCL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_call call = {.library = cases[i].library,
                                   .dtype = cases[i].dtype,
                                   .bytes = cases[i].bytes,
@@ -204,9 +194,8 @@ static void default_is_a_good_policy(void **state)
 }
 
 /* The vectors of FIPS 180, and the lengths at which the padding changes. */
-static void sha256_vectors(void **state)
+TEST(sha256_vectors)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *digest;
@@ -221,7 +210,7 @@ static void sha256_vectors(void **state)
          "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
     };
     char digest[65];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         cshim_policy_sha256(cases[i].text, strlen(cases[i].text), digest);
         assert_string_equal(digest, cases[i].digest);
     }
@@ -235,17 +224,4 @@ static void sha256_vectors(void **state)
     assert_string_equal(digest, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
     cshim_policy_sha256(million, 64, digest);
     assert_string_equal(digest, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(places_in_order, enter_scratch, leave_scratch),
-        cmocka_unit_test_setup_teardown(what_cannot_be_read, enter_scratch, leave_scratch),
-        cmocka_unit_test_setup_teardown(what_others_can_write, enter_scratch, leave_scratch),
-        cmocka_unit_test_setup_teardown(files_too_large, enter_scratch, leave_scratch),
-        cmocka_unit_test(default_is_a_good_policy),
-        cmocka_unit_test(sha256_vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

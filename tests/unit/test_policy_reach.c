@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unreachable rules: the parser's answer against trying every call there is, on random policies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "policy/policy.h"
+#include "tests/unit/unit.h"
 
 /* Random limits stay below these, so that trying sizes and ranks up to them tries every case. */
 #define SIZES 5u
@@ -40,7 +34,7 @@ static const struct {
 static bool no_call_left(const struct cshim_policy *policy, size_t index)
 {
     struct cshim_call call = {0};
-    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+    for (size_t kind = 0; kind < COUNT_OF(kinds); kind++) {
         call.library = kinds[kind].library;
         call.collective = kinds[kind].collective;
         call.op = kinds[kind].op;
@@ -123,9 +117,8 @@ static bool check_policy(uint64_t *seed)
     return false;
 }
 
-static void parser_agrees_with_trial(void **state)
+TEST(parser_agrees_with_trial)
 {
-    (void)state;
     uint64_t seed = 1;
     unsigned refused = 0, total = 20000;
     for (unsigned i = 0; i < total; i++)
@@ -134,9 +127,8 @@ static void parser_agrees_with_trial(void **state)
     assert_in_range(refused, total / 10, total * 9 / 10);
 }
 
-static void several_rules_cover_one(void **state)
+TEST(several_rules_cover_one)
 {
-    (void)state;
     static const char text[] = "[rule a]\nmax_size = 4KiB\ncodec = none\n"
                                "[rule b]\nmin_size = 4097\nranks = 3-\ncodec = raw\n"
                                "[rule c]\nmin_size = 4097\nranks = 1-2\ncodec = raw\n"
@@ -147,9 +139,8 @@ static void several_rules_cover_one(void **state)
 }
 
 /* As many rules as there may be, each alive, take no long time and one more is refused. */
-static void many_rules(void **state)
+TEST(many_rules)
 {
-    (void)state;
     static char text[64 * 1024];
     char message[CSHIM_MESSAGE_MAX];
     size_t used = 0, last = 0;
@@ -164,14 +155,4 @@ static void many_rules(void **state)
     cshim_policy_free(policy);
     assert_null(cshim_policy_parse(text, used, "p", message));
     assert_string_equal(message, "p:769: more than 256 rules");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parser_agrees_with_trial),
-        cmocka_unit_test(several_rules_cover_one),
-        cmocka_unit_test(many_rules),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,65 +2,77 @@
 /* Processes that end, are stopped, or never come while the ranks of an NCCL communicator agree. */
 #include "tests/unit/test_rendezvous_ranks.h"
 
-/* A rank that is out of ncclCommInitRank and never ready: the others wait for it, and no longer
- * than they say. */
-static void a_rank_that_is_never_ready_is_named(void **state)
+/* Nobody compresses, and this rank knows why and who says so. */
+static void assert_told(const struct cshim_decision *decision, const char *why, uint32_t speaker)
 {
-    uint8_t id[CSHIM_ID_BYTES];
-    struct cshim_decision decision;
-    (void)state;
-    serve(id);
-    struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
-    decision = decide_and_leave(first);
-    assert_true(decision.known);
-    assert_false(decision.on);
-    assert_non_null(strstr(decision.why, "rank 1 on "));
-    assert_non_null(strstr(decision.why, "did not come out of ncclCommInitRank"));
-    assert_int_equal(decision.speaker, 0);
-    decision = decide_and_leave(second); /* it goes on after all, and hears the same */
-    assert_true(decision.known);
-    assert_false(decision.on);
+    assert_true(decision->known);
+    assert_false(decision->on);
+    assert_non_null(strstr(decision->why, why));
+    assert_int_equal(decision->speaker, speaker);
 }
 
-/* The one who tells the user is not the one who is lost. */
-static void a_rank_that_waits_speaks(void **state)
+static void *decide(void *data)
 {
-    uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
-    serve(id);
-    struct cshim_member *lost = join(id, 0, 2);
-    const struct cshim_decision decision = decide_and_leave(join(id, 1, 2));
-    assert_non_null(strstr(decision.why, "rank 0 on "));
-    assert_int_equal(decision.speaker, 1);
+    struct rank *rank = data;
+    rank->decision = decide_and_leave(rank->member);
+    return NULL;
+}
+
+/* Ranks that are waited for, for as long as that is done and no longer: three communicators at
+ * once.
+ */
+TEST(who_is_not_ready_is_named)
+{
+    uint8_t ids[3][CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
+    struct rank ranks[3];
+    for (int i = 0; i < 3; i++)
+        serve(ids[i]);
+    /* Rank 1 is out of ncclCommInitRank and never ready. */
+    ranks[0].member = join(ids[0], 0, 2);
+    struct cshim_member *late = join(ids[0], 1, 2);
+    /* Rank 0 is: the one who tells the user is not the one who is lost. */
+    struct cshim_member *lost = join(ids[1], 0, 2);
+    ranks[1].member = join(ids[1], 1, 2);
+    /* Whoever has not the id's secret is hung up on, and does not count as a rank. */
+    memcpy(other, ids[2], sizeof other);
+    tag_of(other)->nonce++;
+    ranks[2].member = join(ids[2], 0, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&ranks[i].thread, NULL, decide, &ranks[i]), 0);
+    assert_null(join(other, 1, 2));
+    for (int i = 0; i < 3; i++)
+        pthread_join(ranks[i].thread, NULL);
+    assert_told(&ranks[0].decision, "rank 1 on ", 0);
+    assert_told(&ranks[0].decision, "did not come out of ncclCommInitRank", 0);
+    assert_told(&ranks[1].decision, "rank 0 on ", 1);
+    assert_told(&ranks[2].decision, "rank 1 without compshim", 0);
+    const struct cshim_decision decision = decide_and_leave(late); /* goes on, and hears the same */
+    assert_true(decision.known);
+    assert_false(decision.on);
     cshim_rendezvous_leave(lost);
 }
 
 /* Before the ranks are ready nobody can have been told "on": all go on natively. */
-static void the_maker_ends_before_the_decision(void **state)
+TEST(the_maker_ends_before_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
-    (void)state;
     const pid_t server = serve_apart(id);
     for (uint32_t rank = 0; rank < 2; rank++)
         members[rank] = join(id, rank, 2);
     end_process(server);
     assert_null(join(id, 0, 2));
     for (uint32_t rank = 0; rank < 2; rank++) {
-        const struct cshim_decision decision = decide_and_leave(members[rank]);
-        assert_true(decision.known);
-        assert_false(decision.on);
-        assert_non_null(strstr(decision.why, "no answer from the process that made the unique id"));
-        assert_int_equal(decision.speaker, rank); /* it alone knows */
+        const struct cshim_decision decision = decide_and_leave(members[rank]); /* it alone knows */
+        assert_told(&decision, "no answer from the process that made the unique id", rank);
     }
 }
 
 /* One rank has said that it is ready, and hears nothing more: it does not know what others heard.
  */
-static void the_maker_ends_at_the_decision(void **state)
+TEST(the_maker_ends_at_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     const pid_t server = serve_apart(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     cshim_rendezvous_ready(first, NULL);
@@ -71,11 +83,10 @@ static void the_maker_ends_at_the_decision(void **state)
     assert_false(decision.on);
 }
 
-static void the_makers_end_after_the_decision_is_no_matter(void **state)
+TEST(the_makers_end_after_the_decision_is_no_matter)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     const pid_t server = serve_apart(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     cshim_rendezvous_ready(first, NULL);
@@ -91,10 +102,9 @@ static void the_makers_end_after_the_decision_is_no_matter(void **state)
 }
 
 /* It goes on after a while: so do the ranks, which have waited. */
-static void the_maker_is_stopped_for_a_while(void **state)
+TEST(the_maker_is_stopped_for_a_while)
 {
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     const pid_t server = serve_apart(id);
     struct cshim_member *first = join(id, 0, 2), *second = join(id, 1, 2);
     kill(server, SIGSTOP);
@@ -121,12 +131,11 @@ static void turn_on(uint8_t id[CSHIM_ID_BYTES], struct cshim_member *members[2])
     }
 }
 
-static void who_has_not_come_is_named(void **state)
+TEST(who_has_not_come_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
-    (void)state;
     turn_on(id, members);
     cshim_rendezvous_come(members[0]);
     assert_int_equal(cshim_rendezvous_wait(members[0], why), CSHIM_RANKS_MISSING);
@@ -141,12 +150,11 @@ static void who_has_not_come_is_named(void **state)
     cshim_rendezvous_leave(members[1]);
 }
 
-static void who_fails_is_named(void **state)
+TEST(who_fails_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
-    (void)state;
     turn_on(id, members);
     cshim_rendezvous_done(members[1], "it failed: no such luck");
     cshim_rendezvous_come(members[0]);
@@ -158,13 +166,12 @@ static void who_fails_is_named(void **state)
 }
 
 /* Its connection ends with its process. */
-static void who_ends_in_the_first_call_is_named(void **state)
+TEST(who_ends_in_the_first_call_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
     enum cshim_absence absence;
-    (void)state;
     turn_on(id, members);
     cshim_rendezvous_come(members[1]);
     cshim_rendezvous_leave(members[1]);
@@ -176,20 +183,4 @@ static void who_ends_in_the_first_call_is_named(void **state)
     assert_non_null(strstr(why, "rank 1 on "));
     assert_non_null(strstr(why, ": its process has ended"));
     cshim_rendezvous_leave(members[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_is_never_ready_is_named),
-        cmocka_unit_test(a_rank_that_waits_speaks),
-        cmocka_unit_test(the_maker_ends_before_the_decision),
-        cmocka_unit_test(the_maker_ends_at_the_decision),
-        cmocka_unit_test(the_makers_end_after_the_decision_is_no_matter),
-        cmocka_unit_test(the_maker_is_stopped_for_a_while),
-        cmocka_unit_test(who_has_not_come_is_named),
-        cmocka_unit_test(who_fails_is_named),
-        cmocka_unit_test(who_ends_in_the_first_call_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,9 @@
 /* How the ranks of an NCCL communicator agree, and strangers at the door. */
 #include "tests/unit/test_rendezvous_ranks.h"
 
-static void all_ranks_get_the_policy(void **state)
+TEST(all_ranks_get_the_policy)
 {
     struct rank ranks[9];
-    (void)state;
     run(ranks, 9, 9, NULL);
     for (int i = 0; i < 9; i++) {
         assert_true(ranks[i].decision.observe);
@@ -17,13 +16,12 @@ static void all_ranks_get_the_policy(void **state)
 }
 
 /* More than sockets take at once. */
-static void a_long_policy_arrives(void **state)
+TEST(a_long_policy_arrives)
 {
     enum { LENGTH = 1000000 };
     struct rank ranks[3];
     uint8_t id[CSHIM_ID_BYTES];
     char *text = malloc(LENGTH);
-    (void)state;
     for (int i = 0; i < LENGTH; i++)
         text[i] = (char)('a' + i % 23);
     const struct cshim_offer large = {.text = text, .length = LENGTH, .source = "large.ini"};
@@ -38,10 +36,9 @@ static void a_long_policy_arrives(void **state)
     free(text);
 }
 
-static void ranks_without_the_shim_are_named(void **state)
+TEST(ranks_without_the_shim_are_named)
 {
     struct rank ranks[3];
-    (void)state;
     run(ranks, 3, 5, NULL);
     all_are_told(ranks, 3, "rank 3, 4 without compshim");
 }
@@ -67,7 +64,7 @@ static void make_smaller(struct rank *rank)
 }
 
 /* Who it is, where, and what is wrong with it. */
-static void an_odd_rank_is_named(void **state)
+TEST(an_odd_rank_is_named)
 {
     static const struct {
         void (*change)(struct rank *);
@@ -80,7 +77,6 @@ static void an_odd_rank_is_named(void **state)
     };
     struct rank ranks[3];
     char machine[33] = "", who[64];
-    (void)state;
     gethostname(machine, sizeof machine - 1);
     snprintf(who, sizeof who, "rank 2 on %s ", machine);
     for (size_t i = 0; i < 3; i++) {
@@ -92,22 +88,20 @@ static void an_odd_rank_is_named(void **state)
     all_are_told(ranks, 3, " ranks, others are of ");
 }
 
-static void an_id_made_without_the_shim_is_known(void **state)
+TEST(an_id_made_without_the_shim_is_known)
 {
     uint8_t id[CSHIM_ID_BYTES];
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     const struct cshim_hello hello = {.ranks = 2};
-    (void)state;
     make_id(id);
     assert_null(cshim_rendezvous_join(id, &hello, why));
     assert_non_null(strstr(why, "does not have compshim"));
 }
 
-static void an_id_without_room_is_left_alone(void **state)
+TEST(an_id_without_room_is_left_alone)
 {
     uint8_t id[CSHIM_ID_BYTES], before[CSHIM_ID_BYTES];
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
-    (void)state;
     make_id(id);
     id[CSHIM_ID_BYTES - 1] = 1;
     memcpy(before, id, sizeof id);
@@ -115,46 +109,27 @@ static void an_id_without_room_is_left_alone(void **state)
     assert_memory_equal(id, before, sizeof id);
 }
 
-static void nccls_part_of_the_id_stays(void **state)
+TEST(nccls_part_of_the_id_stays)
 {
     uint8_t id[CSHIM_ID_BYTES], fresh[CSHIM_ID_BYTES];
-    (void)state;
     make_id(fresh);
     serve(id);
     assert_memory_equal(id, fresh, 88);
 }
 
-/* Whoever has not the id's secret is hung up on, and does not count as a rank. */
-static void a_stranger_is_no_rank(void **state)
-{
-    uint8_t id[CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
-    (void)state;
-    serve(id);
-    memcpy(other, id, sizeof other);
-    tag_of(other)->nonce++;
-    struct cshim_member *first = join(id, 0, 2);
-    assert_null(join(other, 1, 2));
-    const struct cshim_decision decision = decide_and_leave(first);
-    assert_false(decision.on);
-    assert_non_null(strstr(decision.why, "rank 1 without compshim"));
-    assert_int_equal(decision.speaker, 0);
-}
-
-static void a_rank_that_comes_late_is_told(void **state)
+TEST(a_rank_that_comes_late_is_told)
 {
     uint8_t id[CSHIM_ID_BYTES];
-    (void)state;
     serve(id);
     assert_false(decide_and_leave(join(id, 0, 2)).on);
     assert_false(decide_and_leave(join(id, 1, 2)).on);
 }
 
 /* Two communicators, in another order on each rank: nobody waits for himself. */
-static void any_order_will_do(void **state)
+TEST(any_order_will_do)
 {
     uint8_t ids[2][CSHIM_ID_BYTES];
     struct cshim_member *members[2][2];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         serve(ids[i]);
         for (uint32_t rank = 0; rank < 2; rank++)
@@ -177,7 +152,7 @@ static int connect_to(uint8_t id[CSHIM_ID_BYTES])
 }
 
 /* Scanners connect and say nothing, or rubbish, or half a request, or hang up. */
-static void strangers_do_no_harm(void **state)
+TEST(strangers_do_no_harm)
 {
     enum { STRANGERS = 400 };
     static const char rubbish[4096] = "GET / HTTP/1.0\r\n\r\n";
@@ -185,7 +160,6 @@ static void strangers_do_no_harm(void **state)
     struct rank ranks[3];
     uint8_t id[CSHIM_ID_BYTES];
     int strangers[STRANGERS];
-    (void)state;
     serve(id);
     for (int i = 0; i < STRANGERS; i++) {
         strangers[i] = connect_to(id);
@@ -203,13 +177,12 @@ static void strangers_do_no_harm(void **state)
 }
 
 /* The process that serves has no room for another file: ranks come in when there is some again. */
-static void without_files_ranks_come_in_later(void **state)
+TEST(without_files_ranks_come_in_later)
 {
     struct rlimit all, few;
     struct rank ranks[2];
     uint8_t id[CSHIM_ID_BYTES];
     int ready[2];
-    (void)state;
     assert_int_equal(pipe(ready), 0);
     const pid_t server = fork_apart();
     if (server == 0) {
@@ -243,11 +216,10 @@ static unsigned count_in(const char *folder)
 }
 
 /* Ids, used and not, cost neither threads nor files. */
-static void ids_are_cheap(void **state)
+TEST(ids_are_cheap)
 {
     uint8_t id[CSHIM_ID_BYTES];
     struct rank ranks[2];
-    (void)state;
     serve(id);
     const unsigned threads = count_in("task"), files = count_in("fd");
     for (int i = 0; i < 2000; i++)
@@ -261,11 +233,10 @@ static void ids_are_cheap(void **state)
 }
 
 /* The oldest are forgotten; who comes to such a one stays native. */
-static void not_all_ids_are_remembered(void **state)
+TEST(not_all_ids_are_remembered)
 {
     uint8_t old[CSHIM_ID_BYTES], id[CSHIM_ID_BYTES];
     struct rank ranks[2];
-    (void)state;
     serve(old);
     for (int i = 0; i < 12; i++) {
         serve(id);
@@ -274,25 +245,4 @@ static void not_all_ids_are_remembered(void **state)
     run(ranks, 2, 2, NULL);
     all_are_on(ranks, 2);
     assert_null(join(old, 0, 2));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_get_the_policy),
-        cmocka_unit_test(a_long_policy_arrives),
-        cmocka_unit_test(ranks_without_the_shim_are_named),
-        cmocka_unit_test(an_odd_rank_is_named),
-        cmocka_unit_test(an_id_made_without_the_shim_is_known),
-        cmocka_unit_test(an_id_without_room_is_left_alone),
-        cmocka_unit_test(nccls_part_of_the_id_stays),
-        cmocka_unit_test(a_stranger_is_no_rank),
-        cmocka_unit_test(a_rank_that_comes_late_is_told),
-        cmocka_unit_test(any_order_will_do),
-        cmocka_unit_test(strangers_do_no_harm),
-        cmocka_unit_test(without_files_ranks_come_in_later),
-        cmocka_unit_test(ids_are_cheap),
-        cmocka_unit_test(not_all_ids_are_remembered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,6 @@
 #ifndef TEST_RENDEZVOUS_RANKS_H
 #define TEST_RENDEZVOUS_RANKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -20,6 +13,7 @@
 
 #include "shim/nccl/rendezvous.h"
 #include "shim/nccl/rendezvous_wire.h"
+#include "tests/unit/unit.h"
 
 #define POLICY "[rule all]\ncodec = fp16\n"
 
@@ -79,6 +73,7 @@ struct rank {
     struct cshim_hello hello;
     const char *unable;
     pthread_barrier_t *joined;
+    struct cshim_member *member;
     struct cshim_decision decision;
 };
 
@@ -86,13 +81,13 @@ static inline void *run_rank(void *data)
 {
     struct rank *rank = data;
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
-    struct cshim_member *member = cshim_rendezvous_join(rank->id, &rank->hello, why);
+    rank->member = cshim_rendezvous_join(rank->id, &rank->hello, why);
     pthread_barrier_wait(rank->joined); /* what the real ncclCommInitRank does */
-    if (member == NULL)
+    if (rank->member == NULL)
         return NULL;
-    cshim_rendezvous_ready(member, rank->unable);
-    rank->decision = cshim_rendezvous_decide(member);
-    cshim_rendezvous_leave(member);
+    cshim_rendezvous_ready(rank->member, rank->unable);
+    rank->decision = cshim_rendezvous_decide(rank->member);
+    cshim_rendezvous_leave(rank->member);
     return NULL;
 }
 

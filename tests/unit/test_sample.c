@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sampled error: what is gathered for it fits its memory, and what is told is right. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "shim/core/sample.h"
+#include "tests/unit/unit.h"
 
-static void blocks_fit(void **state)
+TEST(blocks_fit)
 {
-    (void)state;
     for (uint32_t ranks = 2; ranks < 10000; ranks++) {
         const uint64_t block = cshim_sample_block_bytes(ranks);
         assert_true(ranks * block <= CSHIM_SAMPLE_GATHERED_BYTES);
@@ -35,10 +29,9 @@ static void blocks_fit(void **state)
     assert_int_equal(cshim_sample_block_elements(2, CSHIM_FLOAT16, 3), 3);
 }
 
-static void places_lie_in_the_result(void **state)
+TEST(places_lie_in_the_result)
 {
     uint64_t largest = 0;
-    (void)state;
     for (uint32_t call = 1; call < 1000; call++) {
         const uint64_t place = cshim_sample_place(1000, 128, call);
         assert_true(place + 128 <= 1000);
@@ -48,7 +41,7 @@ static void places_lie_in_the_result(void **state)
     assert_true(largest > 800);
 }
 
-static void elements_are_widened(void **state)
+TEST(elements_are_widened)
 {
     const uint16_t halves[] = {0x3c00, 0xc000}, brains[] = {0x3f80, 0xc000};
     const float floats[] = {1, -2};
@@ -60,32 +53,19 @@ static void elements_are_widened(void **state)
                  {CSHIM_BFLOAT16, brains},
                  {CSHIM_FLOAT32, floats},
                  {CSHIM_FLOAT64, doubles}};
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         double wide[2] = {0};
         cshim_sample_widen(cases[i].dtype, cases[i].data, 2, wide);
         assert_true(wide[0] == 1 && wide[1] == -2);
     }
 }
 
-static void errors_are_added(void **state)
+TEST(errors_are_added)
 {
     const double results[] = {3, -4.5, NAN, 1, INFINITY}, sums[] = {3, -4, 1, INFINITY, INFINITY};
     struct cshim_row row = {0};
-    (void)state;
     cshim_sample_add(&row, results, sums, 5);
     assert_int_equal(row.samples, 2);
     assert_true(row.error_squares == 0.25 && row.sum_squares == 25);
     assert_true(cshim_row_error(&row) == 0.1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_fit),
-        cmocka_unit_test(places_lie_in_the_result),
-        cmocka_unit_test(elements_are_widened),
-        cmocka_unit_test(errors_are_added),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

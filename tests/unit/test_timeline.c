@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a timeline is shared out among its calls: fairly, and all of it. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>
 
 #include "shim/nccl/timeline.h"
+#include "tests/unit/unit.h"
 
 static struct cshim_timeline *make(size_t calls)
 {
@@ -56,9 +51,8 @@ static void assert_figures(const struct cshim_timed_call *call, double encode, d
     assert_seconds(call->figures.seconds, encode + exchange + decode + other);
 }
 
-static void one_call(void **state)
+TEST(one_call)
 {
-    (void)state;
     struct cshim_timeline *timeline = make(1);
     add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
     begin_batch(timeline, 100, 0);
@@ -78,9 +72,8 @@ static void one_call(void **state)
 }
 
 /* What both do is shared by their bytes; what one does alone is its own. */
-static void two_calls(void **state)
+TEST(two_calls)
 {
-    (void)state;
     struct cshim_timeline *timeline = make(2);
     add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
     add_call(timeline, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT);
@@ -101,9 +94,8 @@ static void two_calls(void **state)
 }
 
 /* There were no events left after the first step. The rest is shared by all, but is of no phase. */
-static void a_short_one(void **state)
+TEST(a_short_one)
 {
-    (void)state;
     struct cshim_timeline *timeline = make(2);
     add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
     add_call(timeline, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
@@ -118,9 +110,8 @@ static void a_short_one(void **state)
     free(timeline);
 }
 
-static void a_clock_that_goes_back(void **state)
+TEST(a_clock_that_goes_back)
 {
-    (void)state;
     struct cshim_timeline *timeline = make(1);
     add_call(timeline, 0, CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT);
     begin_batch(timeline, 100, 0);
@@ -132,9 +123,8 @@ static void a_clock_that_goes_back(void **state)
 }
 
 /* The phases of a call's steps. */
-static void phases(void **state)
+TEST(phases)
 {
-    (void)state;
     static const struct {
         enum cshim_collective collective;
         enum cshim_algorithm algorithm;
@@ -147,7 +137,7 @@ static void phases(void **state)
         {CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT, "-ex-d---"},
         {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
     };
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
         const struct cshim_schedule *schedule =
             cshim_schedule_of(calls[i].collective, calls[i].algorithm);
         for (enum cshim_step step = 0; step < CSHIM_STEPS; step++) {
@@ -158,14 +148,4 @@ static void phases(void **state)
                 fail_msg("call %zu, step %d: %c, not %c", i, (int)step, got, wanted);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_call),    cmocka_unit_test(two_calls),
-        cmocka_unit_test(a_short_one), cmocka_unit_test(a_clock_that_goes_back),
-        cmocka_unit_test(phases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

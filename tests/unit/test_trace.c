@@ -2,20 +2,12 @@
 /* The timeline: bounded, on one clock, and JSON whatever is in it. */
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "shim/report/trace.h"
+#include "tests/unit/unit.h"
 
-static void bounded(void **state)
+TEST(bounded)
 {
-    (void)state;
     struct cshim_trace *trace = cshim_trace_make();
     assert_non_null(trace);
     for (uint32_t i = 0; i < CSHIM_TRACE_EVENTS + 100; i++)
@@ -27,9 +19,8 @@ static void bounded(void **state)
 }
 
 /* A clock that runs 100 s behind and drifts by 1 s in 1000. */
-static void aligned(void **state)
+TEST(aligned)
 {
-    (void)state;
     const struct cshim_trace_clock drifting = {.at = {50, 1050}, .offset = {100, 101}};
     const struct cshim_trace_clock short_job = {.at = {50, 50}, .offset = {100, 100}};
     assert_true(fabs(cshim_trace_align(&drifting, 50) - 150) < 1e-9);
@@ -64,9 +55,8 @@ static json_t *write_and_read(const struct cshim_trace_event *events, size_t cou
     return root;
 }
 
-static void each_kind(void **state)
+TEST(each_kind)
 {
-    (void)state;
     const struct cshim_trace_event events[] = {
         {.kind = CSHIM_TRACE_CALL,
          .begin = 1,
@@ -106,21 +96,9 @@ static void each_kind(void **state)
     json_decref(root);
 }
 
-static void no_events(void **state)
+TEST(no_events)
 {
-    (void)state;
     json_t *root = write_and_read(NULL, 0, "");
     assert_int_equal(json_array_size(json_object_get(root, "traceEvents")), 4);
     json_decref(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounded),
-        cmocka_unit_test(aligned),
-        cmocka_unit_test(each_kind),
-        cmocka_unit_test(no_events),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,9 @@
 /* What compshim tune decides: the same measurements give the same policy, what measured slower than
  * native is never chosen, the error asked for is kept, and the policy does what was chosen. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "tools/tune/tune.h"
+#include "tests/unit/unit.h"
 
 /* The tool leaves what it needs once to the end of the process (tools/lib/tool.h). */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
@@ -81,9 +74,8 @@ static enum cshim_codec_id codec_at(const struct cshim_policy *policy, uint64_t 
     return planned.reason == CSHIM_REASON_COMPRESS ? planned.codec : CSHIM_CODEC_NONE;
 }
 
-static void from_where_it_pays(void **state)
+TEST(from_where_it_pays)
 {
-    (void)state;
     struct tune_measured measured = make(4);
     add(&measured, 65536, 1.0, (double[]){1.2, 1.1, 1.0, 0.99, 0.98}); /* within the noise */
     add(&measured, 1 << 20, 8.0, (double[]){8.1, 5, 6, 4.0, 3.9});
@@ -102,9 +94,8 @@ static void from_where_it_pays(void **state)
 }
 
 /* What is as fast and more precise is better; what is not allowed is not taken however fast. */
-static void keeps_the_error(void **state)
+TEST(keeps_the_error)
 {
-    (void)state;
     struct tune_measured measured = make(4);
     add(&measured, 1 << 20, 8.0, (double[]){7, 5, 6, 4.0, 3.9});
     static const struct {
@@ -114,7 +105,7 @@ static void keeps_the_error(void **state)
         {1, CSHIM_CODEC_INT8},   {0.05, CSHIM_CODEC_INT8}, {0.005, CSHIM_CODEC_FP16},
         {1e-5, CSHIM_CODEC_RAW}, {0, CSHIM_CODEC_RAW},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_policy *policy = decide(&measured, cases[i].max_rel_error);
         assert_int_equal(codec_at(policy, 1 << 20), cases[i].codec);
         cshim_policy_free(policy);
@@ -126,9 +117,8 @@ static void keeps_the_error(void **state)
 }
 
 /* Two ways that are as good take turns in being first: the policy does not. */
-static void does_not_flutter(void **state)
+TEST(does_not_flutter)
 {
-    (void)state;
     struct tune_measured measured = make(4);
     for (unsigned i = 0; i < 6; i++)
         add(&measured, UINT64_C(1) << (20 + i), 100,
@@ -139,9 +129,8 @@ static void does_not_flutter(void **state)
 }
 
 /* Where a larger size is passed on, the rule ends at the last size that was measured to be good. */
-static void ends_where_it_stops_paying(void **state)
+TEST(ends_where_it_stops_paying)
 {
-    (void)state;
     struct tune_measured measured = make(4);
     add(&measured, 1 << 18, 8.0, (double[]){9, 9, 9, 4, 9}); /* alone: chance */
     add(&measured, 3 << 17, 8.0, (double[]){9, 9, 9, 9, 9});
@@ -165,9 +154,8 @@ static void ends_where_it_stops_paying(void **state)
 }
 
 /* Over all kinds of random measurements. */
-static void never_slower_than_native(void **state)
+TEST(never_slower_than_native)
 {
-    (void)state;
     uint64_t random = 1;
     for (unsigned turn = 0; turn < 2000; turn++) {
         struct tune_measured measured = make(turn % 2 ? 4 : 1);
@@ -199,14 +187,4 @@ static void never_slower_than_native(void **state)
         }
         cshim_policy_free(policy);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_where_it_pays),       cmocka_unit_test(keeps_the_error),
-        cmocka_unit_test(does_not_flutter),         cmocka_unit_test(ends_where_it_stops_paying),
-        cmocka_unit_test(never_slower_than_native),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

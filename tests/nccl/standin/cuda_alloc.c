@@ -8,11 +8,7 @@
 struct CUmemPoolHandle_st {
     uint32_t magic;
     int device;
-    bool is_default;
-    cuuint64_t threshold;
 };
-
-static CUmemoryPool default_pools[16];
 
 /* The current context, for calls that may not be made while a stream is captured. */
 static CUresult current_and_safe(CUcontext *context)
@@ -25,52 +21,40 @@ STANDIN_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     STANDIN_ENTER();
     CUcontext context;
-    CUresult status = current_and_safe(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(current_and_safe(&context));
     if (pointer == NULL || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     *pointer = standin_memory_new(STANDIN_DEVICE_MEMORY, context, bytes, true, NULL);
     return *pointer != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Waits for the whole context, as the real one does: behind a kernel that never ends, for ever. */
+/* Frees wait for the whole context, as really: behind a kernel that never ends, for ever. */
+static CUresult wait_for_all(void)
+{
+    CUcontext context;
+    STANDIN_CHECK(current_and_safe(&context));
+    pthread_mutex_lock(&standin_lock);
+    const CUresult status = standin_context_wait(context);
+    pthread_mutex_unlock(&standin_lock);
+    return status;
+}
+
 STANDIN_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
     STANDIN_ENTER();
-    CUcontext context;
-    CUresult status = current_and_safe(&context);
-    if (status != CUDA_SUCCESS || pointer == 0)
-        return status;
-    pthread_mutex_lock(&standin_lock);
-    status = standin_context_wait(context);
-    pthread_mutex_unlock(&standin_lock);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(wait_for_all());
+    if (pointer == 0)
+        return CUDA_SUCCESS;
     return standin_memory_mark_freed(pointer) && standin_memory_end(pointer, STANDIN_DEVICE_MEMORY)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
-}
-
-STANDIN_EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
-{
-    STANDIN_ENTER();
-    CUcontext context;
-    const CUresult status = standin_current_state(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
-    *total = (size_t)standin_setting("STANDIN_MEMORY", 8192) << 20;
-    *available = *total - standin_memory_used(context->device);
-    return CUDA_SUCCESS;
 }
 
 STANDIN_EXPORT CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
     STANDIN_ENTER();
     CUcontext context;
-    CUresult status = current_and_safe(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(current_and_safe(&context));
     if (pointer == NULL || bytes == 0 || flags > 7)
         return CUDA_ERROR_INVALID_VALUE;
     const CUdeviceptr memory = standin_memory_new(STANDIN_HOST_MEMORY, context, bytes, true, NULL);
@@ -86,15 +70,7 @@ STANDIN_EXPORT CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
 STANDIN_EXPORT CUresult cuMemFreeHost(void *pointer)
 {
     STANDIN_ENTER();
-    CUcontext context;
-    CUresult status = current_and_safe(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
-    pthread_mutex_lock(&standin_lock);
-    status = standin_context_wait(context);
-    pthread_mutex_unlock(&standin_lock);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(wait_for_all());
     return standin_memory_end((CUdeviceptr)(uintptr_t)pointer, STANDIN_HOST_MEMORY)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
@@ -113,15 +89,6 @@ STANDIN_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *
 
 /* Pools
  * ------------------------------------------------------------------------------------------*/
-static CUmemoryPool pool_new(int device, bool is_default)
-{
-    CUmemoryPool pool = calloc(1, sizeof *pool);
-    if (pool == NULL)
-        abort();
-    *pool = (struct CUmemPoolHandle_st){STANDIN_POOL, device, is_default, 0};
-    return pool;
-}
-
 STANDIN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
     STANDIN_ENTER();
@@ -130,7 +97,8 @@ STANDIN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id < 0 ||
         properties->location.id >= standin_device_count())
         return CUDA_ERROR_INVALID_VALUE;
-    *pool = pool_new(properties->location.id, false);
+    *pool = standin_zeros(sizeof **pool);
+    **pool = (struct CUmemPoolHandle_st){STANDIN_POOL, properties->location.id};
     return CUDA_SUCCESS;
 }
 
@@ -143,7 +111,7 @@ static bool is_pool(CUmemoryPool pool)
 STANDIN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     STANDIN_ENTER();
-    if (!is_pool(pool) || pool->is_default)
+    if (!is_pool(pool))
         return CUDA_ERROR_INVALID_VALUE;
     pool->magic = STANDIN_DEAD;
     return CUDA_SUCCESS;
@@ -153,31 +121,8 @@ STANDIN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attri
                                               void *value)
 {
     STANDIN_ENTER();
-    if (!is_pool(pool) || value == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
-        pool->threshold = *(cuuint64_t *)value;
-    return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes)
-{
-    STANDIN_ENTER();
-    (void)bytes;
-    return is_pool(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-STANDIN_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
-{
-    STANDIN_ENTER();
-    if (device < 0 || device >= standin_device_count())
-        return CUDA_ERROR_INVALID_DEVICE;
-    pthread_mutex_lock(&standin_lock);
-    if (default_pools[device] == NULL)
-        default_pools[device] = pool_new(device, true);
-    *pool = default_pools[device];
-    pthread_mutex_unlock(&standin_lock);
-    return CUDA_SUCCESS;
+    (void)attribute;
+    return is_pool(pool) && value != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult run_begin(void *payload, uint64_t ticket)
@@ -204,12 +149,12 @@ static CUresult ordered_stream(CUstream handle, CUstream *stream)
                                         : CUDA_SUCCESS;
 }
 
-static CUresult allocate(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
+STANDIN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes,
+                                                CUmemoryPool pool, CUstream handle)
 {
+    STANDIN_ENTER();
     CUstream stream;
-    const CUresult status = ordered_stream(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(ordered_stream(handle, &stream));
     if (pointer == NULL || bytes == 0 || !is_pool(pool) || pool->device != stream->context->device)
         return CUDA_ERROR_INVALID_VALUE;
     *pointer = standin_memory_new(STANDIN_POOL_MEMORY, stream->context, bytes, false, pool);
@@ -219,31 +164,11 @@ static CUresult allocate(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, 
         stream, standin_op_new("allocation", run_begin, NULL, (void *)(uintptr_t)*pointer));
 }
 
-STANDIN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes,
-                                                CUmemoryPool pool, CUstream stream)
-{
-    STANDIN_ENTER();
-    return allocate(pointer, bytes, pool, stream);
-}
-
-STANDIN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
-{
-    STANDIN_ENTER();
-    CUstream stream;
-    CUmemoryPool pool = NULL;
-    CUresult status = standin_stream_of(handle, &stream);
-    if (status == CUDA_SUCCESS)
-        status = cuDeviceGetDefaultMemPool(&pool, stream->context->device);
-    return status == CUDA_SUCCESS ? allocate(pointer, bytes, pool, handle) : status;
-}
-
 STANDIN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
     STANDIN_ENTER();
     CUstream stream;
-    const CUresult status = ordered_stream(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(ordered_stream(handle, &stream));
     if (!standin_memory_mark_freed(pointer))
         return CUDA_ERROR_INVALID_VALUE;
     return standin_enqueue(stream,

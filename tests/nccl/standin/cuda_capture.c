@@ -145,9 +145,7 @@ static CUresult begin(CUstream stream, CUstreamCaptureMode mode)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture != NULL)
         return CUDA_ERROR_ILLEGAL_STATE;
-    struct standin_capture *capture = calloc(1, sizeof *capture);
-    if (capture == NULL)
-        abort();
+    struct standin_capture *capture = standin_zeros(sizeof *capture);
     capture->id = ++captures;
     capture->mode = mode;
     capture->status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -163,13 +161,11 @@ STANDIN_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCapture
 {
     STANDIN_ENTER();
     CUstream stream;
-    CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&standin_lock);
-    status = begin(stream, mode);
+    CUresult status = begin(stream, mode);
     pthread_mutex_unlock(&standin_lock);
     return status;
 }
@@ -213,12 +209,10 @@ STANDIN_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
 {
     STANDIN_ENTER();
     CUstream stream;
-    CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
     pthread_mutex_lock(&standin_lock);
     struct standin_capture *capture = stream->capture;
-    status = end(stream, graph);
+    CUresult status = end(stream, graph);
     pthread_mutex_unlock(&standin_lock);
     if (capture != NULL && capture->status == CU_STREAM_CAPTURE_STATUS_NONE &&
         status != CUDA_SUCCESS)
@@ -232,11 +226,10 @@ STANDIN_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptu
 {
     STANDIN_ENTER();
     CUstream stream;
-    CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
     if (state == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    CUresult status = CUDA_SUCCESS;
     pthread_mutex_lock(&standin_lock);
     const struct standin_capture *capture = stream->capture;
     /* Asking about the legacy stream is refused too, but invalidates nothing. */
@@ -264,16 +257,4 @@ STANDIN_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptu
     if (edges != NULL)
         *edges = NULL;
     return cuStreamGetCaptureInfo_v2(stream, state, id, graph, dependencies, count);
-}
-
-#undef cuStreamGetCaptureInfo
-STANDIN_EXPORT CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *state,
-                                               cuuint64_t *id)
-{
-    return cuStreamGetCaptureInfo_v2(stream, state, id, NULL, NULL, NULL);
-}
-
-STANDIN_EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *state)
-{
-    return cuStreamGetCaptureInfo_v2(stream, state, NULL, NULL, NULL, NULL);
 }

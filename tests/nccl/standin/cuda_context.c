@@ -19,6 +19,14 @@ static CUcontext primaries[DEVICES_MAX];
 static _Thread_local CUcontext stack[STACK_MAX];
 static _Thread_local int depth;
 
+void *standin_zeros(size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
 long standin_setting(const char *name, long otherwise)
 {
     const char *text = getenv(name);
@@ -88,7 +96,7 @@ STANDIN_EXPORT CUresult cuDriverGetVersion(int *version)
 {
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *version = (int)standin_setting("STANDIN_DRIVER_VERSION", CUDA_VERSION);
+    *version = CUDA_VERSION;
     return CUDA_SUCCESS;
 }
 
@@ -110,34 +118,6 @@ STANDIN_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
     if (!is_device(ordinal))
         return CUDA_ERROR_INVALID_DEVICE;
     *device = ordinal;
-    return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
-{
-    STANDIN_ENTER();
-    if (!is_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)length, "stand-in %d (no GPU)", device);
-    return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
-{
-    STANDIN_ENTER();
-    if (!is_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    memset(uuid, 0, sizeof *uuid);
-    uuid->bytes[15] = (char)device;
-    return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
-{
-    STANDIN_ENTER();
-    if (!is_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *bytes = (size_t)standin_setting("STANDIN_MEMORY", 8192) << 20;
     return CUDA_SUCCESS;
 }
 
@@ -179,14 +159,11 @@ STANDIN_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attr
 }
 
 /* Contexts --------------------------------------------------------------------------------------*/
-static CUcontext context_new(int device, bool primary)
+static CUcontext context_new(int device)
 {
-    CUcontext context = calloc(1, sizeof *context);
-    if (context == NULL)
-        abort();
+    CUcontext context = standin_zeros(sizeof *context);
     context->magic = STANDIN_CONTEXT;
     context->device = device;
-    context->primary = primary;
     context->legacy = standin_stream_new(context, CU_STREAM_DEFAULT);
     return context;
 }
@@ -198,7 +175,7 @@ STANDIN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice de
         return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&standin_lock);
     if (primaries[device] == NULL)
-        primaries[device] = context_new(device, true);
+        primaries[device] = context_new(device);
     primaries[device]->magic = STANDIN_CONTEXT;
     primaries[device]->retained++;
     *context = primaries[device];
@@ -223,17 +200,6 @@ STANDIN_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     return held ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
-                                                   int *active)
-{
-    STANDIN_ENTER();
-    if (!is_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *flags = 0;
-    *active = primaries[device] != NULL;
-    return CUDA_SUCCESS;
-}
-
 static CUresult push(CUcontext context)
 {
     if (context == NULL || context->magic != STANDIN_CONTEXT)
@@ -241,36 +207,6 @@ static CUresult push(CUcontext context)
     if (depth == STACK_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     stack[depth++] = context;
-    return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
-{
-    STANDIN_ENTER();
-    (void)flags;
-    if (!is_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *context = context_new(device, false);
-    return push(*context);
-}
-
-STANDIN_EXPORT CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters,
-                                       unsigned int flags, CUdevice device)
-{
-    return parameters == NULL ? cuCtxCreate_v2(context, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-STANDIN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
-{
-    STANDIN_ENTER();
-    if (context == NULL || context->magic != STANDIN_CONTEXT || context->primary)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    pthread_mutex_lock(&standin_lock);
-    standin_context_wait(context);
-    context->magic = STANDIN_DEAD;
-    pthread_mutex_unlock(&standin_lock);
-    if (standin_current() == context)
-        depth--;
     return CUDA_SUCCESS;
 }
 
@@ -319,14 +255,10 @@ STANDIN_EXPORT CUresult cuCtxSynchronize(void)
 {
     STANDIN_ENTER();
     CUcontext context;
-    CUresult status = standin_current_state(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
-    status = standin_unsafe();
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_current_state(&context));
+    STANDIN_CHECK(standin_unsafe());
     pthread_mutex_lock(&standin_lock);
-    status = standin_context_wait(context);
+    CUresult status = standin_context_wait(context);
     pthread_mutex_unlock(&standin_lock);
     return status;
 }

@@ -65,15 +65,11 @@ static CUresult start(CUstream handle, struct transfer wanted, bool wait)
     CUresult status = standin_stream_of(handle, &stream);
     if (status != CUDA_SUCCESS || wanted.bytes == 0)
         return status;
-    struct transfer *transfer = malloc(sizeof *transfer);
-    if (transfer == NULL)
-        abort();
+    struct transfer *transfer = standin_zeros(sizeof *transfer);
     *transfer = wanted;
     transfer->context = stream->context;
     if (transfer->width == 0 && is_pageable(transfer->from)) {
-        transfer->staged = malloc(transfer->bytes);
-        if (transfer->staged == NULL)
-            abort();
+        transfer->staged = standin_zeros(transfer->bytes);
         memcpy(transfer->staged, (const void *)transfer->from, transfer->bytes);
     }
     wait = wait || is_pageable(transfer->to);
@@ -104,13 +100,6 @@ STANDIN_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, s
     return start(stream, COPY(to, from), false);
 }
 
-STANDIN_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes,
-                                             CUstream stream)
-{
-    STANDIN_ENTER();
-    return start(stream, COPY(to, from), false);
-}
-
 STANDIN_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                              CUstream stream)
 {
@@ -128,29 +117,22 @@ STANDIN_EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t b
 STANDIN_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
     STANDIN_ENTER();
-    const CUresult status = standin_unsafe();
-    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+    STANDIN_CHECK(standin_unsafe());
+    return start(NULL, COPY(to, from), true);
 }
 
 STANDIN_EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
     STANDIN_ENTER();
-    const CUresult status = standin_unsafe();
-    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
-}
-
-STANDIN_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    STANDIN_ENTER();
-    const CUresult status = standin_unsafe();
-    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+    STANDIN_CHECK(standin_unsafe());
+    return start(NULL, COPY(to, from), true);
 }
 
 STANDIN_EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     STANDIN_ENTER();
-    const CUresult status = standin_unsafe();
-    return status == CUDA_SUCCESS ? start(NULL, COPY(to, from), true) : status;
+    STANDIN_CHECK(standin_unsafe());
+    return start(NULL, COPY(to, from), true);
 }
 
 STANDIN_EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
@@ -170,13 +152,6 @@ STANDIN_EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, siz
 STANDIN_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
 {
     STANDIN_ENTER();
-    const CUresult status = standin_unsafe();
-    return status == CUDA_SUCCESS ? start(NULL, FILL(to, 1u), true) : status;
-}
-
-STANDIN_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
-{
-    STANDIN_ENTER();
-    const CUresult status = to % 4 == 0 ? standin_unsafe() : CUDA_ERROR_INVALID_VALUE;
-    return status == CUDA_SUCCESS ? start(NULL, FILL(to, 4u), true) : status;
+    STANDIN_CHECK(standin_unsafe());
+    return start(NULL, FILL(to, 1u), true);
 }

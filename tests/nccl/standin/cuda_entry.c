@@ -1,151 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
  * Here: cuGetProcAddress, and what libnccl.so.2 finds. */
+#include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* Functions that have kept their form since the version given, and forms that came and went: the
- * newest that is not newer than what is asked for. Names are without suffix, as really. */
-#undef cuEventElapsedTime
-#undef cuStreamGetCaptureInfo
-extern CUresult cuEventElapsedTime(float *, CUevent, CUevent);
-extern CUresult cuStreamGetCaptureInfo(CUstream, CUstreamCaptureStatus *, cuuint64_t *);
-extern CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *,
-                                          CUgraph *, const CUgraphNode **, size_t *);
-extern CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
-
-#define PLAIN(name, since)                                                                         \
-    {                                                                                              \
-#name, since, (void (*)(void))name                                                         \
-    }
-#define FORM(name, suffix, since)                                                                  \
-    {                                                                                              \
-#name, since, (void (*)(void))name##suffix                                                 \
-    }
-
-static const struct entry {
-    const char *name;
-    int since;
-    void (*function)(void);
-} entries[] = {
-    PLAIN(cuInit, 2000),
-    PLAIN(cuDriverGetVersion, 2020),
-    PLAIN(cuGetErrorName, 6000),
-    PLAIN(cuGetErrorString, 6000),
-    FORM(cuGetProcAddress, _v2, 12000),
-    PLAIN(cuDeviceGet, 2000),
-    PLAIN(cuDeviceGetCount, 2000),
-    PLAIN(cuDeviceGetName, 2000),
-    PLAIN(cuDeviceGetAttribute, 2000),
-    FORM(cuDeviceGetUuid, _v2, 11040),
-    FORM(cuDeviceTotalMem, _v2, 3020),
-    PLAIN(cuDevicePrimaryCtxRetain, 7000),
-    FORM(cuDevicePrimaryCtxRelease, _v2, 11000),
-    PLAIN(cuDevicePrimaryCtxGetState, 7000),
-    FORM(cuCtxCreate, _v2, 3020),
-    FORM(cuCtxCreate, _v4, 12050),
-    FORM(cuCtxDestroy, _v2, 4000),
-    FORM(cuCtxPushCurrent, _v2, 4000),
-    FORM(cuCtxPopCurrent, _v2, 4000),
-    PLAIN(cuCtxSetCurrent, 4000),
-    PLAIN(cuCtxGetCurrent, 4000),
-    PLAIN(cuCtxGetDevice, 2000),
-    PLAIN(cuCtxSynchronize, 2000),
-    PLAIN(cuStreamCreate, 2000),
-    PLAIN(cuStreamCreateWithPriority, 5050),
-    FORM(cuStreamDestroy, _v2, 4000),
-    PLAIN(cuStreamSynchronize, 2000),
-    PLAIN(cuStreamQuery, 2000),
-    PLAIN(cuStreamGetCtx, 9020),
-    PLAIN(cuStreamGetFlags, 5050),
-    PLAIN(cuStreamGetDevice, 12080),
-    PLAIN(cuStreamWaitEvent, 3020),
-    PLAIN(cuStreamIsCapturing, 10000),
-    FORM(cuStreamBeginCapture, _v2, 10010),
-    PLAIN(cuStreamEndCapture, 10000),
-    PLAIN(cuStreamGetCaptureInfo, 10010),
-    FORM(cuStreamGetCaptureInfo, _v2, 11030),
-    FORM(cuStreamGetCaptureInfo, _v3, 12030),
-    PLAIN(cuThreadExchangeStreamCaptureMode, 10010),
-    PLAIN(cuEventCreate, 2000),
-    FORM(cuEventDestroy, _v2, 4000),
-    PLAIN(cuEventRecord, 2000),
-    PLAIN(cuEventRecordWithFlags, 11010),
-    PLAIN(cuEventQuery, 2000),
-    PLAIN(cuEventSynchronize, 2000),
-    PLAIN(cuEventElapsedTime, 2000),
-    FORM(cuEventElapsedTime, _v2, 12080),
-    PLAIN(cuLaunchHostFunc, 10000),
-    FORM(cuMemAlloc, _v2, 3020),
-    FORM(cuMemFree, _v2, 3020),
-    FORM(cuMemGetInfo, _v2, 3020),
-    PLAIN(cuMemHostAlloc, 2020),
-    FORM(cuMemAllocHost, _v2, 3020),
-    PLAIN(cuMemFreeHost, 2000),
-    FORM(cuMemHostGetDevicePointer, _v2, 3020),
-    PLAIN(cuPointerGetAttribute, 4000),
-    PLAIN(cuMemPoolCreate, 11020),
-    PLAIN(cuMemPoolDestroy, 11020),
-    PLAIN(cuMemPoolSetAttribute, 11020),
-    PLAIN(cuMemPoolTrimTo, 11020),
-    PLAIN(cuDeviceGetDefaultMemPool, 11020),
-    PLAIN(cuMemAllocFromPoolAsync, 11020),
-    PLAIN(cuMemAllocAsync, 11020),
-    PLAIN(cuMemFreeAsync, 11020),
-    PLAIN(cuMemcpy, 4000),
-    PLAIN(cuMemcpyAsync, 4000),
-    FORM(cuMemcpyHtoD, _v2, 3020),
-    FORM(cuMemcpyDtoH, _v2, 3020),
-    FORM(cuMemcpyDtoD, _v2, 3020),
-    FORM(cuMemcpyHtoDAsync, _v2, 3020),
-    FORM(cuMemcpyDtoHAsync, _v2, 3020),
-    FORM(cuMemcpyDtoDAsync, _v2, 3020),
-    PLAIN(cuMemsetD8Async, 3020),
-    PLAIN(cuMemsetD32Async, 3020),
-    FORM(cuMemsetD8, _v2, 3020),
-    FORM(cuMemsetD32, _v2, 3020),
-    PLAIN(cuLibraryLoadData, 12000),
-    PLAIN(cuLibraryUnload, 12000),
-    PLAIN(cuLibraryGetKernel, 12000),
-    PLAIN(cuKernelGetFunction, 12000),
-    PLAIN(cuFuncLoad, 12040),
-    PLAIN(cuLaunchKernel, 4000),
-    PLAIN(cuUserObjectCreate, 11030),
-    PLAIN(cuUserObjectRelease, 11030),
-    PLAIN(cuGraphRetainUserObject, 11030),
-    PLAIN(cuGraphInstantiateWithFlags, 11040),
-    FORM(cuGraphInstantiate, WithFlags, 12000),
-    PLAIN(cuGraphLaunch, 10000),
-    PLAIN(cuGraphDestroy, 10000),
-    PLAIN(cuGraphExecDestroy, 10000),
-};
-
+/* Of the forms of a function, here is the one that the shim asks for, under its name or with _v2.
+ * Versions are not looked at: kernels/driver.h takes them from CUDA's own types. */
 STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
                                             cuuint64_t flags, CUdriverProcAddressQueryResult *found)
 {
-    const struct entry *best = NULL, *any = NULL;
+    char second[64];
+    (void)version;
     if (symbol == NULL || function == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *function = NULL;
     if (flags > CU_GET_PROC_ADDRESS_LEGACY_STREAM) /* per-thread streams as 0 are not imitated */
         return CUDA_ERROR_NOT_SUPPORTED;
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        const struct entry *entry = &entries[i];
-        if (strcmp(entry->name, symbol) != 0)
-            continue;
-        any = entry;
-        if (entry->since <= version && (best == NULL || entry->since > best->since))
-            best = entry;
-    }
+    void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    snprintf(second, sizeof second, "%s_v2", symbol);
+    *function = dlsym(self, second);
+    if (*function == NULL && strstr(symbol, "_v") == NULL) /* names are without suffix, as really */
+        *function = dlsym(self, symbol);
+    dlclose(self);
     if (found != NULL)
-        *found = best != NULL  ? CU_GET_PROC_ADDRESS_SUCCESS
-                 : any != NULL ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                               : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    if (best == NULL)
-        return CUDA_ERROR_NOT_FOUND;
-    memcpy(function, &best->function, sizeof *function);
-    return CUDA_SUCCESS;
+        *found =
+            *function != NULL ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return *function != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 /* For libnccl.so.2 ------------------------------------------------------------------------------*/
@@ -220,19 +102,6 @@ static CUcontext primary(int device)
     return context;
 }
 
-static CUresult allocate(void **pointer, size_t bytes)
-{
-    CUdeviceptr memory = 0;
-    const CUresult status = cuMemAlloc(&memory, bytes);
-    *pointer = (void *)(uintptr_t)memory;
-    return status;
-}
-
-static CUresult deallocate(void *pointer)
-{
-    return cuMemFree((CUdeviceptr)(uintptr_t)pointer);
-}
-
 STANDIN_EXPORT const struct standin_driver standin_driver = {
     .enqueue = enqueue,
     .memory = standin_memory,
@@ -244,8 +113,6 @@ STANDIN_EXPORT const struct standin_driver standin_driver = {
     .let_run = let_run,
     .current_or_primary = current_or_primary,
     .primary = primary,
-    .allocate = allocate,
-    .deallocate = deallocate,
     .op_new = standin_op_new,
     .fails = standin_fails,
     .process_rank = standin_process_rank,

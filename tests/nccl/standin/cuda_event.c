@@ -9,14 +9,10 @@ STANDIN_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
     STANDIN_ENTER();
     CUcontext context;
-    const CUresult status = standin_current_state(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_current_state(&context));
     if (event == NULL || flags > (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_VALUE;
-    *event = calloc(1, sizeof **event);
-    if (*event == NULL)
-        abort();
+    *event = standin_zeros(sizeof **event);
     (*event)->magic = STANDIN_EVENT;
     (*event)->context = context;
     (*event)->flags = flags;
@@ -49,12 +45,11 @@ STANDIN_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
 {
     STANDIN_ENTER();
     CUstream stream;
-    CUresult status = is_event(event) ? standin_stream_in(handle, standin_current(), &stream)
-                                      : CUDA_ERROR_INVALID_HANDLE;
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(is_event(event) ? standin_stream_in(handle, standin_current(), &stream)
+                                  : CUDA_ERROR_INVALID_HANDLE);
     if (event->context != stream->context)
         return CUDA_ERROR_INVALID_HANDLE;
+    CUresult status = CUDA_SUCCESS;
     pthread_mutex_lock(&standin_lock);
     if (stream->capture != NULL) {
         status = standin_capture_record(stream, event);
@@ -72,11 +67,6 @@ STANDIN_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
     }
     pthread_mutex_unlock(&standin_lock);
     return status;
-}
-
-STANDIN_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
-{
-    return flags == 0 ? cuEventRecord(event, stream) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* The checks that query and synchronise share; the lock is held. */
@@ -100,11 +90,9 @@ static bool is_done(const struct standin_record *record)
 STANDIN_EXPORT CUresult cuEventQuery(CUevent event)
 {
     STANDIN_ENTER();
-    CUresult status = standin_unsafe();
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_unsafe());
     pthread_mutex_lock(&standin_lock);
-    status = event_state(event);
+    CUresult status = event_state(event);
     if (status == CUDA_SUCCESS && !is_done(event->record)) {
         standin_release_all();
         status = CUDA_ERROR_NOT_READY;
@@ -118,11 +106,9 @@ STANDIN_EXPORT CUresult cuEventQuery(CUevent event)
 STANDIN_EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     STANDIN_ENTER();
-    CUresult status = standin_unsafe();
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_unsafe());
     pthread_mutex_lock(&standin_lock);
-    status = event_state(event);
+    CUresult status = event_state(event);
     if (status == CUDA_SUCCESS && event->record != NULL)
         status =
             standin_wait(event->record->stream, event->record->position, &event->record->clock);
@@ -142,7 +128,6 @@ static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
     return start->context->error;
 }
 
-#undef cuEventElapsedTime
 STANDIN_EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
     STANDIN_ENTER();
@@ -150,11 +135,6 @@ STANDIN_EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, C
     const CUresult status = elapsed(milliseconds, start, end);
     pthread_mutex_unlock(&standin_lock);
     return status;
-}
-
-STANDIN_EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
-{
-    return cuEventElapsedTime(milliseconds, start, end);
 }
 
 STANDIN_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
@@ -199,12 +179,8 @@ STANDIN_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, voi
 {
     STANDIN_ENTER();
     CUstream stream;
-    const CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
-    struct host_call *call = malloc(sizeof *call);
-    if (call == NULL)
-        abort();
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
+    struct host_call *call = standin_zeros(sizeof *call);
     *call = (struct host_call){function, argument};
     return standin_enqueue(stream, standin_op_new("host function", run_host, free, call));
 }

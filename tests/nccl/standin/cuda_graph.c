@@ -14,9 +14,7 @@ struct CUgraphExec_st {
 
 CUgraph standin_graph_new(void)
 {
-    CUgraph graph = calloc(1, sizeof *graph);
-    if (graph == NULL)
-        abort();
+    CUgraph graph = standin_zeros(sizeof *graph);
     graph->magic = STANDIN_GRAPH;
     return graph;
 }
@@ -90,9 +88,7 @@ STANDIN_EXPORT CUresult cuUserObjectCreate(CUuserObject *object, void *argument,
     if (object == NULL || destroy == NULL || references == 0 ||
         flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
         return CUDA_ERROR_INVALID_VALUE;
-    *object = calloc(1, sizeof **object);
-    if (*object == NULL)
-        abort();
+    *object = standin_zeros(sizeof **object);
     **object = (struct CUuserObject_st){STANDIN_OBJECT, destroy, argument, references};
     return CUDA_SUCCESS;
 }
@@ -150,9 +146,7 @@ STANDIN_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g
         return CUDA_ERROR_INVALID_VALUE;
     if (flags != 0)
         return CUDA_ERROR_NOT_SUPPORTED;
-    *exec = calloc(1, sizeof **exec);
-    if (*exec == NULL)
-        abort();
+    *exec = standin_zeros(sizeof **exec);
     **exec = (struct CUgraphExec_st){STANDIN_EXEC, copy(graph), 1};
     return CUDA_SUCCESS;
 }
@@ -264,9 +258,7 @@ STANDIN_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 {
     STANDIN_ENTER();
     CUstream stream;
-    const CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
     if (exec == NULL || exec->magic != STANDIN_EXEC)
         return CUDA_ERROR_INVALID_VALUE;
     if (stream->capture != NULL)

@@ -26,9 +26,8 @@ enum standin_magic {
 struct CUctx_st {
     uint32_t magic;
     int device;
-    unsigned retained; /* primary: references */
-    bool primary;
-    CUresult error; /* sticky; written under the lock, atomic */
+    unsigned retained; /* references */
+    CUresult error;    /* sticky; written under the lock, atomic */
     CUstream legacy, streams;
 };
 
@@ -89,13 +88,16 @@ extern pthread_cond_t standin_progress; /* broadcast when anything of a stream i
 
 /* What every function does first: fault injection, cuInit, callbacks, fork. */
 CUresult standin_enter(const char *name);
-#define STANDIN_ENTER()                                                                            \
+/* Leaves the function with an error of the call. */
+#define STANDIN_CHECK(call)                                                                        \
     do {                                                                                           \
-        const CUresult entered = standin_enter(__func__);                                          \
-        if (entered != CUDA_SUCCESS)                                                               \
-            return entered;                                                                        \
+        const CUresult checked = (call);                                                           \
+        if (checked != CUDA_SUCCESS)                                                               \
+            return checked;                                                                        \
     } while (0)
+#define STANDIN_ENTER() STANDIN_CHECK(standin_enter(__func__))
 
+void *standin_zeros(size_t bytes); /* never NULL */
 long standin_setting(const char *name, long otherwise);
 int standin_device_count(void);
 /* The current context of this thread, alive, or NULL. */
@@ -161,7 +163,6 @@ bool standin_is_memory(const void *pointer);
 bool standin_memory_is_host(const void *pointer);
 /* Whether it lies where device memory may be, allocated or not. */
 bool standin_is_device_address(const void *pointer);
-size_t standin_memory_used(int device); /* bytes */
 
 /* cuda_capture.c --------------------------------------------------------------------------------*/
 /* The error of a call that may not be made while a stream is captured; lock not held. */

@@ -82,18 +82,14 @@ STANDIN_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
 {
     STANDIN_ENTER();
     (void)jit_options, (void)jit_values, (void)options, (void)values;
-    CUresult status = standin_unsafe();
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_unsafe());
     if (library == NULL || code == NULL || jit_count != 0 || count != 0)
         return CUDA_ERROR_INVALID_VALUE;
     size_t bytes = 0;
-    status = check_image(code, &bytes);
+    CUresult status = check_image(code, &bytes);
     if (status != CUDA_SUCCESS)
         return status;
-    *library = calloc(1, sizeof **library);
-    if (*library == NULL)
-        abort();
+    *library = standin_zeros(sizeof **library);
     **library = (struct CUlib_st){STANDIN_LIBRARY, code, bytes};
     return CUDA_SUCCESS;
 }
@@ -101,9 +97,7 @@ STANDIN_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
 STANDIN_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
     STANDIN_ENTER();
-    const CUresult status = standin_unsafe();
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_unsafe());
     if (library == NULL || library->magic != STANDIN_LIBRARY)
         return CUDA_ERROR_INVALID_HANDLE;
     library->magic = STANDIN_DEAD;
@@ -125,9 +119,7 @@ STANDIN_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, 
     const uint32_t bytes = standin_kernel_parameter_bytes(name);
     if (bytes == 0 || image_lacks(library, name))
         return CUDA_ERROR_NOT_FOUND;
-    *kernel = calloc(1, sizeof **kernel);
-    if (*kernel == NULL)
-        abort();
+    *kernel = standin_zeros(sizeof **kernel);
     **kernel = (struct CUkern_st){STANDIN_KERNEL, library, strdup(name), bytes, 0};
     return CUDA_SUCCESS;
 }
@@ -154,14 +146,10 @@ STANDIN_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kerne
 {
     STANDIN_ENTER();
     CUcontext context;
-    const CUresult status = standin_current_state(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_current_state(&context));
     if (!is_kernel(kernel) || kernel->library->magic != STANDIN_LIBRARY)
         return CUDA_ERROR_INVALID_HANDLE;
-    *function = calloc(1, sizeof **function);
-    if (*function == NULL)
-        abort();
+    *function = standin_zeros(sizeof **function);
     **function = (struct CUfunc_st){STANDIN_FUNCTION, kernel, context};
     return CUDA_SUCCESS;
 }
@@ -206,9 +194,7 @@ static CUresult launch(CUkernel kernel, CUstream stream, void **parameters)
         if (status != CUDA_SUCCESS)
             return status;
     }
-    struct launch *launch = malloc(sizeof *launch + kernel->parameter_bytes);
-    if (launch == NULL)
-        abort();
+    struct launch *launch = standin_zeros(sizeof *launch + kernel->parameter_bytes);
     launch->name = kernel->name;
     launch->device = stream->context->device;
     memcpy(launch->parameters, parameters[0], kernel->parameter_bytes);
@@ -225,9 +211,7 @@ STANDIN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x,
     CUstream stream;
     if (function == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
     if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != CSHIM_KERNEL_THREADS ||
         block_y != 1 || block_z != 1 || shared_bytes != 0 || parameters == NULL || extra != NULL)
         return CUDA_ERROR_INVALID_VALUE;

@@ -249,14 +249,6 @@ bool standin_is_device_address(const void *pointer)
     return span != NULL && address >= span && address < span + SPAN_BYTES;
 }
 
-size_t standin_memory_used(int device)
-{
-    pthread_mutex_lock(&lock);
-    const size_t bytes = used[device];
-    pthread_mutex_unlock(&lock);
-    return bytes;
-}
-
 STANDIN_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                               CUdeviceptr pointer)
 {

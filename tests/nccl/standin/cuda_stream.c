@@ -20,9 +20,7 @@ double standin_seconds(void)
 struct standin_op *standin_op_new(const char *name, CUresult (*run)(void *, uint64_t),
                                   void (*release)(void *), void *payload)
 {
-    struct standin_op *op = calloc(1, sizeof *op);
-    if (op == NULL)
-        abort();
+    struct standin_op *op = standin_zeros(sizeof *op);
     *op = (struct standin_op){name, run, NULL, release, payload, 1};
     return op;
 }
@@ -92,9 +90,7 @@ static void *work(void *argument)
 
 CUstream standin_stream_new(CUcontext context, unsigned flags)
 {
-    CUstream stream = calloc(1, sizeof *stream);
-    if (stream == NULL)
-        abort();
+    CUstream stream = standin_zeros(sizeof *stream);
     stream->magic = STANDIN_STREAM;
     stream->context = context;
     stream->flags = flags;
@@ -118,9 +114,7 @@ CUstream standin_stream_new(CUcontext context, unsigned flags)
  * -----------------------------------------------------------------------*/
 void standin_append(CUstream stream, struct standin_op *op)
 {
-    struct standin_entry *entry = calloc(1, sizeof *entry);
-    if (entry == NULL)
-        abort();
+    struct standin_entry *entry = standin_zeros(sizeof *entry);
     entry->op = op;
     entry->ticket = op->prepare != NULL ? op->prepare(op->payload) : 0;
     standin_order_next(stream, entry);
@@ -155,9 +149,7 @@ void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
     standin_order_after(stream, clock);
     if (stream == other || other->completed >= position)
         return;
-    struct wait *wait = malloc(sizeof *wait);
-    if (wait == NULL)
-        abort();
+    struct wait *wait = standin_zeros(sizeof *wait);
     *wait = (struct wait){other, position};
     standin_append(stream, standin_op_new("wait for another stream", run_wait, free, wait));
 }
@@ -298,15 +290,11 @@ CUresult standin_stream_of(CUstream handle, CUstream *stream)
     return standin_stream_in(handle, standin_current(), stream);
 }
 
-STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags,
-                                                   int priority)
+STANDIN_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
     STANDIN_ENTER();
-    (void)priority;
     CUcontext context;
-    const CUresult status = standin_current_state(&context);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_current_state(&context));
     if (stream == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     *stream = standin_stream_new(context, flags);
@@ -316,11 +304,6 @@ STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned in
     remember(*stream);
     pthread_mutex_unlock(&standin_lock);
     return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
-{
-    return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
 /* What the stream has taken in still runs, as really. */
@@ -351,9 +334,8 @@ STANDIN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
 {
     STANDIN_ENTER();
     CUstream stream;
-    CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
+    CUresult status = CUDA_SUCCESS;
     pthread_mutex_lock(&standin_lock);
     if (stream->capture != NULL) {
         standin_capture_invalidate(stream->capture);
@@ -372,9 +354,8 @@ STANDIN_EXPORT CUresult cuStreamQuery(CUstream handle)
 {
     STANDIN_ENTER();
     CUstream stream;
-    CUresult status = standin_stream_of(handle, &stream);
-    if (status != CUDA_SUCCESS)
-        return status;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
+    CUresult status = CUDA_SUCCESS;
     pthread_mutex_lock(&standin_lock);
     if (stream->capture != NULL) {
         standin_capture_invalidate(stream->capture);
@@ -396,25 +377,5 @@ STANDIN_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
     const CUresult status = standin_stream_of(handle, &stream);
     if (status == CUDA_SUCCESS)
         *context = stream->context;
-    return status;
-}
-
-STANDIN_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
-{
-    STANDIN_ENTER();
-    CUstream stream;
-    const CUresult status = standin_stream_of(handle, &stream);
-    if (status == CUDA_SUCCESS)
-        *flags = stream->flags;
-    return status;
-}
-
-STANDIN_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device)
-{
-    STANDIN_ENTER();
-    CUstream stream;
-    const CUresult status = standin_stream_of(handle, &stream);
-    if (status == CUDA_SUCCESS)
-        *device = stream->context->device;
     return status;
 }

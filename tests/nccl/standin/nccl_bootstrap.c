@@ -135,9 +135,7 @@ static void *serve(void *argument)
 
 STANDIN_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 {
-    const ncclResult_t result = standin_since("ncclGetUniqueId", 0);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(standin_since("ncclGetUniqueId", 0));
     if (id == NULL)
         return ncclInvalidArgument;
     struct handle handle = {0};

@@ -6,15 +6,9 @@
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-static bool has_root(enum standin_kind kind)
-{
-    return kind != STANDIN_ALL_REDUCE && kind != STANDIN_REDUCE_SCATTER &&
-           kind != STANDIN_ALL_GATHER && kind != STANDIN_ALL_TO_ALL;
-}
-
 static bool reduces(enum standin_kind kind)
 {
-    return kind == STANDIN_ALL_REDUCE || kind == STANDIN_REDUCE_SCATTER || kind == STANDIN_REDUCE;
+    return kind == STANDIN_ALL_REDUCE || kind == STANDIN_REDUCE_SCATTER;
 }
 
 /* The program's own operation, and the mean of floats, are sums of products. */
@@ -43,8 +37,7 @@ static ncclResult_t resolve_op(struct standin_task *task)
 static ncclResult_t check(struct standin_task *task)
 {
     const ncclComm_t comm = task->comm;
-    if (standin_dtype_bytes(task->dtype) == 0 ||
-        (has_root(task->kind) && (task->root < 0 || task->root >= comm->ranks))) {
+    if (standin_dtype_bytes(task->dtype) == 0 || task->root < 0 || task->root >= comm->ranks) {
         fprintf(stderr, "standin libnccl: %s: type %d or rank %d of %d is wrong\n", task->name,
                 (int)task->dtype, task->root, comm->ranks);
         return ncclInvalidArgument;
@@ -102,14 +95,6 @@ STANDIN_EXPORT ncclResult_t pncclReduceScatter(const void *send, void *recv, siz
 }
 STANDIN_NCCL(ncclReduceScatter);
 
-STANDIN_EXPORT ncclResult_t pncclReduce(const void *send, void *recv, size_t count,
-                                        ncclDataType_t dtype, ncclRedOp_t op, int root,
-                                        ncclComm_t comm, cudaStream_t stream)
-{
-    return call(TASK(STANDIN_REDUCE, send, recv, count, op, root), 0);
-}
-STANDIN_NCCL(ncclReduce);
-
 STANDIN_EXPORT ncclResult_t pncclAllGather(const void *send, void *recv, size_t count,
                                            ncclDataType_t dtype, ncclComm_t comm,
                                            cudaStream_t stream)
@@ -126,14 +111,6 @@ STANDIN_EXPORT ncclResult_t pncclBroadcast(const void *send, void *recv, size_t 
 }
 STANDIN_NCCL(ncclBroadcast);
 
-/* By the public name and the procedure linkage table, as really: a preload sees the inner call. */
-STANDIN_EXPORT ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t dtype, int root,
-                                       ncclComm_t comm, cudaStream_t stream)
-{
-    return ncclBroadcast(buffer, buffer, count, dtype, root, comm, stream);
-}
-STANDIN_NCCL(ncclBcast);
-
 STANDIN_EXPORT ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t dtype,
                                       int peer, ncclComm_t comm, cudaStream_t stream)
 {
@@ -147,27 +124,3 @@ STANDIN_EXPORT ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t d
     return call(TASK(STANDIN_RECV, NULL, recv, count, ncclSum, peer), 20700);
 }
 STANDIN_NCCL(ncclRecv);
-
-STANDIN_EXPORT ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count,
-                                          ncclDataType_t dtype, ncclComm_t comm,
-                                          cudaStream_t stream)
-{
-    return call(TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0), 22803);
-}
-STANDIN_NCCL(ncclAlltoAll);
-
-STANDIN_EXPORT ncclResult_t pncclGather(const void *send, void *recv, size_t count,
-                                        ncclDataType_t dtype, int root, ncclComm_t comm,
-                                        cudaStream_t stream)
-{
-    return call(TASK(STANDIN_GATHER, send, recv, count, ncclSum, root), 22803);
-}
-STANDIN_NCCL(ncclGather);
-
-STANDIN_EXPORT ncclResult_t pncclScatter(const void *send, void *recv, size_t count,
-                                         ncclDataType_t dtype, int root, ncclComm_t comm,
-                                         cudaStream_t stream)
-{
-    return call(TASK(STANDIN_SCATTER, send, recv, count, ncclSum, root), 22803);
-}
-STANDIN_NCCL(ncclScatter);

@@ -283,14 +283,12 @@ STANDIN_NCCL(ncclGroupEnd);
 
 STANDIN_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-    ncclResult_t result = standin_since("ncclGroupSimulateEnd", 22200);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(standin_since("ncclGroupSimulateEnd", 22200));
     if (depth == 0)
         return ncclInvalidUsage;
     if (--depth > 0)
         return ncclSuccess;
-    result = group_result;
+    ncclResult_t result = group_result;
     group_result = ncclSuccess;
     free_tasks(queue.first);
     free_inits(queue.inits);

@@ -10,6 +10,14 @@
 
 #define STANDIN_COMM 0x434f4d31u
 
+/* Leaves the function with a result that is not success. */
+#define STANDIN_CHECK(call)                                                                        \
+    do {                                                                                           \
+        const ncclResult_t checked = (call);                                                       \
+        if (checked != ncclSuccess)                                                                \
+            return checked;                                                                        \
+    } while (0)
+
 /* Defines the weak public name of a function, as libnccl has it: one address for both. */
 #define STANDIN_NCCL(name)                                                                         \
     extern __typeof__(p##name) name __attribute__((weak, alias("p" #name), visibility("default")))
@@ -54,12 +62,8 @@ enum standin_kind {
     STANDIN_REDUCE_SCATTER,
     STANDIN_ALL_GATHER,
     STANDIN_BROADCAST,
-    STANDIN_REDUCE,
-    STANDIN_SEND, /* from here on: by point-to-point messages */
-    STANDIN_RECV,
-    STANDIN_ALL_TO_ALL,
-    STANDIN_GATHER,
-    STANDIN_SCATTER
+    STANDIN_SEND, /* from here on: point-to-point messages */
+    STANDIN_RECV
 };
 
 /* One call. */
@@ -155,15 +159,13 @@ struct standin_op *standin_plan_op(ncclComm_t comm, struct standin_task *tasks);
 size_t standin_dtype_bytes(ncclDataType_t dtype);
 const char *standin_dtype_name(ncclDataType_t dtype);
 const char *standin_op_name(ncclRedOp_t op);
-/* total = total OP more, rounded to the type. */
+/* total = total OP more, rounded to the type. Of `more` there are as many elements (step 1) or one
+ * (step 0). */
+#define STANDIN_QUOTIENT ncclNumOps /* for OP: total / more */
 void standin_combine(ncclDataType_t dtype, ncclRedOp_t op, void *total, const void *more,
-                     size_t count);
-/* values = values * *scalar, rounded to the type. */
-void standin_multiply(ncclDataType_t dtype, void *values, const void *scalar, size_t count);
-/* For ncclAvg: 1/ranks as an element of a float type. False for integers, ... */
+                     size_t step, size_t count);
+/* For ncclAvg: 1/ranks as an element of a float type. False for integers, whose sum is divided. */
 bool standin_reciprocal(ncclDataType_t dtype, int ranks, void *scalar);
-/* ... whose sum is divided. */
-void standin_divide(ncclDataType_t dtype, void *values, int ranks, size_t count);
 
 /* nccl_life.c -----------------------------------------------------------------------------------*/
 /* The program's own operation of a handle, or NULL. */
@@ -174,7 +176,5 @@ struct standin_user_op *standin_user_op(ncclComm_t comm, ncclRedOp_t op);
 void standin_log(const struct standin_task *task, bool captured);
 /* In the file that STANDIN_DATA names: a digest of what a task of this rank sends, when it runs. */
 void standin_log_data(const struct standin_task *task, const void *data, size_t bytes);
-/* Bytes that the call makes this rank send. */
-size_t standin_bytes_sent(const struct standin_task *task);
 
 #endif

@@ -26,9 +26,7 @@ STANDIN_EXPORT ncclResult_t pncclCommDestroy(ncclComm_t comm)
 {
     if (comm == NULL)
         return ncclSuccess;
-    const ncclResult_t result = enter("ncclCommDestroy", 0, comm, false);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(enter("ncclCommDestroy", 0, comm, false));
     standin_settle(comm);
     comm->magic = 0;
     standin_let_go(comm);
@@ -41,9 +39,7 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
     if (comm == NULL)
         return ncclSuccess;
-    const ncclResult_t result = enter("ncclCommAbort", 0, comm, true);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(enter("ncclCommAbort", 0, comm, true));
     raise_abort(comm);
     standin_settle(comm);
     comm->magic = 0;
@@ -60,9 +56,7 @@ static ncclResult_t settle_job(void *argument)
 
 STANDIN_EXPORT ncclResult_t pncclCommFinalize(ncclComm_t comm)
 {
-    const ncclResult_t result = enter("ncclCommFinalize", 21400, comm, false);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(enter("ncclCommFinalize", 21400, comm, false));
     if (comm->finalized)
         return ncclInvalidArgument;
     comm->finalized = true;
@@ -129,13 +123,6 @@ STANDIN_EXPORT const char *pncclGetErrorString(ncclResult_t result)
 }
 STANDIN_NCCL(ncclGetErrorString);
 
-STANDIN_EXPORT const char *pncclGetLastError(ncclComm_t comm)
-{
-    (void)comm;
-    return "stand-in for NCCL: its errors are on stderr";
-}
-STANDIN_NCCL(ncclGetLastError);
-
 /* Operations of the program's own. A handle is mixed with its communicator's address, as really, so
  * that it means something else, or nothing, with another one.
  * -------------------------------------*/
@@ -158,9 +145,7 @@ STANDIN_EXPORT ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *sca
                                                       ncclScalarResidence_t residence,
                                                       ncclComm_t comm)
 {
-    const ncclResult_t result = enter("ncclRedOpCreatePreMulSum", 21100, comm, false);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(enter("ncclRedOpCreatePreMulSum", 21100, comm, false));
     if (op == NULL || scalar == NULL || standin_dtype_bytes(dtype) == 0 ||
         (unsigned)residence > ncclScalarHostImmediate)
         return ncclInvalidArgument;
@@ -180,9 +165,7 @@ STANDIN_NCCL(ncclRedOpCreatePreMulSum);
 
 STANDIN_EXPORT ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-    const ncclResult_t result = enter("ncclRedOpDestroy", 21100, comm, false);
-    if (result != ncclSuccess)
-        return result;
+    STANDIN_CHECK(enter("ncclRedOpDestroy", 21100, comm, false));
     struct standin_user_op *made = standin_user_op(comm, op);
     if (made == NULL) {
         fprintf(stderr, "standin libnccl: ncclRedOpDestroy: no such operation\n");
@@ -192,111 +175,3 @@ STANDIN_EXPORT ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
     return ncclSuccess;
 }
 STANDIN_NCCL(ncclRedOpDestroy);
-
-/* Memory
- * -----------------------------------------------------------------------------------------*/
-STANDIN_EXPORT ncclResult_t pncclMemAlloc(void **pointer, size_t bytes)
-{
-    const ncclResult_t result = standin_since("ncclMemAlloc", 21900);
-    if (result != ncclSuccess)
-        return result;
-    return pointer != NULL && standin_the_driver()->allocate(pointer, bytes) == CUDA_SUCCESS
-               ? ncclSuccess
-               : ncclUnhandledCudaError;
-}
-STANDIN_NCCL(ncclMemAlloc);
-
-STANDIN_EXPORT ncclResult_t pncclMemFree(void *pointer)
-{
-    const ncclResult_t result = standin_since("ncclMemFree", 21900);
-    if (result != ncclSuccess)
-        return result;
-    return standin_the_driver()->deallocate(pointer) == CUDA_SUCCESS ? ncclSuccess
-                                                                     : ncclUnhandledCudaError;
-}
-STANDIN_NCCL(ncclMemFree);
-
-/* Registration makes no difference here. */
-STANDIN_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes,
-                                              void **handle)
-{
-    const ncclResult_t result = enter("ncclCommRegister", 21900, comm, false);
-    if (result != ncclSuccess)
-        return result;
-    if (buffer == NULL || bytes == 0 || handle == NULL)
-        return ncclInvalidArgument;
-    *handle = buffer;
-    return ncclSuccess;
-}
-STANDIN_NCCL(ncclCommRegister);
-
-STANDIN_EXPORT ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle)
-{
-    const ncclResult_t result = enter("ncclCommDeregister", 21900, comm, false);
-    return result == ncclSuccess && handle == NULL ? ncclInvalidArgument : result;
-}
-STANDIN_NCCL(ncclCommDeregister);
-
-/* Known by name only.
- * ----------------------------------------------------------------------------*/
-static ncclResult_t refuse(const char *name)
-{
-    fprintf(stderr, "standin libnccl: %s is not imitated\n", name);
-    return ncclInternalError;
-}
-
-STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
-{
-    (void)comm, (void)flags;
-    return refuse("ncclCommRevoke");
-}
-STANDIN_NCCL(ncclCommRevoke);
-
-STANDIN_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t bytes,
-                                                    ncclWindow_t *window, int flags)
-{
-    (void)comm, (void)buffer, (void)bytes, (void)window, (void)flags;
-    return refuse("ncclCommWindowRegister");
-}
-STANDIN_NCCL(ncclCommWindowRegister);
-
-STANDIN_EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
-{
-    (void)comm, (void)window;
-    return refuse("ncclCommWindowDeregister");
-}
-STANDIN_NCCL(ncclCommWindowDeregister);
-
-#define REFUSED(name)                                                                              \
-    STANDIN_EXPORT ncclResult_t pnccl##name(void);                                                 \
-    ncclResult_t pnccl##name(void)                                                                 \
-    {                                                                                              \
-        return refuse("nccl" #name);                                                               \
-    }                                                                                              \
-    extern __typeof__(pnccl##name) nccl##name                                                      \
-        __attribute__((weak, alias("pnccl" #name), visibility("default")))
-REFUSED(DevCommCreate);
-REFUSED(DevCommDestroy);
-REFUSED(GinBarrierCreateRequirement);
-REFUSED(LLA2ACalcSlots);
-REFUSED(LLA2ACreateRequirement);
-REFUSED(LsaBarrierCreateRequirement);
-REFUSED(TeamLsa);
-REFUSED(TeamRail);
-REFUSED(TeamRankToLsa);
-REFUSED(TeamRankToWorld);
-REFUSED(TeamWorld);
-
-/* Without attribute "deprecated" here: it is defined, not called. */
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-STANDIN_EXPORT void pncclResetDebugInit(void)
-{
-    refuse("ncclResetDebugInit");
-}
-STANDIN_NCCL(ncclResetDebugInit);
-
-STANDIN_EXPORT void ncclResetDebugInitInternal(void);
-void ncclResetDebugInitInternal(void)
-{
-    refuse("ncclResetDebugInitInternal");
-}

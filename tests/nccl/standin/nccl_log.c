@@ -36,7 +36,8 @@ static void open_logs(void)
     data_file = open_file("STANDIN_DATA");
 }
 
-size_t standin_bytes_sent(const struct standin_task *task)
+/* Bytes that the call makes this rank send. */
+static size_t bytes_sent(const struct standin_task *task)
 {
     const ncclComm_t comm = task->comm;
     const size_t bytes = task->count * standin_dtype_bytes(task->dtype);
@@ -47,29 +48,22 @@ size_t standin_bytes_sent(const struct standin_task *task)
         return 2 * others * bytes / (size_t)comm->ranks;
     case STANDIN_REDUCE_SCATTER:
     case STANDIN_ALL_GATHER:
-    case STANDIN_ALL_TO_ALL:
         return others * bytes;
     case STANDIN_BROADCAST:
-    case STANDIN_SCATTER:
         return is_root ? others * bytes : 0;
     case STANDIN_SEND:
         return is_root ? 0 : bytes;
-    case STANDIN_RECV:
-        return 0;
     default:
-        return is_root ? 0 : bytes;
+        return 0;
     }
 }
 
 void standin_log(const struct standin_task *task, bool captured)
 {
-    static const bool with_op[] = {[STANDIN_ALL_REDUCE] = true,
-                                   [STANDIN_REDUCE_SCATTER] = true,
-                                   [STANDIN_REDUCE] = true,
-                                   [STANDIN_SCATTER] = false};
+    const bool has_op = task->kind == STANDIN_ALL_REDUCE || task->kind == STANDIN_REDUCE_SCATTER;
     const ncclComm_t comm = task->comm;
     char line[512];
-    const size_t sent = standin_bytes_sent(task);
+    const size_t sent = bytes_sent(task);
     comm->bytes_sent += sent;
     pthread_once(&once, open_logs);
     if (log_file < 0)
@@ -79,9 +73,8 @@ void standin_log(const struct standin_task *task, bool captured)
         "{\"call\": \"%s\", \"comm\": \"%p\", \"rank\": %d, \"ranks\": %d, \"op\": \"%s\", "
         "\"dtype\": \"%s\", \"count\": %zu, \"bytes_sent\": %zu, \"root\": %d, \"stream\": \"%p\", "
         "\"in_place\": %s, \"captured\": %s, \"comm_bytes_sent\": %llu}\n",
-        task->name, (void *)comm, comm->rank, comm->ranks,
-        with_op[task->kind] ? standin_op_name(task->op) : "", standin_dtype_name(task->dtype),
-        task->count, sent, task->root, (void *)task->stream,
+        task->name, (void *)comm, comm->rank, comm->ranks, has_op ? standin_op_name(task->op) : "",
+        standin_dtype_name(task->dtype), task->count, sent, task->root, (void *)task->stream,
         task->send == task->recv ? "true" : "false", captured ? "true" : "false",
         (unsigned long long)comm->bytes_sent);
     if (write(log_file, line, (size_t)length) != length)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: point-to-point messages, and the collectives that are made of them. */
+ * Here: point-to-point messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +22,11 @@ struct list {
     bool refused; /* an access */
 };
 
-static void add(ncclComm_t comm, struct list *list, const struct standin_task *task, int peer,
-                bool is_send, size_t part)
+static void add(ncclComm_t comm, struct list *list, const struct standin_task *task)
 {
     const size_t element = standin_dtype_bytes(task->dtype), bytes = task->count * element;
     const struct standin_context context = {comm, task, element, bytes};
-    const uint8_t *place = (const uint8_t *)(is_send ? task->send : task->recv) + part * bytes;
+    const bool is_send = task->kind == STANDIN_SEND;
     if (list->count == list->room) {
         list->room = list->room == 0 ? 32 : 2 * list->room;
         list->messages = realloc(list->messages, list->room * sizeof *list->messages);
@@ -35,33 +34,15 @@ static void add(ncclComm_t comm, struct list *list, const struct standin_task *t
             abort();
     }
     struct message *message = &list->messages[list->count++];
-    *message = (struct message){task, peer, is_send, NULL, {0}, {0}};
+    *message = (struct message){task, task->root, is_send, NULL, {0}, {0}};
     message->header = (struct standin_header){.magic = STANDIN_HEADER_MAGIC,
                                               .kind = STANDIN_POINT_TO_POINT,
                                               .count = task->count,
                                               .dtype = (uint32_t)task->dtype};
-    message->bytes = standin_seen(&context, place, bytes, !is_send);
+    message->bytes = standin_seen(&context, is_send ? task->send : task->recv, bytes, !is_send);
     list->refused = list->refused || message->bytes == NULL;
     if (is_send && message->bytes != NULL)
         standin_log_data(task, message->bytes, bytes);
-}
-
-static void add_task(ncclComm_t comm, struct list *list, const struct standin_task *task)
-{
-    const bool is_root = comm->rank == task->root;
-    if (task->kind == STANDIN_SEND || task->kind == STANDIN_RECV)
-        add(comm, list, task, task->root, task->kind == STANDIN_SEND, 0);
-    if (task->kind == STANDIN_GATHER)
-        add(comm, list, task, task->root, true, 0);
-    if (task->kind == STANDIN_SCATTER)
-        add(comm, list, task, task->root, false, 0);
-    for (int peer = 0; peer < comm->ranks; peer++) {
-        const bool all = task->kind == STANDIN_ALL_TO_ALL;
-        if (all || (task->kind == STANDIN_SCATTER && is_root))
-            add(comm, list, task, peer, true, (size_t)peer);
-        if (all || (task->kind == STANDIN_GATHER && is_root))
-            add(comm, list, task, peer, false, (size_t)peer);
-    }
 }
 
 /* Messages to oneself: the k-th that is sent is the k-th that is received. */
@@ -119,7 +100,7 @@ CUresult standin_run_messages(ncclComm_t comm, const struct standin_task *tasks,
     struct list list = {0};
     for (const struct standin_task *task = tasks; task != NULL; task = task->next)
         if (task->kind >= STANDIN_SEND)
-            add_task(comm, &list, task);
+            add(comm, &list, task);
     CUresult status = list.refused ? CUDA_ERROR_ILLEGAL_ADDRESS : copy_own(comm, &list);
     if (status == CUDA_SUCCESS)
         status = move_others(comm, &list, go_on);

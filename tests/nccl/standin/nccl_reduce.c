@@ -34,25 +34,6 @@ const char *standin_op_name(ncclRedOp_t op)
     return (unsigned)op < ncclNumOps ? names[op] : "premulsum";
 }
 
-/* Sums may wrap round: they are made without sign. */
-#define COMBINE(type, unsigned_type)                                                               \
-    static type combine_##type(ncclRedOp_t op, type a, type b)                                     \
-    {                                                                                              \
-        return op == ncclProd  ? (type)((unsigned_type)a * (unsigned_type)b)                       \
-               : op == ncclMax ? (a > b ? a : b)                                                   \
-               : op == ncclMin ? (a < b ? a : b)                                                   \
-                               : (type)((unsigned_type)a + (unsigned_type)b);                      \
-    }
-COMBINE(int8_t, uint32_t)
-COMBINE(uint8_t, uint32_t)
-COMBINE(int32_t, uint32_t)
-COMBINE(uint32_t, uint32_t)
-COMBINE(int64_t, uint64_t)
-COMBINE(uint64_t, uint64_t)
-COMBINE(float, float)
-COMBINE(double, double)
-#undef COMBINE
-
 static float small_load(ncclDataType_t dtype, const uint8_t *place)
 {
     uint16_t code;
@@ -88,75 +69,78 @@ static void small_store(ncclDataType_t dtype, float value, uint8_t *place)
     memcpy(place, &code, sizeof code);
 }
 
-/* Applies STATEMENT to values a (total) and b (more) of a type. Buffers may be unaligned. */
-#define LOOP(type, expression)                                                                     \
-    for (size_t i = 0; i < count; i++) {                                                           \
-        type a, b;                                                                                 \
-        memcpy(&a, (uint8_t *)total + i * sizeof a, sizeof a);                                     \
-        memcpy(&b, (const uint8_t *)more + i * step * sizeof b, sizeof b);                         \
-        a = (expression);                                                                          \
-        memcpy((uint8_t *)total + i * sizeof a, &a, sizeof a);                                     \
+/* Sums and products may wrap round: they are made without sign. Buffers may be unaligned. */
+#define COMBINE(type, unsigned_type)                                                               \
+    static type combine_##type(ncclRedOp_t op, type a, type b)                                     \
+    {                                                                                              \
+        return op == ncclProd           ? (type)((unsigned_type)a * (unsigned_type)b)              \
+               : op == ncclMax          ? (a > b ? a : b)                                          \
+               : op == ncclMin          ? (a < b ? a : b)                                          \
+               : op == STANDIN_QUOTIENT ? (type)(a / b)                                            \
+                                        : (type)((unsigned_type)a + (unsigned_type)b);             \
+    }                                                                                              \
+    static void combine_all_##type(ncclRedOp_t op, uint8_t *total, const uint8_t *more,            \
+                                   size_t step, size_t count)                                      \
+    {                                                                                              \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            type a, b;                                                                             \
+            memcpy(&a, total + i * sizeof a, sizeof a);                                            \
+            memcpy(&b, more + i * step * sizeof b, sizeof b);                                      \
+            a = combine_##type(op, a, b);                                                          \
+            memcpy(total + i * sizeof a, &a, sizeof a);                                            \
+        }                                                                                          \
     }
+COMBINE(int8_t, uint32_t)
+COMBINE(uint8_t, uint32_t)
+COMBINE(int32_t, uint32_t)
+COMBINE(uint32_t, uint32_t)
+COMBINE(int64_t, uint64_t)
+COMBINE(uint64_t, uint64_t)
+COMBINE(float, float)
+COMBINE(double, double)
+#undef COMBINE
 
-static void small_loop(ncclDataType_t dtype, ncclRedOp_t op, bool multiply, uint8_t *total,
-                       const uint8_t *more, size_t step, size_t count)
+static void combine_all_small(ncclDataType_t dtype, ncclRedOp_t op, uint8_t *total,
+                              const uint8_t *more, size_t step, size_t count)
 {
     const size_t bytes = standin_dtype_bytes(dtype);
     for (size_t i = 0; i < count; i++) {
         const float a = small_load(dtype, total + i * bytes);
         const float b = small_load(dtype, more + i * step * bytes);
-        small_store(dtype, multiply ? a * b : combine_float(op, a, b), total + i * bytes);
+        small_store(dtype, combine_float(op, a, b), total + i * bytes);
     }
 }
 
 void standin_combine(ncclDataType_t dtype, ncclRedOp_t op, void *total, const void *more,
-                     size_t count)
+                     size_t step, size_t count)
 {
-    const size_t step = 1;
     switch (dtype) {
     case ncclInt8:
-        LOOP(int8_t, combine_int8_t(op, a, b)) break;
+        combine_all_int8_t(op, total, more, step, count);
+        break;
     case ncclUint8:
-        LOOP(uint8_t, combine_uint8_t(op, a, b)) break;
+        combine_all_uint8_t(op, total, more, step, count);
+        break;
     case ncclInt32:
-        LOOP(int32_t, combine_int32_t(op, a, b)) break;
+        combine_all_int32_t(op, total, more, step, count);
+        break;
     case ncclUint32:
-        LOOP(uint32_t, combine_uint32_t(op, a, b)) break;
+        combine_all_uint32_t(op, total, more, step, count);
+        break;
     case ncclInt64:
-        LOOP(int64_t, combine_int64_t(op, a, b)) break;
+        combine_all_int64_t(op, total, more, step, count);
+        break;
     case ncclUint64:
-        LOOP(uint64_t, combine_uint64_t(op, a, b)) break;
+        combine_all_uint64_t(op, total, more, step, count);
+        break;
     case ncclFloat32:
-        LOOP(float, combine_float(op, a, b)) break;
+        combine_all_float(op, total, more, step, count);
+        break;
     case ncclFloat64:
-        LOOP(double, combine_double(op, a, b)) break;
+        combine_all_double(op, total, more, step, count);
+        break;
     default:
-        small_loop(dtype, op, false, total, more, step, count);
-    }
-}
-
-void standin_multiply(ncclDataType_t dtype, void *total, const void *more, size_t count)
-{
-    const size_t step = 0; /* one scalar for all */
-    switch (dtype) {
-    case ncclInt8:
-        LOOP(int8_t, combine_int8_t(ncclProd, a, b)) break;
-    case ncclUint8:
-        LOOP(uint8_t, combine_uint8_t(ncclProd, a, b)) break;
-    case ncclInt32:
-        LOOP(int32_t, combine_int32_t(ncclProd, a, b)) break;
-    case ncclUint32:
-        LOOP(uint32_t, combine_uint32_t(ncclProd, a, b)) break;
-    case ncclInt64:
-        LOOP(int64_t, combine_int64_t(ncclProd, a, b)) break;
-    case ncclUint64:
-        LOOP(uint64_t, combine_uint64_t(ncclProd, a, b)) break;
-    case ncclFloat32:
-        LOOP(float, a *b) break;
-    case ncclFloat64:
-        LOOP(double, a *b) break;
-    default:
-        small_loop(dtype, ncclSum, true, total, more, step, count);
+        combine_all_small(dtype, op, total, more, step, count);
     }
 }
 
@@ -173,24 +157,4 @@ bool standin_reciprocal(ncclDataType_t dtype, int ranks, void *scalar)
     else
         small_store(dtype, single, scalar);
     return true;
-}
-
-void standin_divide(ncclDataType_t dtype, void *total, int ranks, size_t count)
-{
-    const void *more = total; /* not looked at */
-    const size_t step = 1;
-    switch (dtype) {
-    case ncclInt8:
-        LOOP(int8_t, ((void)b, (int8_t)(a / ranks))) break;
-    case ncclUint8:
-        LOOP(uint8_t, ((void)b, (uint8_t)(a / ranks))) break;
-    case ncclInt32:
-        LOOP(int32_t, ((void)b, a / ranks)) break;
-    case ncclUint32:
-        LOOP(uint32_t, ((void)b, a / (uint32_t)ranks)) break;
-    case ncclInt64:
-        LOOP(int64_t, ((void)b, a / ranks)) break;
-    default:
-        LOOP(uint64_t, ((void)b, a / (uint64_t)ranks)) break;
-    }
 }

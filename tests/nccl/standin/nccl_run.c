@@ -32,8 +32,8 @@ void *standin_seen(const struct standin_context *context, const void *pointer, s
 
 static void describe(const struct standin_header *header, char *text, size_t size)
 {
-    static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather",
-                                        "Broadcast", "Reduce",        "point-to-point"};
+    static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
+                                        "point-to-point"};
     const bool is_message = header->kind == STANDIN_POINT_TO_POINT;
     snprintf(text, size, "%s %s%s%llu x %s%s%u, operation %llu",
              header->kind <= STANDIN_POINT_TO_POINT ? names[header->kind] : "?",
@@ -75,9 +75,7 @@ static CUresult agree(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;
     const struct standin_task *task = context->task;
-    const bool has_op = task->kind == STANDIN_ALL_REDUCE || task->kind == STANDIN_REDUCE ||
-                        task->kind == STANDIN_REDUCE_SCATTER;
-    const bool has_root = task->kind == STANDIN_BROADCAST || task->kind == STANDIN_REDUCE;
+    const bool has_op = task->kind == STANDIN_ALL_REDUCE || task->kind == STANDIN_REDUCE_SCATTER;
     struct standin_header mine = {.magic = STANDIN_HEADER_MAGIC,
                                   .kind = (uint32_t)task->kind,
                                   .sequence = ++comm->sequence,
@@ -86,7 +84,7 @@ static CUresult agree(const struct standin_context *context, bool *go_on)
                                   .op = has_op && task->op < ncclNumOps ? (uint32_t)task->op
                                         : has_op                        ? (uint32_t)ncclNumOps
                                                                         : 0,
-                                  .root = has_root ? (uint32_t)task->root : 0};
+                                  .root = (uint32_t)task->root};
     struct standin_header theirs[STANDIN_RANKS_MAX];
     struct standin_transfer transfers[2 * STANDIN_RANKS_MAX];
     size_t count = 0;
@@ -116,7 +114,7 @@ static uint8_t *own_input(const struct standin_context *context, size_t bytes)
     memcpy(copy, input, bytes);
     standin_log_data(task, copy, bytes);
     if (task->scalar.used)
-        standin_multiply(task->dtype, copy, scalar, bytes / context->element);
+        standin_combine(task->dtype, ncclProd, copy, scalar, 0, bytes / context->element);
     return copy;
 }
 
@@ -144,9 +142,11 @@ static CUresult reduce_parts(const struct standin_context *context, uint8_t *inp
     const ncclRedOp_t step = op == ncclProd || op == ncclMax || op == ncclMin ? op : ncclSum;
     const size_t elements = mine / context->element;
     for (int rank = 1; rank < comm->ranks; rank++)
-        standin_combine(context->task->dtype, step, parts, parts + (size_t)rank * mine, elements);
+        standin_combine(context->task->dtype, step, parts, parts + (size_t)rank * mine, 1,
+                        elements);
+    const uint64_t ranks = (uint64_t)comm->ranks; /* its first bytes are as any integer's */
     if (op == ncclAvg && !context->task->scalar.used)
-        standin_divide(context->task->dtype, parts, comm->ranks, elements);
+        standin_combine(context->task->dtype, STANDIN_QUOTIENT, parts, &ranks, 0, elements);
     *sum = parts;
     return status;
 }
@@ -211,29 +211,6 @@ static CUresult reduce_scatter(const struct standin_context *context, bool *go_o
     return status;
 }
 
-/* All of it at the root. */
-static CUresult reduce(const struct standin_context *context, bool *go_on)
-{
-    const ncclComm_t comm = context->comm;
-    size_t begin[STANDIN_RANKS_MAX + 1] = {0};
-    for (int rank = 0; rank <= comm->ranks; rank++)
-        begin[rank] = rank <= context->task->root ? 0 : context->bytes;
-    const bool is_root = comm->rank == context->task->root;
-    uint8_t *sum = NULL, *input = own_input(context, context->bytes);
-    uint8_t *output =
-        is_root ? standin_seen(context, context->task->recv, context->bytes, true) : input;
-    if (input == NULL || output == NULL) {
-        free(input);
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
-    }
-    const CUresult status = reduce_parts(context, input, begin, &sum, go_on);
-    if (*go_on && is_root)
-        memcpy(output, sum, context->bytes);
-    free(input);
-    free(sum);
-    return status;
-}
-
 /* Copies
  * -----------------------------------------------------------------------------------------*/
 static CUresult all_gather(const struct standin_context *context, bool *go_on)
@@ -285,8 +262,6 @@ static CUresult run_collective(ncclComm_t comm, const struct standin_task *task,
         return reduce_scatter(&context, go_on);
     case STANDIN_ALL_GATHER:
         return all_gather(&context, go_on);
-    case STANDIN_REDUCE:
-        return reduce(&context, go_on);
     default:
         return broadcast(&context, go_on);
     }

@@ -13,7 +13,7 @@
  *   STANDIN_RACES=1          finds operations that use the same memory and are not ordered
  *   STANDIN_FAIL=NAME:N[:CODE][@RANK],...   the N-th call of a function fails (N from 1), in
  *                            every process or in that of a rank
- *   STANDIN_DRIVER_VERSION=13000, STANDIN_NCCL_VERSION=22809
+ *   STANDIN_NCCL_VERSION=22809
  *   STANDIN_LOG=FILE         NCCL's calls as JSON lines; {rank} in the name
  *   STANDIN_DATA=FILE        a digest of what each of them sends, when it runs; {rank} as above
  */
@@ -63,8 +63,6 @@ struct standin_driver {
     /* The current context, or that of device 0; the primary one of a device. NULL on failure. */
     CUcontext (*current_or_primary)(void);
     CUcontext (*primary)(int device);
-    CUresult (*allocate)(void **pointer, size_t bytes);
-    CUresult (*deallocate)(void *pointer);
     struct standin_op *(*op_new)(const char *name, CUresult (*run)(void *, uint64_t),
                                  void (*release)(void *), void *payload);
     /* Whether the N-th call of this function shall fail: STANDIN_FAIL. */

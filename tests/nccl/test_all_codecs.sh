@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Inf, -Inf and NaN on each rank, by every codec and algorithm. The policy gives each codec lengths
-# of its own, so that one job tries them all.
+# Every codec by every algorithm, with data of every kind, and with Inf, -Inf and NaN on each rank. The
+# policy gives each codec lengths of its own, so that one job tries them all.
 . "$(dirname "$0")/lib.sh"
-program=$build/tests/nccl_nonfinite
+program=$build/tests/nccl_allreduce
 
 # tries RANKS ALGORITHM
 tries() {
-    "$program" "$2" --policy >"$scratch/policy.ini"
-    expect "$2, $1 ranks${NODES:+, nodes $NODES}" 0 preloaded "$1" "$program" "$2"
+    "$program" --policy "$2" >"$scratch/policy.ini"
+    expect "$2, $1 ranks${NODES:+, nodes $NODES}" 0 preloaded "$1" "$program" all "$2"
     reports "all codecs were used" \
         "len(rows) == $(grep -c '^\[rule .*_' "$scratch/policy.ini") and all(row['calls'] for row in rows)"
 }
