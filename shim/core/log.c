@@ -47,6 +47,11 @@ static int find_stderr(void)
     return own_descriptor >= 0 && is_at_start(own_descriptor) ? own_descriptor : -1;
 }
 
+bool cshim_log_has_stderr(void)
+{
+    return find_stderr() == STDERR_FILENO;
+}
+
 static void write_all(int descriptor, const char *text, size_t length)
 {
     for (size_t done = 0; done < length;) {

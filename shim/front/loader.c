@@ -128,7 +128,7 @@ static bool make_global(const struct target *target)
 
 bool cshim_is_off(void)
 {
-    const char *value = getenv("COMPSHIM");
+    const char *value = secure_getenv("COMPSHIM");
     return value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
 }
 

@@ -26,7 +26,7 @@
 
 static bool is_wanted(void)
 {
-    const char *value = getenv("COMPSHIM");
+    const char *value = secure_getenv("COMPSHIM");
     if (value == NULL || *value == '\0' || strcmp(value, "on") == 0 || strcmp(value, "1") == 0)
         return false;
     if (strcmp(value, "observe") == 0)

@@ -19,7 +19,7 @@ static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
 static bool load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX],
                  char message[CSHIM_MESSAGE_MAX])
 {
-    const char *mode = getenv("COMPSHIM");
+    const char *mode = secure_getenv("COMPSHIM");
     *offer = (struct cshim_offer){.source = source};
     offer->observe = mode != NULL && strcmp(mode, "observe") == 0;
     offer->text = cshim_policy_load(NULL, &offer->length, source, message);

@@ -93,12 +93,14 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
                             char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     static const struct cshim_tag empty;
-    const bool has_room = memcmp(id + TAG_PLACE, &empty, sizeof empty) == 0;
     struct cshim_tag tag = {.magic = CSHIM_TAG_MAGIC};
-    if (!has_room || getenv("NCCL_COMM_ID") != NULL) {
-        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s",
-                 has_room ? "with NCCL_COMM_ID every rank makes the id for itself"
-                          : "this NCCL's unique id has no room left");
+    if (memcmp(id + TAG_PLACE, &empty, sizeof empty) != 0) {
+        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "this NCCL's unique id has no room left");
+        return false;
+    }
+    if (getenv("NCCL_COMM_ID") != NULL) {
+        snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
+                 "with NCCL_COMM_ID every rank makes the id for itself");
         return false;
     }
     if ((!find_nccls_address(id, &tag) && !find_any_address(&tag)) ||

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where report and trace go, and the number of the job for their names. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "policy/numbers.h"
 #include "shim/core/log.h"
@@ -55,6 +58,34 @@ const char *cshim_report_job(void)
     return number != NULL ? number : "0";
 }
 
+/* Opens a file for writing that is the user's own, or a device. In a folder that others write to,
+ * such as /tmp, they may have put a link there, or a file of theirs. Returns NULL, and why. */
+static FILE *open_own(const char *path, const char **problem)
+{
+    struct stat facts;
+    const bool is_link = lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
+    *problem = "it is a link that somebody else has made";
+    if (is_link && facts.st_uid != geteuid())
+        return NULL;
+    const int descriptor =
+        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (is_link ? 0 : O_NOFOLLOW), 0666);
+    *problem = strerror(errno);
+    if (descriptor < 0)
+        return NULL;
+    *problem = "it is no file of yours";
+    const bool is_good =
+        fstat(descriptor, &facts) == 0 &&
+        (S_ISCHR(facts.st_mode) ||
+         (facts.st_uid == geteuid() &&
+          (S_ISFIFO(facts.st_mode) || (S_ISREG(facts.st_mode) && ftruncate(descriptor, 0) == 0))));
+    FILE *stream = is_good ? fdopen(descriptor, "w") : NULL;
+    if (stream == NULL)
+        close(descriptor);
+    else
+        fcntl(descriptor, F_SETFL, 0); /* a pipe's reader may be slow */
+    return stream;
+}
+
 static void write_json(const char *pattern, int rank, const struct cshim_ledger *ledger,
                        const struct cshim_report_facts *facts)
 {
@@ -63,9 +94,10 @@ static void write_json(const char *pattern, int rank, const struct cshim_ledger 
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
         return;
     }
-    FILE *stream = fopen(path, "we");
+    const char *problem;
+    FILE *stream = open_own(path, &problem);
     if (stream == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, strerror(errno));
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
         return;
     }
     cshim_report_json(stream, ledger, facts);
@@ -81,23 +113,29 @@ static void write_table(const struct cshim_ledger *ledger, const struct cshim_re
     char *text = NULL;
     size_t length = 0;
     FILE *stream = open_memstream(&text, &length);
-    if (stream == NULL) {
-        cshim_report_table(stderr, ledger, facts);
-        return;
-    }
-    cshim_report_table(stream, ledger, facts);
-    if (fclose(stream) == 0)
-        fwrite(text, 1, length, stderr);
-    else
+    if (stream != NULL)
+        cshim_report_table(stream, ledger, facts);
+    if (stream != NULL && fclose(stream) == 0)
+        cshim_log_write(text, length);
+    else if (cshim_log_has_stderr())
         cshim_report_table(stderr, ledger, facts);
     free(text);
 }
 
 const char *cshim_report_wanted(const struct cshim_policy *policy)
 {
-    const char *wanted = getenv("COMPSHIM_REPORT");
-    if (wanted == NULL || *wanted == '\0')
+    const char *wanted = secure_getenv("COMPSHIM_REPORT");
+    if (wanted == NULL || *wanted == '\0') {
         wanted = policy->report;
+        if (strcmp(policy->source, CSHIM_POLICY_HERE) == 0 && strcmp(wanted, "off") != 0 &&
+            strcmp(wanted, "summary") != 0) {
+            cshim_log(CSHIM_LOG_WARN,
+                      "no report is written to %s: a policy that was found in the working folder "
+                      "names no files; name it by COMPSHIM_POLICY",
+                      wanted);
+            wanted = "summary";
+        }
+    }
     return strcmp(wanted, "off") != 0 ? wanted : NULL;
 }
 
@@ -113,18 +151,19 @@ void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger 
 
 const char *cshim_trace_wanted(void)
 {
-    const char *wanted = getenv("COMPSHIM_TRACE");
+    const char *wanted = secure_getenv("COMPSHIM_TRACE");
     const bool is_wanted = wanted != NULL && *wanted != '\0' && strcmp(wanted, "off") != 0;
     return is_wanted ? wanted : NULL;
 }
 
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path)
 {
-    file->stream = fopen(path, "we");
+    const char *problem;
+    file->stream = open_own(path, &problem);
     if (file->stream != NULL)
         cshim_trace_begin(file);
     else
-        cshim_log(CSHIM_LOG_ERROR, "cannot write the trace %s: %s", path, strerror(errno));
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the trace %s: %s", path, problem);
     return file->stream != NULL;
 }
 

@@ -79,7 +79,7 @@ static void fill(struct cshim_live *live, const struct cshim_policy *policy, con
 struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char *library, int rank,
                                    int ranks, int nodes)
 {
-    const char *wanted = getenv("COMPSHIM_LIVE");
+    const char *wanted = secure_getenv("COMPSHIM_LIVE");
     char path[128], unfinished[136];
     int file;
     if (wanted == NULL || (strcmp(wanted, "on") != 0 && strcmp(wanted, "1") != 0))

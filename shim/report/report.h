@@ -47,11 +47,14 @@ void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);
 
 /* Where the environment or else the policy wants the report: "summary" (only the table), a file's
- * name, or NULL for no report. */
+ * name, or NULL for no report. A policy that was found in the working folder names no file: then a
+ * warning says so. */
 const char *cshim_report_wanted(const struct cshim_policy *policy);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. If the file cannot
- * be written, the log says so. */
+ * be written, the log says so. What is there already is overwritten only if it is the user's own
+ * regular file, and a link is followed only if the user has made it; devices and the user's pipes
+ * are written to. */
 void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
                         const struct cshim_report_facts *facts);
 

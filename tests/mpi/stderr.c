@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs that do something to standard error. An ordinary MPI program.
+ *
+ *   mpi_stderr reused DATA    after MPI_Init it is closed, and a file DATA.PID gets its number
+ *   mpi_stderr full           it is /dev/full
+ *   mpi_stderr broken         it is a pipe that nobody reads
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/mpi/job.h"
+
+static void open_data(const char *path)
+{
+    char own[4096];
+    snprintf(own, sizeof own, "%s.%d", path, (int)getpid());
+    close(STDERR_FILENO);
+    const int descriptor = open(own, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    check(descriptor == STDERR_FILENO && write(descriptor, "data\n", 5) == 5, "the data is there");
+}
+
+static void replace(int descriptor)
+{
+    check(dup2(descriptor, STDERR_FILENO) == STDERR_FILENO, "standard error is replaced");
+    close(descriptor);
+}
+
+int main(int argc, char **argv)
+{
+    static float values[20000];
+    const char *what = argc > 1 ? argv[1] : "";
+    int ends[2];
+    if (strcmp(what, "full") == 0)
+        replace(open("/dev/full", O_WRONLY));
+    if (strcmp(what, "broken") == 0 && pipe(ends) == 0) {
+        replace(ends[1]);
+        close(ends[0]);
+    }
+    job_begin(&argc, &argv);
+    if (strcmp(what, "reused") == 0)
+        open_data(argv[2]);
+    check(sum_ones(values, 20000, MPI_COMM_WORLD) == 0, "the sum");
+    return job_end("work done, ");
+}

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Nobody else's files: where tables and reports go, and which policies are obeyed.
+. "$(dirname "$0")/../lib.sh"
+program=$build/tests/mpi_stderr
+policy "$scratch/policy.ini" fp16
+sed -i 's/^report = off/report = summary/' "$scratch/policy.ini"
+export COMPSHIM_POLICY=$scratch/policy.ini
+
+expect "standard error is closed, and a file of data gets its number" 0 shimmed 2 "$program" reused "$scratch/reused"
+contains "the table goes to what standard error was" "all          fp16"
+check "and not into the data" test "$(cat "$scratch"/reused.* | sort | uniq -c | tr -s ' ')" = " 2 data"
+for what in full broken; do
+    expect "standard error is $what" 0 shimmed 2 "$program" $what
+    contains "$what: the program goes on" "work done, 0 failures"
+done
+
+# Reports, in a folder that everybody writes to.
+mkdir -m 1777 "$scratch/folder"
+report=$scratch/folder/report.json
+run() { shimmed 2 COMPSHIM_REPORT="$report" "$program"; }
+echo "somebody's" >"$scratch/victim"
+ln -s "$scratch/victim" "$report"
+expect "a report to a link of the user's own" 0 run
+check "is written where the link leads" grep -q '"compressed_calls"' "$scratch/victim"
+echo "somebody's" >"$scratch/victim"
+if [ "$(id -u)" = 0 ] && chown -h nobody "$report" 2>/dev/null; then
+    expect "a report to a link that somebody else made in a sticky folder" 0 run
+    contains "is refused, and said" "cannot write the report $report: it is a link that somebody else has made"
+    check "the file stays" grep -qx "somebody's" "$scratch/victim"
+    rm "$report"
+    echo "somebody's" >"$report"
+    chown nobody "$report"
+    expect "a report to a file of somebody else" 0 run
+    contains "is refused, too" "cannot write the report $report: it is no file of yours"
+    check "that file stays" grep -qx "somebody's" "$report"
+else
+    skip "only root can make files of other users"
+fi
+rm -f "$report"
+expect "a new report" 0 run
+check "is written" grep -q '"compressed_calls"' "$report"
+expect "once more" 0 run
+check "is overwritten" python3 -m json.tool "$report" /dev/null
+
+# A policy that lies in the working folder.
+unset COMPSHIM_POLICY
+cd "$scratch" || exit 1
+sed -i "s|^report = .*|report = $scratch/planted.json|" policy.ini
+chmod 644 policy.ini
+expect "a policy found in the working folder" 0 shimmed 2 "$program"
+contains "is obeyed" "all          fp16"
+contains "but names no files" "no report is written to $scratch/planted.json"
+check "there is none" test ! -e planted.json
+chmod 666 policy.ini
+expect "a policy that others can write" 0 shimmed 2 "$program"
+contains "is not obeyed" "policy.ini: this policy is not obeyed, because others than you and root can write it"
+contains "but the next one" "policy built-in default"
+finish
