@@ -64,11 +64,29 @@ static void case_late(void)
     gpu_leave(&world);
 }
 
-static void *end_soon(void *unused)
+static const char *ended_path(void)
 {
-    usleep(500000);
+    static char path[1024];
+    snprintf(path, sizeof path, "%s.ended", getenv("ID_FILE"));
+    return path;
+}
+
+/* Ends the process once its first thread waits: it has been in one system call for a while. A file
+ * says so. */
+static void *end_waiting(void *path)
+{
+    char last[256] = "", now[256];
+    for (int same = 0; same < 50; usleep(10000)) {
+        FILE *file = fopen(path, "r");
+        if (file == NULL || fgets(now, sizeof now, file) == NULL)
+            abort();
+        fclose(file);
+        same = strcmp(now, last) == 0 && strncmp(now, "running", 7) != 0 ? same + 1 : 0;
+        strcpy(last, now);
+    }
+    fclose(fopen(ended_path(), "w"));
     _exit(0);
-    return unused;
+    return NULL;
 }
 
 /* All ranks are out of ncclCommInitRank when it returns: none leaves a split before all are in
@@ -99,13 +117,15 @@ static void case_grouped(void)
 /* Rank 1 ends while it waits for the others in its first call. */
 static void case_ended(void)
 {
+    static char path[64];
     pthread_t thread;
     world = gpu_join();
     wait_for_ranks();
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)gettid());
     if (world.rank == 1)
-        pthread_create(&thread, NULL, end_soon, NULL);
-    else
-        sleep(2);
+        pthread_create(&thread, NULL, end_waiting, path);
+    while (world.rank != 1 && access(ended_path(), F_OK) != 0)
+        usleep(10000);
     try_to_reduce();
 }
 
