@@ -41,9 +41,23 @@ static bool is_on_device(get_attribute *function, const void *buffer)
            type != CUDA_MEMORY_TYPE_HOST;
 }
 
+/* Whether this MPI takes buffers on a GPU: it says so itself, if it is one that can. */
+static bool takes_device_buffers(void)
+{
+    int (*function)(void) = NULL;
+    void *library = cshim_mpi_library();
+    *(void **)&function = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    if (function == NULL && library != NULL)
+        *(void **)&function = dlsym(library, "MPIX_Query_cuda_support");
+    if (library != NULL)
+        dlclose(library);
+    return function == NULL || function() != 0;
+}
+
 int cshim_device_setup(void)
 {
-    int own = find_cuda() != NULL || access("/dev/nvidiactl", F_OK) == 0, any = 0;
+    int any = 0, own = takes_device_buffers() &&
+                       (find_cuda() != NULL || access("/dev/nvidiactl", F_OK) == 0);
     const int status =
         cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_mpi.world);
     cshim_mpi.devices = any != 0;

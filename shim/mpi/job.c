@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/job.h"
 
+#include <dlfcn.h>
+
 struct cshim_mpi_job cshim_mpi;
+
+void *cshim_mpi_library(void)
+{
+    Dl_info info;
+    if (!dladdr((const void *)PMPI_Comm_size, &info) || info.dli_fname == NULL)
+        return NULL;
+    return dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+}
 
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
 {

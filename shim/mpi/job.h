@@ -47,6 +47,10 @@ static inline MPI_Datatype cshim_mpi_half(void)
 #endif
 }
 
+/* Opens the MPI library, in which and in what it needs the functions are; NULL if it is none of its
+ * own. The caller closes it. */
+void *cshim_mpi_library(void);
+
 /* The datatype of a compressed call's elements. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 

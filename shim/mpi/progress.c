@@ -10,15 +10,6 @@
 
 #include <dlfcn.h>
 
-/* Opens the MPI library. The functions are in it, or in a library that it needs. */
-static void *open_library(void)
-{
-    Dl_info info;
-    if (!dladdr((const void *)PMPI_Comm_size, &info) || info.dli_fname == NULL)
-        return NULL;
-    return dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-}
-
 #ifdef MPICH_NAME
 /* Types and values as in the mpi.h of those MPICH versions that have them. */
 enum { ASYNC_NO_PROGRESS = 0, ASYNC_DONE = 1 };
@@ -34,7 +25,7 @@ static bool (*until_idle)(void);
 
 bool cshim_progress_find(void)
 {
-    void *library = open_library();
+    void *library = cshim_mpi_library();
     if (library == NULL)
         return false;
     start_thing = (start_async *)dlsym(library, "PMPIX_Async_start");
@@ -100,7 +91,7 @@ static change_progress *add_function, *remove_function;
 
 bool cshim_progress_find(void)
 {
-    void *library = open_library();
+    void *library = cshim_mpi_library();
     if (library == NULL)
         return false;
     add_function = (change_progress *)dlsym(library, "opal_progress_register");

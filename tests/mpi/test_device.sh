@@ -22,4 +22,8 @@ only_open_mpi "compressing nonblocking calls, which pass there" || finish
 expect "without CUDA in the process nobody asks" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" \
     COMPSHIM_REPORT="$scratch/report.json" "$build/tests/mpi_iallreduce" 3000
 check "nonblocking calls are compressed then" test "$(json 'r["totals"]["compressed_calls"] > 100')" = True
+expect "with CUDA in the process, but an MPI that takes no such buffers" 0 mpi 3 STANDIN_WITHOUT_CUDA=1 \
+    LD_LIBRARY_PATH="$scratch" LD_PRELOAD="$preload:libcuda.so.1" COMPSHIM_POLICY="$scratch/policy.ini" \
+    COMPSHIM_REPORT="$scratch/report.json" "$build/tests/mpi_iallreduce" 3000
+check "nobody asks either" test "$(json 'r["totals"]["compressed_calls"] > 100')" = True
 finish

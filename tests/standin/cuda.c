@@ -4,6 +4,7 @@
  */
 #include <mpi.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -14,6 +15,12 @@
 #define INVALID_VALUE 1
 
 EXPORT unsigned long standin_cuda_passed; /* calls of MPI_Allreduce that came with such a buffer */
+
+/* Of Open MPI and MPICH: whether it takes such buffers. */
+EXPORT int MPIX_Query_cuda_support(void)
+{
+    return getenv("STANDIN_WITHOUT_CUDA") == NULL;
+}
 
 static char *memory;
 
