@@ -110,8 +110,9 @@ void cshim_policy_free(struct cshim_policy *policy);
  */
 const char *cshim_policy_default_text(void);
 
-/* The source of a policy that was found in the working folder and that nobody has named. Such a file
- * may come from anywhere, with what the user has unpacked there: it names no files to write. */
+/* The source of a policy that was found in the working folder and that nobody has named. Such a
+ * file may come from anywhere, with what the user has unpacked there: it names no files to write.
+ */
 #define CSHIM_POLICY_HERE "./policy.ini"
 
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,

@@ -359,8 +359,8 @@ static void run_refused(int count)
                        &call.request);
     MPI_Request_free(&call.request);
     standin_refused_reduces = 1; /* of the sample */
-    check_call(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other,
-                              &call.request) != MPI_SUCCESS,
+    check_call(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, &call.request) !=
+                   MPI_SUCCESS,
                "MPI_Iallreduce says what the library refuses", 0);
     check_call(handled == 1, "MPI_Iallreduce calls the error handler", handled);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
