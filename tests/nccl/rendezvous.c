@@ -82,7 +82,7 @@ static void *end_waiting(void *path)
             abort();
         fclose(file);
         same = strcmp(now, last) == 0 && strncmp(now, "running", 7) != 0 ? same + 1 : 0;
-        strcpy(last, now);
+        memcpy(last, now, sizeof last);
     }
     fclose(fopen(ended_path(), "w"));
     _exit(0);
