@@ -2,6 +2,7 @@
 /* What the front calls: start and end of the job, and the functions that this engine has. */
 #include <stdlib.h>
 
+#include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
@@ -49,6 +50,7 @@ static int start(const struct cshim_mpi_real *real)
 
 static void finalize(void)
 {
+    const fenv_t programs = cshim_arithmetic_begin();
     cshim_job.stopped = cshim_seconds();
     cshim_nonblocking_teardown();
     cshim_requests_teardown();
@@ -65,6 +67,7 @@ static void finalize(void)
     cshim_ledger_free(&cshim_job.ledger);
     cshim_policy_free(cshim_job.policy);
     cshim_job.policy = NULL;
+    cshim_arithmetic_end(&programs);
 }
 
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/arithmetic.h"
+
 /* What a slot is used for. */
 enum {
     FREE,
@@ -226,10 +228,12 @@ void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figu
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
     if (slot->state != COPIED)
         return;
+    const fenv_t programs = cshim_arithmetic_begin();
     add_up(slot, sums);
     cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
                        slot->sample.length, results);
     cshim_sample_add(figures, results, sums, slot->sample.length);
+    cshim_arithmetic_end(&programs);
     slot->state = FREE;
 }
 
