@@ -90,13 +90,11 @@ void cshim_comm_hold(struct cshim_comm *state)
     __atomic_add_fetch(&state->references, 1, __ATOMIC_RELAXED);
 }
 
-/* Whether nobody is left who needs it. A request that is freed while its call is under way, which
- * MPI forbids, leaves the state behind; so does a call that other ranks do not make before
- * MPI_Finalize. */
+/* Whether nobody is left who needs it. A call that other ranks do not make before MPI_Finalize
+ * leaves the state behind. */
 static bool drop(struct cshim_comm *state)
 {
-    return __atomic_sub_fetch(&state->references, 1, __ATOMIC_ACQ_REL) == 0 &&
-           __atomic_load_n(&state->pending, __ATOMIC_ACQUIRE) == 0;
+    return __atomic_sub_fetch(&state->references, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
 void cshim_comm_release(struct cshim_comm *state)
@@ -158,7 +156,7 @@ static int find_world_ranks(MPI_Comm comm, int ranks, int *own_ranks, int *world
 /* Returns an MPI error: MPI_ERR_NO_MEM without memory. */
 static int fill(struct cshim_comm *state, MPI_Comm comm)
 {
-    bool outside, enough = true;
+    bool outside = false, enough = true;
     state->references = 1;
     state->host.transport = &cshim_mpi_transport;
     state->program = comm;

@@ -50,6 +50,7 @@ static struct pending *first;         /* in the order of the calls; atomic */
 static uint32_t under_way;            /* of all communicators; atomic */
 static MPI_Comm bell = MPI_COMM_NULL; /* has this rank only; its messages end requests */
 static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
+static __thread bool carries_on;      /* this thread carries calls on */
 static bool registered;               /* the library calls progress */
 static bool closed;                   /* the library is to stop that; atomic */
 
@@ -93,9 +94,8 @@ static void ring(const struct pending *pending, int status)
         cshim_mpi.real->MPI_Request_free(&sent);
 }
 
-/* Counts and ends a call. A failed call is never freed, because the library may still write to its
- * receives. Once the communicator's count is down, another thread may free the communicator and its
- * state. */
+/* Counts and ends a call. A failed call is never freed, and never gives up the communicator's
+ * state, because the library may still write to its receives. */
 static void finish(struct pending *pending, int status)
 {
     struct cshim_exchange *exchange = &pending->exchange;
@@ -108,12 +108,12 @@ static void finish(struct pending *pending, int status)
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
     cshim_call_give_scratch(exchange, status);
     ring(pending, status);
-    if (status == MPI_SUCCESS)
-        free(pending);
-    else
-        cshim_comm_hold(comm);
     __atomic_sub_fetch(&comm->pending, 1, __ATOMIC_RELEASE);
     __atomic_sub_fetch(&under_way, 1, __ATOMIC_RELEASE);
+    if (status != MPI_SUCCESS)
+        return;
+    free(pending);
+    cshim_comm_release(comm);
 }
 
 /* Carries all calls on, up to one that fails. Returns the number of calls that have ended. */
@@ -121,6 +121,7 @@ static int carry_all_on(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;
     const fenv_t programs = cshim_arithmetic_begin();
+    carries_on = true;
     failure->status = MPI_SUCCESS;
     for (struct pending **link = &first; *link != NULL && status == MPI_SUCCESS;) {
         struct pending *pending = *link;
@@ -137,6 +138,7 @@ static int carry_all_on(struct failure *failure)
         finish(pending, status);
         events++;
     }
+    carries_on = false;
     cshim_arithmetic_end(&programs);
     return events;
 }
@@ -198,7 +200,8 @@ static bool drain_until(const uint32_t *calls, double deadline)
 
 void cshim_nonblocking_drain(struct cshim_comm *comm)
 {
-    drain_until(&comm->pending, 0);
+    if (!carries_on)
+        drain_until(&comm->pending, 0);
 }
 
 int cshim_nonblocking_tag(void)
@@ -224,6 +227,7 @@ static void append(struct pending *pending)
     struct pending **link = &first;
     while (*link != NULL)
         link = &(*link)->next;
+    cshim_comm_hold(comm_of(pending));
     __atomic_add_fetch(&comm_of(pending)->pending, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&under_way, 1, __ATOMIC_RELAXED);
     __atomic_store_n(link, pending, __ATOMIC_RELEASE);

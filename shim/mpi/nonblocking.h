@@ -18,7 +18,8 @@ int cshim_nonblocking_tag(void);
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);
-/* Waits until none of a communicator's calls is under way. */
+/* Waits until none of a communicator's calls is under way; but not where the last of them ends: a
+ * library may keep a communicator that the program has freed until its sample is summed. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
 /* Whether the request is that of a call under way; sets the program's communicator then. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
