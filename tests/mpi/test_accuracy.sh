@@ -95,6 +95,22 @@ expect "a residual that goes from one_shot to two_shot with its codec" 0 \
 contains "was in both" "int4      one_shot"
 contains "as it should" "int8      two_shot"
 
+# A step of each rank's encoding and of the sum's, and what these lose.
+while read -r codec algorithm limit; do
+    rule "$codec" "$algorithm" 'error_feedback = on'
+    expect "$codec by $algorithm: memory that another array had" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
+        LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_numbers" reused "$limit"
+done <<'END'
+int4 one_shot 0.9
+int4 two_shot 2.1
+int4 hierarchical 2.1
+int8 two_shot 0.1
+fp8_e4m3 two_shot 1.6
+fp8_e5m2 one_shot 1.6
+bf16 two_shot 0.1
+fp32 two_shot 1e-5
+END
+
 rule fp8_e4m3 hierarchical 'error_feedback = on'
 expect "error feedback by hierarchical" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
     LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeated_sum" 64
