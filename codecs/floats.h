@@ -72,7 +72,8 @@ CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 CSHIM_HD uint32_t cshim_finite_magnitude(float value)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
-    return magnitude < CSHIM_INFINITY_BITS ? magnitude : 0;
+    uint32_t is_finite = magnitude < CSHIM_INFINITY_BITS;
+    return magnitude & (0u - is_finite);
 }
 
 /* Makes the largest float of infinity, for callers in which only the overflow of a finite value can
