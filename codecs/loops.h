@@ -38,7 +38,8 @@ struct cshim_level {
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
     /* Error feedback before the encoding of count floats from a block's first on: sum[i] = input[i]
      * + residual[i], but a residual counts as no more than `share` of the largest finite magnitude
-     * among the input of its block; the largest float instead of Inf where input is finite. */
+     * among the input of its block, and as 0 above 16 times that; the largest float instead of Inf
+     * where input is finite. */
     void (*add_residual)(const float *input, const float *residual, size_t count, size_t block,
                          float share, float *sum);
     /* Error feedback after that encoding: residual[i] = sum[i] - decoded[i]; 0 where that is not

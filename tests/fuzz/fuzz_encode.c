@@ -108,6 +108,8 @@ static float wanted(const struct encoding *encoding, size_t i, float largest)
     const float limit =
         largest * cshim_feedback_share(cshim_format(encoding->input.codec), encoding->stochastic);
     const float rest = encoding->residual[i];
+    if (cshim_float_bits(fabsf(rest)) > cshim_float_bits(limit) + (4u << 23)) /* 16 times */
+        return value + 0;
     return cshim_saturate(value + copysignf(fminf(fabsf(rest), limit), rest));
 }
 

@@ -5,6 +5,7 @@
  *   mpi_numbers outliers R     only rank R has elements that are hard to encode
  *   mpi_numbers duplicates     one sum on two duplicates of a communicator
  *   mpi_numbers reused LIMIT   ones in memory that had larger numbers, and zeros after them
+ *   mpi_numbers unused CALLS   sums of an array, CALLS of a short one, and of a third
  */
 #include <fenv.h>
 #include <math.h>
@@ -87,6 +88,15 @@ static void sum_reused(double limit)
         printf("sums of %d ones are off by %g at most\n", ranks, worst);
 }
 
+static void sum_unused(int calls)
+{
+    static float own[COUNT], few[COUNT / 20], others[COUNT], sums[COUNT];
+    MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int call = 0; call < calls; call++)
+        MPI_Allreduce(few, sums, COUNT / 20, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(others, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv);
@@ -96,6 +106,8 @@ int main(int argc, char **argv)
         sum_outliers(atoi(argv[2]));
     else if (argc > 2 && strcmp(argv[1], "reused") == 0)
         sum_reused(atof(argv[2]));
+    else if (argc > 2 && strcmp(argv[1], "unused") == 0)
+        sum_unused(atoi(argv[2]));
     else
         sum_duplicates();
     return job_end("work done, ");

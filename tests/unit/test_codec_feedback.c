@@ -45,7 +45,8 @@ static float limit_of(enum cshim_codec_id id, bool stochastic, const float *inpu
 /* What is to be encoded: the sum, which stays finite if the element is. */
 static float expected_sum(float value, float rest, float limit)
 {
-    volatile float sum = value + copysignf(fminf(fabsf(rest), limit), rest);
+    const bool is_far = bits_of(fabsf(rest)) > bits_of(limit) + (4 << 23); /* 16 times */
+    volatile float sum = value + (is_far ? 0 : copysignf(fminf(fabsf(rest), limit), rest));
     return isfinite(value) && isinf(sum) ? copysignf(FLT_MAX, sum) : sum;
 }
 
@@ -147,7 +148,7 @@ TEST(ones_after_large_values_are_ones)
         cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
         cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, COUNT, decoded);
         for (size_t i = 0; i < COUNT; i++) {
-            assert_true(fabsf(decoded[i] - 1) < 0.34f);
+            assert_true(fabsf(decoded[i] - 1) < 0.01f);
         }
     }
 }
