@@ -33,7 +33,7 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_watch watch;
     struct cshim_residual *residuals; /* the latest used first */
-    uint8_t *scratch; /* of the call under way; scratch.h */
+    uint8_t *scratch;                 /* of the call under way; scratch.h */
     uint64_t
         *block_begins;  /* ranks + 1 elements: where each rank's block begins and the last ends */
     const void **parts; /* of a chunk, from each rank */
