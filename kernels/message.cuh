@@ -186,6 +186,15 @@ CSHIM_RARE uint32_t block_largest_finite(const struct lane_values *values, unsig
     return largest;
 }
 
+/* Adds the residuals of a lane's valid elements, as far as they are within the limit. */
+CSHIM_RARE void add_residuals(const float *residual, int valid, float limit,
+                              struct lane_values *values)
+{
+#pragma unroll 1
+    for (int i = 0; i < valid; i++)
+        values->value[i] = cshim_feedback_add(values->value[i], residual[i], limit);
+}
+
 /* Encodes a grain of any values, with error feedback and rounding at random if the options say so.
  */
 CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
@@ -204,10 +213,7 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
     uint32_t largest = block_largest_finite(values, layout.block_exponent), stored = 0;
     struct lane_codes codes;
     if (residual != NULL) {
-        const float limit = residual_limit(codec, largest, at_random);
-#pragma unroll 1
-        for (int i = 0; i < valid; i++)
-            values->value[i] = cshim_feedback_add(values->value[i], residual[i], limit);
+        add_residuals(residual, valid, residual_limit(codec, largest, at_random), values);
         largest = block_largest_finite(values, layout.block_exponent);
     }
     stored = choose_scale(codec, largest, at_random);
