@@ -105,8 +105,10 @@ void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *in
 struct cshim_encoding {
     /* Error feedback: count finite floats, zeros to begin with, or NULL. Each is added to its
      * element before that is rounded, and replaced by what rounding lost; 0 where the element is
-     * not finite, so that it never becomes anything else than finite. The caller's; must not
-     * overlap input, output or encoded bytes. raw neither reads nor writes it. */
+     * not finite, so that it never becomes anything else than finite. What is added is at most the
+     * codec's step at the largest magnitude of the element's block (cshim_feedback_share), whatever
+     * was there. The caller's; must not overlap input, output or encoded bytes. raw neither reads
+     * nor writes it. */
     float *residual;
     /* Round up or down at random, so that the mean over many keys is the element. An element that
      * has a code of its own keeps it; non-finite elements are encoded as without this option. raw

@@ -72,7 +72,8 @@ CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 CSHIM_HD uint32_t cshim_finite_magnitude(float value)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
-    return magnitude < CSHIM_INFINITY_BITS ? magnitude : 0;
+    uint32_t is_finite = magnitude < CSHIM_INFINITY_BITS;
+    return magnitude & (0u - is_finite);
 }
 
 /* Makes the largest float of infinity, for callers in which only the overflow of a finite value can
@@ -129,12 +130,17 @@ CSHIM_HD double cshim_widen_float(float value)
     return (double)value;
 }
 
-/* Error feedback: the sum of a value and its residual, which is encoded instead of the value. A
- * finite value stays finite: the infinity that overflow makes of it is, as an integer, the largest
- * float plus one. */
-CSHIM_HD float cshim_feedback_add(float value, float residual)
+/* Error feedback: the sum of a value and its residual, which is encoded instead of the value. No
+ * more than the limit is added, which is not negative, and nothing of a residual above 16 times the
+ * limit. A finite value stays finite: the infinity that overflow makes of it is, as an integer, the
+ * largest float plus one. */
+CSHIM_HD float cshim_feedback_add(float value, float residual, float limit)
 {
-    uint32_t bits = cshim_float_bits(value + residual);
+    uint32_t magnitude = cshim_float_bits(residual) & ~CSHIM_SIGN_BIT;
+    uint32_t largest = cshim_float_bits(limit), sign = cshim_float_bits(residual) & CSHIM_SIGN_BIT;
+    uint32_t is_near = magnitude <= largest + (4u << 23);
+    uint32_t limited = (sign | (magnitude < largest ? magnitude : largest)) & (0u - is_near);
+    uint32_t bits = cshim_float_bits(value + cshim_bits_float(limited));
     uint32_t is_infinite = (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS;
     uint32_t was_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
     return cshim_bits_float(bits - (is_infinite & was_finite));

@@ -56,10 +56,20 @@ TARGET static const uint32_t *fill_random(uint64_t key, uint64_t first, size_t c
     return random + skipped;
 }
 
-TARGET static void add_residual(const float *input, const float *residual, size_t count, float *sum)
+TARGET static void add_residual(const float *input, const float *residual, size_t count,
+                                size_t block, float share, float *sum)
 {
-    for (size_t i = 0; i < count; i++) {
-        sum[i] = cshim_feedback_add(input[i], residual[i]);
+    for (size_t begin = 0; begin < count; begin += block) {
+        const size_t end = count - begin < block ? count : begin + block;
+        uint32_t largest = 0;
+        for (size_t i = begin; i < end; i++) {
+            const uint32_t magnitude = cshim_finite_magnitude(input[i]);
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        const float limit = cshim_bits_float(largest) * share;
+        for (size_t i = begin; i < end; i++) {
+            sum[i] = cshim_feedback_add(input[i], residual[i], limit);
+        }
     }
 }
 

@@ -36,9 +36,12 @@ struct cshim_level {
      * numbers of elements first, first + 1, ... of the key's sequence. Returns where the first is:
      * random or random + 1. */
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
-    /* Error feedback before the encoding of count floats: sum[i] = input[i] + residual[i]; the
-     * largest float instead of Inf where input is finite. */
-    void (*add_residual)(const float *input, const float *residual, size_t count, float *sum);
+    /* Error feedback before the encoding of count floats from a block's first on: sum[i] = input[i]
+     * + residual[i], but a residual counts as no more than `share` of the largest finite magnitude
+     * among the input of its block, and as 0 above 16 times that; the largest float instead of Inf
+     * where input is finite. */
+    void (*add_residual)(const float *input, const float *residual, size_t count, size_t block,
+                         float share, float *sum);
     /* Error feedback after that encoding: residual[i] = sum[i] - decoded[i]; 0 where that is not
      * finite. */
     void (*keep_residual)(const float *sum, const float *decoded, size_t count, float *residual);

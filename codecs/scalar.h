@@ -34,11 +34,11 @@ struct cshim_format {
     int block;       /* elements that share a scale; a grain where there is none */
     int scale_bytes; /* 0 where there is none */
     /* Of floats: */
-    int mantissa_bits;
-    int has_infinity; /* if not, only the code with all magnitude bits set is reserved, for NaN */
-    int min_exponent; /* of the smallest normal code */
-    int max_exponent; /* of the largest code */
-    int min_scale;    /* the exponent that scale byte 0 stands for */
+    int mantissa_bits; /* also of the upper bits of a float32 */
+    int has_infinity;  /* if not, only the code with all magnitude bits set is reserved, for NaN */
+    int min_exponent;  /* of the smallest normal code */
+    int max_exponent;  /* of the largest code */
+    int min_scale;     /* the exponent that scale byte 0 stands for */
     /* Added to the bits of a block's largest magnitude, so that one that would round above the top
      * code takes the next exponent: where it is rounded to nearest, and where at random, when any
      * that is above that code may. */
@@ -50,7 +50,7 @@ struct cshim_format {
 CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
 {
     const struct cshim_format format = {
-        CSHIM_FAMILY_UPPER, bits, (int)CSHIM_GRAIN, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+        CSHIM_FAMILY_UPPER, bits, (int)CSHIM_GRAIN, 0, bits - 9, 0, 0, 0, 0, 0, 0, 0};
     return format;
 }
 
@@ -324,6 +324,18 @@ CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t
         scaling.inverse = 1.0f / scaling.step;
     }
     return scaling;
+}
+
+/* Error feedback: the most that a residual may be, as a part of the largest finite magnitude of the
+ * element's block. It is the distance of the codes around that magnitude: twice what rounding to
+ * nearest loses there, so that what this block's own roundings have left is below it. Rounding at
+ * random may lose twice as much. A residual above it is of data of another magnitude. */
+CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
+{
+    const float step = format.family == CSHIM_FAMILY_INTEGER
+                           ? 1.0f / (float)format.top
+                           : cshim_power_of_two(-format.mantissa_bits);
+    return at_random ? 2 * step : step;
 }
 
 /* The code of any element, rounded to nearest. */

@@ -164,7 +164,9 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     _Alignas(LINE) float decoded[TILE];
     _Alignas(LINE) uint32_t random[TILE + 2];
     if (residual != NULL) {
-        view->level->add_residual(input, residual + begin, length, sum);
+        const struct cshim_format format = cshim_format(view->info->id);
+        view->level->add_residual(input, residual + begin, length, (size_t)format.block,
+                                  cshim_feedback_share(format, encoding->stochastic), sum);
         input = sum;
     }
     if (encoding != NULL && encoding->stochastic && view->bits < 32) {

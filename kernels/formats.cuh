@@ -260,6 +260,12 @@ CSHIM_RARE uint32_t choose_scale(uint32_t codec, uint32_t largest, bool at_rando
     return cshim_choose_scale(cshim_format(codec), largest, at_random);
 }
 
+/* The most that a residual may be in such a block. */
+CSHIM_RARE float residual_limit(uint32_t codec, uint32_t largest, bool at_random)
+{
+    return cshim_bits_float(largest) * cshim_feedback_share(cshim_format(codec), at_random);
+}
+
 /* One element of any codec but raw, rounded to nearest. */
 CSHIM_RARE uint32_t encode_element(uint32_t codec, float value, uint32_t stored)
 {

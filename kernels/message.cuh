@@ -173,6 +173,28 @@ CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
     }
 }
 
+/* The largest finite magnitude of the lane's block, as bits. */
+CSHIM_RARE uint32_t block_largest_finite(const struct lane_values *values, unsigned block_exponent)
+{
+    uint32_t largest = 0;
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        largest = max(largest, cshim_finite_magnitude(values->value[i]));
+#pragma unroll 1
+    for (int distance = (1 << block_exponent) / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
+        largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
+    return largest;
+}
+
+/* Adds the residuals of a lane's valid elements, as far as they are within the limit. */
+CSHIM_RARE void add_residuals(const float *residual, int valid, float limit,
+                              struct lane_values *values)
+{
+#pragma unroll 1
+    for (int i = 0; i < valid; i++)
+        values->value[i] = cshim_feedback_add(values->value[i], residual[i], limit);
+}
+
 /* Encodes a grain of any values, with error feedback and rounding at random if the options say so.
  */
 CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
@@ -187,21 +209,14 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
     uint8_t *const payload = target->message + HEADER_BYTES;
     const uint64_t bytes = payload_bytes(bits, target->grain.elements);
     const uint64_t offset = (target->grain.first + LANE_ELEMENTS * lane_number()) * bits / 8;
-    uint32_t largest = 0, stored = 0;
+    const bool at_random = options->stochastic != 0;
+    uint32_t largest = block_largest_finite(values, layout.block_exponent), stored = 0;
     struct lane_codes codes;
-#pragma unroll 1
-    for (int i = 0; i < LANE_ELEMENTS; i++) {
-        float value = values->value[i];
-        if (residual != NULL && i < valid)
-            value = cshim_feedback_add(value, residual[i]);
-        largest = max(largest, cshim_finite_magnitude(value));
-        values->value[i] = value;
+    if (residual != NULL) {
+        add_residuals(residual, valid, residual_limit(codec, largest, at_random), values);
+        largest = block_largest_finite(values, layout.block_exponent);
     }
-#pragma unroll 1
-    for (int distance = (1 << layout.block_exponent) / LANE_ELEMENTS / 2; distance > 0;
-         distance /= 2)
-        largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
-    stored = choose_scale(codec, largest, options->stochastic != 0);
+    stored = choose_scale(codec, largest, at_random);
     encode_values_with(codec, bits, options, values, stored, number, &codes);
 #pragma unroll 1
     for (unsigned i = 0; i < bits / 4 && bits % 4 == 0 && offset + 4 * i < bytes; i++)

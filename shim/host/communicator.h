@@ -15,9 +15,10 @@ struct cshim_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    uint64_t bytes; /* of memory, against the policy's limit */
-    float *sent;    /* by place in the buffer: from what this rank encoded ... */
-    float *reduced; /* ... and from the sums it encoded as their owner */
+    uint64_t bytes;    /* of memory, against the policy's limit */
+    uint32_t sequence; /* of the communicator's latest call that used it */
+    float *sent;       /* by place in the buffer: from what this rank encoded ... */
+    float *reduced;    /* ... and from the sums it encoded as their owner */
     struct cshim_residual *next;
 };
 
@@ -31,8 +32,8 @@ struct cshim_communicator {
     uint32_t sequence;       /* compressed calls so far */
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_watch watch;
-    struct cshim_residual *residuals;
-    uint8_t *scratch; /* of the call under way; scratch.h */
+    struct cshim_residual *residuals; /* the latest used first */
+    uint8_t *scratch;                 /* of the call under way; scratch.h */
     uint64_t
         *block_begins;  /* ranks + 1 elements: where each rank's block begins and the last ends */
     const void **parts; /* of a chunk, from each rank */

@@ -3,6 +3,7 @@
  *
  * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
  * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
+ * The buffer may hold another tensor by now: the codec adds no more than a step of a residual.
  */
 #include "shim/host/feedback.h"
 
@@ -10,6 +11,10 @@
 #include <sys/mman.h>
 
 #include "shim/core/log.h"
+
+/* A program that has not used a buffer in so many calls of a communicator will hardly do so again.
+ */
+enum { CALLS_UNUSED = 4096 };
 
 static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 
@@ -36,14 +41,28 @@ static void free_residual(struct cshim_residual *residual)
     free(residual);
 }
 
-void cshim_feedback_free(struct cshim_communicator *communicator)
+/* Frees a residual and all that follow it in the list. */
+static void free_from(struct cshim_residual **link)
 {
-    for (struct cshim_residual *residual = communicator->residuals, *next; residual != NULL;
-         residual = next) {
+    for (struct cshim_residual *residual = *link, *next; residual != NULL; residual = next) {
         next = residual->next;
         free_residual(residual);
     }
-    communicator->residuals = NULL;
+    *link = NULL;
+}
+
+void cshim_feedback_free(struct cshim_communicator *communicator)
+{
+    free_from(&communicator->residuals);
+}
+
+/* Frees the residuals of the exchange's communicator that no call has used for long. */
+static void free_unused(const struct cshim_exchange *exchange)
+{
+    struct cshim_residual **link = &exchange->communicator->residuals;
+    while (*link != NULL && (int32_t)(exchange->sequence - (*link)->sequence) < CALLS_UNUSED)
+        link = &(*link)->next;
+    free_from(link);
 }
 
 /* What the pages of a residual come to: a share's elements, and the chunk of it that is owned. */
@@ -99,17 +118,23 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange
     while (*link != NULL && (*link)->buffer != exchange->input)
         link = &(*link)->next;
     struct cshim_residual *residual = *link;
-    if (residual != NULL && residual->count == plan->count && residual->dtype == plan->dtype)
-        return residual;
-    if (residual != NULL) { /* the buffer holds something else now */
+    if (residual != NULL)
         *link = residual->next;
-        free_residual(residual);
+    if (residual != NULL && (residual->count != plan->count || residual->dtype != plan->dtype)) {
+        free_residual(residual); /* the buffer holds something else now */
+        residual = NULL;
     }
-    residual = make_residual(exchange);
+    if (residual == NULL)
+        residual = make_residual(exchange);
+    if (residual == NULL) {
+        free_unused(exchange);
+        residual = make_residual(exchange);
+    }
     if (residual == NULL) {
         warn(exchange);
         return NULL;
     }
+    residual->sequence = exchange->sequence;
     residual->next = communicator->residuals;
     communicator->residuals = residual;
     return residual;

@@ -3,7 +3,8 @@
  * call of the same buffer.
  *
  * A residual belongs to a communicator and to a buffer, its count and its type. Whether a rank has
- * one changes only the numbers that it sends: a rank without memory for it goes on without. */
+ * one changes only the numbers that it sends: a rank without memory for it goes on without. The
+ * buffer may hold another tensor by now: the kernels add no more than a step of a residual. */
 #ifndef CSHIM_NCCL_FEEDBACK_H
 #define CSHIM_NCCL_FEEDBACK_H
 

@@ -4,6 +4,8 @@
  *   mpi_numbers magnitude M [overflow|underflow]   float64 of that magnitude; with these traps
  *   mpi_numbers outliers R     only rank R has elements that are hard to encode
  *   mpi_numbers duplicates     one sum on two duplicates of a communicator
+ *   mpi_numbers reused LIMIT   ones in memory that had larger numbers, and zeros after them
+ *   mpi_numbers unused CALLS   sums of an array, CALLS of a short one, and of a third
  */
 #include <fenv.h>
 #include <math.h>
@@ -63,6 +65,38 @@ static void sum_duplicates(void)
         MPI_Comm_free(&comms[i]);
 }
 
+/* Sums another array at the same address, which is what free and malloc often give. No sum of ones
+ * may be off by more than the limit, and no sum of zeros at all. */
+static void sum_reused(double limit)
+{
+    static float own[COUNT], sums[COUNT];
+    double worst = 0;
+    for (int i = 0; i < COUNT; i++)
+        own[i] = i % 32 != 0 ? (float)(300 + i % 7) : 7000;
+    MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++)
+        own[i] = 1;
+    MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++)
+        worst = fmax(worst, fabs(sums[i] - ranks));
+    memset(own, 0, sizeof own);
+    MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++)
+        check(sums[i] == 0, "a sum of zeros is zero");
+    check(worst <= limit, "a sum of ones is within the limit");
+    if (rank == 0)
+        printf("sums of %d ones are off by %g at most\n", ranks, worst);
+}
+
+static void sum_unused(int calls)
+{
+    static float own[COUNT], few[COUNT / 20], others[COUNT], sums[COUNT];
+    MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int call = 0; call < calls; call++)
+        MPI_Allreduce(few, sums, COUNT / 20, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(others, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv);
@@ -70,6 +104,10 @@ int main(int argc, char **argv)
         sum_magnitude(atof(argv[2]), argc > 3 ? argv[3] : "");
     else if (argc > 2 && strcmp(argv[1], "outliers") == 0)
         sum_outliers(atoi(argv[2]));
+    else if (argc > 2 && strcmp(argv[1], "reused") == 0)
+        sum_reused(atof(argv[2]));
+    else if (argc > 2 && strcmp(argv[1], "unused") == 0)
+        sum_unused(atoi(argv[2]));
     else
         sum_duplicates();
     return job_end("work done, ");

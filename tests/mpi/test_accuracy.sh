@@ -95,13 +95,29 @@ expect "a residual that goes from one_shot to two_shot with its codec" 0 \
 contains "was in both" "int4      one_shot"
 contains "as it should" "int8      two_shot"
 
+# A step of each rank's encoding and of the sum's, and what these lose.
+for layout in "int4 one_shot 0.9" "int4 two_shot 2.1" "int4 hierarchical 2.1" "int8 two_shot 0.1" "fp8_e4m3 two_shot 1.6" \
+    "fp8_e5m2 one_shot 1.6" "bf16 two_shot 0.1" "fp32 two_shot 1e-5"; do
+    read -r codec algorithm limit <<<"$layout"
+    rule "$codec" "$algorithm" 'error_feedback = on'
+    expect "$codec by $algorithm: memory that another array had" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
+        LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_numbers" reused "$limit"
+done
+
 rule fp8_e4m3 hierarchical 'error_feedback = on'
 expect "error feedback by hierarchical" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
     LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeated_sum" 64
 below "the mean comes near" "$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")" 1e-3
 
 rule int4 two_shot 'error_feedback = on'
-sed -i 's/^report = off/&\nfeedback_memory = 100KiB/' "$COMPSHIM_POLICY"
+sed -i 's/^report = off/&\nfeedback_memory = 150KiB/' "$COMPSHIM_POLICY"
+for calls in 4000 4200; do
+    expect "room for one large residual and a small one, $calls calls between two large ones" 0 \
+        shimmed 2 "$build/tests/mpi_numbers" unused $calls
+    check "what has not been used for 4096 calls makes room" \
+        test "$(grep -c 'no memory for another residual' <<<"$output")" = $((calls < 4096 ? 2 : 0))
+done
+sed -i 's/^feedback_memory = .*/feedback_memory = 100KiB/' "$COMPSHIM_POLICY"
 expect "more residuals than memory for them" 0 shimmed 2 "$build/tests/mpi_repeated_sum" 64
 contains "is said, with the limit" "feedback_memory = 102400"
 check "once on each rank" test "$(grep -c 'no memory for another residual' <<<"$output")" = 2

@@ -4,7 +4,7 @@
  * one call; the policy in force says which. Fails where ranks differ or the mean is not within
  * LIMIT.
  *
- *   nccl_feedback CALLS LIMIT
+ *   nccl_feedback CALLS LIMIT [larger]    after a call with larger numbers in the same memory
  */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
@@ -20,6 +20,13 @@ int main(int argc, char **argv)
     double *mean = calloc(COUNT, sizeof *mean), errors = 0, squares = 0;
     float *send = gpu_allocate(COUNT * sizeof *host), *receive = gpu_allocate(COUNT * sizeof *host);
     struct reference reference = sums_reference(NORMAL, world.ranks, COUNT);
+    if (argc > 3) {
+        for (size_t i = 0; i < COUNT; i++)
+            store(host, i, 1e4 * element(NORMAL, world.rank, world.ranks, i));
+        gpu_write(send, host, COUNT * sizeof *host);
+        NCCL(ncclAllReduce(send, receive, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+        CUDA(cuStreamSynchronize(world.stream));
+    }
     for (size_t i = 0; i < COUNT; i++)
         store(host, i, element(NORMAL, world.rank, world.ranks, i));
     gpu_write(send, host, COUNT * sizeof *host);

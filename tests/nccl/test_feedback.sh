@@ -23,6 +23,7 @@ same "all ranks hold the same"
 mean "int4 with feedback, one_shot" 0 2 0.015 "codec = int4" "error_feedback = on"
 NODES=0,0,1,1 mean "fp8 with feedback, hierarchical" 0 4 0.005 "codec = fp8_e4m3" "error_feedback = on" "algorithm = hierarchical"
 reports "was hierarchical" 'rows[0]["algorithm"] == "hierarchical"'
+expect "one call after larger numbers in the same memory" 0 preloaded 4 "$program" 1 0.2 larger
 mean "fp8 rounded at random" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
 same "all ranks hold the same"
 mean "without memory for residuals it goes on" 1 3 0.05 "codec = int4" "error_feedback = on" "[compshim]" "feedback_memory = 1KiB"

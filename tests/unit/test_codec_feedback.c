@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error feedback: what the residual is, that nothing is lost over many steps, that it is always
- * finite, and the same for sums and for every element type (test_codec_levels.c has the SIMD levels
- * and cuts). */
+/* Error feedback: what the residual is, that no more than a step of it is added, that nothing is
+ * lost over many steps, that it is always finite, and the same for sums and for every element type
+ * (test_codec_levels.c has the SIMD levels and cuts). */
 #include "test_codec_data.h"
 
 enum { COUNT = 4096 + 77, RANKS = 3 };
@@ -14,10 +14,39 @@ static size_t encoded_bytes(enum cshim_codec_id id)
     return cshim_encoded_bytes(id, CSHIM_FLOAT32, COUNT);
 }
 
-/* What is to be encoded: the sum, which stays finite if the element is. */
-static float expected_sum(float value, float rest)
+/* The elements whose largest magnitude limits a residual. */
+static size_t block_of(enum cshim_codec_id id)
 {
-    volatile float sum = value + rest;
+    const size_t block = cshim_codec_info(id)->block;
+    return block > 1 ? block : CSHIM_GRAIN;
+}
+
+/* The largest finite magnitude of the block in which element i lies. */
+static float largest_of(enum cshim_codec_id id, const float *input, size_t i, size_t count)
+{
+    const size_t begin = i - i % block_of(id);
+    float largest = 0;
+    for (size_t k = begin; k < count && k < begin + block_of(id); k++) {
+        largest = isfinite(input[k]) ? fmaxf(largest, fabsf(input[k])) : largest;
+    }
+    return largest;
+}
+
+/* The most that may be added to element i. */
+static float limit_of(enum cshim_codec_id id, bool stochastic, const float *input, size_t i)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(id);
+    const float top = (float)(1 << (info->element_bits - 1) % 16) - 1;
+    const float step = is_integer(id) ? 1 / top : 2 * (float)info->bound_relative;
+    volatile float limit = largest_of(id, input, i, COUNT) * (stochastic ? 2 * step : step);
+    return limit;
+}
+
+/* What is to be encoded: the sum, which stays finite if the element is. */
+static float expected_sum(float value, float rest, float limit)
+{
+    const bool is_far = bits_of(fabsf(rest)) > bits_of(limit) + (4 << 23); /* 16 times */
+    volatile float sum = value + (is_far ? 0 : copysignf(fminf(fabsf(rest), limit), rest));
     return isfinite(value) && isinf(sum) ? copysignf(FLT_MAX, sum) : sum;
 }
 
@@ -27,7 +56,7 @@ static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const
 {
     static float sums[COUNT], back[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        sums[i] = expected_sum(input[i], rest[i]);
+        sums[i] = expected_sum(input[i], rest[i], limit_of(id, encoding.stochastic, input, i));
     }
     encoding.residual = NULL;
     cshim_encode_with(id, CSHIM_FLOAT32, sums, COUNT, &encoding, bytes);
@@ -62,8 +91,71 @@ TEST(residual_is_what_rounding_lost)
     }
 }
 
-/* What was decoded over many steps is what went in, less the last residual: nothing else is lost
- * but float32's rounding of the sums (and, where rounding is at random, of the differences). */
+/* Fills an array with blocks of 32 whose magnitudes differ at random, some of them zeros. */
+static void fill_blocks(uint64_t seed, int range, float *numbers)
+{
+    uint64_t state = seed;
+    float scale = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i % 32 == 0) {
+            const uint64_t random = next_random(&state);
+            scale = random % 8 == 0 ? 0 : ldexpf(1, (int)(random >> 8) % range - range / 2);
+        }
+        numbers[i] = next_normal(&state) * scale;
+    }
+}
+
+/* Whatever another tensor has left, a call is off by no more than the bound and a step, which is
+ * twice what rounding loses of the block's largest element. */
+TEST(old_residuals_add_a_step_at_most)
+{
+    for (int trial = 0; trial < 60 * 2 * CSHIM_CODEC_COUNT; trial++) {
+        const enum cshim_codec_id id = (enum cshim_codec_id)(trial % CSHIM_CODEC_COUNT);
+        const struct cshim_codec_info *info = cshim_codec_info(id);
+        if (info == NULL || id == CSHIM_CODEC_RAW) {
+            continue;
+        }
+        const bool stochastic = trial / CSHIM_CODEC_COUNT % 2 == 1;
+        struct cshim_encoding encoding = {residual, stochastic, (uint64_t)trial, 0};
+        fill_blocks((uint64_t)trial, 40, values);
+        fill_blocks(~(uint64_t)trial, 80, residual);
+        cshim_encode_with(id, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+        cshim_decode(id, CSHIM_FLOAT32, encoded, COUNT, decoded);
+        for (size_t i = 0; i < COUNT; i++) {
+            const double once = stochastic ? 2 : 1, largest = largest_of(id, values, i, COUNT);
+            const double step = 2 * once * (info->bound_relative + info->bound_absolute) * largest;
+            const double bound = once * (info->bound_relative * (fabs((double)values[i]) + step) +
+                                         info->bound_absolute * (largest + step));
+            const double error = fabs((double)decoded[i] - (double)values[i]);
+            assert_true(error <= (bound + step) * (1 + 0x1p-20) + 0x1p-134);
+        }
+    }
+}
+
+/* Another tensor at the same place, a thousand times as large before. */
+TEST(ones_after_large_values_are_ones)
+{
+    for (size_t c = 0; c < SCALED_CODECS; c++) {
+        struct cshim_encoding encoding = {.residual = residual};
+        memset(residual, 0, sizeof residual);
+        for (size_t i = 0; i < COUNT; i++) {
+            values[i] = i % 32 != 0 ? 300 + (float)(i % 7) : 7000;
+        }
+        cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+        for (size_t i = 0; i < COUNT; i++) {
+            values[i] = 1;
+        }
+        cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
+        cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, COUNT, decoded);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(fabsf(decoded[i] - 1) < 0.01f);
+        }
+    }
+}
+
+/* What was decoded over many steps is what went in, less the last residual, as long as the largest
+ * elements of the blocks keep their magnitude: nothing else is lost but float32's rounding of the
+ * sums (and, where rounding is at random, of the differences). */
 TEST(nothing_is_lost_over_many_steps)
 {
     enum { STEPS = 60 };
@@ -77,6 +169,9 @@ TEST(nothing_is_lost_over_many_steps)
         for (int step = 0; step < STEPS; step++) {
             struct cshim_encoding encoding = {residual, c % 2 == 1, (uint64_t)step, 0};
             fill(PATTERN_NORMAL, (uint64_t)step, values, COUNT);
+            for (size_t i = 0; i < COUNT; i += 32) {
+                values[i] = copysignf(4, values[i]);
+            }
             cshim_encode_with(id, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
             cshim_decode(id, CSHIM_FLOAT32, encoded, COUNT, decoded);
             for (size_t i = 0; i < COUNT; i++) {
