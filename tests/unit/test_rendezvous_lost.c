@@ -214,7 +214,8 @@ TEST(a_former_connection_is_no_matter)
     turn_on(id, members);
     cshim_rendezvous_come(members[0]);
     cshim_rendezvous_come(members[1]);
-    assert_int_equal(cshim_rendezvous_wait(members[1], why), CSHIM_ALL_HERE);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        assert_int_equal(cshim_rendezvous_wait(members[rank], why), CSHIM_ALL_HERE);
     struct cshim_member *again = join(id, 1, 2);
     cshim_rendezvous_come(again);
     assert_int_equal(cshim_rendezvous_wait(again, why), CSHIM_ALL_HERE);
