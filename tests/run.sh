@@ -69,8 +69,8 @@ done
 for program in "$BUILD"/tests/test_*; do
     [ -x "$program" ] && run "$(basename "$program")" "$program"
 done
-for script in tests/cli/test_*.sh tests/docs/test_*.sh tests/fuzz/test_*.sh tests/mpi/test_*.sh \
-    tests/nccl/test_*.sh tests/net/test_*.sh tests/package/test_*.sh tests/study/test_*.sh; do
+for script in tests/cli/test_*.sh tests/docs/test_*.sh tests/fuzz/test_*.sh tests/model/test_*.sh \
+    tests/mpi/test_*.sh tests/nccl/test_*.sh tests/net/test_*.sh tests/package/test_*.sh tests/study/test_*.sh; do
     [ -e "$script" ] && run "${script#tests/}" bash "$script"
 done
 if [ -n "${NEED_CUDA:-}" ] && [ "${MPI:-openmpi}${MPI_HOME-}" = openmpi ] && [ ! -e "$BUILD/libcompshim-nccl.so" ]; then

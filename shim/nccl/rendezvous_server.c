@@ -69,10 +69,22 @@ static void close_connection(struct connection *connection)
     connection->socket = -1;
 }
 
+/* Whether the rank of a connection has a newer one. */
+static bool is_replaced(const struct connection *connection)
+{
+    const struct cshim_request *request = &connection->request;
+    const struct connection *newer = connections;
+    while (newer != connection &&
+           (newer->socket < 0 || !newer->known || newer->request.nonce != request->nonce ||
+            newer->request.hello.rank != request->hello.rank))
+        newer = newer->next;
+    return newer != connection;
+}
+
 /* The other side is gone, or does not behave. */
 static void hang_up(struct connection *connection)
 {
-    if (connection->known)
+    if (connection->known && !is_replaced(connection))
         cshim_session_break(&connection->request, cshim_seconds());
     close_connection(connection);
 }

@@ -20,6 +20,7 @@ struct place {
     bool came;     /* to the first call, ... */
     bool waits;    /* ... and is in it */
     double broken; /* since when its connection has been broken while it waits; 0: it is not */
+    bool lost;     /* it has been broken for so long that the others are told */
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
     char *failure; /* why it is unable or has failed, or NULL */
@@ -291,12 +292,14 @@ static void decide(struct session *session, double now)
         decide_off(session);
 }
 
-/* The first rank that has failed or ended, or NULL. */
-static const struct place *first_lost(const struct session *session, double now)
+/* The first rank that has failed or ended, or NULL. A rank that was only unreachable stays lost
+ * when it comes back: others may have been told so, and it must not wait for them. */
+static const struct place *first_lost(struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
-        const struct place *place = &session->places[rank];
-        if (place->failure != NULL || (place->broken > 0 && now - place->broken > BACK_SECONDS))
+        struct place *place = &session->places[rank];
+        place->lost = place->lost || (place->broken > 0 && now - place->broken > BACK_SECONDS);
+        if (place->failure != NULL || place->lost)
             return place;
     }
     return NULL;
@@ -304,7 +307,7 @@ static const struct place *first_lost(const struct session *session, double now)
 
 /* Whether all ranks have come to the first call. The thread that answers needs some time for
  * many. */
-static double find_absent(const struct session *session, double since, double now,
+static double find_absent(struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {
     const double due = since + 1.0 + 0.002 * session->ranks;

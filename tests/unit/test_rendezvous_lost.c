@@ -184,3 +184,44 @@ TEST(who_ends_in_the_first_call_is_named)
     assert_non_null(strstr(why, ": its process has ended"));
     cshim_rendezvous_leave(members[0]);
 }
+
+/* A rank that was called lost and comes back is told so, too: the ranks that were told do not wait
+ * for it. */
+TEST(who_was_called_lost_stays_lost)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    uint8_t id[CSHIM_ID_BYTES];
+    struct cshim_member *members[2];
+    turn_on(id, members);
+    cshim_rendezvous_come(members[0]);
+    cshim_rendezvous_come(members[1]);
+    cshim_rendezvous_leave(members[1]);
+    while (cshim_rendezvous_wait(members[0], why) != CSHIM_RANK_LOST)
+        sleep(1);
+    members[1] = join(id, 1, 2);
+    cshim_rendezvous_come(members[1]);
+    assert_int_equal(cshim_rendezvous_wait(members[1], why), CSHIM_RANK_LOST);
+    cshim_rendezvous_leave(members[0]);
+    cshim_rendezvous_leave(members[1]);
+}
+
+/* A rank that has connected again is not lost when its former connection ends at last. */
+TEST(a_former_connection_is_no_matter)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    uint8_t id[CSHIM_ID_BYTES];
+    struct cshim_member *members[2];
+    turn_on(id, members);
+    cshim_rendezvous_come(members[0]);
+    cshim_rendezvous_come(members[1]);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        assert_int_equal(cshim_rendezvous_wait(members[rank], why), CSHIM_ALL_HERE);
+    struct cshim_member *again = join(id, 1, 2);
+    cshim_rendezvous_come(again);
+    assert_int_equal(cshim_rendezvous_wait(again, why), CSHIM_ALL_HERE);
+    cshim_rendezvous_leave(members[1]);
+    sleep(7);
+    assert_int_equal(cshim_rendezvous_wait(members[0], why), CSHIM_ALL_HERE);
+    cshim_rendezvous_leave(members[0]);
+    cshim_rendezvous_leave(again);
+}
