@@ -92,7 +92,7 @@ struct call {
 
 static inline void begin(struct call *call, enum cshim_mpi_index index, const void *caller)
 {
-    cshim_enter(&nesting, &call->frame);
+    cshim_enter(&nesting, &call->frame, caller);
     call->real = real.by_index[index];
     call->engine = nesting.depth == 1 && call->real != NULL
                        ? __atomic_load_n(&engine, __ATOMIC_ACQUIRE)
@@ -123,7 +123,7 @@ static void start_engine(const void *init, const void *caller)
         return;
     for (int i = 0; i < CSHIM_MPI_FUNCTIONS; i++)
         real.by_index[i] = find(&functions[i], caller, false);
-    cshim_enter(&nesting, &frame);
+    cshim_enter(&nesting, &frame, caller);
     const int active = opened->start(&real.functions);
     cshim_leave(&nesting, &frame);
     if (active) {

@@ -164,7 +164,7 @@ struct call {
 static void begin(struct call *call, enum cshim_nccl_index index, const void *caller)
 {
     struct copy *copy = copy_of(caller);
-    cshim_enter(&nesting, &call->frame);
+    cshim_enter(&nesting, &call->frame, caller);
     call->engine = NULL;
     call->real = find(copy, index, caller);
     if (call->real != NULL)
