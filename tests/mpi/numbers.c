@@ -78,7 +78,7 @@ static void sum_reused(double limit)
         own[i] = 1;
     MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (int i = 0; i < COUNT; i++)
-        worst = fmax(worst, fabs(sums[i] - ranks));
+        worst = fmax(worst, fabs((double)sums[i] - ranks));
     memset(own, 0, sizeof own);
     MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (int i = 0; i < COUNT; i++)
