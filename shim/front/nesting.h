@@ -10,21 +10,21 @@
 /* Of a thread. */
 struct cshim_nesting {
     int depth;                     /* how many calls it is in */
-    struct cshim_frame *outermost; /* of these */
+    struct cshim_frame *outermost; /* of these, ... */
+    const void *caller;            /* ... and an address in the object that has made it */
 };
 
 /* A call, in the stack frame of its wrapper. */
 struct cshim_frame {
     const volatile void *volatile self; /* its own address, until the call returns */
-    const void *caller;                 /* an address in whoever has called */
     struct cshim_nesting outside;       /* how it was before the call */
 };
 
 /* Whether the thread has left its outermost call without a return: an error handler of the program
  * may jump out of it, or throw. Then the stack has shrunk past that call's frame, or other frames
- * have been written over it. */
-static inline bool cshim_is_left(const struct cshim_nesting *nesting,
-                                 const struct cshim_frame *here)
+ * have been written over it, which the address sanitizer must not take for a mistake. */
+__attribute__((no_sanitize_address)) static inline bool
+cshim_is_left(const struct cshim_nesting *nesting, const struct cshim_frame *here)
 {
     const struct cshim_frame *outermost = nesting->outermost;
     return (uintptr_t)outermost <= (uintptr_t)here || outermost->self != outermost;
@@ -36,12 +36,12 @@ static inline void cshim_enter(struct cshim_nesting *nesting, struct cshim_frame
     if (__builtin_expect(nesting->depth > 0, 0) && cshim_is_left(nesting, frame))
         nesting->depth = 0;
     frame->outside = *nesting;
-    if (__builtin_expect(nesting->depth > 0, 0) &&
-        cshim_same_object(nesting->outermost->caller, caller))
+    if (__builtin_expect(nesting->depth > 0, 0) && cshim_same_object(nesting->caller, caller))
         nesting->depth = 0;
-    if (nesting->depth++ == 0)
+    if (nesting->depth++ == 0) {
         nesting->outermost = frame;
-    frame->caller = caller;
+        nesting->caller = caller;
+    }
     frame->self = frame;
 }
 
