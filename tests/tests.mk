@@ -44,6 +44,11 @@ $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -o $@ $^ -lm
 
+# Legal programs drawn by chance.
+$(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/script.c)
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -o $@ $^ -lm
+
 $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -shared -o $@ $^
@@ -200,6 +205,11 @@ test-large: packages-test
 soak: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CALLS=$(CALLS) bash tests/mpi/soak.sh
+
+.PHONY: legal
+legal: packages-test
+	@$(MAKE) --no-print-directory $(parallel) all $(BUILD)/tests/mpi_legal $(BUILD)/tests/standin_nodes.so
+	@BUILD=$(BUILD) bash tests/legal/legal.sh $(SECONDS) $(SEED)
 
 .PHONY: test-clients
 test-clients: packages-clients
