@@ -33,7 +33,7 @@
 #define LARGEST_PART 3 /* the largest magnitude of one rank's element, before it is scaled */
 #define GUARD 16       /* bytes behind each buffer that nobody may write */
 #define THREADS_MAX 3
-#define SECONDS 120  /* that a program may take: it needs less than one */
+#define SECONDS 120 /* that a program may take, which needs less than one: LEGAL_SECONDS */
 #define GROWTH 16384 /* KiB by which the second half of a job's programs may grow the process */
 
 /* A call and its buffers. */
@@ -55,6 +55,7 @@ static struct call calls[STEPS_MAX];             /* of each step that is under w
 static uint64_t digests[STEPS_MAX * GROUPS_MAX]; /* of the results that all ranks share */
 static volatile int step_now;
 static double bound;
+static unsigned seconds; /* that a program may take */
 static MPI_Datatype pair;
 static MPI_Op own_sum;
 static MPI_Errhandler jumper;
@@ -666,7 +667,7 @@ static bool run_program(void)
     memset(digests, 0, sizeof digests);
     for (int i = 1; i <= STEPS_MAX; i++)
         comms[i] = MPI_COMM_NULL;
-    alarm(SECONDS);
+    alarm(seconds);
     draw_times(&stream);
     for (int i = 0; i <= script.count; i++) {
         uint64_t own = draw(&stream) + (uint64_t)i;
@@ -682,15 +683,26 @@ static bool run_program(void)
     return all_agree();
 }
 
+static void end_with(const char *why)
+{
+    char text[MPI_MAX_ERROR_STRING + 100];
+    const int length = snprintf(text, sizeof text, "legal: program %llu, rank %d, step %d: %s\n",
+                                (unsigned long long)script.seed, rank, step_now, why);
+    _exit(write(2, text, (size_t)length) < 0 ? 4 : 3);
+}
+
 static void end_by_signal(int number)
 {
-    char text[160];
-    const int length = snprintf(text, sizeof text, "legal: program %llu, rank %d, step %d: %s\n",
-                                (unsigned long long)script.seed, rank, step_now,
-                                number == SIGALRM ? "hangs" : strsignal(number));
-    if (write(2, text, (size_t)length) < 0)
-        _exit(4);
-    _exit(3);
+    end_with(number == SIGALRM ? "hangs" : strsignal(number));
+}
+
+static void end_by_error(MPI_Comm *comm, int *code, ...)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    (void)comm;
+    MPI_Error_string(*code, text, &length);
+    end_with(text);
 }
 
 /* Leaves all steps out but those of a list. */
@@ -704,8 +716,9 @@ static void keep(const char *list)
 
 static void begin(int *argc, char ***argv)
 {
-    static const int signals[] = {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
+    static const int signals[] = {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGTERM};
     const bool threads = *argc > 4 && atoi((*argv)[4]) != 0;
+    MPI_Errhandler fatal;
     int provided;
     MPI_Init_thread(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -717,6 +730,9 @@ static void begin(int *argc, char ***argv)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], end_by_signal);
     comms[0] = MPI_COMM_WORLD;
+    MPI_Comm_create_errhandler(end_by_error, &fatal); /* which other communicators inherit */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, fatal);
+    MPI_Errhandler_free(&fatal);
     MPI_Type_contiguous(2, MPI_FLOAT, &pair);
     MPI_Type_commit(&pair);
     MPI_Op_create(add, 1, &own_sum);
@@ -732,6 +748,7 @@ int main(int argc, char **argv)
     bool good = true;
     int done = 0;
     bound = atof(argv[3]);
+    seconds = getenv("LEGAL_SECONDS") != NULL ? (unsigned)atoi(getenv("LEGAL_SECONDS")) : SECONDS;
     for (; done < programs && good; done++) {
         legal_draw(&script, seed + (uint64_t)done, ranks, atoi(argv[4]) != 0);
         if (argc > 6)
