@@ -33,7 +33,7 @@ draw_policy() { # sets $bound
         "$(one_of allreduce allreduce,reduce,reduce_scatter,allgather{,,})" "$codec" "$algorithm"
     printf 'verify = %s\ncheck_ranks = %s\n' "$(one_of off off 1 3)" "$(one_of off 1 5)"
     if [ "$algorithm" != cast ]; then
-        feedback=$(one_of off off on) rounding=$(one_of nearest nearest stochastic)
+        feedback=$(one_of ${FEEDBACK:-off off on}) rounding=$(one_of nearest nearest stochastic)
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
         [ $((RANDOM % 3)) != 0 ] || printf 'max_rel_error = %s\n' "$(one_of 0.001 0.02 0.05)"
     fi

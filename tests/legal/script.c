@@ -123,6 +123,8 @@ static void draw_step(struct script *script, int number, const int counts[2], bo
         step->kind = ALLREDUCE;
     step->element = below(stream, 2) == 0 ? FLOAT : (enum element)below(stream, ELEMENTS);
     step->operation = below(stream, 6) == 0 ? (enum operation)below(stream, OPERATIONS) : SUM;
+    if (step->kind == ALLGATHER)
+        step->operation = SUM;
     if (step->element == PAIR)
         step->operation = USER;
     step->count = below(stream, 2) == 0 ? draw_count(stream) : counts[below(stream, 2)];
