@@ -66,6 +66,10 @@ $(BUILD)/$(1)/tests/mpi_%: $(BUILD)/obj/$(1)/tests/mpi/%.o \
 	@mkdir -p $$(@D)
 	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
+$(BUILD)/$(1)/tests/mpi_legal: $(BUILD)/obj/$(1)/tests/legal/legal.o $(call objects,tests/legal/script.c)
+	@mkdir -p $$(@D)
+	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
+
 $(BUILD)/$(1)/tests/standin_%.so: $(BUILD)/obj/$(1)/tests/standin/%.o
 	@mkdir -p $$(@D)
 	$$(compiler_$(1)) $$(flags) -shared -o $$@ $$^

@@ -33,7 +33,7 @@
 #define LARGEST_PART 3 /* the largest magnitude of one rank's element, before it is scaled */
 #define GUARD 16       /* bytes behind each buffer that nobody may write */
 #define THREADS_MAX 3
-#define SECONDS 120 /* that a program may take, which needs less than one: LEGAL_SECONDS */
+#define SECONDS 120  /* that a program may take, which needs less than one: LEGAL_SECONDS */
 #define GROWTH 16384 /* KiB by which the second half of a job's programs may grow the process */
 
 /* A call and its buffers. */
@@ -55,6 +55,7 @@ static struct call calls[STEPS_MAX];             /* of each step that is under w
 static uint64_t digests[STEPS_MAX * GROUPS_MAX]; /* of the results that all ranks share */
 static volatile int step_now;
 static double bound;
+static bool jumps;       /* error handlers may jump out of calls; LEGAL_JUMPS=0: they do not */
 static unsigned seconds; /* that a program may take */
 static MPI_Datatype pair;
 static MPI_Op own_sum;
@@ -493,7 +494,7 @@ static void provoke(const struct step *step, int number, MPI_Comm comm, uint64_t
     if (below(stream, 2) == 0)
         return;
     MPI_Comm_get_errhandler(comm, &handler);
-    MPI_Comm_set_errhandler(comm, below(stream, 2) == 0 ? jumper : MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, below(stream, 2) == 0 && jumps ? jumper : MPI_ERRORS_RETURN);
     status = -1;
     if (setjmp(before) == 0)
         status = make_error(comm, which, depth);
@@ -553,7 +554,7 @@ static void make_comm(const struct step *step, int number)
     const struct place *place = &script.places[number + 1];
     const int group = place->group[rank];
     MPI_Comm parent = comms[step->place], *made = &comms[number + 1];
-    int members[RANKS_MAX], parents[RANKS_MAX], key = 0, count;
+    int members[RANKS_MAX], key = 0;
     MPI_Group all, some;
     for (int i = 0; i < script.ranks; i++)
         if (place->order[i] == rank)
@@ -565,7 +566,8 @@ static void make_comm(const struct step *step, int number)
     if (step->kind == DUP || step->kind == SPLIT)
         return;
     /* Ranks of one parent that are in none of the groups name that of their fellows. */
-    count = legal_members(place, script.ranks, script.places[step->place].group[rank], members);
+    const int count =
+        legal_members(place, script.ranks, script.places[step->place].group[rank], members);
     MPI_Comm_group(MPI_COMM_WORLD, &all);
     MPI_Group_incl(all, count, members, &some);
     if (step->kind == CREATE)
@@ -574,7 +576,6 @@ static void make_comm(const struct step *step, int number)
         MPI_Comm_create_group(parent, some, number, made);
     MPI_Group_free(&some);
     MPI_Group_free(&all);
-    (void)parents;
 }
 
 static void free_comm(int place)
@@ -748,6 +749,7 @@ int main(int argc, char **argv)
     bool good = true;
     int done = 0;
     bound = atof(argv[3]);
+    jumps = getenv("LEGAL_JUMPS") == NULL || atoi(getenv("LEGAL_JUMPS")) != 0;
     seconds = getenv("LEGAL_SECONDS") != NULL ? (unsigned)atoi(getenv("LEGAL_SECONDS")) : SECONDS;
     for (; done < programs && good; done++) {
         legal_draw(&script, seed + (uint64_t)done, ranks, atoi(argv[4]) != 0);

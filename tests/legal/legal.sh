@@ -3,7 +3,8 @@
 # Runs legal programs drawn by chance (legal.c) for SECONDS seconds, in jobs whose ranks, nodes and
 # policies are drawn by chance too. The first that fails is shrunk to a short list of steps, which is
 # printed in words. Every job follows from SEED and its number.
-#   BUILD=DIR [MPI=mpich] [JOBS=N] tests/legal/legal.sh SECONDS [SEED]
+# A defect that is known can be kept out: FEEDBACK=off, LEGAL_JUMPS=0.
+#   BUILD=DIR [MPI=mpich] [JOBS=N] [FIRST_JOB=N] [SHRINK=no] tests/legal/legal.sh SECONDS [SEED]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
 program=$build/tests/mpi_legal
@@ -62,7 +63,7 @@ draw_job() { # NUMBER
 
 # run SEED PROGRAMS REPEATS [STEPS]: the result is in $output and $status
 run() {
-    output=$(mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$preloads" "$program" "$1" "$2" "$bound" "$threads" "${@:3}" 2>&1)
+    output=$(mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$preloads" LEGAL_JUMPS="${LEGAL_JUMPS:-1}" "$program" "$1" "$2" "$bound" "$threads" "${@:3}" 2>&1)
     status=$?
     [[ $output != *"please report"* ]] || status=1
 }
@@ -91,11 +92,12 @@ shrink() { # SEED
 
 tell() {
     local found
-    echo "FOUND in job $job of seed $seed: $ranks ranks on nodes $nodes threads $threads bound $bound, preloaded: $preloads"
+    found=$(printf '%s\n' "$output" | sed -n 's/^legal: program \([0-9]*\),.*/\1/p' | head -n 1)
+    echo "FOUND after $((total + 1 + ${found:-first} - first)) programs in job $job of seed $seed: $ranks ranks on nodes $nodes threads $threads bound $bound, preloaded: $preloads"
     cat "$COMPSHIM_POLICY"
     printf '%s\n' "$output" | grep -a -E 'legal:|compshim:' | head -n 20
-    found=$(printf '%s\n' "$output" | sed -n 's/^legal: program \([0-9]*\),.*/\1/p' | head -n 1)
-    export LEGAL_SECONDS=${SHRINK_SECONDS:-20}
+    [ "${SHRINK:-yes}" = yes ] || return
+    export LEGAL_SECONDS=${SHRINK_SECONDS:-10}
     if [ -n "$found" ] && fails "$found" 1 20; then
         shrink "$found"
         printf '%s\n' "$output" | grep -a -E '^program|^  step|legal:|compshim:' | sort -u -k 1,4 | sort -V | head -n 40
