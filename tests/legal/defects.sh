@@ -25,7 +25,7 @@ defect() {
     fi
     out=$(BUILD=$tree/build LEGAL_SECONDS=20 SHRINK=no bash "$tree/tests/legal/legal.sh" "$seconds" "${SEED:-1}")
     if [[ $out == FOUND* ]]; then
-        pass "$1: $(head -n 1 <<<"$out" | cut -d ' ' -f 1-7): $(grep -a -m 1 'legal:' <<<"$out" | cut -d ' ' -f 4-)"
+        pass "$1: $(head -n 1 <<<"$out" | cut -d ' ' -f 1-7): $(grep -a 'legal:' <<<"$out" | grep -v -m 1 Terminated | cut -d ' ' -f 4-)"
     else
         fail "$1" "$out"
     fi

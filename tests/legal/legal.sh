@@ -10,7 +10,12 @@ seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
 program=$build/tests/mpi_legal
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-one_of() { local words=("$@"); printf '%s' "${words[RANDOM % $#]}"; }
+# one_of VARIABLE WORD...: not in a subshell, whose numbers would not follow from the seed
+one_of() {
+    local -n drawn=$1
+    local words=("${@:2}")
+    drawn=${words[RANDOM % ${#words[@]}]}
+}
 
 # How far an element may be from its sum, as a part of the largest sum that is possible: what one
 # rounding loses of the largest element of a block, twice and a little; the random rounding loses up
@@ -24,36 +29,42 @@ P
 }
 
 draw_policy() { # sets $bound
-    local codec algorithm feedback=off rounding=nearest
-    codec=$(one_of raw raw raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4)
-    algorithm=$(one_of auto auto one_shot two_shot hierarchical hierarchical cast)
+    local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance
+    one_of codec raw raw raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4
+    one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
-    printf '[compshim]\nreport = %s\n' "$(one_of off "$scratch/report.json")"
-    printf '[rule small]\nmax_size = %s\ncodec = none\n' "$(one_of 0 0 16 100 1KiB 5000)"
-    printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\n' \
-        "$(one_of allreduce allreduce,reduce,reduce_scatter,allgather{,,})" "$codec" "$algorithm"
-    printf 'verify = %s\ncheck_ranks = %s\n' "$(one_of off off 1 3)" "$(one_of off 1 5)"
+    one_of report off off "$scratch/report.json"
+    one_of largest 0 0 16 100 1KiB 5000
+    one_of collectives allreduce allreduce,reduce,reduce_scatter,allgather{,,}
+    one_of verify off off 1 3
+    one_of check off 1 5
+    printf '[compshim]\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
+    printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
+        "$collectives" "$codec" "$algorithm" "$verify" "$check"
     if [ "$algorithm" != cast ]; then
-        feedback=$(one_of ${FEEDBACK:-off off on}) rounding=$(one_of nearest nearest stochastic)
+        one_of feedback ${FEEDBACK:-off off on}
+        one_of rounding nearest nearest stochastic
+        one_of tolerance 0 0 0 0.001 0.02 0.05
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
-        [ $((RANDOM % 3)) != 0 ] || printf 'max_rel_error = %s\n' "$(one_of 0.001 0.02 0.05)"
+        [ "$tolerance" = 0 ] || printf 'max_rel_error = %s\n' "$tolerance"
     fi
     bound=$(bound_of "$codec" "$rounding" "$feedback")
 }
 
 # The node of each rank: all on one, evenly, or as it comes.
-draw_nodes() {
-    local i even=$((RANDOM % 3)) per=$((1 + RANDOM % 4)) nodes=$((2 + RANDOM % 3))
+draw_nodes() { # sets $nodes
+    local i even=$((RANDOM % 3)) per=$((1 + RANDOM % 4)) several=$((2 + RANDOM % 3))
+    nodes=
     for ((i = 0; i < ranks; i++)); do
-        case $even in 0) printf '0,' ;; 1) printf '%s,' $((i / per)) ;; 2) printf '%s,' $((RANDOM % nodes)) ;; esac
+        case $even in 0) nodes+=0, ;; 1) nodes+=$((i / per)), ;; 2) nodes+=$((RANDOM % several)), ;; esac
     done
 }
 
 draw_job() { # NUMBER
     RANDOM=$(((seed * 7919 + $1) % 32749))
-    ranks=$(one_of 2 2 3 3 4 4 5 6 7 8)
-    nodes=$(draw_nodes)
-    threads=$(one_of 0 0 1)
+    one_of ranks 2 2 3 3 4 4 5 6 7 8
+    draw_nodes
+    one_of threads 0 0 1
     first=$((seed * 1000000 + $1 * 1000))
     programs=$((600 / ranks))
     preloads=$build/tests/standin_nodes.so:$preload

@@ -111,10 +111,12 @@ static int at_most(int value, int limit)
 /* What a step does needs no communicator that the steps before have not made. What cannot be done
  * here becomes an all-reduce. */
 static void draw_step(struct script *script, int number, const int counts[2], bool threads,
-                      uint64_t *stream)
+                      bool persistent, uint64_t *stream)
 {
     struct step *step = &script->steps[number];
     *step = (struct step){.kind = draw_kind(stream), .place = draw_live(script, number, stream)};
+    if (!persistent && (step->kind == PERSISTENT || step->kind == START))
+        step->kind = IALLREDUCE;
     step->target = step->kind == START ? draw_idle(script, number, stream) : -1;
     if (step->kind == START && step->target < 0)
         step->kind = PERSISTENT;
@@ -150,7 +152,7 @@ static void draw_step(struct script *script, int number, const int counts[2], bo
         place->live = false;
 }
 
-void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads)
+void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, bool persistent)
 {
     uint64_t stream = seed;
     memset(script, 0, sizeof *script);
@@ -162,7 +164,7 @@ void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads)
         script->places[WORLD].order[i] = i;
     const int counts[2] = {draw_count(&stream), draw_count(&stream)}; /* that come again */
     for (int i = 0; i < script->count; i++)
-        draw_step(script, i, counts, threads, &stream);
+        draw_step(script, i, counts, threads, persistent, &stream);
 }
 
 bool legal_is_left_out(const struct script *script, int number)

@@ -89,7 +89,8 @@ static inline int below(uint64_t *stream, int below)
 /* The ranks of the world that are in a group of a place, in the order of their ranks there. */
 int legal_members(const struct place *place, int ranks, int group, int members[RANKS_MAX]);
 
-void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads);
+/* Draws a script, with threads and persistent calls or without. */
+void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, bool persistent);
 
 /* Whether a step belongs to a communicator whose making is left out, or is itself. */
 bool legal_is_left_out(const struct script *script, int step);
