@@ -112,6 +112,7 @@ help:
 ## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI
 ## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
+## make legal           legal MPI programs drawn by chance, for SECONDS=60; SEED=N for the same again
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
 ## make test-clients    real programs with and without the shim; writes docs/programs.md
 ## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)
@@ -165,7 +166,7 @@ $(BUILD)/generated/nccl_%.h: shim/front/nccl.def shim/front/functions.awk
 	awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
-$(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
+$(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.

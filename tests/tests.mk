@@ -44,6 +44,11 @@ $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -o $@ $^ -lm
 
+# Legal programs drawn by chance.
+$(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/script.c)
+	@mkdir -p $(@D)
+	$(MPICC) $(flags) -o $@ $^ -lm
+
 $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -shared -o $@ $^
@@ -58,6 +63,10 @@ engine_mpi5 := abi
 define link_for
 $(BUILD)/$(1)/tests/mpi_%: $(BUILD)/obj/$(1)/tests/mpi/%.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $$(@D)
+	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
+
+$(BUILD)/$(1)/tests/mpi_legal: $(BUILD)/obj/$(1)/tests/legal/legal.o $(call objects,tests/legal/script.c)
 	@mkdir -p $$(@D)
 	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
@@ -200,6 +209,11 @@ test-large: packages-test
 soak: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CALLS=$(CALLS) bash tests/mpi/soak.sh
+
+.PHONY: legal
+legal: packages-test
+	@$(MAKE) --no-print-directory $(parallel) all $(BUILD)/tests/mpi_legal $(BUILD)/tests/standin_nodes.so
+	@BUILD=$(BUILD) bash tests/legal/legal.sh $(SECONDS) $(SEED)
 
 .PHONY: test-clients
 test-clients: packages-clients

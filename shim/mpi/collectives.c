@@ -50,14 +50,30 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     return true;
 }
 
+/* Whether the library makes a call: one that it refuses is this rank's alone. Where that is not
+ * known the answer is no, on all ranks. In an all-gather they may name different types. */
+static bool is_surely_made(const struct cshim_arguments *arguments)
+{
+    const MPI_Op op = arguments->op;
+    int ranks = 0;
+    PMPI_Comm_size(arguments->comm, &ranks);
+    return arguments->collective != CSHIM_ALLGATHER &&
+           (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN) &&
+           (arguments->datatype == MPI_INT ||
+            cshim_describe_datatype(arguments->datatype) != CSHIM_DTYPE_OTHER) &&
+           arguments->root >= 0 && arguments->root < ranks;
+}
+
 /* Prepares a communicator that a nonblocking call would have liked to be: what has been called on
  * it is the same on all ranks. If that fails, so will the next that asks. */
-static APART void prepare_wanted(MPI_Comm comm)
+static APART void prepare_wanted(const struct cshim_arguments *arguments)
 {
+    const MPI_Comm comm = arguments->comm;
     struct cshim_comm *state;
     int inter = 0;
     PMPI_Comm_test_inter(comm, &inter);
-    if (inter || cshim_comm_find(comm, &state) != MPI_SUCCESS || !state->wanted)
+    if (inter || !is_surely_made(arguments) || cshim_comm_find(comm, &state) != MPI_SUCCESS ||
+        !state->wanted)
         return;
     state->wanted = false;
     __atomic_sub_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
@@ -97,7 +113,7 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
     struct cshim_call facts;
     uint64_t count;
     if (__builtin_expect(__atomic_load_n(&cshim_mpi.wanted, __ATOMIC_RELAXED) > 0, 0))
-        prepare_wanted(arguments->comm);
+        prepare_wanted(arguments);
     enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
     if (reason == CSHIM_REASON_COMPRESS)
         reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The generator finds what it is for: defects are put into copies of the shim, one each, and each line
+# of the output says after how many programs it is found. FEEDBACK and LEGAL_JUMPS as in legal.sh.
+#   [BUILD=DIR] tests/legal/defects.sh [SECONDS [NAME]]
+. "$(dirname "$0")/../lib.sh"
+seconds=${1:-120} only=${2-}
+
+# defect NAME FILE SED
+defect() {
+    local tree=$scratch/tree out
+    [[ $1 == *"$only"* ]] || return
+    rm -rf "$tree"
+    mkdir -p "$tree/build/tests" "$tree/tools/html"
+    cp -a "$top"/{Makefile,codecs,examples,kernels,policy,shim,tests} "$tree"
+    cp -a "$top/tools/html/page.html" "$tree/tools/html"
+    cp -a "$build"/{generated,libcompshim.so,libcompshim-ompi.so} "$tree/build"
+    cp -a "$build"/tests/{mpi_legal,standin_nodes.so} "$tree/build/tests"
+    cp -a "$build/obj" "$tree/build"
+    find "$tree/build" -type f -exec touch {} + # the same times: only what is changed is built again
+    sed -i -E "$3" "$tree/$2"
+    if cmp -s "$top/$2" "$tree/$2" || ! out=$(make -s -C "$tree" BUILD=build CC="${CC:-gcc}" build/libcompshim.so build/libcompshim-ompi.so 2>&1); then
+        fail "$1" "cannot be put into $2: ${out-}"
+        return
+    fi
+    out=$(BUILD=$tree/build LEGAL_SECONDS=20 SHRINK=no bash "$tree/tests/legal/legal.sh" "$seconds" "${SEED:-1}")
+    if [[ $out == FOUND* ]]; then
+        pass "$1: $(head -n 1 <<<"$out" | cut -d ' ' -f 1-7): $(grep -a 'legal:' <<<"$out" | grep -v -m 1 Terminated | cut -d ' ' -f 4-)"
+    else
+        fail "$1" "$out"
+    fi
+}
+defect "persistent calls in one sequence with the others" shim/mpi/requests.c 's/&found->plan, found->comm,/\&found->plan, found->comm->whole,/'
+defect "a tolerance told to the own peers only" shim/host/call.c 's/(is_shared\(schedule\)) && !schedule->staged/\1/'
+defect "scratch shared between calls under way" shim/host/scratch.c 's/^        pieces = piece->next;/        (void)0;/'
+defect "one number for two communicators" shim/mpi/communicator.c 's/numbers_given\[candidate \/ 64\] \|= bit;//; s/next_number = number \+ 1;/next_number = number;/; s/^        number = candidate/&/'
+defect "tags without the rank that gave the number" shim/mpi/communicator.c 's/ \+ state->world_ranks\[0\] \* CSHIM_MESSAGES;/;/'
+defect "a blocking call overtakes nonblocking ones" shim/mpi/collectives.c 's/^( *)cshim_nonblocking_drain\(state\);/\1(void)0;/'
+defect "a refused call prepares a communicator" shim/mpi/collectives.c 's/arguments->root >= 0 && arguments->root < ranks/ranks > 0/'
+defect "an all-gather in place from its beginning" shim/mpi/describe.c 's/exchange\.input \+= begin \* exchange\.element_bytes/exchange.input += 0/'
+defect "a reduce with root 0 always" shim/mpi/describe.c 's/call->root = \(uint32_t\)arguments->root;/call->root = 0;/'
+defect "a call that was jumped out of is not left" shim/front/nesting.h 's/nesting->depth > 0, 0\) && cshim_is_left\(nesting, frame\)/0 \&\& cshim_is_left(nesting, frame), 0)/'
+finish

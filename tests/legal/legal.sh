@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs legal programs drawn by chance (legal.c) for SECONDS seconds, in jobs whose ranks, nodes and
+# policies are drawn by chance too. The first that fails is shrunk to a short list of steps, which is
+# printed in words. Every job follows from SEED and its number.
+# A defect that is known can be kept out: FEEDBACK=off, LEGAL_JUMPS=0.
+#   BUILD=DIR [MPI=mpich] [JOBS=N] [FIRST_JOB=N] [SHRINK=no] tests/legal/legal.sh SECONDS [SEED]
+. "$(dirname "$0")/../lib.sh"
+seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
+program=$build/tests/mpi_legal
+export COMPSHIM_POLICY=$scratch/policy.ini
+
+# one_of VARIABLE WORD...: not in a subshell, whose numbers would not follow from the seed
+one_of() {
+    local -n drawn=$1
+    local words=("${@:2}")
+    drawn=${words[RANDOM % ${#words[@]}]}
+}
+
+# How far an element may be from its sum, as a part of the largest sum that is possible: what one
+# rounding loses of the largest element of a block, twice and a little; the random rounding loses up
+# to twice as much, and the residual that is added as much once more.
+bound_of() { # CODEC ROUNDING FEEDBACK
+    python3 - "$@" <<'P'
+import sys
+lost = {"fp8_e4m3": 2**-4, "fp8_e5m2": 2**-3, "int8": 0.004, "int6": 0.0163, "int5": 0.0336, "int4": 0.072}
+print(2.3 * lost.get(sys.argv[1], 0) * (2 if sys.argv[2] == "stochastic" else 1) * (2.4 if sys.argv[3] == "on" else 1))
+P
+}
+
+draw_policy() { # sets $bound
+    local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance
+    one_of codec raw raw raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4
+    one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
+    [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
+    one_of report off off "$scratch/report.json"
+    one_of largest 0 0 16 100 1KiB 5000
+    one_of collectives allreduce allreduce,reduce,reduce_scatter,allgather{,,}
+    one_of verify off off 1 3
+    one_of check off 1 5
+    printf '[compshim]\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
+    printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
+        "$collectives" "$codec" "$algorithm" "$verify" "$check"
+    if [ "$algorithm" != cast ]; then
+        one_of feedback ${FEEDBACK:-off off on}
+        one_of rounding nearest nearest stochastic
+        one_of tolerance 0 0 0 0.001 0.02 0.05
+        printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
+        [ "$tolerance" = 0 ] || printf 'max_rel_error = %s\n' "$tolerance"
+    fi
+    bound=$(bound_of "$codec" "$rounding" "$feedback")
+}
+
+# The node of each rank: all on one, evenly, or as it comes.
+draw_nodes() { # sets $nodes
+    local i even=$((RANDOM % 3)) per=$((1 + RANDOM % 4)) several=$((2 + RANDOM % 3))
+    nodes=
+    for ((i = 0; i < ranks; i++)); do
+        case $even in 0) nodes+=0, ;; 1) nodes+=$((i / per)), ;; 2) nodes+=$((RANDOM % several)), ;; esac
+    done
+}
+
+draw_job() { # NUMBER
+    RANDOM=$(((seed * 7919 + $1) % 32749))
+    one_of ranks 2 2 3 3 4 4 5 6 7 8
+    draw_nodes
+    one_of threads 0 0 1
+    first=$((seed * 1000000 + $1 * 1000))
+    programs=$((600 / ranks))
+    preloads=$build/tests/standin_nodes.so:$preload
+    [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # the library by itself
+    draw_policy >"$COMPSHIM_POLICY"
+}
+
+# run SEED PROGRAMS REPEATS [STEPS]: the result is in $output and $status
+run() {
+    output=$(mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$preloads" LEGAL_JUMPS="${LEGAL_JUMPS:-1}" "$program" "$1" "$2" "$bound" "$threads" "${@:3}" 2>&1)
+    status=$?
+    [[ $output != *"please report"* ]] || status=1
+}
+fails() {
+    run "$@"
+    [ "$status" != 0 ]
+}
+
+# Drops steps of a program that fails for as long as it fails, halves first.
+shrink() { # SEED
+    local steps=({0..31}) size=16 from fewer
+    while [ "$size" -ge 1 ]; do
+        for ((from = 0; from < ${#steps[@]}; )); do
+            fewer=("${steps[@]:0:from}" "${steps[@]:from+size}")
+            if fails "$1" 1 20 "$(printf '%s,' "${fewer[@]}")"; then
+                steps=("${fewer[@]}")
+            else
+                from=$((from + size))
+            fi
+        done
+        size=$((size / 2))
+    done
+    kept=$(printf '%s,' "${steps[@]}")
+    fails "$1" 1 20 "$kept" || fails "$1" 1 20 "$kept" || echo "it fails now and then"
+}
+
+tell() {
+    local found
+    found=$(printf '%s\n' "$output" | sed -n 's/^legal: program \([0-9]*\),.*/\1/p' | head -n 1)
+    echo "FOUND after $((total + 1 + ${found:-first} - first)) programs in job $job of seed $seed: $ranks ranks on nodes $nodes threads $threads bound $bound, preloaded: $preloads"
+    cat "$COMPSHIM_POLICY"
+    printf '%s\n' "$output" | grep -a -E 'legal:|compshim:' | head -n 20
+    [ "${SHRINK:-yes}" = yes ] || return
+    export LEGAL_SECONDS=${SHRINK_SECONDS:-10}
+    if [ -n "$found" ] && fails "$found" 1 20; then
+        shrink "$found"
+        printf '%s\n' "$output" | grep -a -E '^program|^  step|legal:|compshim:' | sort -u -k 1,4 | sort -V | head -n 40
+        echo "once more: STANDIN_NODES=$nodes LD_PRELOAD=$preloads mpirun -n $ranks $program $found 1 $bound $threads 20 $kept"
+    else
+        echo "it does not fail alone"
+    fi
+    echo "the same again: JOBS=1 FIRST_JOB=$job make legal SEED=$seed"
+}
+
+total=0 end=$((SECONDS + seconds))
+for ((job = ${FIRST_JOB:-0}; jobs-- > 0 && SECONDS < end; job++)); do
+    draw_job "$job"
+    if fails "$first" "$programs" 1; then
+        tell
+        exit 1
+    fi
+    total=$((total + programs))
+done
+echo "legal: $total programs in $job jobs, seed $seed, nothing found"
