@@ -46,14 +46,14 @@
 
 /* A call and its buffers. */
 struct call {
-    const struct step *step;                 /* its shape */
-    int number;                              /* of the step that starts it */
-    uint64_t key;                            /* of its data */
-    int group, members[RANKS_MAX], size, me; /* of its communicator; me: this rank's place there */
+    const struct step *step; /* its shape */
+    uint64_t key;            /* of its data */
     MPI_Comm comm;
-    char *in, *out;            /* in place both are the same */
-    int begins[RANKS_MAX + 1]; /* of the blocks of a reduce_scatter */
+    char *in, *out; /* in place both are the same */
     MPI_Request requests[2];
+    int number;                              /* of the step that starts it */
+    int group, size, me, members[RANKS_MAX]; /* of its communicator; me: this rank's place there */
+    int begins[RANKS_MAX + 1];               /* of the blocks of a reduce_scatter */
     int request_count;
 };
 
@@ -594,7 +594,7 @@ static void free_comm(int place)
             MPI_Request_free(&calls[i].requests[0]);
             drop_call(&calls[i]);
         }
-    if (place > 0)
+    if (place > 0 && place <= STEPS_MAX)
         MPI_Comm_free(&comms[place]);
 }
 

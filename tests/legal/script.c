@@ -84,7 +84,7 @@ static int draw_count(uint64_t *stream)
 
 static int draw_live(const struct script *script, int before, uint64_t *stream)
 {
-    int live[STEPS_MAX + 1], count = 0;
+    int live[STEPS_MAX + 1] = {0}, count = 0;
     for (int i = 0; i <= before; i++)
         if (script->places[i].live)
             live[count++] = i;
