@@ -197,8 +197,10 @@ static int out_count(const struct call *call)
 static char *make_buffer(size_t bytes)
 {
     char *buffer = malloc(bytes + GUARD);
-    if (buffer == NULL)
+    if (buffer == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 3);
+        abort();
+    }
     memset(buffer, 0xff, bytes + GUARD);
     return buffer;
 }
