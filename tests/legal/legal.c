@@ -697,6 +697,7 @@ static bool run_program(void)
 static void end_with(const char *why)
 {
     char text[MPI_MAX_ERROR_STRING + 100];
+    /* NOLINTNEXTLINE(bugprone-signal-handler): the last words of a test program */
     const int length = snprintf(text, sizeof text, "legal: program %llu, rank %d, step %d: %s\n",
                                 (unsigned long long)script.seed, rank, step_now, why);
     _exit(write(2, text, (size_t)length) < 0 ? 4 : 3);
@@ -704,7 +705,7 @@ static void end_with(const char *why)
 
 static void end_by_signal(int number)
 {
-    end_with(number == SIGALRM ? "hangs" : strsignal(number));
+    end_with(number == SIGALRM ? "hangs" : "is ended by a signal");
 }
 
 static void end_by_error(MPI_Comm *comm, int *code, ...)
@@ -753,14 +754,17 @@ static void begin(int *argc, char ***argv)
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
+    if (argc < 5 || argv[1] == NULL || argv[2] == NULL || argv[3] == NULL || argv[4] == NULL)
+        return 2;
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     const int programs = atoi(argv[2]), repeats = argc > 5 ? atoi(argv[5]) : 1;
     struct memory half = {0, 0};
     bool good = true;
     int done = 0;
     bound = atof(argv[3]);
-    jumps = getenv("LEGAL_JUMPS") == NULL || atoi(getenv("LEGAL_JUMPS")) != 0;
-    seconds = getenv("LEGAL_SECONDS") != NULL ? (unsigned)atoi(getenv("LEGAL_SECONDS")) : SECONDS;
+    const char *jumps_wanted = getenv("LEGAL_JUMPS"), *longest = getenv("LEGAL_SECONDS");
+    jumps = jumps_wanted == NULL || atoi(jumps_wanted) != 0;
+    seconds = longest != NULL ? (unsigned)atoi(longest) : SECONDS;
     for (; done < programs && good; done++) {
         legal_draw(&script, seed + (uint64_t)done, ranks, atoi(argv[4]) != 0, HAS_PERSISTENT);
         if (argc > 6)
