@@ -38,6 +38,9 @@ void *cshim_open_object(const void *address, int flags);
 
 /* Whether both addresses are in one loaded object. */
 bool cshim_same_object(const void *one, const void *other);
+/* The same of two callers, for which the loader is asked once as long as a thread's stay the same:
+ * a tool or the library calls from the same place again and again. */
+bool cshim_same_caller(const void *one, const void *other);
 
 /* Whether `text` begins with one of the strings up to NULL. */
 bool cshim_begins_with_one_of(const char *text, const char *const *beginnings);

@@ -36,7 +36,7 @@ static inline void cshim_enter(struct cshim_nesting *nesting, struct cshim_frame
     if (__builtin_expect(nesting->depth > 0, 0) && cshim_is_left(nesting, frame))
         nesting->depth = 0;
     frame->outside = *nesting;
-    if (__builtin_expect(nesting->depth > 0, 0) && cshim_same_object(nesting->caller, caller))
+    if (__builtin_expect(nesting->depth > 0, 0) && cshim_same_caller(nesting->caller, caller))
         nesting->depth = 0;
     if (nesting->depth++ == 0) {
         nesting->outermost = frame;

@@ -27,6 +27,20 @@ bool cshim_same_object(const void *one, const void *other)
     return cshim_object_base(one) != NULL && cshim_object_base(one) == cshim_object_base(other);
 }
 
+bool cshim_same_caller(const void *one, const void *other)
+{
+    static __thread struct {
+        const void *one, *other;
+        bool same;
+    } last __attribute__((tls_model("initial-exec")));
+    if (last.one != one || last.other != other) {
+        last.same = cshim_same_object(one, other);
+        last.one = one;
+        last.other = other;
+    }
+    return last.same;
+}
+
 bool cshim_begins_with_one_of(const char *text, const char *const *beginnings)
 {
     for (; *beginnings != NULL; beginnings++) {

@@ -133,7 +133,8 @@ static bool probe_size(const struct probing *probing, const struct cshim_policy 
     double seconds[PROBE_REPEATS];
     const struct cshim_call call = cshim_describe_sum(CSHIM_ALLREDUCE, CSHIM_FLOAT32, bytes);
     const struct cshim_plan plan = cshim_plan_call(policy, &call, bytes / sizeof(float));
-    if (plan.reason != CSHIM_REASON_COMPRESS || observed->probe_count == CSHIM_PROBES_MAX)
+    if (plan.reason != CSHIM_REASON_COMPRESS || observed->probe_count == CSHIM_PROBES_MAX ||
+        (plan.schedule->staged && cshim_comm_prepare_levels(probing->comm) != MPI_SUCCESS))
         return false;
     for (unsigned i = 0; i < PROBE_REPEATS; i++) {
         seconds[i] = time_exchange(probing, &plan);

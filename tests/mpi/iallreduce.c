@@ -11,6 +11,7 @@
  *   mpi_iallreduce threads       three threads, each on a communicator of its own
  *   mpi_iallreduce freed         a communicator is freed under a call, and before a persistent one;
  *                                Open MPI 4.1.4 itself crashes
+ *   mpi_iallreduce alone        one rank makes a call that the library refuses
  *   mpi_iallreduce refused       the library fails in a call, and the error handler makes others
  *                                (preload tests/standin/refuse.c) */
 #include <mpi.h>
@@ -371,6 +372,29 @@ static void run_refused(int count)
     drop(&call);
 }
 
+/* A call that one rank makes and the library refuses: nobody else comes to prepare the communicator
+ * that the nonblocking call before it would have liked. */
+static void run_refused_alone(int count)
+{
+    MPI_Comm other;
+    struct call call;
+    make(&call, count, 2);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
+    start(&call, other);
+    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    if (rank == 0)
+        check_call(MPI_Reduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, 1000, other) !=
+                       MPI_SUCCESS,
+                   "a root that is no rank is refused", 0);
+    for (int i = 0; i < 2; i++) {
+        MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other);
+        check_sums(&call, "after a refused call of one rank");
+    }
+    MPI_Comm_free(&other);
+    drop(&call);
+}
+
 static void run_cancel(void)
 {
     struct call call;
@@ -454,6 +478,8 @@ int main(int argc, char **argv)
         run_freed_persistent(count);
     } else if (argc > 1 && strcmp(argv[1], "refused") == 0) {
         run_refused(count);
+    } else if (argc > 1 && strcmp(argv[1], "alone") == 0) {
+        run_refused_alone(count);
     } else if (argc > 1 && strcmp(argv[1], "mismatch") == 0) {
         run_mismatch();
     } else if (argc > 1 && strcmp(argv[1], "pending") == 0) {
