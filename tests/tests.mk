@@ -45,7 +45,7 @@ $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 	$(MPICC) $(flags) -o $@ $^ -lm
 
 # Legal programs drawn by chance.
-$(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/script.c)
+$(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/call.c tests/legal/script.c)
 	@mkdir -p $(@D)
 	$(MPICC) $(flags) -o $@ $^ -lm
 
@@ -66,7 +66,8 @@ $(BUILD)/$(1)/tests/mpi_%: $(BUILD)/obj/$(1)/tests/mpi/%.o \
 	@mkdir -p $$(@D)
 	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
-$(BUILD)/$(1)/tests/mpi_legal: $(BUILD)/obj/$(1)/tests/legal/legal.o $(call objects,tests/legal/script.c)
+$(BUILD)/$(1)/tests/mpi_legal: $(addprefix $(BUILD)/obj/$(1)/tests/legal/,legal.o call.o) \
+		$(call objects,tests/legal/script.c)
 	@mkdir -p $$(@D)
 	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 

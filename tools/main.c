@@ -45,14 +45,18 @@ static void print_keys(bool of_rules, int width)
     for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
         const int gap = width - (int)(strlen(key.name) + strlen(key.value));
         const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
-        const char *words = "";
-        for (size_t k = 0; k < key.words.count; k++)
-            words = tool_format("%s%s%s", words, k > 0 ? ", " : ": ", key.words.names[k]);
+        char *words = tool_copy("");
+        for (size_t k = 0; k < key.words.count; k++) {
+            char *before = words;
+            words = tool_format("%s%s%s", before, k > 0 ? ", " : ": ", key.words.names[k]);
+            free(before);
+        }
         /* Words stand behind the help, or below it if the line would be too long. */
         if (*words != '\0' && column + strlen(words) > LINE_WIDTH)
             printf(":\n%*s%s\n", width + 4, "", words + strlen(": "));
         else
             printf("%s\n", words);
+        free(words);
     }
 }
 

@@ -38,7 +38,7 @@ draw_policy() { # sets $bound
     one_of collectives allreduce allreduce,reduce,reduce_scatter,allgather{,,}
     one_of verify off off 1 3
     one_of check off 1 5
-    printf '[compshim]\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
+    printf '[compshim]\nfeedback_memory = 2MiB\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
     printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$collectives" "$codec" "$algorithm" "$verify" "$check"
     if [ "$algorithm" != cast ]; then

@@ -154,17 +154,19 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
     return count;
 }
 
-/* "--name ARGUMENT" */
-static char *option_text(const struct tool_option *option)
+/* The length of "--name ARGUMENT". */
+static size_t option_width(const struct tool_option *option)
 {
-    const bool flag = option->argument == NULL;
-    return tool_format("--%s%s%s", option->name, flag ? "" : " ", flag ? "" : option->argument);
+    return strlen("--") + strlen(option->name) +
+           (option->argument == NULL ? 0 : strlen(" ") + strlen(option->argument));
 }
 
 static void help_option(const struct tool_option *option, size_t width)
 {
+    const bool flag = option->argument == NULL;
     printf(option->letter != 0 ? "  -%c, " : "      ", option->letter);
-    printf("%-*s  %s\n", (int)width, option_text(option), option->help);
+    printf("--%s%s%s%*s  %s\n", option->name, flag ? "" : " ", flag ? "" : option->argument,
+           (int)(width - option_width(option)), "", option->help);
 }
 
 void tool_help(const struct tool_command *command)
@@ -172,7 +174,7 @@ void tool_help(const struct tool_command *command)
     static const struct tool_option help = {"help", 'h', TOOL_FLAG, 0, NULL, "print this help"};
     size_t width = strlen("--help");
     for (const struct tool_option *option = command->options; option->name != NULL; option++) {
-        const size_t length = strlen(option_text(option));
+        const size_t length = option_width(option);
         width = length > width ? length : width;
     }
     printf("usage: compshim %s %s\n\n%s\n\noptions:\n", command->name, command->usage,

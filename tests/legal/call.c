@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/legal/call.h"
+
+#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4 has it under this name */
+#endif
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codecs/hash.h"
+
+#define PERIOD 31      /* after which elements repeat themselves */
+#define LARGEST_PART 3 /* the largest magnitude of one rank's element, before it is scaled */
+#define GUARD 16       /* bytes behind each buffer that nobody may write */
+
+int rank, failures;
+struct script script;
+double bound;
+MPI_Datatype pair;
+MPI_Op own_sum;
+uint64_t digests[STEPS_MAX * GROUPS_MAX];
+
+static MPI_Datatype datatype_of(const struct step *step)
+{
+    const MPI_Datatype datatypes[] = {MPI_FLOAT, MPI_DOUBLE, MPI_INT, pair};
+    return datatypes[step->element];
+}
+
+static MPI_Op op_of(const struct step *step)
+{
+    const MPI_Op ops[] = {MPI_SUM, MPI_MAX, own_sum};
+    return ops[step->operation];
+}
+
+static size_t element_bytes(const struct step *step)
+{
+    return step->element == DOUBLE || step->element == PAIR ? 8 : 4;
+}
+
+/* Elements ---------------------------------------------------------------------------------------
+ * A rank's elements are a table of PERIOD numbers, again and again. */
+static void table_of(uint64_t key, int owner, double table[PERIOD])
+{
+    uint64_t stream = key + (uint64_t)owner;
+    for (int i = 0; i < PERIOD; i++)
+        table[i] = below(&stream, 2 * LARGEST_PART + 1) - LARGEST_PART;
+}
+
+static void sum_table(const struct call *call, double table[PERIOD])
+{
+    double part[PERIOD];
+    table_of(call->key, call->members[0], table);
+    for (int j = 1; j < call->size; j++) {
+        table_of(call->key, call->members[j], part);
+        for (int i = 0; i < PERIOD; i++)
+            if (call->step->operation != LARGEST)
+                table[i] += part[i];
+            else if (part[i] > table[i])
+                table[i] = part[i];
+    }
+}
+
+static double load(const struct step *step, const char *buffer, int i)
+{
+    if (step->element == DOUBLE)
+        return ((const double *)(const void *)buffer)[i];
+    if (step->element == INTEGER)
+        return ((const int *)(const void *)buffer)[i];
+    return (double)((const float *)(const void *)buffer)[i];
+}
+
+/* Floats of a buffer: a pair has two. */
+static int numbers_of(const struct step *step, int count)
+{
+    return step->element == PAIR ? 2 * count : count;
+}
+
+static void fill(const struct call *call, char *buffer, int count)
+{
+    const struct step *step = call->step;
+    double table[PERIOD];
+    table_of(call->key, rank, table);
+    for (int i = 0; i < numbers_of(step, count); i++) {
+        const double value = table[i % PERIOD] * step->scale;
+        if (step->element == DOUBLE)
+            ((double *)(void *)buffer)[i] = value;
+        else if (step->element == INTEGER)
+            ((int *)(void *)buffer)[i] = (int)value;
+        else
+            ((float *)(void *)buffer)[i] = (float)value;
+    }
+}
+
+void legal_fail(const struct call *call, const char *what, int i, int count, double got,
+                double want)
+{
+    if (__atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED) <= 3)
+        fprintf(stderr,
+                "legal: program %llu, rank %d, step %d: %s: element %d of %d is %g, not %g\n",
+                (unsigned long long)script.seed, rank, call->number, what, i, count, got, want);
+}
+
+/* Compares elements with a table, from its place `first` on. */
+static void check_elements(const struct call *call, const char *what, const char *buffer, int count,
+                           int first, const double table[PERIOD], double tolerance)
+{
+    const struct step *step = call->step;
+    const int numbers = numbers_of(step, count);
+    for (int i = 0; i < numbers; i++) {
+        const double want = table[(first + i) % PERIOD] * step->scale;
+        const double got = load(step, buffer, i);
+        if (!(fabs(got - want) <= tolerance)) {
+            legal_fail(call, what, i, numbers, got, want);
+            return;
+        }
+    }
+}
+
+static int in_count(const struct call *call)
+{
+    const enum kind kind = call->step->kind;
+    return kind == REDUCE_SCATTER         ? call->begins[call->size]
+           : kind == REDUCE_SCATTER_BLOCK ? call->step->count * call->size
+                                          : call->step->count;
+}
+
+static int out_count(const struct call *call)
+{
+    const enum kind kind = call->step->kind;
+    return kind == REDUCE_SCATTER ? call->begins[call->me + 1] - call->begins[call->me]
+           : kind == ALLGATHER    ? call->step->count * call->size
+                                  : call->step->count;
+}
+
+static char *make_buffer(size_t bytes)
+{
+    char *buffer = malloc(bytes + GUARD);
+    if (buffer == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 3);
+        abort();
+    }
+    memset(buffer, 0xff, bytes + GUARD);
+    return buffer;
+}
+
+static bool gathers_in_place(const struct call *call)
+{
+    return call->step->kind == ALLGATHER && call->step->in_place;
+}
+
+static bool is_in_place(const struct call *call)
+{
+    const struct step *step = call->step;
+    return step->in_place && step->kind != RING &&
+           (step->kind != REDUCE || step->root % call->size == call->me);
+}
+
+void legal_refill(struct call *call)
+{
+    if (call->in != call->out)
+        memset(call->out, 0xff, (size_t)out_count(call) * element_bytes(call->step));
+    const size_t block = (size_t)call->step->count * element_bytes(call->step);
+    if (call->step->kind != BCAST || call->step->root % call->size == call->me)
+        fill(call, gathers_in_place(call) ? call->in + (size_t)call->me * block : call->in,
+             in_count(call));
+}
+
+struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
+{
+    const struct place *place = &script.places[step->place];
+    struct call call = {.step = step, .number = number, .key = step->key, .comm = comm};
+    call.group = place->group[rank];
+    call.size = legal_members(place, script.ranks, call.group, call.members);
+    while (call.members[call.me] != rank)
+        call.me++;
+    for (int i = 0; i < call.size; i++) /* unequal blocks, some of them empty */
+        call.begins[i + 1] =
+            call.begins[i] + (i % 3 == 1 ? step->count / 3 : step->count) * (i != 4);
+    const size_t in = (size_t)in_count(&call) * element_bytes(step);
+    const size_t out = (size_t)out_count(&call) * element_bytes(step);
+    call.out = make_buffer(in > out ? in : out);
+    call.in = is_in_place(&call) || step->kind == BCAST ? call.out : make_buffer(in);
+    legal_refill(&call);
+    return call;
+}
+
+void legal_issue(struct call *call)
+{
+    const struct step *step = call->step;
+    const MPI_Datatype datatype = datatype_of(step);
+    const MPI_Op op = op_of(step);
+    const MPI_Comm comm = call->comm;
+    const void *in = is_in_place(call) ? MPI_IN_PLACE : call->in;
+    const int count = step->count, root = step->root % call->size;
+    const int shift = 1 + step->root % (call->size > 1 ? call->size - 1 : 1);
+    int counts[RANKS_MAX];
+    switch (step->kind) {
+    case REDUCE:
+        MPI_Reduce(in, call->out, count, datatype, op, root, comm);
+        break;
+    case REDUCE_SCATTER:
+        for (int i = 0; i < call->size; i++)
+            counts[i] = call->begins[i + 1] - call->begins[i];
+        MPI_Reduce_scatter(in, call->out, counts, datatype, op, comm);
+        break;
+    case REDUCE_SCATTER_BLOCK:
+        MPI_Reduce_scatter_block(in, call->out, count, datatype, op, comm);
+        break;
+    case ALLGATHER:
+        MPI_Allgather(in, count, datatype, call->out, count, datatype, comm);
+        break;
+    case IALLREDUCE:
+        MPI_Iallreduce(in, call->out, count, datatype, op, comm, &call->requests[0]);
+        call->request_count = 1;
+        break;
+    case PERSISTENT:
+        MPI_Allreduce_init(in, call->out, count, datatype, op, comm, MPI_INFO_NULL,
+                           &call->requests[0]);
+        break;
+    case BCAST:
+        MPI_Bcast(call->out, count, datatype, root, comm);
+        break;
+    case RING:
+        MPI_Irecv(call->out, count, datatype, (call->me - shift + call->size) % call->size,
+                  step->in_place ? MPI_ANY_TAG : call->number, comm, &call->requests[0]);
+        MPI_Isend(call->in, count, datatype, (call->me + shift) % call->size, call->number, comm,
+                  &call->requests[1]);
+        call->request_count = 2;
+        break;
+    default:
+        MPI_Allreduce(in, call->out, count, datatype, op, comm);
+        break;
+    }
+}
+
+static void check_guard(const struct call *call, const char *buffer, size_t bytes)
+{
+    for (int i = 0; i < GUARD; i++)
+        if (buffer[bytes + (size_t)i] != (char)0xff)
+            legal_fail(call, "a byte behind the buffer", i, GUARD,
+                       (double)buffer[bytes + (size_t)i], -1);
+}
+
+/* Checks what a completed call has left in its buffers. */
+void legal_check_call(const struct call *call)
+{
+    const struct step *step = call->step;
+    const bool is_lossy = step->operation == SUM && step->element != INTEGER &&
+                          step->kind != BCAST && step->kind != RING;
+    const double tolerance = is_lossy ? bound * LARGEST_PART * step->scale * call->size : 0;
+    const size_t bytes = element_bytes(step);
+    const int count = step->count, out = out_count(call);
+    const int shift = 1 + step->root % (call->size > 1 ? call->size - 1 : 1);
+    const size_t held = (size_t)(in_count(call) > out ? in_count(call) : out) * bytes;
+    double table[PERIOD];
+    check_guard(call, call->out, held);
+    if (call->in != call->out) {
+        table_of(call->key, rank, table);
+        check_elements(call, "the input", call->in, in_count(call), 0, table, 0);
+    }
+    if (step->kind == ALLGATHER) {
+        for (int j = 0; j < call->size; j++) {
+            table_of(call->key, call->members[j], table);
+            check_elements(call, "a block", call->out + (size_t)j * (size_t)count * bytes, count, 0,
+                           table, tolerance);
+        }
+    } else if (step->kind == BCAST || step->kind == RING) {
+        const int owner = step->kind == BCAST ? step->root : call->me - shift + call->size;
+        table_of(call->key, call->members[owner % call->size], table);
+        check_elements(call, "what was sent", call->out, count, 0, table, 0);
+    } else if (step->kind != REDUCE || step->root % call->size == call->me) {
+        const int first = step->kind == REDUCE_SCATTER         ? call->begins[call->me]
+                          : step->kind == REDUCE_SCATTER_BLOCK ? call->me * count
+                                                               : 0;
+        sum_table(call, table);
+        check_elements(call, "the result", call->out, out, numbers_of(step, first), table,
+                       tolerance);
+    }
+    if (step->kind == ALLREDUCE || step->kind == IALLREDUCE || step->kind == PERSISTENT ||
+        step->kind == ALLGATHER || step->kind == THREADS) {
+        uint64_t stream =
+            call->key ^ cshim_hash_bytes(CSHIM_HASH_EMPTY, call->out, (size_t)out * bytes);
+        __atomic_add_fetch(&digests[call->number * GROUPS_MAX + call->group], draw(&stream),
+                           __ATOMIC_RELAXED);
+    }
+}
+
+void legal_drop_call(struct call *call)
+{
+    if (call->in != call->out)
+        free(call->in);
+    free(call->out);
+    memset(call, 0, sizeof *call);
+}
+
+void legal_complete(int count, MPI_Request requests[], int way)
+{
+    int index, done = 0, ended = 0, indices[2 * STEPS_MAX];
+    MPI_Status status;
+    switch (way) {
+    case 0:
+        for (int i = count; i-- > 0;)
+            MPI_Wait(&requests[i], &status);
+        break;
+    case 1:
+        for (int i = 0; i < count; i++)
+            MPI_Waitany(count, requests, &index, MPI_STATUS_IGNORE);
+        break;
+    case 2:
+        for (; ended < count; ended += done)
+            MPI_Waitsome(count, requests, &done, indices, MPI_STATUSES_IGNORE);
+        break;
+    case 3:
+        for (int i = 0; i < count; i++)
+            for (done = 0; !done; sched_yield())
+                MPI_Test(&requests[i], &done, &status);
+        break;
+    case 4:
+        for (; !done; sched_yield())
+            MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
+        break;
+    case 5:
+        for (; ended < count; ended += done, sched_yield())
+            MPI_Testany(count, requests, &index, &done, &status);
+        break;
+    case 6:
+        for (; ended < count; ended += done, sched_yield())
+            MPI_Testsome(count, requests, &done, indices, MPI_STATUSES_IGNORE);
+        break;
+    case 7:
+        for (int i = 0; i < count; i++)
+            for (done = 0; !done; sched_yield())
+                MPI_Request_get_status(requests[i], &done, &status);
+        break;
+    default:
+        break;
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+}
