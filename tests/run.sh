@@ -5,12 +5,15 @@
 # "N passed, N failed, N skipped". All three are checks; a test that ends before its last check is one
 # failed check more.
 #   tests/run.sh [PATTERN]     only the tests whose name contains PATTERN
+# JOBS=N: so many tests side by side, as many as there are cores (8 at most) if not given. A script that
+# has a line "# Runs alone: ..." comes after the others, by itself.
 # NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 export BUILD=${BUILD:-build}
 pattern=${1-} passed=0 failed=0 skipped=0 failures=()
 logs=$(mktemp -d)
+chmod 755 "$logs" # some tests act as another user
 trap 'rm -rf "$logs"' EXIT
 
 # count LOG: sets $counts to the checks that passed, failed and were skipped, and $ended to whether the
@@ -36,18 +39,24 @@ show_failures() {
         lines-- > 0' "$1"
 }
 
-run() { # NAME CMD...
-    local name=$1 log=$logs/log began=$SECONDS status counts ended
+run() { # NAME CMD...: leaves its output, status and seconds in $logs/NUMBER.*
+    local log=$1 began=$SECONDS
     shift
-    case $name in *"$pattern"*) ;; *) return ;; esac
-    printf '== %s\n' "$name"
-    env --default-signal "$@" >"$log" 2>&1 # nohup and background jobs ignore some
-    status=$?
+    # nohup and background jobs ignore some signals; mpiruns that end remove folders of others that begin
+    mkdir "$log.tmp"
+    TMPDIR=$log.tmp env --default-signal "$@" >"$log" 2>&1
+    echo "$? $((SECONDS - began))" >"$log.ended"
+}
+tell() { # LOG NAME CMD...: what came of it
+    local log=$1 name=$2 status duration counts ended
+    shift 2
+    read -r status duration <"$log.ended"
     count "$log"
-    printf '%s s %s\n' $((SECONDS - began)) "$name" >>"$logs/durations"
+    printf '%s s %s\n' "$duration" "$name" >>"$logs/durations"
     sed -n "s|^skipped - |$name: |p" "$log" >>"$logs/skipped"
+    printf '== %s\n' "$name"
     if [ "$status,$ended,${counts[1]}" = 0,yes,0 ]; then
-        printf '   %s passed, %s skipped, %s s\n' "${counts[0]}" "${counts[2]}" $((SECONDS - began))
+        printf '   %s passed, %s skipped, %s s\n' "${counts[0]}" "${counts[2]}" "$duration"
     else
         show_failures "$log"
         if [ -z "$ended" ] || [ "${counts[1]}" = 0 ]; then
@@ -57,22 +66,56 @@ run() { # NAME CMD...
         fi
         failures+=("$name")
         printf '   FAILED: %s passed, %s failed, %s skipped, status %s, %s s; alone: %s\n' "${counts[@]}" \
-            "$status" $((SECONDS - began)) "$alone$*"
+            "$status" "$duration" "$alone$*"
     fi
     passed=$((passed + counts[0])) failed=$((failed + counts[1])) skipped=$((skipped + counts[2]))
+}
+
+declare -A running=() # the test's number by its process
+collect() {           # waits for one to end
+    local process
+    wait -n -p process "${!running[@]}"
+    # shellcheck disable=SC2086 # a test's name and command have no spaces
+    tell "$logs/${running[$process]}" ${tests[${running[$process]}]}
+    unset "running[$process]"
+}
+# run_all SIDE_BY_SIDE NUMBER...: the tests of these numbers
+run_all() {
+    local most=$1 number
+    shift
+    for number in "$@"; do
+        # shellcheck disable=SC2086 # the command without the name
+        run "$logs/$number" ${tests[number]#* } &
+        running[$!]=$number
+        [ ${#running[@]} -lt "$most" ] || collect
+    done
+    while [ ${#running[@]} -gt 0 ]; do collect; done
 }
 
 alone="BUILD=$BUILD "
 for variable in MPI MPI_HOME SANITIZE CUDA_HOME; do
     [ -z "${!variable-}" ] || alone+="$variable=${!variable} "
 done
+tests=() # "NAME CMD..."
 for program in "$BUILD"/tests/test_*; do
-    [ -x "$program" ] && run "$(basename "$program")" "$program"
+    [ ! -x "$program" ] || tests+=("$(basename "$program") $program")
 done
 for script in tests/cli/test_*.sh tests/docs/test_*.sh tests/fuzz/test_*.sh tests/model/test_*.sh \
     tests/mpi/test_*.sh tests/nccl/test_*.sh tests/net/test_*.sh tests/package/test_*.sh tests/study/test_*.sh; do
-    [ -e "$script" ] && run "${script#tests/}" bash "$script"
+    [ ! -e "$script" ] || tests+=("${script#tests/} bash $script")
 done
+beside=() by_itself=()
+for number in "${!tests[@]}"; do
+    case ${tests[number]%% *} in *"$pattern"*) ;; *) continue ;; esac
+    if grep -q '^# Runs alone: ' "${tests[number]##* }"; then
+        by_itself+=("$number")
+    else
+        beside+=("$number")
+    fi
+done
+cores=$(nproc)
+run_all "${JOBS:-$((cores < 8 ? cores : 8))}" "${beside[@]}"
+run_all 1 "${by_itself[@]}"
 if [ -n "${NEED_CUDA:-}" ] && [ "${MPI:-openmpi}${MPI_HOME-}" = openmpi ] && [ ! -e "$BUILD/libcompshim-nccl.so" ]; then
     echo "the tests of NCCL are needed, but nvcc or nccl.h are missing: see tools/get-cuda.sh"
     failed=$((failed + 1)) failures+=(nccl/)

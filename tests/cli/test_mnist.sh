@@ -93,25 +93,25 @@ if [ -e /dev/full ]; then
     contains 'is an error' '/dev/full: not all of the log could be written'
 fi
 
-# usage TEXT OPTIONS...: status 2 and one message that contains TEXT.
+# usage RANKS TEXT OPTIONS...: status 2 and one message that contains TEXT.
 usage() {
-    local text=$1
-    shift
-    expect "usage: $*" 2 ranks 2 "$@"
+    local count=$1 text=$2
+    shift 2
+    expect "usage: $*" 2 ranks "$count" "$@"
     contains "says: $text" "mnist_train: $text"
     check "once" test "$(grep -c 'mnist_train: ' <<<"$output")" = 1
 }
-usage 'unknown option --bacth' --bacth 3
-usage 'unknown option -x' -x
-usage 'a value is missing after --epochs' --epochs
-usage "--epochs takes a number from 1 to 100000, not '0'" --epochs 0
-usage "--batch takes a number from 1 to 4096, not '12x'" --batch 12x
-usage "--limit takes a number, 1 or more, not '-1'" --limit -1
-usage "--lr takes a number, 0 or more, not 'nan'" --lr nan
-usage "--model takes conv or mlp, not 'cnn'" --model cnn
-usage "--seed takes a number, 0 or more, not '99999999999999999999'" --seed=99999999999999999999
-usage "unexpected argument 'data'" data
-usage 'a batch of 1 images cannot be shared by 2 ranks' --batch 1
+usage 2 'unknown option --bacth' --bacth 3
+usage 1 'unknown option -x' -x
+usage 1 'a value is missing after --epochs' --epochs
+usage 1 "--epochs takes a number from 1 to 100000, not '0'" --epochs 0
+usage 1 "--batch takes a number from 1 to 4096, not '12x'" --batch 12x
+usage 1 "--limit takes a number, 1 or more, not '-1'" --limit -1
+usage 1 "--lr takes a number, 0 or more, not 'nan'" --lr nan
+usage 1 "--model takes conv or mlp, not 'cnn'" --model cnn
+usage 1 "--seed takes a number, 0 or more, not '99999999999999999999'" --seed=99999999999999999999
+usage 1 "unexpected argument 'data'" data
+usage 2 'a batch of 1 images cannot be shared by 2 ranks' --batch 1
 expect 'help' 0 ranks 2 --help
 check 'is printed once' test "$(grep -c '^usage: ' <<<"$output")" = 1
 

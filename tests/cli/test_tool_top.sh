@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # compshim top: a running job, one that was killed, none; and that nothing is published unasked.
+# Runs alone: it sees the live views of all jobs on this host.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 program=("$build/allreduce_bench" --sizes 16MiB --seconds)

@@ -4,7 +4,7 @@
 # policy is what that policy then sends.
 . "$(dirname "$0")/../lib.sh"
 # All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
-export OMPI_MCA_btl=^tcp
+export OMPI_MCA_btl=self,vader
 program=$build/tests/mpi_one_of_each tool=$build/compshim
 cd "$scratch" || exit 3
 cat >policy.ini <<'P'
