@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/model.h"
 
-#include "examples/mnist/conv.h"
-
 enum { CONV_HIDDEN = 128, MLP_HIDDEN = 512 };
 
 struct model model_of(enum network_model which)

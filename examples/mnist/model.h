@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "examples/mnist/images.h"
 #include "examples/mnist/rng.h"
 
 #ifdef __cplusplus
@@ -17,8 +18,25 @@ extern "C" {
 #endif
 
 enum network_model {
-    NETWORK_CONV, /* convolutions of conv.h, dropout 1/4, 9216 -> 128, dropout 1/2, 128 -> 10 */
+    NETWORK_CONV, /* convolutions, dropout 1/4, 9216 -> 128, dropout 1/2, 128 -> 10 */
     NETWORK_MLP   /* 784 -> 512, 512 -> 10 */
+};
+
+/* The convolutions: 1 -> 32 (3x3), relu, 32 -> 64 (3x3), relu, max pooling 2x2. Maps are stored
+ * channel last, so that the three neighbours under a row of the kernel lie side by side. */
+enum {
+    CONV_KERNEL = 3,
+    CONV_TAPS = CONV_KERNEL * CONV_KERNEL,
+    CONV1_SIDE = IMAGE_SIDE - 2,
+    CONV1_CHANNELS = 32,
+    CONV1_SIZE = CONV1_SIDE * CONV1_SIDE * CONV1_CHANNELS,
+    CONV2_SIDE = CONV1_SIDE - 2,
+    CONV2_CHANNELS = 64,
+    CONV2_SIZE = CONV2_SIDE * CONV2_SIDE * CONV2_CHANNELS,
+    CONV2_ROW = CONV_KERNEL * CONV1_CHANNELS, /* inputs under one row of the kernel */
+    CONV2_PATCH = CONV_KERNEL * CONV2_ROW,    /* inputs of one output */
+    POOL_SIDE = CONV2_SIDE / 2,
+    POOL_SIZE = POOL_SIDE * POOL_SIDE * CONV2_CHANNELS
 };
 
 /* Counters of one image's dropout, apart from those of its neighbours: one draw serves 8 units. */

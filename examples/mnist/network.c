@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "examples/mnist/conv.h"
-
 struct network {
     struct model model;
     struct device *device;
@@ -83,15 +81,12 @@ struct network *network_new(enum network_model which, int capacity, uint64_t see
     network->device = device_new(&network->model, capacity);
     network->first = &network->layers[network->model.layer_count - 2];
     network->second = network->first + 1;
-    if (network->device == NULL || !allocate(network, (size_t)capacity)) {
+    if (network->device == NULL || !allocate(network, (size_t)capacity) ||
+        !draw_weights(network, seed)) {
         network_free(network);
         return NULL;
     }
     attach_layers(network);
-    if (!draw_weights(network, seed)) {
-        network_free(network);
-        return NULL;
-    }
     return network;
 }
 

@@ -25,22 +25,21 @@ static const char help[] =
     "  --quiet         print the last line only\n"
     "  --help          print this\n";
 
-static bool parse_integer(const char *text, uint64_t lowest, uint64_t highest, uint64_t *value)
+static bool parse_integer(const char *text, uint64_t *value)
 {
     char *end = NULL;
     errno = 0;
     *value = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *value >= lowest &&
-           *value <= highest;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-static bool parse_int(const char *text, int lowest, int highest, int *value)
+/* Reads a number from 1 up. */
+static bool parse_count(const char *text, uint64_t highest, int *value)
 {
     uint64_t wide = 0;
-    if (!parse_integer(text, (uint64_t)lowest, (uint64_t)highest, &wide))
-        return false;
+    const bool good = parse_integer(text, &wide) && wide >= 1 && wide <= highest;
     *value = (int)wide;
-    return true;
+    return good;
 }
 
 static bool parse_real(const char *text, double highest, double *value)
@@ -77,14 +76,14 @@ static const char *store(int letter, const char *value, struct options *options)
     case 'm':
         return parse_model(value, &options->model) ? NULL : "conv or mlp";
     case 'e':
-        return parse_int(value, 1, EPOCHS_LIMIT, &options->epochs) ? NULL
-                                                                   : "a number from 1 to 100000";
+        return parse_count(value, EPOCHS_LIMIT, &options->epochs) ? NULL
+                                                                  : "a number from 1 to 100000";
     case 'b':
-        return parse_int(value, 1, BATCH_LIMIT, &options->batch) ? NULL : "a number from 1 to 4096";
+        return parse_count(value, BATCH_LIMIT, &options->batch) ? NULL : "a number from 1 to 4096";
     case 'l':
-        return parse_int(value, 1, IMAGES_LIMIT, &options->limit) ? NULL : "a number, 1 or more";
+        return parse_count(value, IMAGES_LIMIT, &options->limit) ? NULL : "a number, 1 or more";
     case 's':
-        return parse_integer(value, 0, UINT64_MAX, &options->seed) ? NULL : "a number, 0 or more";
+        return parse_integer(value, &options->seed) ? NULL : "a number, 0 or more";
     case 'r':
         return parse_real(value, 1e6, &options->learning_rate) ? NULL : "a number, 0 or more";
     case 'u':

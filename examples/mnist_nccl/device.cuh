@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels between the matrix products. Each is a loop over elements (or rows) that any number
  * of threads shares, without shared memory or meetings, so each element's sum has one order. Maps
- * and rows lie as on the processor: examples/mnist/conv.h and device.h.
+ * and rows lie as on the processor: examples/mnist/model.h and device.h.
  */
 #ifndef MNIST_NCCL_DEVICE_CUH
 #define MNIST_NCCL_DEVICE_CUH
 
-#include "examples/mnist/conv.h"
 #include "examples/mnist/model.h"
 
 #define FOR_EACH(i, count)                                                                         \

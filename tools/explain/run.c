@@ -4,14 +4,26 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/sample.h"
 #include "shim/report/observed.h"
-#include "tools/lib/estimate.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/ledger_file.h"
 #include "tools/lib/tool.h"
+
+/* The share of a link's rate that an exchange reaches, and the time of a step of small messages.
+ * Both were measured over TCP: see docs/measurements.md. */
+#define LINK_SHARE 0.95
+#define STEP_SECONDS 150e-6
+
+/* One measurement of the shim's exchange. */
+struct point {
+    enum cshim_codec_id codec;
+    uint64_t bytes_wire; /* sent by all ranks */
+    double seconds;
+};
 
 /* A kind of call, its plan, and figures over all its calls. */
 struct outcome {
@@ -30,8 +42,9 @@ struct dry_run {
     struct ledger_file report;
     const struct cshim_policy *policy;
     enum cshim_library library;
-    struct estimate_basis basis;
-    struct estimate_point points[CSHIM_PROBES_MAX];
+    double link; /* bytes per second of a node's link, each way; 0: take the points */
+    size_t point_count;
+    struct point points[CSHIM_PROBES_MAX]; /* two for each codec that was measured */
     size_t count;
     struct outcome *outcomes;
     /* Sums over all kinds: */
@@ -42,6 +55,74 @@ struct dry_run {
     double seconds_after;
     double largest_error;
 };
+
+/* Reads a rate, "1Gbit", "25Gbit/s", "200Mbit" or "12.5GB/s", in bytes per second. Returns false if
+ * the text is none. */
+static bool parse_rate(const char *text, double *bytes_per_second)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
+                 {"kB", 1e3},   {"MB", 1e6},     {"GB", 1e9}};
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || !isfinite(value) || value <= 0)
+        return false;
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t length = units[i].name[1] == 'B' ? 2 : 4;
+        if (strncasecmp(end, units[i].name, length) != 0)
+            continue;
+        const char *rest = end + length;
+        *bytes_per_second = value * units[i].bytes;
+        return *rest == '\0' || strcasecmp(rest, "/s") == 0;
+    }
+    return false;
+}
+
+static double by_link(const struct dry_run *run, const struct cshim_plan *plan, uint32_t nodes)
+{
+    if (nodes < 2)
+        return NAN;
+    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
+    return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
+}
+
+/* Takes the time from the line through the smallest and the largest measurement of the codec, over
+ * the bytes that a rank sends. */
+static double by_points(const struct dry_run *run, const struct cshim_plan *plan)
+{
+    const enum cshim_codec_id codec =
+        plan->codec == CSHIM_CODEC_FP32 ? CSHIM_CODEC_RAW : plan->codec;
+    const struct point *small = NULL, *large = NULL;
+    for (size_t i = 0; i < run->point_count; i++) {
+        const struct point *point = &run->points[i];
+        if (point->codec != codec)
+            continue;
+        if (small == NULL || point->bytes_wire < small->bytes_wire)
+            small = point;
+        if (large == NULL || point->bytes_wire > large->bytes_wire)
+            large = point;
+    }
+    if (small == NULL || large->bytes_wire == small->bytes_wire)
+        return NAN;
+    const double ranks = fmax(1, ledger_number(run->report.root, "ranks"));
+    const double per_byte = fmax(0, (large->seconds - small->seconds) /
+                                        ((double)(large->bytes_wire - small->bytes_wire) / ranks));
+    const double any = fmax(0, small->seconds - per_byte * (double)small->bytes_wire / ranks);
+    return any + per_byte * (double)plan->bytes_wire / plan->ranks;
+}
+
+/* Seconds of a call that its plan compresses: a time for every call, and a time for each byte that
+ * a rank sends. NAN if there is nothing to estimate it from: a link needs several nodes, and points
+ * have to be of the plan's codec (those of raw stand for fp32). */
+static double seconds_compressed(const struct dry_run *run, const struct explain_answer *answer)
+{
+    return run->link > 0 ? by_link(run, &answer->plan, answer->call.nodes)
+                         : by_points(run, &answer->plan);
+}
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
@@ -123,8 +204,7 @@ static void estimate(const struct dry_run *run, struct outcome *outcome)
     if (plan->rule->verify > 0) /* these calls are also made natively */
         outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
     outcome->seconds_after =
-        outcome->seconds_wait +
-        calls * estimate_seconds(&run->basis, plan, outcome->answer.call.nodes);
+        outcome->seconds_wait + calls * seconds_compressed(run, &outcome->answer);
 }
 
 static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
@@ -182,22 +262,20 @@ static void read_points(struct dry_run *run, const json_t *exchange)
     json_array_foreach(exchange, i, point)
     {
         const unsigned codec = find_word(CSHIM_CODECS, point, "codec", CSHIM_CODEC_NONE);
-        if (codec != CSHIM_CODEC_NONE && run->basis.count < CSHIM_PROBES_MAX)
-            run->points[run->basis.count++] = (struct estimate_point){
+        if (codec != CSHIM_CODEC_NONE && run->point_count < CSHIM_PROBES_MAX)
+            run->points[run->point_count++] = (struct point){
                 .codec = (enum cshim_codec_id)codec,
                 .bytes_wire = (uint64_t)fmax(0, ledger_number(point, "bytes_wire")),
                 .seconds = ledger_number(point, "seconds"),
             };
     }
-    run->basis.points = run->points;
-    run->basis.ranks = (uint32_t)fmax(1, ledger_number(run->report.root, "ranks"));
 }
 
 static void open_report(struct dry_run *run, const struct explain_options *chosen)
 {
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable = false;
-    if (chosen->link != NULL && !estimate_parse_rate(chosen->link, &run->basis.link))
+    if (chosen->link != NULL && !parse_rate(chosen->link, &run->link))
         tool_misuse("explain", "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
                     chosen->link);
     if (!ledger_open(chosen->report, &run->report, &unreadable, message))
