@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the verdict and the findings as text and as JSON. */
-#include <ctype.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "tools/check/check.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 static const struct {
@@ -108,23 +107,12 @@ void check_print_text(const struct check_result *result, const char *name)
     print_notes(findings);
 }
 
-/* A text as JSON. If it is not UTF-8, as a path may be, other bytes than ASCII become '?'. */
-static json_t *text_json(const char *text)
-{
-    json_t *string = text != NULL ? json_string(text) : json_null();
-    if (string != NULL)
-        return string;
-    char *copy = tool_copy(text);
-    for (char *at = copy; *at != '\0'; at++)
-        *at = (char)(isascii((unsigned char)*at) ? *at : '?');
-    return json_string(copy);
-}
-
 static json_t *verdict_json(const struct check_judgement *judgement)
 {
     return json_pack("{ss ss so so}", "verdict", check_verdict_name(judgement->reason), "reason",
                      check_reasons[judgement->reason].name, "explanation",
-                     text_json(judgement->explanation), "remedy", text_json(judgement->remedy));
+                     tool_json_text(judgement->explanation), "remedy",
+                     tool_json_text(judgement->remedy));
 }
 
 static json_t *library_json(const struct check_findings *findings,
@@ -135,10 +123,11 @@ static json_t *library_json(const struct check_findings *findings,
         judgement->provider != SIZE_MAX ? &findings->closure.objects[judgement->provider] : &none;
     json_t *object = verdict_json(judgement);
     json_object_update_new(
-        object, json_pack("{so so so so}", "implementation",
-                          text_json(judgement->abi != NULL ? judgement->abi->name : NULL), "name",
-                          text_json(provider->name), "path", text_json(provider->path), "engine",
-                          text_json(judgement->engine)));
+        object,
+        json_pack("{so so so so}", "implementation",
+                  tool_json_text(judgement->abi != NULL ? judgement->abi->name : NULL), "name",
+                  tool_json_text(provider->name), "path", tool_json_text(provider->path), "engine",
+                  tool_json_text(judgement->engine)));
     return object;
 }
 
@@ -152,24 +141,24 @@ static json_t *object_json(const struct check_findings *findings, size_t index)
         if (use->object == index && use->kind == CHECK_NAMES)
             json_array_append_new(names, json_string(use->symbol));
         else if (use->object == index)
-            json_array_append_new(uses, json_pack("{so ss}", "symbol", text_json(use->symbol),
+            json_array_append_new(uses, json_pack("{so ss}", "symbol", tool_json_text(use->symbol),
                                                   "use", kinds[use->kind].name));
     }
-    return json_pack("{so so so so so sb so so}", "name", text_json(object->name), "path",
-                     text_json(object->path), "soname", text_json(object->object.soname),
+    return json_pack("{so so so so so sb so so}", "name", tool_json_text(object->name), "path",
+                     tool_json_text(object->path), "soname", tool_json_text(object->object.soname),
                      "needed_by",
-                     text_json(index > 0 ? closure->objects[object->loader].name : NULL), "damage",
-                     text_json(object->object.damage), "symbolic", object->object.symbolic, "uses",
-                     uses, "names_at_run_time", names);
+                     tool_json_text(index > 0 ? closure->objects[object->loader].name : NULL),
+                     "damage", tool_json_text(object->object.damage), "symbolic",
+                     object->object.symbolic, "uses", uses, "names_at_run_time", names);
 }
 
 void check_print_json(const struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    json_t *root = json_pack("{so}", "program", text_json(name));
+    json_t *root = json_pack("{so}", "program", tool_json_text(name));
     json_t *scripts = json_array(), *libraries = json_object(), *objects = json_array();
     for (size_t i = 0; i < findings->program.scripts; i++)
-        json_array_append_new(scripts, text_json(findings->program.script_paths[i]));
+        json_array_append_new(scripts, tool_json_text(findings->program.script_paths[i]));
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
         json_object_set_new(libraries, library_names[library],
                             library_json(findings, &result->libraries[library]));
@@ -178,10 +167,8 @@ void check_print_json(const struct check_result *result, const char *name)
     json_object_update_new(root, verdict_json(&result->program));
     json_object_update_new(root,
                            json_pack("{so so so sb sb so}", "scripts", scripts, "file",
-                                     text_json(findings->program.path), "libraries", libraries,
+                                     tool_json_text(findings->program.path), "libraries", libraries,
                                      "copy_relocations", findings->copies, "imports_dlmopen",
                                      findings->namespaces, "objects", objects));
-    json_dumpf(root, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(root);
+    tool_json_print(root);
 }

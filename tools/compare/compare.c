@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim compare: runs a program in several modes and on several rank counts, and prints what
  * time, accuracy and traffic came of it. */
+#include <errno.h>
+#include <string.h>
+
 #include "tools/compare/compare.h"
 #include "tools/lib/launch.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 
 #define OPTION(field) offsetof(struct compare_options, field)
 
@@ -93,11 +96,17 @@ static bool write_file(const struct compare_plan *plan, const char *path,
 {
     if (path == NULL)
         return true;
-    FILE *file = tool_open(path);
-    if (file == NULL)
+    FILE *file = fopen(path, "we");
+    if (file == NULL) {
+        tool_warn("%s: %s", path, strerror(errno));
         return false;
+    }
     write(plan, file);
-    return tool_close(file, path);
+    bool lost = ferror(file) != 0;
+    lost = fclose(file) != 0 || lost;
+    if (lost)
+        tool_warn("%s: not all of it could be written: %s", path, strerror(errno));
+    return !lost;
 }
 
 static int run(int argc, char **argv)

@@ -5,7 +5,7 @@
 
 #include "tools/compare/compare.h"
 #include "tools/html/page.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "version.h"
 
 #define UNKNOWN (-1.0)
@@ -316,8 +316,8 @@ void compare_write_markdown(const struct compare_plan *plan, FILE *file)
 static json_t *cell_json(const struct compare_plan *plan, size_t mode, size_t rank)
 {
     json_t *cell =
-        json_pack("{s:o, s:o, s:I}", "mode", page_text(plan->modes[mode].name), "label",
-                  page_text(plan->modes[mode].label), "ranks", (json_int_t)plan->ranks[rank]);
+        json_pack("{s:o, s:o, s:I}", "mode", tool_json_text(plan->modes[mode].name), "label",
+                  tool_json_text(plan->modes[mode].label), "ranks", (json_int_t)plan->ranks[rank]);
     json_t *spreads = json_object();
     for (enum compare_figure figure = 0; figure < COMPARE_FIGURE_COUNT; figure++) {
         const char *name = compare_figure_name(figure);
@@ -340,7 +340,7 @@ static json_t *make_json(const struct compare_plan *plan)
             if (compare_cell(plan, mode, rank)->is_wanted)
                 json_array_append_new(results, cell_json(plan, mode, rank));
     return json_pack("{s:s, s:o, s:b, s:I, s:s, s:O, s:o}", "compshim", CSHIM_VERSION, "title",
-                     page_text(plan->options->title), "complete", plan->is_complete, "repeat",
+                     tool_json_text(plan->options->title), "complete", plan->is_complete, "repeat",
                      (json_int_t)plan->options->repeat, "time_is",
                      uses_wall(plan) ? "wall" : "metric", "environment", plan->environment,
                      "results", results);

@@ -9,8 +9,7 @@
 
 #include "tools/check/check.h"
 #include "tools/compare/compare.h"
-#include "tools/html/page.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 
 #define LOG_SECONDS_MAX 1e9
 #define LOG_POINTS_MAX 200
@@ -64,25 +63,21 @@ static char *command_text(char *const *command)
 static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];
-    double value = 0;
-    bool found = false;
+    double value = NAN;
     int flags = 0;
     while (regexec(expression, output, 2, match, flags) == 0) {
         if (match[1].rm_so >= 0) {
             const char *number = output + match[1].rm_so;
             char *end = NULL;
             double parsed = strtod(number, &end);
-            if (end > number) {
-                value = parsed;
-                found = true;
-            }
+            value = end > number ? parsed : value;
         }
         if (match[0].rm_eo == 0 && *output == '\0')
             break;
         output += match[0].rm_eo > 0 ? match[0].rm_eo : 1;
         flags = output[-1] == '\n' ? 0 : REG_NOTBOL;
     }
-    return found && isfinite(value) ? json_real(value) : json_null();
+    return tool_json_number(value);
 }
 
 /* The cell behind the next comma; NULL if there is none. */
@@ -198,7 +193,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
                         const char *log)
 {
     json_t *run =
-        json_pack("{s:o, s:f}", "command", page_text(command), "wall_seconds", child->wall);
+        json_pack("{s:o, s:f}", "command", tool_json_text(command), "wall_seconds", child->wall);
     for (enum compare_figure metric = 0; metric < COMPARE_METRIC_COUNT; metric++)
         json_object_set_new(run, compare_figure_name(metric),
                             read_metric(&plan->metrics[metric], child->output));
@@ -212,7 +207,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         read_report(nccl_report, run);
         warn_if_not_compressed(mode, run);
     }
-    json_object_set_new(run, "output_tail", page_text(child_tail(child->output)));
+    json_object_set_new(run, "output_tail", tool_json_text(child_tail(child->output)));
     return run;
 }
 

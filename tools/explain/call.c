@@ -146,10 +146,3 @@ json_t *explain_json(const struct explain_answer *answer)
         "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
         "plan", compressed ? plan_json(plan) : NULL);
 }
-
-void explain_print_json(json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(value);
-}

@@ -10,7 +10,7 @@
 #include "shim/core/sample.h"
 #include "shim/report/observed.h"
 #include "tools/explain/explain.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 /* The share of a link's rate that an exchange reaches, and the time of a step of small messages.
@@ -192,21 +192,6 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
     return outcome;
 }
 
-static void estimate(const struct dry_run *run, struct outcome *outcome)
-{
-    const struct cshim_plan *plan = &outcome->answer.plan;
-    const double calls = (double)outcome->calls;
-    outcome->seconds_after = outcome->seconds_before;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
-        return;
-    outcome->bytes_native = calls * (double)plan->bytes_native;
-    outcome->bytes_wire = calls * (double)plan->bytes_wire;
-    if (plan->rule->verify > 0) /* these calls are also made natively */
-        outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
-    outcome->seconds_after =
-        outcome->seconds_wait + calls * seconds_compressed(run, &outcome->answer);
-}
-
 static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
 {
     return b->answer.plan.reason == CSHIM_REASON_COMPRESS &&
@@ -226,33 +211,40 @@ static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *
     return others * plan->ranks * (double)cshim_sample_block_bytes(plan->ranks);
 }
 
-/* Adds the bytes of samples. Which calls are sampled depends on how many the rule has compressed on
- * a communicator: kinds with the same rule, ranks and nodes are taken for calls of one
- * communicator, and share its samples in proportion to their calls. */
-static void add_samples(const struct dry_run *run, struct outcome *outcome)
+/* The bytes of a kind's samples. Which calls are sampled depends on how many the rule has
+ * compressed on a communicator: kinds with the same rule, ranks and nodes are taken for calls of
+ * one communicator, and share its samples in proportion to their calls. */
+static double bytes_of_samples(const struct dry_run *run, const struct outcome *outcome)
 {
-    const struct cshim_plan *plan = &outcome->answer.plan;
     double calls = 0;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
-        return;
     for (size_t i = 0; i < run->count; i++)
         if (is_sampled_with(outcome, &run->outcomes[i]))
             calls += (double)run->outcomes[i].calls;
     const double sampled = fmin(calls, CSHIM_SAMPLES_AT_FIRST) + floor(calls / CSHIM_SAMPLES_EVERY);
-    outcome->bytes_wire += sampled * (double)outcome->calls / calls * sampled_bytes(run, plan);
+    return sampled * (double)outcome->calls / calls * sampled_bytes(run, &outcome->answer.plan);
 }
 
-static void add_to_totals(struct dry_run *run, const struct outcome *outcome)
+/* Fills in the figures of a kind, and adds them to the sums. */
+static void estimate(struct dry_run *run, struct outcome *outcome)
 {
     const struct cshim_plan *plan = &outcome->answer.plan;
-    run->seconds_before += outcome->seconds_before;
-    run->seconds_after += outcome->seconds_after;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
-        return;
-    run->compressed_calls += (double)outcome->calls;
+    const double calls = (double)outcome->calls;
+    outcome->seconds_after = outcome->seconds_before;
+    if (plan->reason == CSHIM_REASON_COMPRESS) {
+        outcome->bytes_native = calls * (double)plan->bytes_native;
+        outcome->bytes_wire = calls * (double)plan->bytes_wire;
+        if (plan->rule->verify > 0) /* these calls are also made natively */
+            outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
+        outcome->bytes_wire += bytes_of_samples(run, outcome);
+        outcome->seconds_after =
+            outcome->seconds_wait + calls * seconds_compressed(run, &outcome->answer);
+        run->compressed_calls += calls;
+        run->largest_error = fmax(run->largest_error, plan->expected_error);
+    }
     run->bytes_native += outcome->bytes_native;
     run->bytes_wire += outcome->bytes_wire;
-    run->largest_error = fmax(run->largest_error, plan->expected_error);
+    run->seconds_before += outcome->seconds_before;
+    run->seconds_after += outcome->seconds_after;
 }
 
 static void read_points(struct dry_run *run, const json_t *exchange)
@@ -292,14 +284,10 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     read_points(run, json_object_get(observed, "exchange"));
     run->count = json_array_size(kinds);
     run->outcomes = tool_allocate(run->count, sizeof *run->outcomes);
-    for (size_t i = 0; i < run->count; i++) {
+    for (size_t i = 0; i < run->count; i++)
         run->outcomes[i] = read_kind(run, i, json_array_get(kinds, i));
+    for (size_t i = 0; i < run->count; i++)
         estimate(run, &run->outcomes[i]);
-    }
-    for (size_t i = 0; i < run->count; i++) {
-        add_samples(run, &run->outcomes[i]);
-        add_to_totals(run, &run->outcomes[i]);
-    }
 }
 
 /* "12.345", or "-" if it could not be estimated. */
@@ -370,11 +358,6 @@ static void print_text(const struct dry_run *run)
     print_totals(run);
 }
 
-static json_t *number_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static void print_json(const struct dry_run *run)
 {
     json_t *kinds = json_array();
@@ -385,16 +368,16 @@ static void print_json(const struct dry_run *run)
                                         "answer", explain_json(&outcome->answer), "bytes_native",
                                         outcome->bytes_native, "bytes_wire", outcome->bytes_wire,
                                         "seconds_before", outcome->seconds_before, "seconds_after",
-                                        number_or_null(outcome->seconds_after)));
+                                        tool_json_number(outcome->seconds_after)));
     }
     const double wall = ledger_number(run->report.root, "wall_seconds");
-    explain_print_json(json_pack(
+    tool_json_print(json_pack(
         "{so s{sI sf sf sf so sf so sf}}", "kinds", kinds, "totals", "compressed_calls",
         (json_int_t)run->compressed_calls, "bytes_native", run->bytes_native, "bytes_wire",
         run->bytes_wire, "seconds_before", run->seconds_before, "seconds_after",
-        number_or_null(run->seconds_after), "wall_before", wall, "wall_after",
-        number_or_null(fmax(0, wall - run->seconds_before) + run->seconds_after), "expected_error",
-        run->largest_error));
+        tool_json_number(run->seconds_after), "wall_before", wall, "wall_after",
+        tool_json_number(fmax(0, wall - run->seconds_before) + run->seconds_after),
+        "expected_error", run->largest_error));
 }
 
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy)

@@ -150,7 +150,6 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
             more = bytes < last;
         }
     }
-    tool_split_free(parts);
     return count;
 }
 

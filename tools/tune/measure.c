@@ -12,7 +12,7 @@
 #include "tools/check/check.h"
 #include "tools/lib/child.h"
 #include "tools/lib/launch.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 #include "tools/tune/tune.h"
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 struct tune_options {
@@ -103,8 +104,7 @@ static void save(const struct tune_measured *measured, const char *path)
         const struct tune_size *size = &measured->sizes[i];
         json_t *seconds = json_array();
         for (size_t way = 0; way < measured->way_count; way++)
-            json_array_append_new(seconds, isfinite(size->ways[way]) ? json_real(size->ways[way])
-                                                                     : json_null());
+            json_array_append_new(seconds, tool_json_number(size->ways[way]));
         json_array_append_new(sizes, json_pack("{sI sf so}", "bytes", (json_int_t)size->bytes,
                                                "native", size->native, "seconds", seconds));
     }
