@@ -24,25 +24,24 @@ static char *replace(const char *text, const char *from, const char *to)
     return tool_format("%s%s", result, text);
 }
 
-static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t ranks,
-                     const char *log)
+static char *fill_in(const char *text, const struct compare_cell *cell, const char *log)
 {
-    char *filled = replace(text, "{ranks}", tool_format("%u", ranks));
-    return replace(replace(filled, "{mode}", mode->name), "{log}", log);
+    char *filled = replace(text, "{ranks}", tool_format("%u", cell->ranks));
+    return replace(replace(filled, "{mode}", cell->mode->name), "{log}", log);
 }
 
 /* Makes the NULL-terminated command of a run. */
-static char **make_command(const struct compare_plan *plan, const struct compare_mode *mode,
-                           uint32_t ranks, const char *log)
+static char **make_command(const struct compare_plan *plan, const struct compare_cell *cell,
+                           const char *log)
 {
     const char *const serial[] = {"/bin/sh", "-c", plan->options->serial, NULL};
-    const char *const *words = mode->is_serial ? serial : (const char *const *)plan->command;
+    const char *const *words = cell->mode->is_serial ? serial : (const char *const *)plan->command;
     size_t count = 0;
     while (words[count] != NULL)
         count++;
     char **command = tool_allocate(count + 1, sizeof *command);
     for (size_t i = 0; i < count; i++)
-        command[i] = fill_in(words[i], mode, ranks, log);
+        command[i] = fill_in(words[i], cell, log);
     return command;
 }
 
@@ -211,21 +210,21 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
     return run;
 }
 
-enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
+enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left)
 {
-    const struct compare_mode *run_mode = &plan->modes[mode];
+    const struct compare_mode *mode = cell->mode;
     char *report = tool_format("%s/report.json", plan->folder);
     /* A program that calls both MPI and NCCL leaves a second report. */
     char *nccl_report = tool_format("%s/report.nccl.json", plan->folder);
     char *log = tool_format("%s/steps.csv", plan->folder);
-    char **command = make_command(plan, run_mode, plan->ranks[rank], log);
+    char **command = make_command(plan, cell, log);
     char *text = command_text(command);
     struct child child = {.command = command,
                           .is_local = locality_is_certain(command),
-                          .library = run_mode->has_shim ? plan->library : NULL,
-                          .policy = run_mode->policy,
-                          .report = run_mode->has_shim ? report : NULL,
+                          .library = mode->has_shim ? plan->library : NULL,
+                          .policy = mode->policy,
+                          .report = mode->has_shim ? report : NULL,
                           .progress = progress,
                           .left = left,
                           .watch = compare_watch_load};
@@ -233,8 +232,7 @@ enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, si
     if (end == CHILD_FAILED)
         child_tell_failure(&child, "this run", tool_format(":\n  %s\n", text));
     if (end == CHILD_DONE)
-        json_array_append_new(compare_cell(plan, mode, rank)->runs,
-                              read_run(plan, run_mode, &child, text, nccl_report, log));
+        json_array_append_new(cell->runs, read_run(plan, mode, &child, text, nccl_report, log));
     unlink(report);
     unlink(nccl_report);
     unlink(log);

@@ -108,12 +108,6 @@ double ledger_total(const struct ledger_file *ledger, const char *key)
     return ledger_number(json_object_get(ledger->root, "totals"), key);
 }
 
-double ledger_error(const json_t *row)
-{
-    const json_t *error = json_object_get(row, "rel_error");
-    return json_is_number(error) ? json_number_value(error) : -1;
-}
-
 const char *ledger_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));

@@ -33,8 +33,6 @@ void ledger_close(struct ledger_file *ledger);
 double ledger_total(const struct ledger_file *ledger, const char *key);
 /* A number of any object; 0 if it is not there. */
 double ledger_number(const json_t *object, const char *key);
-/* The sampled error of a row, negative if none was taken. */
-double ledger_error(const json_t *row);
 /* A text of an object; "" if it is not there. Valid as long as the object. */
 const char *ledger_text(const json_t *object, const char *key);
 

@@ -21,9 +21,7 @@ void tool_fail(enum tool_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vwarnx(format, arguments);
-    va_end(arguments);
-    exit(status);
+    verrx(status, format, arguments);
 }
 
 void tool_misuse(const char *command, const char *format, ...)

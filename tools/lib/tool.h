@@ -134,7 +134,6 @@ void tool_table_add(struct tool_table *table, char **cells);
 void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
-void tool_table_print_markdown(const struct tool_table *table, FILE *file);
 /* Prints the table, as Markdown or as tool_table_print does, below an empty line and a title.
  * Prints nothing if the table has only headings. */
 void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,

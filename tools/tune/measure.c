@@ -10,7 +10,6 @@
 
 #include "shim/core/clock.h"
 #include "tools/check/check.h"
-#include "tools/lib/child.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
