@@ -36,7 +36,8 @@ struct conv_scratch {
 
 struct device {
     int ranks;
-    int count; /* images of the last batch */
+    int capacity; /* images */
+    int count;    /* of the last batch */
     struct score score;
     struct conv_trace *traces; /* of each image; NULL without convolutions */
     struct conv_scratch *scratch;
@@ -57,25 +58,18 @@ bool device_start(void)
 
 struct device *device_new(const struct model *model, int capacity)
 {
-    struct device *device = calloc(1, sizeof *device);
-    if (device == NULL)
-        return NULL;
+    struct device *device = host_memory(capacity, 1, sizeof *device);
+    device->capacity = capacity;
     MPI_Comm_size(MPI_COMM_WORLD, &device->ranks);
-    if (model->which != NETWORK_CONV)
-        return device;
-    device->traces = calloc((size_t)capacity, sizeof *device->traces);
-    device->scratch = calloc(1, sizeof *device->scratch);
-    if (device->traces == NULL || device->scratch == NULL) {
-        device_free(device);
-        return NULL;
+    if (model->which == NETWORK_CONV) {
+        device->traces = host_memory(capacity, (size_t)capacity, sizeof *device->traces);
+        device->scratch = host_memory(capacity, 1, sizeof *device->scratch);
     }
     return device;
 }
 
 void device_free(struct device *device)
 {
-    if (device == NULL)
-        return;
     for (int i = 0; i < device->array_count; i++)
         free(device->arrays[i]);
     free(device->traces);
@@ -85,7 +79,7 @@ void device_free(struct device *device)
 
 float *device_floats(struct device *device, size_t count)
 {
-    float *values = calloc(count, sizeof *values);
+    float *values = host_memory(device->capacity, count, sizeof *values);
     assert(device->array_count < ARRAYS_MAX);
     device->arrays[device->array_count++] = values;
     return values;
@@ -333,11 +327,10 @@ SIMD_CLONES void device_relu_drop_backward(struct device *device, const float *v
 void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale)
 {
     device->score = (struct score){0};
-    for (int i = 0; i < batch->count; i++) {
-        int answer = 0;
-        device->score.loss += model_loss(outputs + (size_t)i * IMAGE_CLASSES, IMAGE_CLASSES,
-                                         batch->labels[i], scale, &answer);
-        device->score.correct += answer == batch->labels[i];
+    for (int i = 0; i < batch->count; i++, outputs += IMAGE_CLASSES) {
+        const struct score score = model_judge(outputs, batch->labels[i], scale);
+        device->score.loss += score.loss;
+        device->score.correct += score.correct;
     }
 }
 
@@ -373,7 +366,7 @@ double device_step(struct device *device, const struct model *model, float *weig
         MPI_Allreduce(MPI_IN_PLACE, tensor, model_tensor_size(model, t), MPI_FLOAT, MPI_SUM,
                       MPI_COMM_WORLD);
     double seconds = MPI_Wtime() - begin;
-    descend(weights, velocity, gradients, model_parameters(model), (float)device->ranks,
-            learning_rate, momentum);
+    descend(weights, velocity, gradients, model->parameters, (float)device->ranks, learning_rate,
+            momentum);
     return seconds;
 }

@@ -77,19 +77,14 @@ static void trainer_init(struct trainer *trainer)
     trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
     trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
     trainer->network = network_new(options->model, trainer->capacity, options->seed);
-    trainer->order = malloc((size_t)images * sizeof *trainer->order);
-    trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
-    trainer->labels = malloc((size_t)trainer->capacity);
-    trainer->scores = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->scores);
-    trainer->seconds = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->seconds);
-    trainer->images = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->images);
-    if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
-        trainer->labels == NULL || trainer->scores == NULL || trainer->seconds == NULL ||
-        trainer->images == NULL) {
-        fprintf(stderr, "%s: rank %d: no memory for batches of %d images: try a smaller --batch\n",
-                program_invocation_short_name, trainer->rank, trainer->capacity);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
+    const int capacity = trainer->capacity;
+    const size_t steps = (size_t)trainer->steps_per_epoch;
+    trainer->order = host_memory(capacity, (size_t)images, sizeof *trainer->order);
+    trainer->pixels = host_memory(capacity, (size_t)capacity, sizeof *trainer->pixels);
+    trainer->labels = host_memory(capacity, (size_t)capacity, 1);
+    trainer->scores = host_memory(capacity, steps, sizeof *trainer->scores);
+    trainer->seconds = host_memory(capacity, steps, sizeof *trainer->seconds);
+    trainer->images = host_memory(capacity, steps, sizeof *trainer->images);
 }
 
 static void trainer_free(struct trainer *trainer)
@@ -231,7 +226,7 @@ static void print_network(const struct trainer *trainer)
 {
     struct model model = model_of(trainer->options->model);
     printf("model: %s, %zu parameters in %d tensors; batch %d, ranks %d\n",
-           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", model_parameters(&model),
+           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", model.parameters,
            2 * model.layer_count, trainer->options->batch, trainer->ranks);
     fflush(stdout);
 }
@@ -429,17 +424,6 @@ static bool parse_options(int argc, char **argv, struct options *options, char *
     return true;
 }
 
-/* Checks what the options and the number of ranks ask for together. */
-static bool ranks_fit(const struct options *options, int ranks, char *error, size_t error_size)
-{
-    if (ranks <= options->batch)
-        return true;
-    snprintf(error, error_size,
-             "a batch of %d images cannot be shared by %d ranks: use --batch %d or fewer ranks",
-             options->batch, ranks, ranks);
-    return false;
-}
-
 static int run(int argc, char **argv)
 {
     struct options options;
@@ -448,8 +432,14 @@ static int run(int argc, char **argv)
     int rank = 0, ranks = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!parse_options(argc, argv, &options, error, sizeof error) ||
-        !ranks_fit(&options, ranks, error, sizeof error)) {
+    bool is_good = parse_options(argc, argv, &options, error, sizeof error);
+    if (is_good && ranks > options.batch) {
+        is_good = false;
+        snprintf(error, sizeof error,
+                 "a batch of %d images cannot be shared by %d ranks: use --batch %d or fewer ranks",
+                 options.batch, ranks, ranks);
+    }
+    if (!is_good) {
         if (rank == 0)
             fprintf(stderr, "%s: %s\n%s --help lists the options\n", program_invocation_short_name,
                     error, program_invocation_short_name);

@@ -131,16 +131,12 @@ __global__ void mnist_relu_dropout_backward(const float *values, float *gradient
         gradients[i] = values[i] > 0 ? gradients[i] * scale : 0;
 }
 
-/* Turns each row of outputs into its gradient; leaves its loss, and whether the answer was right.
- */
-__global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, double *losses,
-                            uint8_t *correct, size_t count)
+/* Turns each row of outputs into its gradient, and leaves its score. */
+__global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, struct score *scores,
+                            size_t count)
 {
-    FOR_EACH(i, count) {
-        int answer = 0;
-        losses[i] = model_loss(rows + i * IMAGE_CLASSES, IMAGE_CLASSES, labels[i], scale, &answer);
-        correct[i] = answer == labels[i];
-    }
+    FOR_EACH(i, count)
+        scores[i] = model_judge(rows + i * IMAGE_CLASSES, labels[i], scale);
 }
 
 /* Gradient descent with momentum. */

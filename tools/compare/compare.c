@@ -181,11 +181,11 @@ static void write_policy(const struct compare_plan *plan, struct compare_mode *m
 {
     mode->policy = tool_format("%s/%s.ini", plan->folder, mode->name);
     FILE *file = fopen(mode->policy, "we");
-    if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
-    fprintf(file, "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n",
-            mode->name, plan->options->min_size, mode->name);
-    if (fclose(file) != 0)
+    if (file == NULL ||
+        fprintf(file,
+                "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n",
+                mode->name, plan->options->min_size, mode->name) < 0 ||
+        fclose(file) != 0)
         tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of `compshim compare` share: the modes, the numbers of ranks and the runs of each
- * mode on each number of ranks. All functions are for the tool's only thread. What they allocate
- * lives until the tool ends. */
+ * mode on each number of ranks. What the functions allocate lives until the tool ends. */
 #ifndef TOOL_COMPARE_H
 #define TOOL_COMPARE_H
 
@@ -91,8 +90,8 @@ bool compare_has(char *const *command, const char *part);
 enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
 
-/* The name of a figure in JSON. */
-const char *compare_figure_name(enum compare_figure figure);
+/* The names of the figures in JSON. */
+extern const char *const compare_figure_names[COMPARE_FIGURE_COUNT];
 
 /* Finds out what the measurements are made on. */
 json_t *compare_environment(const char *link);

@@ -10,12 +10,8 @@
 
 #define UNKNOWN (-1.0)
 
-const char *compare_figure_name(enum compare_figure figure)
-{
-    static const char *const names[COMPARE_FIGURE_COUNT] = {
-        "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
-    return names[figure];
-}
+const char *const compare_figure_names[COMPARE_FIGURE_COUNT] = {
+    "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
 
 /* Whether times are of the whole command, because some output has no match for --metric-time. */
 static bool uses_wall(const struct compare_plan *plan)
@@ -46,7 +42,7 @@ static double run_figure(const struct compare_plan *plan, const struct compare_c
                         run_figure(plan, cell, COMPARE_FIGURE_WIRE, run));
     bool wall = figure == COMPARE_FIGURE_TIME && uses_wall(plan);
     const json_t *value = json_object_get(json_array_get(cell->runs, run),
-                                          wall ? "wall_seconds" : compare_figure_name(figure));
+                                          wall ? "wall_seconds" : compare_figure_names[figure]);
     return json_is_number(value) ? json_number_value(value) : UNKNOWN;
 }
 
@@ -306,7 +302,7 @@ static json_t *cell_json(const struct compare_plan *plan, const struct compare_c
                              tool_json_text(of->mode->label), "ranks", (json_int_t)of->ranks);
     json_t *spreads = json_object();
     for (enum compare_figure figure = 0; figure < COMPARE_FIGURE_COUNT; figure++) {
-        const char *name = compare_figure_name(figure);
+        const char *name = compare_figure_names[figure];
         struct spread spread = find_spread(plan, of, figure);
         bool known = spread.median >= 0;
         json_object_set_new(cell, name, known ? json_real(spread.median) : json_null());

@@ -194,7 +194,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
     json_t *run =
         json_pack("{s:o, s:f}", "command", tool_json_text(command), "wall_seconds", child->wall);
     for (enum compare_figure metric = 0; metric < COMPARE_METRIC_COUNT; metric++)
-        json_object_set_new(run, compare_figure_name(metric),
+        json_object_set_new(run, compare_figure_names[metric],
                             read_metric(&plan->metrics[metric], child->output));
     json_object_set_new(run, "accuracy_over_time",
                         compare_has(child->command, log) ? read_log(log) : json_array());

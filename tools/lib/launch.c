@@ -100,7 +100,6 @@ struct cshim_policy *launch_load_policy(const char *path)
     if (message[0] != '\0')
         tool_warn("%s", message);
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
-    free(text);
     if (policy == NULL)
         tool_fail(TOOL_NOT_SO, "%s", message);
     return policy;
@@ -138,13 +137,11 @@ static unsigned long count_cores(void)
 {
     cpu_set_t set;
     size_t length = 0;
-    char *shared = tool_read_file("/sys/devices/system/cpu/smt/active", &length);
+    const char *shared = tool_read_file("/sys/devices/system/cpu/smt/active", &length);
     unsigned long processors = sched_getaffinity(0, sizeof set, &set) == 0
                                    ? (unsigned long)CPU_COUNT(&set)
                                    : (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
-    bool is_shared = shared != NULL && *shared == '1';
-    free(shared);
-    return is_shared ? (processors + 1) / 2 : processors;
+    return shared != NULL && *shared == '1' ? (processors + 1) / 2 : processors;
 }
 
 void launch_permit_mpirun(char *const *command, bool is_local)
@@ -322,10 +319,9 @@ char *child_tail(const char *output)
 
 void child_tell_failure(const struct child *child, const char *what, const char *between)
 {
-    char *tail = child_tail(child->output);
+    const char *tail = child_tail(child->output);
     const bool signalled = WIFSIGNALED(child->status);
     tool_warn("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
               signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
               *tail != '\0' ? tail : "(no output)");
-    free(tail);
 }
