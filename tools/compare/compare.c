@@ -51,13 +51,6 @@ static const struct compare_options defaults = {
     .min_size = 65536,
 };
 
-bool compare_has(char *const *command, const char *part)
-{
-    while (*command != NULL && strstr(*command, part) == NULL)
-        command++;
-    return *command != NULL;
-}
-
 static void compile_metrics(struct compare_plan *plan)
 {
     static const char *const names[COMPARE_METRIC_COUNT] = {"--metric-time", "--metric-step",

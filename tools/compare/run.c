@@ -14,6 +14,13 @@
 #define LOG_SECONDS_MAX 1e9
 #define LOG_POINTS_MAX 200
 
+bool compare_has(char *const *command, const char *part)
+{
+    while (*command != NULL && strstr(*command, part) == NULL)
+        command++;
+    return *command != NULL;
+}
+
 /* Replaces every `from` in the text. */
 static char *replace(const char *text, const char *from, const char *to)
 {

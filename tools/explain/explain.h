@@ -34,6 +34,8 @@ struct explain_answer {
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
+/* Prints the answer as text. */
+void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON; the caller releases it. */
 json_t *explain_json(const struct explain_answer *answer);
 

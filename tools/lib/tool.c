@@ -21,7 +21,9 @@ void tool_fail(enum tool_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    verrx(status, format, arguments);
+    vwarnx(format, arguments);
+    va_end(arguments);
+    exit(status);
 }
 
 void tool_misuse(const char *command, const char *format, ...)

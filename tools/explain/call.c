@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans one call, and prints the plan as text and as JSON. */
+#include <inttypes.h>
+
+#include "tools/explain/explain.h"
+#include "tools/lib/tool.h"
+
+/* Why a call is passed on, for readers. */
+static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
+    [CSHIM_REASON_COMPRESS] = "the call is compressed",
+    [CSHIM_REASON_DTYPE] = "never compressed, or not carried by the rule's codec",
+    [CSHIM_REASON_OP] = "only sums are compressed, and NCCL's averages",
+    [CSHIM_REASON_EMPTY] = "there are no elements",
+    [CSHIM_REASON_TOO_SMALL] = "the rule leaves buffers up to its max_size alone (codec = none)",
+    [CSHIM_REASON_RULE_NONE] = "the rule says codec = none",
+    [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
+    [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
+    [CSHIM_REASON_NO_MEMORY] = "a piece for each of so many ranks takes more than the scratch",
+    [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is not there for NCCL",
+};
+
+struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
+                                   uint64_t bytes)
+{
+    struct explain_answer answer = {.policy = policy, .call = *call};
+    size_t element = cshim_dtype_bytes(call->dtype);
+    if (element == 0) /* other types: count bytes */
+        element = 1;
+    if (bytes % element != 0)
+        tool_misuse("explain", "--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)",
+                    bytes, cshim_dtype_name(call->dtype), element);
+    answer.call.bytes = bytes;
+    answer.plan = cshim_plan_call(policy, &answer.call, bytes / element);
+    return answer;
+}
+
+/* Adds a line to the answer. The table will free the value. */
+static void add_line(struct tool_table *table, const char *label, char *value)
+{
+    char *cells[] = {tool_copy(label), value};
+    tool_table_add(table, cells);
+}
+
+static char *exact_bytes(uint64_t bytes)
+{
+    return tool_format("%" PRIu64 " (%s)", bytes, tool_bytes((double)bytes));
+}
+
+static void add_call(struct tool_table *table, const struct explain_answer *answer)
+{
+    const struct cshim_call *call = &answer->call;
+    const struct cshim_rule *rule = answer->plan.rule;
+    add_line(table, "call",
+             tool_format("%s %s of %s bytes, %s, %s, %s on %s", cshim_library_name(call->library),
+                         cshim_collective_name(call->collective), exact_bytes(call->bytes),
+                         cshim_dtype_name(call->dtype), cshim_op_name(call->op),
+                         tool_plural(call->ranks, "rank"), tool_plural(call->nodes, "node")));
+    add_line(table, "policy", tool_copy(answer->policy->source));
+    add_line(table, "rule",
+             rule != NULL
+                 ? tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line)
+                 : tool_copy("none"));
+}
+
+static char *bound_text(const struct cshim_codec_info *codec)
+{
+    if (codec->bound_relative == 0 && codec->bound_absolute == 0)
+        return tool_copy("0: each quantization is exact");
+    if (codec->bound_absolute == 0)
+        return tool_format("%.3g |x| per quantization of x", codec->bound_relative);
+    return tool_format("%.3g |x| + %.3g max|block of %u| per quantization of x",
+                       codec->bound_relative, codec->bound_absolute, codec->block);
+}
+
+static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
+{
+    const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
+    add_line(table, "codec", tool_copy(codec->name));
+    add_line(table, "algorithm", tool_copy(cshim_algorithm_name(plan->algorithm)));
+    add_line(
+        table, "segments",
+        tool_format("%" PRIu64 " of up to %" PRIu64 " elements", plan->segments, plan->segment));
+    add_line(table, "scratch per rank", exact_bytes(plan->scratch_bytes));
+    add_line(table, "bytes natively (ring)", exact_bytes(plan->bytes_native));
+    add_line(table, "bytes on the wire", exact_bytes(plan->bytes_wire));
+    add_line(table, "  per rank, natively", exact_bytes(plan->bytes_native / plan->ranks));
+    add_line(table, "  per rank, on the wire", exact_bytes(plan->bytes_wire / plan->ranks));
+    add_line(table, "  between nodes", exact_bytes(plan->bytes_network));
+    add_line(table, "ratio",
+             tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
+    add_line(table, "quantizations", tool_format("%u", plan->quantizations));
+    add_line(table, "expected error",
+             tool_format("%.2g (relative L2, normally distributed data)", plan->expected_error));
+    add_line(table, "error bound", bound_text(codec));
+}
+
+void explain_print_text(const struct explain_answer *answer)
+{
+    struct tool_table table = {.columns = 2, .numeric_from = 2};
+    enum cshim_reason reason = answer->plan.reason;
+    add_call(&table, answer);
+    add_line(&table, "compressed", tool_copy(reason == CSHIM_REASON_COMPRESS ? "yes" : "no"));
+    if (reason == CSHIM_REASON_COMPRESS)
+        add_plan(&table, &answer->plan);
+    else
+        add_line(&table, "reason",
+                 tool_format("%s: %s", cshim_reason_name(reason), reason_sentences[reason]));
+    tool_table_print(&table, stdout);
+}
+
+static json_t *call_json(const struct cshim_call *call)
+{
+    return json_pack("{ss ss ss ss sI sI sI}", "library", cshim_library_name(call->library),
+                     "collective", cshim_collective_name(call->collective), "dtype",
+                     cshim_dtype_name(call->dtype), "op", cshim_op_name(call->op), "bytes",
+                     (json_int_t)call->bytes, "ranks", (json_int_t)call->ranks, "nodes",
+                     (json_int_t)call->nodes);
+}
+
+static json_t *plan_json(const struct cshim_plan *plan)
+{
+    const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
+    return json_pack("{ss ss sI sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name,
+                     "algorithm", cshim_algorithm_name(plan->algorithm), "segments",
+                     (json_int_t)plan->segments, "segment_elements", (json_int_t)plan->segment,
+                     "scratch_bytes", (json_int_t)plan->scratch_bytes, "bytes_native",
+                     (json_int_t)plan->bytes_native, "bytes_wire", (json_int_t)plan->bytes_wire,
+                     "bytes_network", (json_int_t)plan->bytes_network, "ratio",
+                     (double)plan->bytes_native / (double)plan->bytes_wire, "quantizations",
+                     (json_int_t)plan->quantizations, "expected_error", plan->expected_error,
+                     "bound_relative", codec->bound_relative, "bound_absolute",
+                     codec->bound_absolute, "block", (json_int_t)codec->block);
+}
+
+json_t *explain_json(const struct explain_answer *answer)
+{
+    const struct cshim_plan *plan = &answer->plan;
+    const struct cshim_rule *rule = plan->rule;
+    bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
+    return json_pack(
+        "{so so* so? sb ss? so?}", "call", call_json(&answer->call), "policy",
+        json_string(answer->policy->source), "rule",
+        rule != NULL ? json_pack("{ss sI}", "name", rule->name, "line", (json_int_t)rule->line)
+                     : NULL,
+        "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
+        "plan", compressed ? plan_json(plan) : NULL);
+}
