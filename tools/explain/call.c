@@ -37,8 +37,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 /* Adds a line to the answer. The table will free the value. */
 static void add_line(struct tool_table *table, const char *label, char *value)
 {
-    char *cells[] = {tool_copy(label), value};
-    tool_table_add(table, cells);
+    tool_table_add(table, (char *[]){tool_copy(label), value});
 }
 
 static char *exact_bytes(uint64_t bytes)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. Runs a
- * program that is measured, with the shim or without. All functions are for the tool's only thread.
- */
+ * program that is measured, with the shim or without. */
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 

@@ -165,18 +165,11 @@ static void load(const char *path, struct tune_measured *measured)
         json_array_size(sizes) == 0)
         refuse(path, "no sizes, or too many sizes or ways");
     *measured = (struct tune_measured){.ranks = (uint32_t)ranks, .nodes = (uint32_t)nodes};
-    size_t i;
-    const json_t *value;
-    json_array_foreach(ways, i, value)
-    {
-        measured->ways[measured->way_count++] = read_way(path, value);
-    }
-    json_array_foreach(sizes, i, value)
-    {
-        read_size(path, value, measured->way_count, i > 0 ? measured->sizes[i - 1].bytes : 0,
-                  &measured->sizes[i]);
-        measured->size_count++;
-    }
+    for (size_t i = 0; i < json_array_size(ways); i++)
+        measured->ways[measured->way_count++] = read_way(path, json_array_get(ways, i));
+    for (size_t i = 0; i < json_array_size(sizes); i++, measured->size_count++)
+        read_size(path, json_array_get(sizes, i), measured->way_count,
+                  i > 0 ? measured->sizes[i - 1].bytes : 0, &measured->sizes[i]);
 }
 
 static int run(int argc, char **argv)
