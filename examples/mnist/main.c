@@ -26,6 +26,7 @@ static const double learning_rate_decay = 0.5;
 /* Seconds between two progress lines on a terminal. */
 static const double progress_interval = 0.2;
 
+/* The command line. */
 struct options {
     const char *data; /* NULL: look in the usual places */
     const char *log;  /* NULL: no log */

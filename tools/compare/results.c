@@ -127,7 +127,9 @@ static struct tool_table environment_table(const struct compare_plan *plan)
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach(plan->environment, name, value)
+    {
         tool_table_add(&table, (char *[]){tool_copy(name), tool_copy(json_string_value(value))});
+    }
     return table;
 }
 
