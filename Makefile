@@ -54,7 +54,7 @@ tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has a device of its own.
 mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
-	$(filter-out $(addprefix examples/mnist/,cpu.c conv.c),$(mnist_sources))
+	$(filter-out examples/mnist/cpu.c,$(mnist_sources))
 bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))

@@ -5,7 +5,7 @@ mpi_tests := $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi_%,$(wildcard tests/mpi/
 standins := $(patsubst tests/standin/%.c,$(BUILD)/tests/standin_%.so,$(wildcard tests/standin/*.c))
 fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
-	$(addprefix tools/lib/,ledger_file.c options.c table.c tool.c) \
+	$(addprefix tools/lib/,json.c options.c table.c tool.c) \
 	$(wildcard tools/report/*.c tools/html/*.c tools/elf/*.c)
 fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
 

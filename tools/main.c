@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim(1): finds the subcommand and runs it, or helps. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "policy/policy.h"
@@ -45,18 +44,17 @@ static void print_keys(bool of_rules, int width)
     for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
         const int gap = width - (int)(strlen(key.name) + strlen(key.value));
         const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
-        char *words = tool_copy("");
-        for (size_t k = 0; k < key.words.count; k++) {
-            char *before = words;
-            words = tool_format("%s%s%s", before, k > 0 ? ", " : ": ", key.words.names[k]);
-            free(before);
-        }
+        size_t end = (size_t)column;
+        for (size_t k = 0; k < key.words.count; k++)
+            end += strlen(", ") + strlen(key.words.names[k]);
         /* Words stand behind the help, or below it if the line would be too long. */
-        if (*words != '\0' && column + strlen(words) > LINE_WIDTH)
-            printf(":\n%*s%s\n", width + 4, "", words + strlen(": "));
-        else
-            printf("%s\n", words);
-        free(words);
+        if (end > LINE_WIDTH && key.words.count > 0)
+            printf(":\n%*s%s", width + 4, "", key.words.names[0]);
+        else if (key.words.count > 0)
+            printf(": %s", key.words.names[0]);
+        for (size_t k = 1; k < key.words.count; k++)
+            printf(", %s", key.words.names[k]);
+        putchar('\n');
     }
 }
 

@@ -6,15 +6,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/mnist/conv.h"
 #include "examples/mnist/device.h"
-#include "examples/mnist/simd.h"
+
+/* Before a function: the compiler makes one version per instruction set, and the loader takes the
+ * best this processor has. Worth it on loops over whole maps and tensors only. Not under a
+ * sanitizer: the choice is made before its runtime is up. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
+#define SIMD_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define SIMD_CLONES
+#endif
 
 enum { ARRAYS_MAX = 16 };
 
+/* What the backward pass needs of one image's forward pass. */
+struct conv_trace {
+    float map1[CONV1_SIZE]; /* after the relu */
+    uint8_t
+        winner[POOL_SIZE]; /* which of its four inputs each maximum came from: 2 * row + column */
+};
+
+/* Room for intermediate maps of one image. */
+struct conv_scratch {
+    float patches[CONV2_SIDE * CONV2_SIDE * CONV2_PATCH];
+    float map2[CONV2_SIZE];
+    float map1_gradient[CONV1_SIZE];
+};
+
 struct device {
     int ranks;
-    int count; /* images of the last batch */
+    int capacity; /* images */
+    int count;    /* of the last batch */
     struct score score;
     struct conv_trace *traces; /* of each image; NULL without convolutions */
     struct conv_scratch *scratch;
@@ -35,25 +58,18 @@ bool device_start(void)
 
 struct device *device_new(const struct model *model, int capacity)
 {
-    struct device *device = calloc(1, sizeof *device);
-    if (device == NULL)
-        return NULL;
+    struct device *device = host_memory(capacity, 1, sizeof *device);
+    device->capacity = capacity;
     MPI_Comm_size(MPI_COMM_WORLD, &device->ranks);
-    if (model->which != NETWORK_CONV)
-        return device;
-    device->traces = calloc((size_t)capacity, sizeof *device->traces);
-    device->scratch = calloc(1, sizeof *device->scratch);
-    if (device->traces == NULL || device->scratch == NULL) {
-        device_free(device);
-        return NULL;
+    if (model->which == NETWORK_CONV) {
+        device->traces = host_memory(capacity, (size_t)capacity, sizeof *device->traces);
+        device->scratch = host_memory(capacity, 1, sizeof *device->scratch);
     }
     return device;
 }
 
 void device_free(struct device *device)
 {
-    if (device == NULL)
-        return;
     for (int i = 0; i < device->array_count; i++)
         free(device->arrays[i]);
     free(device->traces);
@@ -63,7 +79,7 @@ void device_free(struct device *device)
 
 float *device_floats(struct device *device, size_t count)
 {
-    float *values = calloc(count, sizeof *values);
+    float *values = host_memory(device->capacity, count, sizeof *values);
     assert(device->array_count < ARRAYS_MAX);
     device->arrays[device->array_count++] = values;
     return values;
@@ -89,26 +105,156 @@ void device_load(struct device *device, const struct batch *batch, float *images
             *images++ = model_input(batch->pixels[i][p]);
 }
 
+SIMD_CLONES static void convolve1(const struct layer *layer, const float *image, float *map)
+{
+    for (int y = 0; y < CONV1_SIDE; y++) {
+        for (int x = 0; x < CONV1_SIDE; x++) {
+            float *restrict output = map + (y * CONV1_SIDE + x) * CONV1_CHANNELS;
+            float inputs[CONV_TAPS];
+            for (int tap = 0; tap < CONV_TAPS; tap++)
+                inputs[tap] = image[(y + tap / CONV_KERNEL) * IMAGE_SIDE + x + tap % CONV_KERNEL];
+            /* Taps inside: unrolled, so that the sums of many channels stay in registers. */
+            for (int c = 0; c < CONV1_CHANNELS; c++) {
+                float sum = layer->bias[c];
+                for (int tap = 0; tap < CONV_TAPS; tap++)
+                    sum += inputs[tap] * layer->weights[tap * CONV1_CHANNELS + c];
+                output[c] = sum > 0 ? sum : 0;
+            }
+        }
+    }
+}
+
+/* Lays out the inputs of each output in a row, so that the convolution is one matrix product. */
+static void gather_patches(const float *map, float *patches)
+{
+    for (int y = 0; y < CONV2_SIDE; y++) {
+        for (int x = 0; x < CONV2_SIDE; x++) {
+            for (int row = 0; row < CONV_KERNEL; row++) {
+                memcpy(patches, map + ((y + row) * CONV1_SIDE + x) * CONV1_CHANNELS,
+                       CONV2_ROW * sizeof *patches);
+                patches += CONV2_ROW;
+            }
+        }
+    }
+}
+
+/* Bias and relu come after the maximum, which they do not change, on a quarter of the values. */
+SIMD_CLONES static void pool(const float *map, const float *bias, float *features, uint8_t *winner)
+{
+    const int down = CONV2_SIDE * CONV2_CHANNELS;
+    for (int y = 0; y < POOL_SIDE; y++) {
+        for (int x = 0; x < POOL_SIDE; x++) {
+            const float *corner = map + (2 * y * CONV2_SIDE + 2 * x) * CONV2_CHANNELS;
+            for (int c = 0; c < CONV2_CHANNELS; c++) {
+                float right = corner[c + CONV2_CHANNELS];
+                float below = corner[c + down], opposite = corner[c + down + CONV2_CHANNELS];
+                float best = corner[c];
+                int from = 0;
+                from = right > best ? 1 : from;
+                best = right > best ? right : best;
+                from = below > best ? 2 : from;
+                best = below > best ? below : best;
+                from = opposite > best ? 3 : from;
+                best = opposite > best ? opposite : best;
+                best += bias[c];
+                features[c] = best > 0 ? best : 0;
+                winner[c] = (uint8_t)from;
+            }
+            features += CONV2_CHANNELS;
+            winner += CONV2_CHANNELS;
+        }
+    }
+}
+
 void device_convolve(struct device *device, const struct layer *layers, const float *images,
                      float *features)
 {
-    for (size_t i = 0; i < (size_t)device->count; i++)
-        conv_forward(layers, images + i * IMAGE_PIXELS, &device->traces[i], device->scratch,
-                     features + i * POOL_SIZE);
+    struct conv_scratch *scratch = device->scratch;
+    for (int i = 0; i < device->count; i++, images += IMAGE_PIXELS, features += POOL_SIZE) {
+        struct conv_trace *trace = &device->traces[i];
+        convolve1(&layers[0], images, trace->map1);
+        gather_patches(trace->map1, scratch->patches);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, CONV2_SIDE * CONV2_SIDE,
+                    CONV2_CHANNELS, CONV2_PATCH, 1.0F, scratch->patches, CONV2_PATCH,
+                    layers[1].weights, CONV2_PATCH, 0.0F, scratch->map2, CONV2_CHANNELS);
+        pool(scratch->map2, layers[1].bias, features, trace->winner);
+    }
+}
+
+/* Only the winner of each maximum has a gradient, so at least three quarters of a matrix product
+ * would be multiplications by zero: walk the winners instead. One channel at a time keeps its
+ * weights and their gradient in the nearest cache. */
+SIMD_CLONES static void backward2(const float *restrict weight, float *restrict weight_gradient,
+                                  float *restrict bias_gradient, const struct conv_trace *trace,
+                                  const float *restrict feature_gradient,
+                                  float *restrict map1_gradient)
+{
+    for (int c = 0; c < CONV2_CHANNELS; c++) {
+        float bias_sum = 0;
+        for (int position = 0; position < POOL_SIDE * POOL_SIDE; position++) {
+            int feature = position * CONV2_CHANNELS + c;
+            float gradient = feature_gradient[feature];
+            if (gradient == 0)
+                continue;
+            int y = 2 * (position / POOL_SIDE) + (trace->winner[feature] >> 1);
+            int x = 2 * (position % POOL_SIDE) + (trace->winner[feature] & 1);
+            bias_sum += gradient;
+            for (int row = 0; row < CONV_KERNEL; row++) {
+                int corner = ((y + row) * CONV1_SIDE + x) * CONV1_CHANNELS;
+                int tap = c * CONV2_PATCH + row * CONV2_ROW;
+                for (int i = 0; i < CONV2_ROW; i++)
+                    weight_gradient[tap + i] += gradient * trace->map1[corner + i];
+                for (int i = 0; i < CONV2_ROW; i++)
+                    map1_gradient[corner + i] += gradient * weight[tap + i];
+            }
+        }
+        bias_gradient[c] += bias_sum;
+    }
+}
+
+SIMD_CLONES static void backward1(const struct layer *layer, const float *image, const float *map1,
+                                  float *map1_gradient)
+{
+    float bias_sum[CONV1_CHANNELS] = {0};
+    float weight_sum[CONV_TAPS][CONV1_CHANNELS] = {{0}};
+    for (int y = 0; y < CONV1_SIDE; y++) {
+        for (int x = 0; x < CONV1_SIDE; x++) {
+            int pixel = (y * CONV1_SIDE + x) * CONV1_CHANNELS;
+            float *gradient = map1_gradient + pixel;
+            for (int c = 0; c < CONV1_CHANNELS; c++) {
+                gradient[c] = map1[pixel + c] > 0 ? gradient[c] : 0;
+                bias_sum[c] += gradient[c];
+            }
+            for (int tap = 0; tap < CONV_TAPS; tap++) {
+                float input = image[(y + tap / CONV_KERNEL) * IMAGE_SIDE + x + tap % CONV_KERNEL];
+                for (int c = 0; c < CONV1_CHANNELS; c++)
+                    weight_sum[tap][c] += input * gradient[c];
+            }
+        }
+    }
+    for (int c = 0; c < CONV1_CHANNELS; c++)
+        layer->bias_gradients[c] += bias_sum[c];
+    for (int i = 0; i < CONV_TAPS * CONV1_CHANNELS; i++)
+        layer->weight_gradients[i] += weight_sum[i / CONV1_CHANNELS][i % CONV1_CHANNELS];
 }
 
 void device_convolve_backward(struct device *device, const struct layer *layers,
                               const float *images, const float *feature_gradients)
 {
+    float *map1_gradient = device->scratch->map1_gradient;
     /* The dense layers set their gradients; the convolutions add theirs, image by image. */
     for (const struct layer *layer = layers; layer < layers + 2; layer++) {
         size_t outputs = (size_t)layer->outputs;
         device_zero(device, layer->weight_gradients, (size_t)layer->inputs * outputs);
         device_zero(device, layer->bias_gradients, outputs);
     }
-    for (size_t i = 0; i < (size_t)device->count; i++)
-        conv_backward(layers, images + i * IMAGE_PIXELS, &device->traces[i],
-                      feature_gradients + i * POOL_SIZE, device->scratch);
+    for (size_t i = 0; i < (size_t)device->count; i++) {
+        const struct conv_trace *trace = &device->traces[i];
+        device_zero(device, map1_gradient, CONV1_SIZE);
+        backward2(layers[1].weights, layers[1].weight_gradients, layers[1].bias_gradients, trace,
+                  feature_gradients + i * POOL_SIZE, map1_gradient);
+        backward1(&layers[0], images + i * IMAGE_PIXELS, trace->map1, map1_gradient);
+    }
 }
 
 SIMD_CLONES static void relu_all(float *values, size_t count)
@@ -181,11 +327,10 @@ SIMD_CLONES void device_relu_drop_backward(struct device *device, const float *v
 void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale)
 {
     device->score = (struct score){0};
-    for (int i = 0; i < batch->count; i++) {
-        int answer = 0;
-        device->score.loss += model_loss(outputs + (size_t)i * IMAGE_CLASSES, IMAGE_CLASSES,
-                                         batch->labels[i], scale, &answer);
-        device->score.correct += answer == batch->labels[i];
+    for (int i = 0; i < batch->count; i++, outputs += IMAGE_CLASSES) {
+        const struct score score = model_judge(outputs, batch->labels[i], scale);
+        device->score.loss += score.loss;
+        device->score.correct += score.correct;
     }
 }
 
@@ -221,7 +366,7 @@ double device_step(struct device *device, const struct model *model, float *weig
         MPI_Allreduce(MPI_IN_PLACE, tensor, model_tensor_size(model, t), MPI_FLOAT, MPI_SUM,
                       MPI_COMM_WORLD);
     double seconds = MPI_Wtime() - begin;
-    descend(weights, velocity, gradients, model_parameters(model), (float)device->ranks,
-            learning_rate, momentum);
+    descend(weights, velocity, gradients, model->parameters, (float)device->ranks, learning_rate,
+            momentum);
     return seconds;
 }

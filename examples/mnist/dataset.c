@@ -32,11 +32,9 @@ static bool read_pair(const char *directory, const char *image_name, const char 
                       struct image_set *set, char *error)
 {
     char image_path[PATH_MAX], label_path[PATH_MAX];
-    const char *missing = NULL;
-    if (!find_file(directory, image_name, image_path))
-        missing = image_path;
-    else if (!find_file(directory, label_name, label_path))
-        missing = label_path;
+    const char *missing = !find_file(directory, image_name, image_path)   ? image_path
+                          : !find_file(directory, label_name, label_path) ? label_path
+                                                                          : NULL;
     if (missing == NULL)
         return idx_read_set(image_path, label_path, set, error, MESSAGE_BYTES);
     snprintf(error, MESSAGE_BYTES, "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)",
@@ -65,10 +63,9 @@ static const char *find_directory(char searched[MESSAGE_BYTES])
 {
     const char *places[] = {getenv("MNIST_DIR"), "data/mnist"};
     char path[PATH_MAX];
-    if (places[0] != NULL && find_file(places[0], training_images, path))
-        return places[0];
-    if (find_file(places[1], training_images, path))
-        return places[1];
+    for (size_t i = 0; i < 2; i++)
+        if (places[i] != NULL && find_file(places[i], training_images, path))
+            return places[i];
     snprintf(searched, MESSAGE_BYTES, "%s%s%s", places[0] != NULL ? places[0] : "",
              places[0] != NULL ? " or " : "", places[1]);
     return NULL;

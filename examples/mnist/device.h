@@ -35,12 +35,6 @@ struct batch {
     const uint8_t *labels;
 };
 
-/* The sum of losses and the number of right answers of some images. */
-struct score {
-    double loss;
-    double correct;
-};
-
 /* What --help says of where it runs: whole lines, or nothing. */
 extern const char device_help[];
 
@@ -48,12 +42,12 @@ extern const char device_help[];
  * after one line on stderr, where a rank has no such thing. */
 bool device_start(void);
 
-/* Returns a device for passes of a model over at most `capacity` images, or NULL if memory is short
- * (collective over MPI_COMM_WORLD). device_free frees its memory, too. */
+/* Returns a device for passes of a model over at most `capacity` images (collective over
+ * MPI_COMM_WORLD). device_free frees its memory, too. */
 struct device *device_new(const struct model *model, int capacity);
 void device_free(struct device *device);
 
-/* Returns zeros that live as long as the device, or NULL if memory is short. */
+/* Returns zeros that live as long as the device. */
 float *device_floats(struct device *device, size_t count);
 void device_zero(struct device *device, float *values, size_t count);
 /* Copies values of the host. */

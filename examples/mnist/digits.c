@@ -146,12 +146,8 @@ bool digits_draw(int first, int count, struct image_set *set)
     set->count = count;
     set->pixels = malloc((size_t)count * IMAGE_PIXELS);
     set->labels = malloc((size_t)count);
-    if (set->pixels == NULL || set->labels == NULL) {
-        free(set->pixels);
-        free(set->labels);
-        memset(set, 0, sizeof *set);
+    if (set->pixels == NULL || set->labels == NULL)
         return false;
-    }
     for (int i = 0; i < count; i++) {
         uint64_t stream = rng_stream(0, RNG_DIGITS, (uint64_t)first + (uint64_t)i);
         set->labels[i] = draw_digit(stream, set->pixels + (size_t)i * IMAGE_PIXELS);

@@ -35,11 +35,13 @@ __attribute__((format(printf, 2, 3))) static void complain(struct source *source
     va_end(arguments);
 }
 
-/* Says why a read delivered fewer bytes than it should; `whole` is the size the file should have.
- */
-static void complain_of_short_read(struct source *source, size_t whole)
+/* Reads so many bytes, or says why there are fewer; `whole` is the size the file should have. */
+static bool read_exactly(struct source *source, void *bytes, size_t count, size_t whole)
 {
-    int code = Z_OK;
+    int code = Z_OK, got = gzread(source->file, bytes, (unsigned)count);
+    source->position += got > 0 ? (size_t)got : 0;
+    if (got >= 0 && (size_t)got == count)
+        return true;
     gzerror(source->file, &code);
     if (code == Z_ERRNO)
         complain(source, "cannot be read: %s", strerror(errno));
@@ -48,15 +50,6 @@ static void complain_of_short_read(struct source *source, size_t whole)
                  zError(code));
     else
         complain(source, "truncated at byte %zu of %zu", source->position, whole);
-}
-
-static bool read_exactly(struct source *source, void *bytes, size_t count, size_t whole)
-{
-    int got = gzread(source->file, bytes, (unsigned)count);
-    source->position += got > 0 ? (size_t)got : 0;
-    if (got >= 0 && (size_t)got == count)
-        return true;
-    complain_of_short_read(source, whole);
     return false;
 }
 
@@ -101,24 +94,20 @@ static bool read_header(struct source *source, int dimensions, size_t *count)
 
 static uint8_t *read_body(struct source *source, size_t size)
 {
-    size_t whole = source->position + size, capacity = 0, filled = 0;
+    size_t whole = source->position + size, capacity = 0;
     uint8_t *body = NULL;
-    while (filled < size) {
+    for (size_t filled = 0; filled < size; filled = capacity) {
         capacity = capacity == 0 ? FIRST_PIECE : 2 * capacity;
         if (capacity > size)
             capacity = size;
         uint8_t *larger = realloc(body, capacity);
-        if (larger == NULL) {
+        if (larger == NULL)
             complain(source, "no memory for %zu bytes", capacity);
+        body = larger != NULL ? larger : body;
+        if (larger == NULL || !read_exactly(source, body + filled, capacity - filled, whole)) {
             free(body);
             return NULL;
         }
-        body = larger;
-        if (!read_exactly(source, body + filled, capacity - filled, whole)) {
-            free(body);
-            return NULL;
-        }
-        filled = capacity;
     }
     return body;
 }

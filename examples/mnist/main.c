@@ -6,6 +6,7 @@
  * all-reduce sums them, and every rank makes the same step.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -15,7 +16,6 @@
 
 #include "examples/mnist/images.h"
 #include "examples/mnist/network.h"
-#include "examples/mnist/options.h"
 #include "examples/mnist/rng.h"
 
 enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_NO_DEVICE = 3 };
@@ -25,6 +25,21 @@ static const double learning_rate_decay = 0.5;
 
 /* Seconds between two progress lines on a terminal. */
 static const double progress_interval = 0.2;
+
+/* The command line. */
+struct options {
+    const char *data; /* NULL: look in the usual places */
+    const char *log;  /* NULL: no log */
+    enum network_model model;
+    int epochs;
+    int batch; /* images per step, all ranks together */
+    int limit; /* training images at most; 0: all */
+    double learning_rate;
+    double momentum;
+    uint64_t seed;
+    bool quiet;
+    bool help;
+};
 
 struct trainer {
     const struct options *options;
@@ -63,19 +78,14 @@ static void trainer_init(struct trainer *trainer)
     trainer->capacity = (options->batch + trainer->ranks - 1) / trainer->ranks;
     trainer->steps_per_epoch = (images + options->batch - 1) / options->batch;
     trainer->network = network_new(options->model, trainer->capacity, options->seed);
-    trainer->order = malloc((size_t)images * sizeof *trainer->order);
-    trainer->pixels = malloc((size_t)trainer->capacity * sizeof *trainer->pixels);
-    trainer->labels = malloc((size_t)trainer->capacity);
-    trainer->scores = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->scores);
-    trainer->seconds = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->seconds);
-    trainer->images = calloc((size_t)trainer->steps_per_epoch, sizeof *trainer->images);
-    if (trainer->network == NULL || trainer->order == NULL || trainer->pixels == NULL ||
-        trainer->labels == NULL || trainer->scores == NULL || trainer->seconds == NULL ||
-        trainer->images == NULL) {
-        fprintf(stderr, "%s: rank %d: no memory for batches of %d images: try a smaller --batch\n",
-                program_invocation_short_name, trainer->rank, trainer->capacity);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
+    const int capacity = trainer->capacity;
+    const size_t steps = (size_t)trainer->steps_per_epoch;
+    trainer->order = host_memory(capacity, (size_t)images, sizeof *trainer->order);
+    trainer->pixels = host_memory(capacity, (size_t)capacity, sizeof *trainer->pixels);
+    trainer->labels = host_memory(capacity, (size_t)capacity, 1);
+    trainer->scores = host_memory(capacity, steps, sizeof *trainer->scores);
+    trainer->seconds = host_memory(capacity, steps, sizeof *trainer->seconds);
+    trainer->images = host_memory(capacity, steps, sizeof *trainer->images);
 }
 
 static void trainer_free(struct trainer *trainer)
@@ -217,7 +227,7 @@ static void print_network(const struct trainer *trainer)
 {
     struct model model = model_of(trainer->options->model);
     printf("model: %s, %zu parameters in %d tensors; batch %d, ranks %d\n",
-           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", model_parameters(&model),
+           trainer->options->model == NETWORK_CONV ? "conv" : "mlp", model.parameters,
            2 * model.layer_count, trainer->options->batch, trainer->ranks);
     fflush(stdout);
 }
@@ -282,15 +292,137 @@ static bool train(const struct options *options, const struct dataset *dataset)
     return good;
 }
 
-/* Checks what the options and the number of ranks ask for together. */
-static bool ranks_fit(const struct options *options, int ranks, char *error, size_t error_size)
+enum { EPOCHS_LIMIT = 100000, BATCH_LIMIT = 4096, IMAGES_LIMIT = 2000000000 };
+
+static const char help[] =
+    "  --data DIR      folder of the four MNIST files, gzipped or not; `generated`: drawn digits\n"
+    "                  (default: $MNIST_DIR, data/mnist, else drawn digits)\n"
+    "  --model NAME    conv: two convolutions, two dense layers; mlp: two dense layers (conv)\n"
+    "  --epochs N      passes over the training images (3)\n"
+    "  --batch N       images per step, all ranks together (64)\n"
+    "  --lr X          learning rate of the first epoch; each later one has 0.5 of the one before "
+    "(0.05)\n"
+    "  --momentum X    momentum of the gradient descent (0.9)\n"
+    "  --seed N        seed of weights, order and dropout (1)\n"
+    "  --limit N       train on the first N images only\n"
+    "  --log FILE      write time, loss and running accuracy of each step as CSV\n"
+    "  --quiet         print the last line only\n"
+    "  --help          print this\n";
+
+static bool parse_integer(const char *text, uint64_t *value)
 {
-    if (ranks <= options->batch)
-        return true;
-    snprintf(error, error_size,
-             "a batch of %d images cannot be shared by %d ranks: use --batch %d or fewer ranks",
-             options->batch, ranks, ranks);
-    return false;
+    char *end = NULL;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
+}
+
+/* Reads a number from 1 up. */
+static bool parse_count(const char *text, uint64_t highest, int *value)
+{
+    uint64_t wide = 0;
+    const bool good = parse_integer(text, &wide) && wide >= 1 && wide <= highest;
+    *value = (int)wide;
+    return good;
+}
+
+static bool parse_real(const char *text, double highest, double *value)
+{
+    char *end = NULL;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*value) && *value >= 0 && *value <= highest;
+}
+
+static bool parse_model(const char *text, enum network_model *model)
+{
+    *model = strcmp(text, "mlp") == 0 ? NETWORK_MLP : NETWORK_CONV;
+    return strcmp(text, "mlp") == 0 || strcmp(text, "conv") == 0;
+}
+
+static const struct option known[] = {
+    {"data", required_argument, NULL, 'd'},     {"log", required_argument, NULL, 'o'},
+    {"model", required_argument, NULL, 'm'},    {"epochs", required_argument, NULL, 'e'},
+    {"batch", required_argument, NULL, 'b'},    {"lr", required_argument, NULL, 'r'},
+    {"momentum", required_argument, NULL, 'u'}, {"seed", required_argument, NULL, 's'},
+    {"limit", required_argument, NULL, 'l'},    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+
+/* Stores one option; returns NULL, or what its value should have been. */
+static const char *store(int letter, const char *value, struct options *options)
+{
+    switch (letter) {
+    case 'd':
+        options->data = value;
+        return NULL;
+    case 'o':
+        options->log = value;
+        return NULL;
+    case 'm':
+        return parse_model(value, &options->model) ? NULL : "conv or mlp";
+    case 'e':
+        return parse_count(value, EPOCHS_LIMIT, &options->epochs) ? NULL
+                                                                  : "a number from 1 to 100000";
+    case 'b':
+        return parse_count(value, BATCH_LIMIT, &options->batch) ? NULL : "a number from 1 to 4096";
+    case 'l':
+        return parse_count(value, IMAGES_LIMIT, &options->limit) ? NULL : "a number, 1 or more";
+    case 's':
+        return parse_integer(value, &options->seed) ? NULL : "a number, 0 or more";
+    case 'r':
+        return parse_real(value, 1e6, &options->learning_rate) ? NULL : "a number, 0 or more";
+    case 'u':
+        return parse_real(value, 1, &options->momentum) ? NULL : "a number from 0 to 1";
+    case 'q':
+        options->quiet = true;
+        return NULL;
+    default:
+        options->help = true;
+        return NULL;
+    }
+}
+
+/* Prints what --help asks for. */
+static void print_help(void)
+{
+    const char *name = program_invocation_short_name;
+    printf("usage: %s [options]\n       mpirun -n RANKS %s [options]\n"
+           "Trains a network on the MNIST digits, data parallel over the ranks of an MPI job.\n"
+           "%s%s",
+           name, name, device_help, help);
+}
+
+/* Reads the command line; strings point into argv. Returns false and a one-line message if an
+ * option or its value is not understood. Uses getopt's globals: not thread-safe. */
+static bool parse_options(int argc, char **argv, struct options *options, char *error,
+                          size_t error_size)
+{
+    *options = (struct options){.model = NETWORK_CONV,
+                                .epochs = 3,
+                                .batch = 64,
+                                .learning_rate = 0.05,
+                                .momentum = 0.9,
+                                .seed = 1};
+    int letter = 0, index = 0;
+    optind = 1;
+    while ((letter = getopt_long(argc, argv, ":", known, &index)) != -1) {
+        if (letter == ':' || letter == '?') {
+            snprintf(error, error_size, "%s %s",
+                     letter == ':' ? "a value is missing after" : "unknown option",
+                     argv[optind - 1]);
+            return false;
+        }
+        const char *wanted = store(letter, optarg, options);
+        if (wanted != NULL) {
+            snprintf(error, error_size, "--%s takes %s, not '%s'", known[index].name, wanted,
+                     optarg);
+            return false;
+        }
+    }
+    if (optind < argc) {
+        snprintf(error, error_size, "unexpected argument '%s'", argv[optind]);
+        return false;
+    }
+    return true;
 }
 
 static int run(int argc, char **argv)
@@ -301,8 +433,14 @@ static int run(int argc, char **argv)
     int rank = 0, ranks = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!options_parse(argc, argv, &options, error, sizeof error) ||
-        !ranks_fit(&options, ranks, error, sizeof error)) {
+    bool is_good = parse_options(argc, argv, &options, error, sizeof error);
+    if (is_good && ranks > options.batch) {
+        is_good = false;
+        snprintf(error, sizeof error,
+                 "a batch of %d images cannot be shared by %d ranks: use --batch %d or fewer ranks",
+                 options.batch, ranks, ranks);
+    }
+    if (!is_good) {
         if (rank == 0)
             fprintf(stderr, "%s: %s\n%s --help lists the options\n", program_invocation_short_name,
                     error, program_invocation_short_name);
@@ -310,7 +448,7 @@ static int run(int argc, char **argv)
     }
     if (options.help) {
         if (rank == 0)
-            options_print_help(device_help);
+            print_help();
         return STATUS_GOOD;
     }
     if (!device_start())

@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "examples/mnist/model.h"
 
-#include "examples/mnist/conv.h"
+#include <errno.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { CONV_HIDDEN = 128, MLP_HIDDEN = 512 };
-
-struct model model_of(enum network_model which)
-{
-    if (which == NETWORK_MLP)
-        return (struct model){.which = NETWORK_MLP,
-                              .layer_count = 2,
-                              .layers = {{IMAGE_PIXELS, MLP_HIDDEN}, {MLP_HIDDEN, IMAGE_CLASSES}}};
-    return (struct model){.which = NETWORK_CONV,
-                          .drop_features = 64,
-                          .drop_hidden = 128,
-                          .layer_count = 4,
-                          .layers = {{CONV_TAPS, CONV1_CHANNELS},
-                                     {CONV2_PATCH, CONV2_CHANNELS},
-                                     {POOL_SIZE, CONV_HIDDEN},
-                                     {CONV_HIDDEN, IMAGE_CLASSES}}};
-}
 
 int model_tensor_size(const struct model *model, int tensor)
 {
@@ -27,12 +14,24 @@ int model_tensor_size(const struct model *model, int tensor)
     return layer->outputs * (tensor % 2 == 0 ? layer->inputs : 1);
 }
 
-size_t model_parameters(const struct model *model)
+struct model model_of(enum network_model which)
 {
-    size_t count = 0;
-    for (int t = 0; t < 2 * model->layer_count; t++)
-        count += (size_t)model_tensor_size(model, t);
-    return count;
+    static const struct model models[] = {
+        [NETWORK_MLP] = {.which = NETWORK_MLP,
+                         .layer_count = 2,
+                         .layers = {{IMAGE_PIXELS, MLP_HIDDEN}, {MLP_HIDDEN, IMAGE_CLASSES}}},
+        [NETWORK_CONV] = {.which = NETWORK_CONV,
+                          .drop_features = 64,
+                          .drop_hidden = 128,
+                          .layer_count = 4,
+                          .layers = {{CONV_TAPS, CONV1_CHANNELS},
+                                     {CONV2_PATCH, CONV2_CHANNELS},
+                                     {POOL_SIZE, CONV_HIDDEN},
+                                     {CONV_HIDDEN, IMAGE_CLASSES}}}};
+    struct model model = models[which];
+    for (int t = 0; t < 2 * model.layer_count; t++)
+        model.parameters += (size_t)model_tensor_size(&model, t);
+    return model;
 }
 
 /* Uniform within 1 / sqrt(inputs), as PyTorch initialises such layers. */
@@ -45,4 +44,17 @@ void model_draw(const struct model *model, uint64_t seed, float *parameters)
         for (int i = 0; i < model_tensor_size(model, t); i++)
             *parameters++ = (float)rng_uniform(stream, (uint64_t)i, -bound, bound);
     }
+}
+
+void *host_memory(int images, size_t count, size_t size)
+{
+    int rank = 0;
+    void *memory = calloc(count, size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (memory == NULL) {
+        fprintf(stderr, "%s: rank %d: no memory for batches of %d images: try a smaller --batch\n",
+                program_invocation_short_name, rank, images);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return memory;
 }

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "examples/mnist/conv.h"
-
 struct network {
     struct model model;
     struct device *device;
@@ -20,85 +18,47 @@ struct network {
     double allreduce_seconds;
 };
 
-static bool allocate(struct network *network, size_t capacity)
+struct network *network_new(enum network_model which, int capacity, uint64_t seed)
 {
-    size_t parameters = model_parameters(&network->model);
-    size_t hidden = capacity * (size_t)network->model.layers[network->model.layer_count - 1].inputs;
-    size_t features = network->model.which == NETWORK_CONV ? capacity * POOL_SIZE : 0;
-    const struct {
-        float **floats;
-        size_t count;
-    } needed[] = {{&network->weights, parameters},
-                  {&network->gradients, parameters},
-                  {&network->velocity, parameters},
-                  {&network->images, capacity * IMAGE_PIXELS},
-                  {&network->feature_rows, features},
-                  {&network->feature_gradients, features},
-                  {&network->hidden_rows, hidden},
-                  {&network->hidden_gradients, hidden},
-                  {&network->outputs, capacity * IMAGE_CLASSES}};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        if (needed[i].count == 0)
-            continue;
-        *needed[i].floats = device_floats(network->device, needed[i].count);
-        if (*needed[i].floats == NULL)
-            return false;
+    struct network *network = host_memory(capacity, 1, sizeof *network);
+    struct model *model = &network->model;
+    *model = model_of(which);
+    struct device *device = network->device = device_new(model, capacity);
+    const size_t rows = (size_t)capacity, parameters = model->parameters;
+    const size_t hidden = rows * (size_t)model->layers[model->layer_count - 1].inputs;
+    network->weights = device_floats(device, parameters);
+    network->gradients = device_floats(device, parameters);
+    network->velocity = device_floats(device, parameters);
+    network->images = device_floats(device, rows * IMAGE_PIXELS);
+    if (which == NETWORK_CONV) {
+        network->feature_rows = device_floats(device, rows * POOL_SIZE);
+        network->feature_gradients = device_floats(device, rows * POOL_SIZE);
     }
-    return true;
-}
-
-/* Points the layers at their parameters. */
-static void attach_layers(struct network *network)
-{
+    network->hidden_rows = device_floats(device, hidden);
+    network->hidden_gradients = device_floats(device, hidden);
+    network->outputs = device_floats(device, rows * IMAGE_CLASSES);
     size_t at = 0;
-    for (int l = 0; l < network->model.layer_count; l++) {
-        const struct layer_shape *shape = &network->model.layers[l];
-        size_t bias = at + (size_t)shape->inputs * (size_t)shape->outputs;
+    for (int l = 0; l < model->layer_count; l++) {
+        const struct layer_shape *shape = &model->layers[l];
+        const size_t bias = at + (size_t)shape->inputs * (size_t)shape->outputs;
         network->layers[l] = (struct layer){shape->inputs,           shape->outputs,
                                             network->weights + at,   network->weights + bias,
                                             network->gradients + at, network->gradients + bias};
         at = bias + (size_t)shape->outputs;
     }
-}
-
-static bool draw_weights(struct network *network, uint64_t seed)
-{
-    size_t parameters = model_parameters(&network->model);
-    float *drawn = malloc(parameters * sizeof *drawn);
-    if (drawn == NULL)
-        return false;
-    model_draw(&network->model, seed, drawn);
-    device_upload(network->device, network->weights, drawn, parameters);
-    free(drawn);
-    device_share(network->device, &network->model, network->weights);
-    return true;
-}
-
-struct network *network_new(enum network_model which, int capacity, uint64_t seed)
-{
-    struct network *network = calloc(1, sizeof *network);
-    if (network == NULL)
-        return NULL;
-    network->model = model_of(which);
-    network->device = device_new(&network->model, capacity);
-    network->first = &network->layers[network->model.layer_count - 2];
+    network->first = &network->layers[model->layer_count - 2];
     network->second = network->first + 1;
-    if (network->device == NULL || !allocate(network, (size_t)capacity)) {
-        network_free(network);
-        return NULL;
-    }
-    attach_layers(network);
-    if (!draw_weights(network, seed)) {
-        network_free(network);
-        return NULL;
-    }
+
+    float *drawn = host_memory(capacity, parameters, sizeof *drawn);
+    model_draw(model, seed, drawn);
+    device_upload(device, network->weights, drawn, parameters);
+    free(drawn);
+    device_share(device, model, network->weights);
     return network;
 }
 
 void network_free(struct network *network)
 {
-    if (network == NULL)
-        return;
     device_free(network->device);
     free(network);
 }
@@ -158,7 +118,7 @@ struct score network_step(struct network *network, const struct batch *batch, fl
     if (batch->count > 0)
         train(network, batch, scale, dropout, first_item);
     else
-        device_zero(network->device, network->gradients, model_parameters(&network->model));
+        device_zero(network->device, network->gradients, network->model.parameters);
     network->allreduce_seconds +=
         device_step(network->device, &network->model, network->weights, network->velocity,
                     network->gradients, learning_rate, momentum);

@@ -10,7 +10,7 @@
 struct network;
 
 /* Returns a network with seeded initial weights, equal on all ranks of MPI_COMM_WORLD (collective),
- * for batches of at most `capacity` images of this rank; NULL if memory is short. */
+ * for batches of at most `capacity` images of this rank. */
 struct network *network_new(enum network_model which, int capacity, uint64_t seed);
 void network_free(struct network *network);
 

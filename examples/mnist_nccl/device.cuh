@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels between the matrix products. Each is a loop over elements (or rows) that any number
  * of threads shares, without shared memory or meetings, so each element's sum has one order. Maps
- * and rows lie as on the processor: examples/mnist/conv.h and device.h.
+ * and rows lie as on the processor: examples/mnist/model.h and device.h.
  */
 #ifndef MNIST_NCCL_DEVICE_CUH
 #define MNIST_NCCL_DEVICE_CUH
 
-#include "examples/mnist/conv.h"
 #include "examples/mnist/model.h"
 
 #define FOR_EACH(i, count)                                                                         \
@@ -132,16 +131,12 @@ __global__ void mnist_relu_dropout_backward(const float *values, float *gradient
         gradients[i] = values[i] > 0 ? gradients[i] * scale : 0;
 }
 
-/* Turns each row of outputs into its gradient; leaves its loss, and whether the answer was right.
- */
-__global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, double *losses,
-                            uint8_t *correct, size_t count)
+/* Turns each row of outputs into its gradient, and leaves its score. */
+__global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, struct score *scores,
+                            size_t count)
 {
-    FOR_EACH(i, count) {
-        int answer = 0;
-        losses[i] = model_loss(rows + i * IMAGE_CLASSES, IMAGE_CLASSES, labels[i], scale, &answer);
-        correct[i] = answer == labels[i];
-    }
+    FOR_EACH(i, count)
+        scores[i] = model_judge(rows + i * IMAGE_CLASSES, labels[i], scale);
 }
 
 /* Gradient descent with momentum. */

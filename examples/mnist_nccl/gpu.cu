@@ -25,12 +25,11 @@ struct device {
     float *patches1, *map1, *map1_gradients; /* NULL without convolutions, down to winner */
     float *patches2, *map2;                  /* patches2 and map2 become their own gradients */
     uint8_t *winner;
-    double *losses;
-    uint8_t *correct;
+    struct score *scores;
 
     /* Their ends on the host, in memory that copies need not wait for. */
-    uint8_t *host_pixels, *host_labels, *host_correct;
-    double *host_losses;
+    uint8_t *host_pixels, *host_labels;
+    struct score *host_scores;
 
     void *buffers[BUFFERS_MAX]; /* all memory of the GPU */
     int buffer_count;
@@ -54,7 +53,7 @@ static void *device_memory(struct device *device, size_t elements, size_t size)
     return memory;
 }
 
-static void *host_memory(size_t elements, size_t size)
+static void *pinned_memory(size_t elements, size_t size)
 {
     void *memory = NULL;
     CUDA(cudaMallocHost(&memory, elements * size));
@@ -90,26 +89,21 @@ static void add_maps(struct device *device, size_t capacity)
     device->winner = (uint8_t *)device_memory(device, capacity, POOL_SIZE);
 }
 
-static bool add_ones(struct device *device, size_t count)
+static void add_ones(struct device *device, int capacity, size_t count)
 {
-    float *host = (float *)malloc(count * sizeof *host);
-    if (host == NULL)
-        return false;
+    float *host = (float *)host_memory(capacity, count, sizeof *host);
     for (size_t i = 0; i < count; i++)
         host[i] = 1;
     device->ones = device_floats(device, count);
     device_upload(device, device->ones, host, count);
     free(host);
-    return true;
 }
 
 struct device *device_new(const struct model *model, int capacity)
 {
     const bool convolves = model->which == NETWORK_CONV;
     const size_t images = (size_t)capacity;
-    struct device *device = (struct device *)calloc(1, sizeof *device);
-    if (device == NULL)
-        return NULL;
+    struct device *device = (struct device *)host_memory(capacity, 1, sizeof *device);
     device->comm = new_communicator();
     CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
     CUDA(cudaEventCreate(&device->before));
@@ -118,33 +112,25 @@ struct device *device_new(const struct model *model, int capacity)
     CUBLAS(cublasSetStream(device->blas, device->stream));
     device->pixels = (uint8_t *)device_memory(device, images, IMAGE_PIXELS);
     device->labels = (uint8_t *)device_memory(device, images, 1);
-    device->losses = (double *)device_memory(device, images, sizeof *device->losses);
-    device->correct = (uint8_t *)device_memory(device, images, 1);
-    device->host_pixels = (uint8_t *)host_memory(images, IMAGE_PIXELS);
-    device->host_labels = (uint8_t *)host_memory(images, 1);
-    device->host_losses = (double *)host_memory(images, sizeof *device->host_losses);
-    device->host_correct = (uint8_t *)host_memory(images, 1);
+    device->scores = (struct score *)device_memory(device, images, sizeof *device->scores);
+    device->host_pixels = (uint8_t *)pinned_memory(images, IMAGE_PIXELS);
+    device->host_labels = (uint8_t *)pinned_memory(images, 1);
+    device->host_scores = (struct score *)pinned_memory(images, sizeof *device->host_scores);
     if (convolves)
         add_maps(device, images);
-    if (!add_ones(device, convolves ? images * CONV1_OUTPUTS : images)) {
-        device_free(device);
-        return NULL;
-    }
+    add_ones(device, capacity, convolves ? images * CONV1_OUTPUTS : images);
     return device;
 }
 
 void device_free(struct device *device)
 {
-    if (device == NULL)
-        return;
     CUDA(cudaStreamSynchronize(device->stream));
     NCCL(ncclCommDestroy(device->comm));
     for (int i = 0; i < device->buffer_count; i++)
         CUDA(cudaFree(device->buffers[i]));
     CUDA(cudaFreeHost(device->host_pixels));
     CUDA(cudaFreeHost(device->host_labels));
-    CUDA(cudaFreeHost(device->host_losses));
-    CUDA(cudaFreeHost(device->host_correct));
+    CUDA(cudaFreeHost(device->host_scores));
     CUBLAS(cublasDestroy(device->blas));
     CUDA(cudaEventDestroy(device->before));
     CUDA(cudaEventDestroy(device->after));
@@ -278,11 +264,9 @@ void device_relu_drop_backward(struct device *device, const float *values, float
 void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale)
 {
     const size_t count = (size_t)batch->count;
-    LAUNCH(mnist_judge, count, outputs, device->labels, scale, device->losses, device->correct);
-    CUDA(cudaMemcpyAsync(device->host_losses, device->losses, count * sizeof *device->losses,
+    LAUNCH(mnist_judge, count, outputs, device->labels, scale, device->scores);
+    CUDA(cudaMemcpyAsync(device->host_scores, device->scores, count * sizeof *device->scores,
                          cudaMemcpyDeviceToHost, device->stream));
-    CUDA(cudaMemcpyAsync(device->host_correct, device->correct, count, cudaMemcpyDeviceToHost,
-                         device->stream));
 }
 
 struct score device_score(struct device *device)
@@ -290,28 +274,27 @@ struct score device_score(struct device *device)
     struct score score = {0, 0};
     CUDA(cudaStreamSynchronize(device->stream));
     for (int i = 0; i < device->count; i++) {
-        score.loss += device->host_losses[i];
-        score.correct += device->host_correct[i];
+        score.loss += device->host_scores[i].loss;
+        score.correct += device->host_scores[i].correct;
     }
     return score;
 }
 
 void device_share(struct device *device, const struct model *model, float *weights)
 {
-    NCCL(ncclBroadcast(weights, weights, model_parameters(model), ncclFloat, 0, device->comm,
+    NCCL(ncclBroadcast(weights, weights, model->parameters, ncclFloat, 0, device->comm,
                        device->stream));
 }
 
 double device_step(struct device *device, const struct model *model, float *weights,
                    float *velocity, float *gradients, float learning_rate, float momentum)
 {
-    const size_t parameters = model_parameters(model);
     float milliseconds = 0;
     CUDA(cudaEventRecord(device->before, device->stream));
-    NCCL(ncclAllReduce(gradients, gradients, parameters, ncclFloat, ncclAvg, device->comm,
+    NCCL(ncclAllReduce(gradients, gradients, model->parameters, ncclFloat, ncclAvg, device->comm,
                        device->stream));
     CUDA(cudaEventRecord(device->after, device->stream));
-    LAUNCH(mnist_descend, parameters, weights, velocity, gradients, learning_rate, momentum);
+    LAUNCH(mnist_descend, model->parameters, weights, velocity, gradients, learning_rate, momentum);
     CUDA(cudaStreamSynchronize(device->stream));
     CUDA(cudaEventElapsedTime(&milliseconds, device->before, device->after));
     return milliseconds / 1e3;

@@ -8,7 +8,7 @@
 
 #include "shim/report/report.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 
 enum { NAME_MAX_BYTES = 40 };
 

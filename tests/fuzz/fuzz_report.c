@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 /* The tables are for nobody; what libFuzzer prints goes to stderr. */

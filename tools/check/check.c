@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim check: tells whether a program's all-reduces can be caught, without running it. */
+/* compshim check: tells whether a program's all-reduces can be caught, without running it; prints
+ * the verdict and the findings as text and as JSON. */
+#include <string.h>
+
 #include "tools/check/check.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 struct check_options {
@@ -11,6 +15,173 @@ static const struct tool_option options[] = {
     {"json", 0, TOOL_FLAG, offsetof(struct check_options, json), NULL, "print the same as JSON"},
     {0},
 };
+
+static const struct {
+    const char *name;
+    const char *phrase;
+} kinds[] = {
+    [CHECK_CALLS] = {"calls", "calls"},
+    [CHECK_PROVIDES] = {"provides", "defines"},
+    [CHECK_EMBEDS] = {"embeds", "has its own copy, called through the loader:"},
+    [CHECK_BINDS] = {"binds", "has its own copy, bound to its callers:"},
+    [CHECK_HIDES] = {"hides", "has its own copy, hidden from the loader:"},
+};
+
+static const char *const library_names[] = {[CHECK_MPI] = "mpi", [CHECK_NCCL] = "nccl"};
+
+/* A copy without control characters, of which names in damaged files may have some. */
+static const char *printable(const char *text)
+{
+    return tool_printable(tool_copy(text));
+}
+
+static const char *object_path(const struct check_findings *findings, size_t index)
+{
+    const struct closure_object *object = &findings->closure.objects[index];
+    return printable(object->path != NULL ? object->path : object->name);
+}
+
+/* The symbols of one kind in one object, "a, b, c"; NULL if it has none. */
+static const char *list_symbols(const struct check_findings *findings, size_t object,
+                                enum check_use_kind kind)
+{
+    const char *list = NULL;
+    for (size_t i = 0; i < findings->use_count; i++) {
+        const struct check_use *use = &findings->uses[i];
+        if (use->object == object && use->kind == kind)
+            list = list != NULL ? tool_format("%s, %s", list, use->symbol) : use->symbol;
+    }
+    /* An MPI library has many Fortran spellings, which tell nothing. */
+    if (kind == CHECK_PROVIDES && list != NULL && strlen(list) >= 100)
+        list = "the all-reduces, for others to call";
+    return list;
+}
+
+static void print_objects(const struct check_findings *findings)
+{
+    for (size_t i = 0; i < findings->closure.count; i++)
+        for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_HIDES; kind++) {
+            const char *list = list_symbols(findings, i, kind);
+            if (list != NULL)
+                printf("  %s: %s %s\n", object_path(findings, i), kinds[kind].phrase, list);
+        }
+}
+
+/* Prints what is said of the program beside its uses. */
+static void print_notes(const struct check_findings *findings)
+{
+    for (size_t i = 0; i < findings->use_count; i++)
+        if (findings->uses[i].kind == CHECK_NAMES)
+            printf("  %s: opens libraries at run time and names %s\n",
+                   object_path(findings, findings->uses[i].object), findings->uses[i].symbol);
+    for (size_t i = 1; i < findings->closure.count; i++) {
+        const struct closure_object *object = &findings->closure.objects[i];
+        if (object->path == NULL || object->object.damage != NULL)
+            printf("  %s, needed by %s: %s\n", printable(object->name),
+                   object_path(findings, object->loader),
+                   object->path == NULL ? "not found" : object->object.damage);
+    }
+    if (findings->copies)
+        printf("  handles of the MPI library live in the program (copy relocations): no harm\n");
+    if (findings->namespaces)
+        printf("  something imports dlmopen: what runs in a namespace of its own is not caught\n");
+}
+
+/* Prints the verdicts on MPI and NCCL if the program calls both. If not, its own verdict is enough.
+ */
+static void print_libraries(const struct check_result *result)
+{
+    for (size_t i = 0; i < CHECK_LIBRARY_COUNT; i++)
+        if (result->libraries[i].reason == CHECK_NO_CALL)
+            return;
+    for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++) {
+        const struct check_judgement *judgement = &result->libraries[library];
+        printf("  %s: %s (%s): %s\n", library_names[library], check_verdict_name(judgement->reason),
+               check_reasons[judgement->reason].name, printable(judgement->explanation));
+    }
+}
+
+static void print_text(const struct check_result *result, const char *name)
+{
+    const struct check_findings *findings = &result->findings;
+    const struct check_program *program = &findings->program;
+    printf("%s: %s (%s)\n", name, check_verdict_name(result->program.reason),
+           check_reasons[result->program.reason].name);
+    printf("why: %s\nwhat to do: %s\n", printable(result->program.explanation),
+           printable(result->program.remedy));
+    for (size_t i = 0; i < program->scripts; i++)
+        printf("  %s is a script for %s\n", program->script_paths[i],
+               i + 1 < program->scripts ? program->script_paths[i + 1] : program->path);
+    print_libraries(result);
+    print_objects(findings);
+    print_notes(findings);
+}
+
+static json_t *verdict_json(const struct check_judgement *judgement)
+{
+    return json_pack("{ss ss so so}", "verdict", check_verdict_name(judgement->reason), "reason",
+                     check_reasons[judgement->reason].name, "explanation",
+                     tool_json_text(judgement->explanation), "remedy",
+                     tool_json_text(judgement->remedy));
+}
+
+static json_t *library_json(const struct check_findings *findings,
+                            const struct check_judgement *judgement)
+{
+    static const struct closure_object none;
+    const struct closure_object *provider =
+        judgement->provider != SIZE_MAX ? &findings->closure.objects[judgement->provider] : &none;
+    json_t *object = verdict_json(judgement);
+    json_object_update_new(
+        object,
+        json_pack("{so so so so}", "implementation",
+                  tool_json_text(judgement->abi != NULL ? judgement->abi->name : NULL), "name",
+                  tool_json_text(provider->name), "path", tool_json_text(provider->path), "engine",
+                  tool_json_text(judgement->engine)));
+    return object;
+}
+
+static json_t *object_json(const struct check_findings *findings, size_t index)
+{
+    const struct closure *closure = &findings->closure;
+    const struct closure_object *object = &closure->objects[index];
+    json_t *uses = json_array(), *names = json_array();
+    for (size_t i = 0; i < findings->use_count; i++) {
+        const struct check_use *use = &findings->uses[i];
+        if (use->object == index && use->kind == CHECK_NAMES)
+            json_array_append_new(names, json_string(use->symbol));
+        else if (use->object == index)
+            json_array_append_new(uses, json_pack("{so ss}", "symbol", tool_json_text(use->symbol),
+                                                  "use", kinds[use->kind].name));
+    }
+    return json_pack("{so so so so so sb so so}", "name", tool_json_text(object->name), "path",
+                     tool_json_text(object->path), "soname", tool_json_text(object->object.soname),
+                     "needed_by",
+                     tool_json_text(index > 0 ? closure->objects[object->loader].name : NULL),
+                     "damage", tool_json_text(object->object.damage), "symbolic",
+                     object->object.symbolic, "uses", uses, "names_at_run_time", names);
+}
+
+static void print_json(const struct check_result *result, const char *name)
+{
+    const struct check_findings *findings = &result->findings;
+    json_t *root = json_pack("{so}", "program", tool_json_text(name));
+    json_t *scripts = json_array(), *libraries = json_object(), *objects = json_array();
+    for (size_t i = 0; i < findings->program.scripts; i++)
+        json_array_append_new(scripts, tool_json_text(findings->program.script_paths[i]));
+    for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
+        json_object_set_new(libraries, library_names[library],
+                            library_json(findings, &result->libraries[library]));
+    for (size_t i = 0; i < findings->closure.count; i++)
+        json_array_append_new(objects, object_json(findings, i));
+    json_object_update_new(root, verdict_json(&result->program));
+    json_object_update_new(root,
+                           json_pack("{so so so sb sb so}", "scripts", scripts, "file",
+                                     tool_json_text(findings->program.path), "libraries", libraries,
+                                     "copy_relocations", findings->copies, "imports_dlmopen",
+                                     findings->namespaces, "objects", objects));
+    tool_json_print(root);
+}
 
 static int run(int argc, char **argv)
 {
@@ -26,9 +197,9 @@ static int run(int argc, char **argv)
         tool_fail(TOOL_SYSTEM, "%s", problem);
     check_judge(&result, argv[first]);
     if (chosen.json)
-        check_print_json(&result, argv[first]);
+        print_json(&result, argv[first]);
     else
-        check_print_text(&result, argv[first]);
+        print_text(&result, argv[first]);
     return tool_finish(result.program.reason == CHECK_INTERPOSED ? TOOL_GOOD : TOOL_NOT_SO);
 }
 

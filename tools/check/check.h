@@ -2,7 +2,7 @@
 /* Inside compshim check: what a program's files tell of its all-reduces, and the verdict on it.
  *
  * program.c finds the file of a name, uses.c the uses of the functions in the file and its
- * libraries, verdict.c judges, and print.c prints the verdict as text and as JSON.
+ * libraries, verdict.c judges, and check.c prints the verdict as text and as JSON.
  * Everything that these functions return lives until the tool ends.
  */
 #ifndef TOOL_CHECK_H
@@ -134,9 +134,6 @@ void check_judge(struct check_result *result, const char *name);
 
 /* "caught", "maybe" or "not caught". */
 const char *check_verdict_name(enum check_reason reason);
-
-void check_print_text(const struct check_result *result, const char *name);
-void check_print_json(const struct check_result *result, const char *name);
 
 /* For compshim run: warns if the preload cannot catch the calls of the program in a command line.
  * Says nothing of a program without calls, or one that cannot be found or read. verbose: prints the

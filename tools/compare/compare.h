@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of `compshim compare` share: the modes, the numbers of ranks and the runs of each
- * mode on each number of ranks. All functions are for the tool's only thread. What they allocate
- * lives until the tool ends. */
+ * mode on each number of ranks. What the functions allocate lives until the tool ends. */
 #ifndef TOOL_COMPARE_H
 #define TOOL_COMPARE_H
 
@@ -13,7 +12,7 @@
 #include <stdio.h>
 
 #include "codecs/codec.h"
-#include "tools/lib/child.h"
+#include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
 /* The figures of a run. The program prints those before COMPARE_METRIC_COUNT. */
@@ -57,6 +56,9 @@ struct compare_mode {
 
 /* The runs of one mode with one number of ranks. */
 struct compare_cell {
+    const struct compare_mode *mode;
+    uint32_t ranks;
+    const struct compare_cell *native; /* off with as many ranks, or NULL */
     bool is_wanted;
     json_t *runs; /* an array of the finished runs, as compare_run_once makes them */
 };
@@ -78,13 +80,6 @@ struct compare_plan {
     bool is_complete;    /* every run was finished */
 };
 
-/* Makes the matrix of runs and the temporary files. Every error in the options is found here and
- * ends the tool. `options` and `command` must outlive the plan. */
-void compare_plan_make(struct compare_plan *plan, const struct compare_options *options,
-                       char **command);
-/* Removes the temporary files. */
-void compare_plan_clean(const struct compare_plan *plan);
-struct compare_cell *compare_cell(const struct compare_plan *plan, size_t mode, size_t rank);
 /* Whether the text is in some word of a command. */
 bool compare_has(char *const *command, const char *part);
 
@@ -92,11 +87,11 @@ bool compare_has(char *const *command, const char *part);
  * take (negative: not known). If it ends well, the run's object is appended to the cell: "command",
  * "wall_seconds", the figures by name, "rows" of the report, the log of steps as
  * "accuracy_over_time" and "output_tail". What is not known is null. */
-enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
+enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
 
-/* The name of a figure in JSON. */
-const char *compare_figure_name(enum compare_figure figure);
+/* The names of the figures in JSON. */
+extern const char *const compare_figure_names[COMPARE_FIGURE_COUNT];
 
 /* Finds out what the measurements are made on. */
 json_t *compare_environment(const char *link);

@@ -6,7 +6,7 @@
 
 #include "codecs/codec.h"
 #include "tools/compare/compare.h"
-#include "tools/html/page.h"
+#include "tools/lib/json.h"
 #include "version.h"
 
 /* Returns the first line that a command prints, or NULL. */
@@ -17,17 +17,14 @@ static char *first_line(const char *command)
     size_t room = 0;
     if (pipe == NULL)
         return NULL;
-    if (getline(&line, &room, pipe) <= 0)
-        line = NULL;
-    else
-        line[strcspn(line, "\n")] = '\0';
+    const bool is_there = getline(&line, &room, pipe) > 0;
     pclose(pipe);
-    return line;
+    return is_there ? strsep(&line, "\n") : NULL;
 }
 
 static void set(json_t *environment, const char *name, const char *text)
 {
-    json_object_set_new(environment, name, page_text(text != NULL ? text : "unknown"));
+    json_object_set_new(environment, name, tool_json_text(text != NULL ? text : "unknown"));
 }
 
 static char *processor(void)

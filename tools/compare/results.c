@@ -5,17 +5,13 @@
 
 #include "tools/compare/compare.h"
 #include "tools/html/page.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "version.h"
 
 #define UNKNOWN (-1.0)
 
-const char *compare_figure_name(enum compare_figure figure)
-{
-    static const char *const names[COMPARE_FIGURE_COUNT] = {
-        "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
-    return names[figure];
-}
+const char *const compare_figure_names[COMPARE_FIGURE_COUNT] = {
+    "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
 
 /* Whether times are of the whole command, because some output has no match for --metric-time. */
 static bool uses_wall(const struct compare_plan *plan)
@@ -27,37 +23,26 @@ static bool uses_wall(const struct compare_plan *plan)
     return false;
 }
 
-/* The mode that runs the program with all its ranks, but without the shim; mode_count if there is
- * none. */
-static size_t native_mode(const struct compare_plan *plan)
-{
-    size_t mode = 0;
-    while (mode < plan->mode_count && (plan->modes[mode].has_shim || plan->modes[mode].is_serial))
-        mode++;
-    return mode;
-}
-
 static double quotient(double above, double below)
 {
     return above > 0 && below > 0 ? above / below : UNKNOWN;
 }
 
 /* The figure of one run, or UNKNOWN. The runs of a repeat have one index. */
-static double run_figure(const struct compare_plan *plan, size_t mode, size_t rank,
+static double run_figure(const struct compare_plan *plan, const struct compare_cell *cell,
                          enum compare_figure figure, size_t run)
 {
-    if (mode == plan->mode_count)
+    if (cell == NULL)
         return UNKNOWN;
     if (figure == COMPARE_FIGURE_SPEED_UP)
-        return quotient(run_figure(plan, native_mode(plan), rank, COMPARE_FIGURE_TIME, run),
-                        run_figure(plan, mode, rank, COMPARE_FIGURE_TIME, run));
+        return quotient(run_figure(plan, cell->native, COMPARE_FIGURE_TIME, run),
+                        run_figure(plan, cell, COMPARE_FIGURE_TIME, run));
     if (figure == COMPARE_FIGURE_RATIO)
-        return quotient(run_figure(plan, mode, rank, COMPARE_FIGURE_NATIVE, run),
-                        run_figure(plan, mode, rank, COMPARE_FIGURE_WIRE, run));
+        return quotient(run_figure(plan, cell, COMPARE_FIGURE_NATIVE, run),
+                        run_figure(plan, cell, COMPARE_FIGURE_WIRE, run));
     bool wall = figure == COMPARE_FIGURE_TIME && uses_wall(plan);
-    const json_t *object = json_array_get(compare_cell(plan, mode, rank)->runs, run);
-    const json_t *value =
-        json_object_get(object, wall ? "wall_seconds" : compare_figure_name(figure));
+    const json_t *value = json_object_get(json_array_get(cell->runs, run),
+                                          wall ? "wall_seconds" : compare_figure_names[figure]);
     return json_is_number(value) ? json_number_value(value) : UNKNOWN;
 }
 
@@ -78,16 +63,14 @@ struct spread {
     double highest;
 };
 
-static struct spread find_spread(const struct compare_plan *plan, size_t mode, size_t rank,
+static struct spread find_spread(const struct compare_plan *plan, const struct compare_cell *cell,
                                  enum compare_figure figure)
 {
     struct spread spread = {0, UNKNOWN, UNKNOWN, UNKNOWN};
-    if (mode == plan->mode_count)
-        return spread;
-    size_t runs = json_array_size(compare_cell(plan, mode, rank)->runs);
+    const size_t runs = cell != NULL ? json_array_size(cell->runs) : 0;
     double *values = tool_allocate(runs, sizeof *values);
     for (size_t run = 0; run < runs; run++) {
-        double value = run_figure(plan, mode, rank, figure, run);
+        double value = run_figure(plan, cell, figure, run);
         if (value >= 0)
             values[spread.count++] = value;
     }
@@ -100,12 +83,11 @@ static struct spread find_spread(const struct compare_plan *plan, size_t mode, s
     }
     free(values);
     if (spread.count > 0 && figure == COMPARE_FIGURE_SPEED_UP)
-        spread.median =
-            quotient(find_spread(plan, native_mode(plan), rank, COMPARE_FIGURE_TIME).median,
-                     find_spread(plan, mode, rank, COMPARE_FIGURE_TIME).median);
+        spread.median = quotient(find_spread(plan, cell->native, COMPARE_FIGURE_TIME).median,
+                                 find_spread(plan, cell, COMPARE_FIGURE_TIME).median);
     if (spread.count > 0 && figure == COMPARE_FIGURE_RATIO)
-        spread.median = quotient(find_spread(plan, mode, rank, COMPARE_FIGURE_NATIVE).median,
-                                 find_spread(plan, mode, rank, COMPARE_FIGURE_WIRE).median);
+        spread.median = quotient(find_spread(plan, cell, COMPARE_FIGURE_NATIVE).median,
+                                 find_spread(plan, cell, COMPARE_FIGURE_WIRE).median);
     return spread;
 }
 
@@ -146,8 +128,7 @@ static struct tool_table environment_table(const struct compare_plan *plan)
     json_t *value = NULL;
     json_object_foreach(plan->environment, name, value)
     {
-        char *cells[] = {tool_copy(name), tool_copy(json_string_value(value))};
-        tool_table_add(&table, cells);
+        tool_table_add(&table, (char *[]){tool_copy(name), tool_copy(json_string_value(value))});
     }
     return table;
 }
@@ -155,9 +136,8 @@ static struct tool_table environment_table(const struct compare_plan *plan)
 /* Whether any of the table's modes is run on so many ranks. */
 static bool has_column(const struct compare_plan *plan, const struct layout *layout, size_t rank)
 {
-    for (size_t mode = 0; mode < plan->mode_count; mode++)
-        if (compare_cell(plan, mode, rank)->is_wanted &&
-            (plan->modes[mode].has_shim || !layout->only_shim))
+    for (size_t i = rank; i < plan->cell_count; i += plan->rank_count)
+        if (plan->cells[i].is_wanted && (plan->cells[i].mode->has_shim || !layout->only_shim))
             return true;
     return false;
 }
@@ -191,7 +171,8 @@ static void add_mode(struct tool_table *table, const struct compare_plan *plan,
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t i = 0; i < layout->count && has_column(plan, layout, rank); i++) {
             const struct column *column = &layout->columns[i];
-            struct spread spread = find_spread(plan, mode, rank, column->figure);
+            struct spread spread =
+                find_spread(plan, &plan->cells[mode * plan->rank_count + rank], column->figure);
             cells[used++] = spread_row ? spread_text(column->format, &spread)
                                        : figure_text(column->format, spread.median);
         }
@@ -216,7 +197,7 @@ static struct tool_table mode_table(const struct compare_plan *plan, const struc
 static bool is_known(const struct compare_plan *plan, enum compare_figure figure)
 {
     for (size_t i = 0; i < plan->cell_count; i++)
-        if (find_spread(plan, i / plan->rank_count, i % plan->rank_count, figure).count > 0)
+        if (find_spread(plan, &plan->cells[i], figure).count > 0)
             return true;
     return false;
 }
@@ -231,22 +212,23 @@ static struct tool_table rule_table(const struct compare_plan *plan)
     tool_table_copy(&table, headings);
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t mode = 0; mode < plan->mode_count; mode++) {
-            const json_t *run = json_array_get(compare_cell(plan, mode, rank)->runs, 0);
+            const struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
             size_t i;
             const json_t *row;
-            json_array_foreach(json_object_get(run, "rows"), i, row)
+            json_array_foreach(json_object_get(json_array_get(cell->runs, 0), "rows"), i, row)
             {
                 double wire = ledger_number(row, "bytes_wire");
+                const json_t *error = json_object_get(row, "rel_error"); /* none: no sample */
                 char *cells[] = {
-                    tool_copy(plan->modes[mode].label),
-                    tool_plural(plan->ranks[rank], "rank"),
+                    tool_copy(cell->mode->label),
+                    tool_plural(cell->ranks, "rank"),
                     tool_copy(ledger_text(row, "rule")),
                     tool_copy(ledger_text(row, "codec")),
                     tool_copy(ledger_text(row, "algorithm")),
                     tool_format("%.0f", ledger_number(row, "calls")),
                     tool_bytes(wire),
                     figure_text("%.2f", wire > 0 ? ledger_number(row, "bytes_native") / wire : -1),
-                    figure_text("%.1e", ledger_error(row)),
+                    figure_text("%.1e", json_is_number(error) ? json_number_value(error) : UNKNOWN),
                 };
                 tool_table_add(&table, cells);
             }
@@ -313,34 +295,32 @@ void compare_write_markdown(const struct compare_plan *plan, FILE *file)
     write_tables(plan, true, file);
 }
 
-static json_t *cell_json(const struct compare_plan *plan, size_t mode, size_t rank)
+static json_t *cell_json(const struct compare_plan *plan, const struct compare_cell *of)
 {
-    json_t *cell =
-        json_pack("{s:o, s:o, s:I}", "mode", page_text(plan->modes[mode].name), "label",
-                  page_text(plan->modes[mode].label), "ranks", (json_int_t)plan->ranks[rank]);
+    json_t *cell = json_pack("{s:o, s:o, s:I}", "mode", tool_json_text(of->mode->name), "label",
+                             tool_json_text(of->mode->label), "ranks", (json_int_t)of->ranks);
     json_t *spreads = json_object();
     for (enum compare_figure figure = 0; figure < COMPARE_FIGURE_COUNT; figure++) {
-        const char *name = compare_figure_name(figure);
-        struct spread spread = find_spread(plan, mode, rank, figure);
+        const char *name = compare_figure_names[figure];
+        struct spread spread = find_spread(plan, of, figure);
         bool known = spread.median >= 0;
         json_object_set_new(cell, name, known ? json_real(spread.median) : json_null());
         json_object_set_new(
             spreads, name, known ? json_pack("[f,f]", spread.lowest, spread.highest) : json_null());
     }
     json_object_set_new(cell, "spread", spreads);
-    json_object_set(cell, "runs", compare_cell(plan, mode, rank)->runs);
+    json_object_set(cell, "runs", of->runs);
     return cell;
 }
 
 static json_t *make_json(const struct compare_plan *plan)
 {
     json_t *results = json_array();
-    for (size_t mode = 0; mode < plan->mode_count; mode++)
-        for (size_t rank = 0; rank < plan->rank_count; rank++)
-            if (compare_cell(plan, mode, rank)->is_wanted)
-                json_array_append_new(results, cell_json(plan, mode, rank));
+    for (size_t i = 0; i < plan->cell_count; i++)
+        if (plan->cells[i].is_wanted)
+            json_array_append_new(results, cell_json(plan, &plan->cells[i]));
     return json_pack("{s:s, s:o, s:b, s:I, s:s, s:O, s:o}", "compshim", CSHIM_VERSION, "title",
-                     page_text(plan->options->title), "complete", plan->is_complete, "repeat",
+                     tool_json_text(plan->options->title), "complete", plan->is_complete, "repeat",
                      (json_int_t)plan->options->repeat, "time_is",
                      uses_wall(plan) ? "wall" : "metric", "environment", plan->environment,
                      "results", results);

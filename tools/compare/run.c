@@ -9,11 +9,17 @@
 
 #include "tools/check/check.h"
 #include "tools/compare/compare.h"
-#include "tools/html/page.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 
 #define LOG_SECONDS_MAX 1e9
 #define LOG_POINTS_MAX 200
+
+bool compare_has(char *const *command, const char *part)
+{
+    while (*command != NULL && strstr(*command, part) == NULL)
+        command++;
+    return *command != NULL;
+}
 
 /* Replaces every `from` in the text. */
 static char *replace(const char *text, const char *from, const char *to)
@@ -25,25 +31,24 @@ static char *replace(const char *text, const char *from, const char *to)
     return tool_format("%s%s", result, text);
 }
 
-static char *fill_in(const char *text, const struct compare_mode *mode, uint32_t ranks,
-                     const char *log)
+static char *fill_in(const char *text, const struct compare_cell *cell, const char *log)
 {
-    char *filled = replace(text, "{ranks}", tool_format("%u", ranks));
-    return replace(replace(filled, "{mode}", mode->name), "{log}", log);
+    char *filled = replace(text, "{ranks}", tool_format("%u", cell->ranks));
+    return replace(replace(filled, "{mode}", cell->mode->name), "{log}", log);
 }
 
 /* Makes the NULL-terminated command of a run. */
-static char **make_command(const struct compare_plan *plan, const struct compare_mode *mode,
-                           uint32_t ranks, const char *log)
+static char **make_command(const struct compare_plan *plan, const struct compare_cell *cell,
+                           const char *log)
 {
     const char *const serial[] = {"/bin/sh", "-c", plan->options->serial, NULL};
-    const char *const *words = mode->is_serial ? serial : (const char *const *)plan->command;
+    const char *const *words = cell->mode->is_serial ? serial : (const char *const *)plan->command;
     size_t count = 0;
     while (words[count] != NULL)
         count++;
     char **command = tool_allocate(count + 1, sizeof *command);
     for (size_t i = 0; i < count; i++)
-        command[i] = fill_in(words[i], mode, ranks, log);
+        command[i] = fill_in(words[i], cell, log);
     return command;
 }
 
@@ -64,25 +69,21 @@ static char *command_text(char *const *command)
 static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];
-    double value = 0;
-    bool found = false;
+    double value = NAN;
     int flags = 0;
     while (regexec(expression, output, 2, match, flags) == 0) {
         if (match[1].rm_so >= 0) {
             const char *number = output + match[1].rm_so;
             char *end = NULL;
             double parsed = strtod(number, &end);
-            if (end > number) {
-                value = parsed;
-                found = true;
-            }
+            value = end > number ? parsed : value;
         }
         if (match[0].rm_eo == 0 && *output == '\0')
             break;
         output += match[0].rm_eo > 0 ? match[0].rm_eo : 1;
         flags = output[-1] == '\n' ? 0 : REG_NOTBOL;
     }
-    return found && isfinite(value) ? json_real(value) : json_null();
+    return tool_json_number(value);
 }
 
 /* The cell behind the next comma; NULL if there is none. */
@@ -198,9 +199,9 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
                         const char *log)
 {
     json_t *run =
-        json_pack("{s:o, s:f}", "command", page_text(command), "wall_seconds", child->wall);
+        json_pack("{s:o, s:f}", "command", tool_json_text(command), "wall_seconds", child->wall);
     for (enum compare_figure metric = 0; metric < COMPARE_METRIC_COUNT; metric++)
-        json_object_set_new(run, compare_figure_name(metric),
+        json_object_set_new(run, compare_figure_names[metric],
                             read_metric(&plan->metrics[metric], child->output));
     json_object_set_new(run, "accuracy_over_time",
                         compare_has(child->command, log) ? read_log(log) : json_array());
@@ -212,25 +213,25 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         read_report(nccl_report, run);
         warn_if_not_compressed(mode, run);
     }
-    json_object_set_new(run, "output_tail", page_text(child_tail(child->output)));
+    json_object_set_new(run, "output_tail", tool_json_text(child_tail(child->output)));
     return run;
 }
 
-enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, size_t rank,
+enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left)
 {
-    const struct compare_mode *run_mode = &plan->modes[mode];
+    const struct compare_mode *mode = cell->mode;
     char *report = tool_format("%s/report.json", plan->folder);
     /* A program that calls both MPI and NCCL leaves a second report. */
     char *nccl_report = tool_format("%s/report.nccl.json", plan->folder);
     char *log = tool_format("%s/steps.csv", plan->folder);
-    char **command = make_command(plan, run_mode, plan->ranks[rank], log);
+    char **command = make_command(plan, cell, log);
     char *text = command_text(command);
     struct child child = {.command = command,
                           .is_local = locality_is_certain(command),
-                          .library = run_mode->has_shim ? plan->library : NULL,
-                          .policy = run_mode->policy,
-                          .report = run_mode->has_shim ? report : NULL,
+                          .library = mode->has_shim ? plan->library : NULL,
+                          .policy = mode->policy,
+                          .report = mode->has_shim ? report : NULL,
                           .progress = progress,
                           .left = left,
                           .watch = compare_watch_load};
@@ -238,8 +239,7 @@ enum child_end compare_run_once(const struct compare_plan *plan, size_t mode, si
     if (end == CHILD_FAILED)
         child_tell_failure(&child, "this run", tool_format(":\n  %s\n", text));
     if (end == CHILD_DONE)
-        json_array_append_new(compare_cell(plan, mode, rank)->runs,
-                              read_run(plan, run_mode, &child, text, nccl_report, log));
+        json_array_append_new(cell->runs, read_run(plan, mode, &child, text, nccl_report, log));
     unlink(report);
     unlink(nccl_report);
     unlink(log);

@@ -129,22 +129,15 @@ static const char *expand(const struct closure_object *object, const char *text,
         {"${LIB}", system_folder()}, {"$PLATFORM", platform},       {"${PLATFORM}", platform},
     };
     const size_t count = sizeof tokens / sizeof *tokens;
-    char *result = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&result, &size);
-    if (stream == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+    const char *result = "";
     for (const char *end = text + length; text < end;) {
         size_t i = 0;
         while (i < count && !tool_starts_with(text, tokens[i][0]))
             i++;
-        if (i < count)
-            fputs(tokens[i][1], stream);
-        else
-            fputc(*text, stream);
+        result = i < count ? tool_format("%s%s", result, tokens[i][1])
+                           : tool_format("%s%c", result, *text);
         text += i < count ? strlen(tokens[i][0]) : 1;
     }
-    fclose(stream);
     return result;
 }
 

@@ -37,8 +37,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 /* Adds a line to the answer. The table will free the value. */
 static void add_line(struct tool_table *table, const char *label, char *value)
 {
-    char *cells[] = {tool_copy(label), value};
-    tool_table_add(table, cells);
+    tool_table_add(table, (char *[]){tool_copy(label), value});
 }
 
 static char *exact_bytes(uint64_t bytes)
@@ -56,11 +55,10 @@ static void add_call(struct tool_table *table, const struct explain_answer *answ
                          cshim_dtype_name(call->dtype), cshim_op_name(call->op),
                          tool_plural(call->ranks, "rank"), tool_plural(call->nodes, "node")));
     add_line(table, "policy", tool_copy(answer->policy->source));
-    if (rule != NULL)
-        add_line(table, "rule",
-                 tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line));
-    else
-        add_line(table, "rule", tool_copy("none"));
+    add_line(table, "rule",
+             rule != NULL
+                 ? tool_format("%s (%s:%u)", rule->name, answer->policy->source, rule->line)
+                 : tool_copy("none"));
 }
 
 static char *bound_text(const struct cshim_codec_info *codec)
@@ -145,11 +143,4 @@ json_t *explain_json(const struct explain_answer *answer)
                      : NULL,
         "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
         "plan", compressed ? plan_json(plan) : NULL);
-}
-
-void explain_print_json(json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(value);
 }

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "tools/lib/json.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
@@ -123,7 +124,7 @@ static void explain_sizes(const struct explain_options *chosen, const struct csh
         json_array_append_new(answers, explain_json(&answer));
     }
     if (chosen->json) {
-        explain_print_json(answers);
+        tool_json_print(answers);
     } else {
         printf("%s %s, %s, %s, ranks %u, nodes %u, policy %s\n", cshim_library_name(call->library),
                cshim_collective_name(call->collective), cshim_dtype_name(call->dtype),
@@ -153,7 +154,7 @@ static int run(int argc, char **argv)
     } else {
         struct explain_answer answer = explain_call(policy, &call, chosen.size);
         if (chosen.json)
-            explain_print_json(explain_json(&answer));
+            tool_json_print(explain_json(&answer));
         else
             explain_print_text(&answer);
     }

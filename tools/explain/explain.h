@@ -38,8 +38,6 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON; the caller releases it. */
 json_t *explain_json(const struct explain_answer *answer);
-/* Prints a value and releases it. */
-void explain_print_json(json_t *value);
 
 /* Explains what the policy would have done to the run of chosen->report. */
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy);

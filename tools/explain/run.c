@@ -4,14 +4,26 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/sample.h"
 #include "shim/report/observed.h"
-#include "tools/lib/estimate.h"
 #include "tools/explain/explain.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
+
+/* The share of a link's rate that an exchange reaches, and the time of a step of small messages.
+ * Both were measured over TCP: see docs/measurements.md. */
+#define LINK_SHARE 0.95
+#define STEP_SECONDS 150e-6
+
+/* One measurement of the shim's exchange. */
+struct point {
+    enum cshim_codec_id codec;
+    uint64_t bytes_wire; /* sent by all ranks */
+    double seconds;
+};
 
 /* A kind of call, its plan, and figures over all its calls. */
 struct outcome {
@@ -30,8 +42,9 @@ struct dry_run {
     struct ledger_file report;
     const struct cshim_policy *policy;
     enum cshim_library library;
-    struct estimate_basis basis;
-    struct estimate_point points[CSHIM_PROBES_MAX];
+    double link; /* bytes per second of a node's link, each way; 0: take the points */
+    size_t point_count;
+    struct point points[CSHIM_PROBES_MAX]; /* two for each codec that was measured */
     size_t count;
     struct outcome *outcomes;
     /* Sums over all kinds: */
@@ -42,6 +55,74 @@ struct dry_run {
     double seconds_after;
     double largest_error;
 };
+
+/* Reads a rate, "1Gbit", "25Gbit/s", "200Mbit" or "12.5GB/s", in bytes per second. Returns false if
+ * the text is none. */
+static bool parse_rate(const char *text, double *bytes_per_second)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
+                 {"kB", 1e3},   {"MB", 1e6},     {"GB", 1e9}};
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || !isfinite(value) || value <= 0)
+        return false;
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t length = units[i].name[1] == 'B' ? 2 : 4;
+        if (strncasecmp(end, units[i].name, length) != 0)
+            continue;
+        const char *rest = end + length;
+        *bytes_per_second = value * units[i].bytes;
+        return *rest == '\0' || strcasecmp(rest, "/s") == 0;
+    }
+    return false;
+}
+
+static double by_link(const struct dry_run *run, const struct cshim_plan *plan, uint32_t nodes)
+{
+    if (nodes < 2)
+        return NAN;
+    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
+    return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
+}
+
+/* Takes the time from the line through the smallest and the largest measurement of the codec, over
+ * the bytes that a rank sends. */
+static double by_points(const struct dry_run *run, const struct cshim_plan *plan)
+{
+    const enum cshim_codec_id codec =
+        plan->codec == CSHIM_CODEC_FP32 ? CSHIM_CODEC_RAW : plan->codec;
+    const struct point *small = NULL, *large = NULL;
+    for (size_t i = 0; i < run->point_count; i++) {
+        const struct point *point = &run->points[i];
+        if (point->codec != codec)
+            continue;
+        if (small == NULL || point->bytes_wire < small->bytes_wire)
+            small = point;
+        if (large == NULL || point->bytes_wire > large->bytes_wire)
+            large = point;
+    }
+    if (small == NULL || large->bytes_wire == small->bytes_wire)
+        return NAN;
+    const double ranks = fmax(1, ledger_number(run->report.root, "ranks"));
+    const double per_byte = fmax(0, (large->seconds - small->seconds) /
+                                        ((double)(large->bytes_wire - small->bytes_wire) / ranks));
+    const double any = fmax(0, small->seconds - per_byte * (double)small->bytes_wire / ranks);
+    return any + per_byte * (double)plan->bytes_wire / plan->ranks;
+}
+
+/* Seconds of a call that its plan compresses: a time for every call, and a time for each byte that
+ * a rank sends. NAN if there is nothing to estimate it from: a link needs several nodes, and points
+ * have to be of the plan's codec (those of raw stand for fp32). */
+static double seconds_compressed(const struct dry_run *run, const struct explain_answer *answer)
+{
+    return run->link > 0 ? by_link(run, &answer->plan, answer->call.nodes)
+                         : by_points(run, &answer->plan);
+}
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
@@ -111,22 +192,6 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
     return outcome;
 }
 
-static void estimate(const struct dry_run *run, struct outcome *outcome)
-{
-    const struct cshim_plan *plan = &outcome->answer.plan;
-    const double calls = (double)outcome->calls;
-    outcome->seconds_after = outcome->seconds_before;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
-        return;
-    outcome->bytes_native = calls * (double)plan->bytes_native;
-    outcome->bytes_wire = calls * (double)plan->bytes_wire;
-    if (plan->rule->verify > 0) /* these calls are also made natively */
-        outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
-    outcome->seconds_after =
-        outcome->seconds_wait +
-        calls * estimate_seconds(&run->basis, plan, outcome->answer.call.nodes);
-}
-
 static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
 {
     return b->answer.plan.reason == CSHIM_REASON_COMPRESS &&
@@ -146,33 +211,40 @@ static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *
     return others * plan->ranks * (double)cshim_sample_block_bytes(plan->ranks);
 }
 
-/* Adds the bytes of samples. Which calls are sampled depends on how many the rule has compressed on
- * a communicator: kinds with the same rule, ranks and nodes are taken for calls of one
- * communicator, and share its samples in proportion to their calls. */
-static void add_samples(const struct dry_run *run, struct outcome *outcome)
+/* The bytes of a kind's samples. Which calls are sampled depends on how many the rule has
+ * compressed on a communicator: kinds with the same rule, ranks and nodes are taken for calls of
+ * one communicator, and share its samples in proportion to their calls. */
+static double bytes_of_samples(const struct dry_run *run, const struct outcome *outcome)
 {
-    const struct cshim_plan *plan = &outcome->answer.plan;
     double calls = 0;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
-        return;
     for (size_t i = 0; i < run->count; i++)
         if (is_sampled_with(outcome, &run->outcomes[i]))
             calls += (double)run->outcomes[i].calls;
     const double sampled = fmin(calls, CSHIM_SAMPLES_AT_FIRST) + floor(calls / CSHIM_SAMPLES_EVERY);
-    outcome->bytes_wire += sampled * (double)outcome->calls / calls * sampled_bytes(run, plan);
+    return sampled * (double)outcome->calls / calls * sampled_bytes(run, &outcome->answer.plan);
 }
 
-static void add_to_totals(struct dry_run *run, const struct outcome *outcome)
+/* Fills in the figures of a kind, and adds them to the sums. */
+static void estimate(struct dry_run *run, struct outcome *outcome)
 {
     const struct cshim_plan *plan = &outcome->answer.plan;
-    run->seconds_before += outcome->seconds_before;
-    run->seconds_after += outcome->seconds_after;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
-        return;
-    run->compressed_calls += (double)outcome->calls;
+    const double calls = (double)outcome->calls;
+    outcome->seconds_after = outcome->seconds_before;
+    if (plan->reason == CSHIM_REASON_COMPRESS) {
+        outcome->bytes_native = calls * (double)plan->bytes_native;
+        outcome->bytes_wire = calls * (double)plan->bytes_wire;
+        if (plan->rule->verify > 0) /* these calls are also made natively */
+            outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
+        outcome->bytes_wire += bytes_of_samples(run, outcome);
+        outcome->seconds_after =
+            outcome->seconds_wait + calls * seconds_compressed(run, &outcome->answer);
+        run->compressed_calls += calls;
+        run->largest_error = fmax(run->largest_error, plan->expected_error);
+    }
     run->bytes_native += outcome->bytes_native;
     run->bytes_wire += outcome->bytes_wire;
-    run->largest_error = fmax(run->largest_error, plan->expected_error);
+    run->seconds_before += outcome->seconds_before;
+    run->seconds_after += outcome->seconds_after;
 }
 
 static void read_points(struct dry_run *run, const json_t *exchange)
@@ -182,22 +254,20 @@ static void read_points(struct dry_run *run, const json_t *exchange)
     json_array_foreach(exchange, i, point)
     {
         const unsigned codec = find_word(CSHIM_CODECS, point, "codec", CSHIM_CODEC_NONE);
-        if (codec != CSHIM_CODEC_NONE && run->basis.count < CSHIM_PROBES_MAX)
-            run->points[run->basis.count++] = (struct estimate_point){
+        if (codec != CSHIM_CODEC_NONE && run->point_count < CSHIM_PROBES_MAX)
+            run->points[run->point_count++] = (struct point){
                 .codec = (enum cshim_codec_id)codec,
                 .bytes_wire = (uint64_t)fmax(0, ledger_number(point, "bytes_wire")),
                 .seconds = ledger_number(point, "seconds"),
             };
     }
-    run->basis.points = run->points;
-    run->basis.ranks = (uint32_t)fmax(1, ledger_number(run->report.root, "ranks"));
 }
 
 static void open_report(struct dry_run *run, const struct explain_options *chosen)
 {
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable = false;
-    if (chosen->link != NULL && !estimate_parse_rate(chosen->link, &run->basis.link))
+    if (chosen->link != NULL && !parse_rate(chosen->link, &run->link))
         tool_misuse("explain", "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
                     chosen->link);
     if (!ledger_open(chosen->report, &run->report, &unreadable, message))
@@ -214,14 +284,10 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     read_points(run, json_object_get(observed, "exchange"));
     run->count = json_array_size(kinds);
     run->outcomes = tool_allocate(run->count, sizeof *run->outcomes);
-    for (size_t i = 0; i < run->count; i++) {
+    for (size_t i = 0; i < run->count; i++)
         run->outcomes[i] = read_kind(run, i, json_array_get(kinds, i));
+    for (size_t i = 0; i < run->count; i++)
         estimate(run, &run->outcomes[i]);
-    }
-    for (size_t i = 0; i < run->count; i++) {
-        add_samples(run, &run->outcomes[i]);
-        add_to_totals(run, &run->outcomes[i]);
-    }
 }
 
 /* "12.345", or "-" if it could not be estimated. */
@@ -292,11 +358,6 @@ static void print_text(const struct dry_run *run)
     print_totals(run);
 }
 
-static json_t *number_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static void print_json(const struct dry_run *run)
 {
     json_t *kinds = json_array();
@@ -307,16 +368,16 @@ static void print_json(const struct dry_run *run)
                                         "answer", explain_json(&outcome->answer), "bytes_native",
                                         outcome->bytes_native, "bytes_wire", outcome->bytes_wire,
                                         "seconds_before", outcome->seconds_before, "seconds_after",
-                                        number_or_null(outcome->seconds_after)));
+                                        tool_json_number(outcome->seconds_after)));
     }
     const double wall = ledger_number(run->report.root, "wall_seconds");
-    explain_print_json(json_pack(
+    tool_json_print(json_pack(
         "{so s{sI sf sf sf so sf so sf}}", "kinds", kinds, "totals", "compressed_calls",
         (json_int_t)run->compressed_calls, "bytes_native", run->bytes_native, "bytes_wire",
         run->bytes_wire, "seconds_before", run->seconds_before, "seconds_after",
-        number_or_null(run->seconds_after), "wall_before", wall, "wall_after",
-        number_or_null(fmax(0, wall - run->seconds_before) + run->seconds_after), "expected_error",
-        run->largest_error));
+        tool_json_number(run->seconds_after), "wall_before", wall, "wall_after",
+        tool_json_number(fmax(0, wall - run->seconds_before) + run->seconds_after),
+        "expected_error", run->largest_error));
 }
 
 void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy)

@@ -5,25 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/lib/json.h"
 #include "version.h"
 
 static const char template[] =
 #include "page_html.h"
     ;
-
-json_t *page_text(const char *text)
-{
-    json_t *string = json_string(text);
-    if (string != NULL)
-        return string;
-    char *ascii = tool_copy(text);
-    for (char *at = ascii; *at != '\0'; at++)
-        if ((unsigned char)*at >= 0x80)
-            *at = '?';
-    string = json_string(ascii);
-    free(ascii);
-    return string;
-}
 
 static json_t *table_json(const struct tool_table *table, const char *title)
 {
@@ -32,11 +19,11 @@ static json_t *table_json(const struct tool_table *table, const char *title)
         json_t *cells = json_array();
         for (size_t column = 0; column < table->columns; column++) {
             const char *text = table->cells[row * table->columns + column];
-            json_array_append_new(cells, page_text(text != NULL ? text : ""));
+            json_array_append_new(cells, tool_json_text(text != NULL ? text : ""));
         }
         json_array_append_new(rows, cells);
     }
-    return json_pack("{s:o, s:I, s:I, s:o}", "title", page_text(title), "headings",
+    return json_pack("{s:o, s:I, s:I, s:o}", "title", tool_json_text(title), "headings",
                      (json_int_t)table->headings, "numeric_from", (json_int_t)table->numeric_from,
                      "rows", rows);
 }

@@ -10,10 +10,6 @@
 
 #include "tools/lib/tool.h"
 
-/* Returns the text as a JSON string, which the caller releases. A byte above 0x7f becomes '?' if
- * the text is not UTF-8. */
-json_t *page_text(const char *text);
-
 /* A table with a title above it. One that has only headings is left out. */
 struct page_section {
     const char *name; /* by which the script finds it */

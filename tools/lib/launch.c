@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of this installation, LD_PRELOAD, and the policy of a launch. */
+/* Files of this installation, LD_PRELOAD, the policy of a launch, and measured programs. */
 #include "tools/lib/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "shim/core/clock.h"
 #include "tools/lib/tool.h"
 
 #define LIBRARY_NAME "libcompshim.so"
@@ -16,6 +22,11 @@
 
 /* The loader takes both for separators in LD_PRELOAD, and knows no quotes. */
 #define PRELOAD_SEPARATORS " :"
+
+#define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
+#define TICK_MILLISECONDS 100
+#define TAIL_LINES 12
+#define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has ranks to clear away */
 
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice)
 {
@@ -89,7 +100,6 @@ struct cshim_policy *launch_load_policy(const char *path)
     if (message[0] != '\0')
         tool_warn("%s", message);
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
-    free(text);
     if (policy == NULL)
         tool_fail(TOOL_NOT_SO, "%s", message);
     return policy;
@@ -127,13 +137,11 @@ static unsigned long count_cores(void)
 {
     cpu_set_t set;
     size_t length = 0;
-    char *shared = tool_read_file("/sys/devices/system/cpu/smt/active", &length);
+    const char *shared = tool_read_file("/sys/devices/system/cpu/smt/active", &length);
     unsigned long processors = sched_getaffinity(0, sizeof set, &set) == 0
                                    ? (unsigned long)CPU_COUNT(&set)
                                    : (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
-    bool is_shared = shared != NULL && *shared == '1';
-    free(shared);
-    return is_shared ? (processors + 1) / 2 : processors;
+    return shared != NULL && *shared == '1' ? (processors + 1) / 2 : processors;
 }
 
 void launch_permit_mpirun(char *const *command, bool is_local)
@@ -153,4 +161,167 @@ void launch_permit_mpirun(char *const *command, bool is_local)
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
         tool_warn("note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT");
     }
+}
+
+static volatile sig_atomic_t stop_signal;
+
+static void note_signal(int signal)
+{
+    stop_signal = signal;
+}
+
+void child_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = note_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+int child_stop_signal(void)
+{
+    return stop_signal;
+}
+
+/* Runs in the child after fork. The caller's own COMPSHIM settings must not reach a run. */
+static _Noreturn void become(const struct child *child, int output)
+{
+    static const char *const settings[] = {"COMPSHIM",     "COMPSHIM_POLICY", "COMPSHIM_REPORT",
+                                           "COMPSHIM_LOG", "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
+                                           "LD_PRELOAD"};
+    const char *preload = launch_preload(child->library, getenv("LD_PRELOAD"));
+    setpgid(0, 0);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        unsetenv(settings[i]);
+    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    if (child->policy != NULL)
+        setenv("COMPSHIM_POLICY", child->policy, 1);
+    if (child->report != NULL)
+        setenv("COMPSHIM_REPORT", child->report, 1);
+    if (*preload != '\0')
+        setenv("LD_PRELOAD", preload, 1);
+    launch_permit_mpirun(child->command, child->is_local);
+    execvp(child->command[0], child->command);
+    int error = errno;
+    unsetenv("LD_PRELOAD");
+    dprintf(STDERR_FILENO, "cannot run '%s': %s\n", child->command[0], strerror(error));
+    _exit(127);
+}
+
+static pid_t start(const struct child *child, int *output)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t process = fork();
+    if (process < 0)
+        tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
+    if (process == 0)
+        become(child, ends[1]);
+    setpgid(process, process); /* the child does it too: either may be the first */
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    *output = ends[0];
+    return process;
+}
+
+/* Reads what the pipe holds. Returns false when no writer is left. */
+static bool collect(struct child *child, int output)
+{
+    for (;;) {
+        if (child->length == 2 * OUTPUT_KEPT) {
+            memmove(child->output, child->output + OUTPUT_KEPT, OUTPUT_KEPT);
+            child->length = OUTPUT_KEPT;
+        }
+        ssize_t got = read(output, child->output + child->length, 2 * OUTPUT_KEPT - child->length);
+        if (got <= 0)
+            return got < 0;
+        child->length += (size_t)got;
+    }
+}
+
+static void show_progress(const struct child *child, double seconds)
+{
+    double left = child->left - seconds;
+    if (!isatty(STDERR_FILENO))
+        return;
+    fprintf(stderr, "\r\033[K%s  %.0f s", child->progress, seconds);
+    if (child->left < 0)
+        return;
+    if (left < 90)
+        fprintf(stderr, ", about %.0f s left", left > 0 ? left : 0);
+    else
+        fprintf(stderr, ", about %.0f minutes left", left / 60);
+}
+
+/* Waits for the child's end, and collects its output meanwhile. */
+static void attend(struct child *child, pid_t process, int output)
+{
+    struct pollfd pipe_end = {.fd = output, .events = POLLIN};
+    double begin = cshim_seconds();
+    double deadline = 0; /* for what was asked to end; 0: nothing was */
+    for (;;) {
+        if (stop_signal != 0 && cshim_seconds() >= deadline) {
+            kill(-process, deadline == 0 ? SIGTERM : SIGKILL);
+            deadline = cshim_seconds() + GRACE_SECONDS;
+        }
+        poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
+        if (pipe_end.fd >= 0 && !collect(child, output))
+            pipe_end.fd = -1;
+        pid_t ended = waitpid(process, &child->status, WNOHANG);
+        if (ended == process || (ended < 0 && errno != EINTR))
+            break;
+        show_progress(child, cshim_seconds() - begin);
+        if (child->watch != NULL)
+            child->watch();
+    }
+    collect(child, output);
+}
+
+enum child_end child_run(struct child *child)
+{
+    int output = -1;
+    child->output = tool_allocate(2 * OUTPUT_KEPT + 1, 1);
+    if (!isatty(STDERR_FILENO))
+        fprintf(stderr, "%s\n", child->progress);
+    double begin = cshim_seconds();
+    pid_t process = start(child, &output);
+    attend(child, process, output);
+    child->wall = cshim_seconds() - begin;
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    if (stop_signal != 0)
+        kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
+    close(output);
+    child->output[child->length] = '\0';
+    if (stop_signal != 0)
+        return CHILD_STOPPED;
+    return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
+}
+
+char *child_tail(const char *output)
+{
+    const char *begin = output + strlen(output);
+    while (begin > output && begin[-1] == '\n')
+        begin--;
+    size_t length = (size_t)(begin - output);
+    for (int lines = 0; begin > output; begin--)
+        if (begin[-1] == '\n' && ++lines == TAIL_LINES)
+            break;
+    return tool_format("%.*s", (int)(length - (size_t)(begin - output)), begin);
+}
+
+void child_tell_failure(const struct child *child, const char *what, const char *between)
+{
+    const char *tail = child_tail(child->output);
+    const bool signalled = WIFSIGNALED(child->status);
+    tool_warn("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
+              signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
+              *tail != '\0' ? tail : "(no output)");
 }

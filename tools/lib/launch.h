@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. */
+/* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. Runs a
+ * program that is measured, with the shim or without. */
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "policy/policy.h"
 
@@ -38,5 +40,39 @@ char *launch_absolute(const char *path);
  * only if it is not set and is needed, in this process's environment. `is_local`: all ranks run on
  * this host, so that its cores count. Prints a line if it lets root run. */
 void launch_permit_mpirun(char *const *command, bool is_local);
+
+/* A program to run in a process group of its own, and what came of it. */
+struct child {
+    char **command;
+    bool is_local;       /* all its ranks run on this host: launch_permit_mpirun */
+    const char *library; /* the shim's, to be preloaded; NULL: it is not */
+    const char *policy;  /* COMPSHIM_POLICY, or NULL */
+    const char *report;  /* COMPSHIM_REPORT, or NULL */
+    const char *progress;
+    double left;         /* seconds, for the progress line; negative: not known */
+    void (*watch)(void); /* called about ten times a second while it runs; NULL: nothing is */
+    char *output; /* stdout and stderr together, the last part if it is long; the caller frees it */
+    size_t length;
+    int status;  /* as waitpid gives it */
+    double wall; /* seconds */
+};
+
+enum child_end {
+    CHILD_DONE,
+    CHILD_FAILED,
+    CHILD_STOPPED /* by a signal: child_stop_signal() */
+};
+
+/* Makes SIGINT, SIGTERM and SIGHUP stop the child instead of this program. */
+void child_catch_signals(void);
+/* The signal that asked to stop, or 0. */
+int child_stop_signal(void);
+
+/* Runs a child to its end, and shows its progress on stderr. */
+enum child_end child_run(struct child *child);
+/* The last lines of a text; the caller frees them. */
+char *child_tail(const char *output);
+/* Prints "WHAT failed (exit status 1)", `between`, and the last lines of the output. */
+void child_tell_failure(const struct child *child, const char *what, const char *between);
 
 #endif

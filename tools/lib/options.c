@@ -13,13 +13,16 @@
 #define OPTIONS_MAX 32 /* of one command */
 #define COUNT_MAX 1000000ul
 
-/* The code by which getopt_long returns the option at an index. Letters have smaller codes. */
-#define OPTION_CODE(index) (256 + (int)(index))
-
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
 {
     const char *nearest = cshim_nearest_name(word, names, count);
     return nearest != NULL ? tool_format(" (did you mean '%s%s'?)", prefix, nearest) : "";
+}
+
+/* The code by which getopt_long returns an option: its letter, or a larger number by its index. */
+static int code_of(const struct tool_option *options, size_t index)
+{
+    return options[index].letter != 0 ? options[index].letter : 256 + (int)index;
 }
 
 /* Describes the table to getopt_long: its long options, and its letters. */
@@ -31,7 +34,7 @@ static void describe(const struct tool_command *command, struct option *longs, c
     for (size_t i = 0; options[i].name != NULL; i++) {
         bool flag = options[i].kind == TOOL_FLAG;
         *longs++ = (struct option){options[i].name, flag ? no_argument : required_argument, NULL,
-                                   OPTION_CODE(i)};
+                                   code_of(options, i)};
         if (options[i].letter == 0)
             continue;
         *letters++ = options[i].letter;
@@ -72,16 +75,6 @@ static void store(const struct tool_command *command, const struct tool_option *
     }
 }
 
-/* The option of a code from getopt_long: a letter, or OPTION_CODE of an index. */
-static const struct tool_option *find_option(const struct tool_option *options, int code)
-{
-    if (code >= OPTION_CODE(0))
-        return &options[code - OPTION_CODE(0)];
-    while (options->name != NULL && options->letter != code)
-        options++;
-    return options;
-}
-
 static _Noreturn void refuse(const struct tool_command *command, const char *word)
 {
     if (strncmp(word, "--", 2) != 0)
@@ -114,7 +107,10 @@ int tool_parse(const struct tool_command *command, int argc, char **argv, void *
             tool_misuse(command->name, "option '%s' needs an argument", argv[optind - 1]);
         if (code == '?')
             refuse(command, argv[optind - 1]);
-        store(command, find_option(command->options, code), optarg, fields);
+        size_t index = 0;
+        while (code_of(command->options, index) != code)
+            index++;
+        store(command, &command->options[index], optarg, fields);
     }
     return optind;
 }
@@ -150,7 +146,6 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
             more = bytes < last;
         }
     }
-    tool_split_free(parts);
     return count;
 }
 

@@ -146,7 +146,7 @@ static void print_markdown_headings(const struct tool_table *table, FILE *file)
     fputs("|\n", file);
 }
 
-void tool_table_print_markdown(const struct tool_table *table, FILE *file)
+static void print_markdown(const struct tool_table *table, FILE *file)
 {
     print_markdown_headings(table, file);
     for (size_t row = table->headings; row < table->rows; row++) {
@@ -166,7 +166,7 @@ void tool_table_print_titled(const struct tool_table *table, const char *title, 
         return;
     fprintf(file, markdown ? "\n%s:\n\n" : "\n%s\n", title);
     if (markdown)
-        tool_table_print_markdown(table, file);
+        print_markdown(table, file);
     else
         tool_table_print(table, file);
 }

@@ -110,23 +110,6 @@ int tool_finish(int status)
     return TOOL_SYSTEM;
 }
 
-FILE *tool_open(const char *path)
-{
-    FILE *file = fopen(path, "we");
-    if (file == NULL)
-        tool_warn("%s: %s", path, strerror(errno));
-    return file;
-}
-
-bool tool_close(FILE *file, const char *path)
-{
-    bool lost = ferror(file) != 0;
-    lost = fclose(file) != 0 || lost;
-    if (lost)
-        tool_warn("%s: not all of it could be written: %s", path, strerror(errno));
-    return !lost;
-}
-
 char **tool_split(const char *list, size_t *count)
 {
     char **items = NULL;
@@ -135,12 +118,6 @@ char **tool_split(const char *list, size_t *count)
     for (char *item = NULL; (item = strsep(&rest, ",")) != NULL;)
         items = tool_append(items, count, sizeof item, &item);
     return items;
-}
-
-void tool_split_free(char **items)
-{
-    free(items[0]); /* all of them */
-    free(items);
 }
 
 bool tool_is_listed(const char *list, char separator, const char *word, size_t length)

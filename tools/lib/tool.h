@@ -100,15 +100,9 @@ char *tool_read_file(const char *path, size_t *length);
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 
-/* Opens a file for writing; NULL if that fails. Closes it; false if not everything was written.
- * Both print a message if they fail. */
-FILE *tool_open(const char *path);
-bool tool_close(FILE *file, const char *path);
-
-/* The list "a,b,c" as an array of at least one string, which tool_split_free frees. Empty items are
- * kept, for the caller to complain about. */
+/* The list "a,b,c" as an array of at least one string, in memory that stays. Empty items are kept,
+ * for the caller to complain about. */
 char **tool_split(const char *list, size_t *count);
-void tool_split_free(char **items);
 
 /* Whether the first `length` characters of a word are a name in a list. A name in it ends at the
  * separator, at '=' or with the list. */
@@ -140,7 +134,6 @@ void tool_table_add(struct tool_table *table, char **cells);
 void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
-void tool_table_print_markdown(const struct tool_table *table, FILE *file);
 /* Prints the table, as Markdown or as tool_table_print does, below an empty line and a title.
  * Prints nothing if the table has only headings. */
 void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/html/page.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 struct report_options {
@@ -354,14 +354,6 @@ static json_t *make_json(const struct report_set *set)
     return json_pack("{s:o}", "reports", reports);
 }
 
-static void print_json(const struct report_set *set)
-{
-    json_t *root = make_json(set);
-    json_dumpf(root, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(root);
-}
-
 static void print_page(const struct report_set *set)
 {
     struct page_section tables[TABLES];
@@ -395,7 +387,7 @@ static int run(int argc, char **argv)
     else if (chosen.html)
         print_page(&set);
     else if (chosen.json)
-        print_json(&set);
+        tool_json_print(make_json(&set));
     else
         print_tables(&set, chosen.markdown);
     for (size_t i = 0; i < count; i++)

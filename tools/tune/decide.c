@@ -133,7 +133,6 @@ static void add_comment_row(struct tool_table *table, const struct tune_measured
                                         cshim_algorithm_name(measured->ways[best].algorithm));
     }
     tool_table_add(table, cells);
-    free(cells);
 }
 
 static void print_measured(FILE *file, const struct tune_measured *measured, const size_t *choices)

@@ -10,9 +10,8 @@
 
 #include "shim/core/clock.h"
 #include "tools/check/check.h"
-#include "tools/lib/child.h"
 #include "tools/lib/launch.h"
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 #include "tools/tune/tune.h"
 
@@ -21,7 +20,7 @@
 #define RULES_MAX 240     /* of one policy */
 #define CALLS_AT_LEAST 6  /* of the benchmark, per size */
 #define SIZE_SECONDS 0.02 /* the benchmark repeats a size for at least so long */
-#define ESTIMATE_BYTES ((uint64_t)1 << 20)
+#define ESTIMATE_BYTES (1ull << 20)
 
 struct session {
     struct tune_measured *measured;
@@ -62,26 +61,18 @@ static uint64_t size_of(const struct session *session, size_t size, size_t way)
     return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);
 }
 
-/* The command: the launcher's words, the benchmark, and its arguments. */
-static char **make_command(const struct session *session, char *sizes, char *seconds)
-{
-    size_t words = 0;
-    while (session->launcher[words] != NULL)
-        words++;
-    char *const added[] = {session->benchmark, "--sizes", sizes, "--seconds", seconds, NULL};
-    char **command = tool_allocate(words + sizeof added / sizeof *added, sizeof *command);
-    memcpy(command, session->launcher, words * sizeof *command);
-    memcpy(command + words, added, sizeof added);
-    return command;
-}
-
 /* Runs the benchmark over sizes (a list with commas), shimmed or not. Returns its output, which the
  * caller frees. */
 static char *run(const struct session *session, char *sizes, bool shimmed, const char *what)
 {
-    char seconds[32];
-    snprintf(seconds, sizeof seconds, "%g", SIZE_SECONDS);
-    char **command = make_command(session, sizes, seconds);
+    size_t words = 0;
+    while (session->launcher[words] != NULL)
+        words++;
+    char *const added[] = {
+        session->benchmark, "--sizes", sizes, "--seconds", tool_format("%g", SIZE_SECONDS), NULL};
+    char **command = tool_allocate(words + sizeof added / sizeof *added, sizeof *command);
+    memcpy(command, session->launcher, words * sizeof *command);
+    memcpy(command + words, added, sizeof added);
     struct child child = {.command = command,
                           .is_local = locality_is_certain(command),
                           .library = shimmed ? session->library : NULL,
@@ -90,7 +81,6 @@ static char *run(const struct session *session, char *sizes, bool shimmed, const
                           .progress = what,
                           .left = session->deadline - cshim_seconds()};
     const enum child_end end = child_run(&child);
-    free(command);
     if (end == CHILD_STOPPED) {
         tool_warn("interrupted: nothing is written");
         exit(128 + child_stop_signal());
@@ -227,10 +217,9 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
  * there are, and how long a call takes. */
 static void explore(struct session *session, double seconds)
 {
-    char sizes[32];
+    char *sizes = tool_format("%llu", ESTIMATE_BYTES);
     unsigned long long bytes;
     double median;
-    snprintf(sizes, sizeof sizes, "%llu", (unsigned long long)ESTIMATE_BYTES);
     write_policy(session, 0, 0);
     char *output = run(session, sizes, true, "looking at the job");
     const char *line = strstr(output, sizes);
@@ -248,23 +237,18 @@ static void measure(const struct session *session, size_t first, size_t end, boo
                     const char *what)
 {
     char *sizes = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&sizes, &length);
-    if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
     for (size_t size = first; size < end; size++)
-        for (size_t way = 0; way < (ways ? session->measured->way_count : 1); way++)
-            fprintf(file, "%llu,",
-                    (unsigned long long)(ways ? size_of(session, size, way)
-                                              : session->measured->sizes[size].bytes));
-    fclose(file);
-    sizes[length - 1] = '\0'; /* no comma behind the last one */
+        for (size_t way = 0; way < (ways ? session->measured->way_count : 1); way++) {
+            const uint64_t bytes =
+                ways ? size_of(session, size, way) : session->measured->sizes[size].bytes;
+            sizes = tool_format("%s%s%llu", sizes != NULL ? sizes : "", sizes != NULL ? "," : "",
+                                (unsigned long long)bytes);
+        }
     if (ways)
         write_policy(session, first, end);
     char *output = run(session, sizes, ways, what);
     keep(session, output);
     free(output);
-    free(sizes);
 }
 
 /* Every size natively and in every way, once. */
@@ -272,14 +256,12 @@ static void measure_round(const struct session *session, unsigned round)
 {
     const size_t count = session->measured->size_count;
     const size_t batch = RULES_MAX / session->measured->way_count;
-    char what[128];
-    snprintf(what, sizeof what, "round %u: natively", round);
-    measure(session, 0, count, false, what);
+    measure(session, 0, count, false, tool_format("round %u: natively", round));
     for (size_t first = 0; first < count; first += batch) {
         const size_t end = first + batch < count ? first + batch : count;
-        snprintf(what, sizeof what, "round %u: compressed, sizes %zu to %zu of %zu", round,
-                 first + 1, end, count);
-        measure(session, first, end, true, what);
+        measure(session, first, end, true,
+                tool_format("round %u: compressed, sizes %zu to %zu of %zu", round, first + 1, end,
+                            count));
     }
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
+#include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
 struct tune_options {
@@ -87,7 +88,6 @@ static void write_policy(const char *path, const char *text)
         unlink(temporary);
         tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
     }
-    free(temporary);
 }
 
 /* Writes measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
@@ -103,16 +103,14 @@ static void save(const struct tune_measured *measured, const char *path)
         const struct tune_size *size = &measured->sizes[i];
         json_t *seconds = json_array();
         for (size_t way = 0; way < measured->way_count; way++)
-            json_array_append_new(seconds, isfinite(size->ways[way]) ? json_real(size->ways[way])
-                                                                     : json_null());
+            json_array_append_new(seconds, tool_json_number(size->ways[way]));
         json_array_append_new(sizes, json_pack("{sI sf so}", "bytes", (json_int_t)size->bytes,
                                                "native", size->native, "seconds", seconds));
     }
-    json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
-                             (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
+    const json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
+                                   (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
     if (json_dump_file(root, path, JSON_INDENT(1)) != 0)
         tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    json_decref(root);
 }
 
 static _Noreturn void refuse(const char *path, const char *what)
@@ -122,15 +120,12 @@ static _Noreturn void refuse(const char *path, const char *what)
 
 static struct tune_way read_way(const char *path, const json_t *value)
 {
-    const char *codec = json_string_value(json_object_get(value, "codec"));
-    const char *algorithm = json_string_value(json_object_get(value, "algorithm"));
-    unsigned codec_id = CSHIM_CODEC_NONE, algorithm_id = CSHIM_ALGORITHM_AUTO;
-    if (codec == NULL || cshim_word_find(CSHIM_CODECS, codec, &codec_id) == NULL ||
-        codec_id == CSHIM_CODEC_NONE || algorithm == NULL ||
-        cshim_word_find(CSHIM_ALGORITHMS, algorithm, &algorithm_id) == NULL ||
-        algorithm_id == CSHIM_ALGORITHM_AUTO)
+    unsigned codec, algorithm;
+    if (cshim_word_find(CSHIM_CODECS, ledger_text(value, "codec"), &codec) == NULL ||
+        cshim_word_find(CSHIM_ALGORITHMS, ledger_text(value, "algorithm"), &algorithm) == NULL ||
+        codec == CSHIM_CODEC_NONE || algorithm == CSHIM_ALGORITHM_AUTO)
         refuse(path, "a way without a codec or an algorithm that is known");
-    return (struct tune_way){(enum cshim_codec_id)codec_id, (enum cshim_algorithm)algorithm_id};
+    return (struct tune_way){(enum cshim_codec_id)codec, (enum cshim_algorithm)algorithm};
 }
 
 static void read_size(const char *path, const json_t *value, size_t ways, uint64_t above,
@@ -158,8 +153,7 @@ static void load(const char *path, struct tune_measured *measured)
     char *text = tool_read_file(path, &length);
     if (text == NULL)
         tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
-    json_t *root = json_loadb(text, length, 0, &error);
-    free(text);
+    const json_t *root = json_loadb(text, length, 0, &error);
     if (root == NULL)
         tool_fail(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
     const json_t *ways = json_object_get(root, "ways"), *sizes = json_object_get(root, "sizes");
@@ -171,19 +165,11 @@ static void load(const char *path, struct tune_measured *measured)
         json_array_size(sizes) == 0)
         refuse(path, "no sizes, or too many sizes or ways");
     *measured = (struct tune_measured){.ranks = (uint32_t)ranks, .nodes = (uint32_t)nodes};
-    size_t i;
-    const json_t *value;
-    json_array_foreach(ways, i, value)
-    {
-        measured->ways[measured->way_count++] = read_way(path, value);
-    }
-    json_array_foreach(sizes, i, value)
-    {
-        read_size(path, value, measured->way_count, i > 0 ? measured->sizes[i - 1].bytes : 0,
-                  &measured->sizes[i]);
-        measured->size_count++;
-    }
-    json_decref(root);
+    for (size_t i = 0; i < json_array_size(ways); i++)
+        measured->ways[measured->way_count++] = read_way(path, json_array_get(ways, i));
+    for (size_t i = 0; i < json_array_size(sizes); i++, measured->size_count++)
+        read_size(path, json_array_get(sizes, i), measured->way_count,
+                  i > 0 ? measured->sizes[i - 1].bytes : 0, &measured->sizes[i]);
 }
 
 static int run(int argc, char **argv)

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the JSON report that a run has written (COMPSHIM_REPORT=FILE). */
-#ifndef TOOL_LEDGER_FILE_H
-#define TOOL_LEDGER_FILE_H
+/* JSON: the values that the tools write, and the reports that runs have written
+ * (COMPSHIM_REPORT=FILE). */
+#ifndef TOOL_JSON_H
+#define TOOL_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>
+
+/* A text as a value, null if it is NULL; the caller releases it. A byte above 0x7f becomes '?' if
+ * the text is not UTF-8, as a path may be. */
+json_t *tool_json_text(const char *text);
+/* A number as a value, null if it is not finite; the caller releases it. */
+json_t *tool_json_number(double number);
+/* Prints a value on stdout, and releases it. */
+void tool_json_print(json_t *value);
 
 /* A file that was found to be a report. The functions below read it. */
 struct ledger_file {
@@ -24,8 +33,6 @@ void ledger_close(struct ledger_file *ledger);
 double ledger_total(const struct ledger_file *ledger, const char *key);
 /* A number of any object; 0 if it is not there. */
 double ledger_number(const json_t *object, const char *key);
-/* The sampled error of a row, negative if none was taken. */
-double ledger_error(const json_t *row);
 /* A text of an object; "" if it is not there. Valid as long as the object. */
 const char *ledger_text(const json_t *object, const char *key);
 

@@ -1,13 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the JSON report. */
-#include "tools/lib/ledger_file.h"
+#include "tools/lib/json.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "policy/policy.h"
 #include "tools/lib/tool.h"
+
+json_t *tool_json_text(const char *text)
+{
+    json_t *string = text != NULL ? json_string(text) : json_null();
+    if (string != NULL)
+        return string;
+    char *ascii = tool_copy(text);
+    for (char *at = ascii; *at != '\0'; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    string = json_string(ascii);
+    free(ascii);
+    return string;
+}
+
+json_t *tool_json_number(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+void tool_json_print(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(value);
+}
 
 /* The name of a missing part that every report has, or NULL. Readers allow any other part to be
  * missing. */
@@ -80,12 +106,6 @@ double ledger_number(const json_t *object, const char *key)
 double ledger_total(const struct ledger_file *ledger, const char *key)
 {
     return ledger_number(json_object_get(ledger->root, "totals"), key);
-}
-
-double ledger_error(const json_t *row)
-{
-    const json_t *error = json_object_get(row, "rel_error");
-    return json_is_number(error) ? json_number_value(error) : -1;
 }
 
 const char *ledger_text(const json_t *object, const char *key)
