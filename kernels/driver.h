@@ -17,19 +17,14 @@
  * driver is asked for this version, whatever its own is. */
 #define CSHIM_CUDA_REQUIRED(FUNCTION)                                                              \
     FUNCTION(Init, 2000)                                                                           \
-    FUNCTION(DriverGetVersion, 2020)                                                               \
     FUNCTION(GetErrorName, 6000)                                                                   \
     FUNCTION(GetErrorString, 6000)                                                                 \
     FUNCTION(DeviceGet, 2000)                                                                      \
-    FUNCTION(DeviceGetCount, 2000)                                                                 \
     FUNCTION(DeviceGetAttribute, 2000)                                                             \
     FUNCTION(DevicePrimaryCtxRetain, 7000)                                                         \
     FUNCTION(DevicePrimaryCtxRelease, 11000)                                                       \
-    FUNCTION(CtxGetCurrent, 4000)                                                                  \
-    FUNCTION(CtxGetDevice, 2000)                                                                   \
     FUNCTION(CtxPushCurrent, 4000)                                                                 \
     FUNCTION(CtxPopCurrent, 4000)                                                                  \
-    FUNCTION(StreamGetCtx, 9020)                                                                   \
     FUNCTION(StreamGetCaptureInfo, 11030)                                                          \
     FUNCTION(StreamWaitEvent, 3020)                                                                \
     FUNCTION(StreamCreate, 2000)                                                                   \
@@ -45,7 +40,6 @@
     FUNCTION(EventDestroy, 4000)                                                                   \
     FUNCTION(MemPoolCreate, 11020)                                                                 \
     FUNCTION(MemPoolDestroy, 11020)                                                                \
-    FUNCTION(MemPoolSetAttribute, 11020)                                                           \
     FUNCTION(MemAllocFromPoolAsync, 11020)                                                         \
     FUNCTION(MemFreeAsync, 11020)                                                                  \
     FUNCTION(MemAlloc, 3020)                                                                       \
@@ -67,8 +61,7 @@
     FUNCTION(FuncLoad, 12040)                                                                      \
     FUNCTION(UserObjectCreate, 11030)                                                              \
     FUNCTION(UserObjectRelease, 11030)                                                             \
-    FUNCTION(GraphRetainUserObject, 11030)                                                         \
-    FUNCTION(PointerGetAttribute, 4000)
+    FUNCTION(GraphRetainUserObject, 11030)
 
 /* The driver's functions: cuda->LaunchKernel(...) is cuLaunchKernel. */
 struct cshim_cuda {

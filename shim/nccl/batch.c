@@ -7,7 +7,7 @@
 
 #include "shim/core/header.h"
 #include "shim/nccl/group.h"
-#include "shim/nccl/prepare.h"
+#include "shim/nccl/measure.h"
 
 struct batch {
     const struct cshim_segment *segments;
@@ -35,8 +35,7 @@ void cshim_list_clear(struct cshim_list *list)
     *list = (struct cshim_list){0};
 }
 
-/* Choosing segments
- * --------------------------------------------------------------------------------------*/
+/* Choosing segments ---------------------------------------------------------------------------- */
 /* Memory that earlier segments of the batch have taken of their communicator's workspace. */
 static uint64_t taken(const struct cshim_nccl_call *calls, size_t count,
                       const struct cshim_nccl_comm *comm)
@@ -86,20 +85,7 @@ static ncclResult_t choose(struct cshim_list *segments, struct cshim_nccl_call *
     return ncclSuccess;
 }
 
-/* Running them
- * --------------------------------------------------------------------------------------*/
-/* Whether a segment is the batch's first one on its communicator and stream. */
-static bool is_first(const struct batch *batch, size_t index)
-{
-    const struct cshim_nccl_call *call = batch->segments[index].call;
-    for (size_t i = 0; i < index; i++) {
-        const struct cshim_nccl_call *before = batch->segments[i].call;
-        if (before->comm == call->comm && before->stream == call->stream)
-            return false;
-    }
-    return true;
-}
-
+/* Running them --------------------------------------------------------------------------------- */
 /* Has each stream of the batch wait for the last batch in its workspace; or, if it `releases` the
  * workspace, the next batch wait for this one. Streams that shared a workspace wait for each other
  * in turn then, so that the event stands for all. */
@@ -108,7 +94,9 @@ static ncclResult_t order(const struct batch *batch, bool releases)
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_call *call = batch->segments[i].call;
-        if (!is_first(batch, i))
+        const struct cshim_nccl_call *before = i > 0 ? batch->segments[i - 1].call : NULL;
+        if (before != NULL && before->workspace == call->workspace &&
+            before->stream == call->stream)
             continue;
         CSHIM_SCOPE scope = cshim_device_enter(call->comm);
         CUresult result = scope.result;
@@ -148,54 +136,37 @@ static ncclResult_t exchange(const struct batch *batch, enum cshim_step step)
 }
 
 /* Another thread may abort a communicator at any time. Then its handle may not be used any more. */
-static bool is_aborted(const struct batch *batch)
-{
-    bool aborted = false;
-    for (size_t i = 0; i < batch->count; i++)
-        aborted = aborted || batch->segments[i].call->comm->aborted;
-    return aborted;
-}
-
-static bool has_step(const struct batch *batch, enum cshim_step step)
-{
-    bool has = false;
-    for (size_t i = 0; i < batch->count; i++)
-        has = has || cshim_schedule_has(batch->segments[i].schedule, step);
-    return has;
-}
-
 static ncclResult_t run(const struct batch *batch)
 {
     ncclResult_t status = order(batch, false);
     cshim_measure_batch(batch->timelines, batch->segments, batch->count);
     for (enum cshim_step step = 0; step < CSHIM_STEPS && status == ncclSuccess; step++) {
-        if (!has_step(batch, step))
+        bool has = false, aborted = false;
+        for (size_t i = 0; i < batch->count; i++) {
+            has = has || cshim_schedule_has(batch->segments[i].schedule, step);
+            aborted = aborted || batch->segments[i].call->comm->aborted;
+        }
+        if (!has)
             continue;
-        if (is_aborted(batch))
+        if (aborted)
             return ncclSystemError;
         status = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE ? exchange(batch, step)
                                                                 : launch(batch, step);
         cshim_measure_step(batch->timelines, step);
     }
-    if (status == ncclSuccess)
-        status = order(batch, true);
-    return status;
+    return status == ncclSuccess ? order(batch, true) : status;
 }
 
-/* Planning the calls
- * --------------------------------------------------------------------------------------*/
+/* Planning the calls --------------------------------------------------------------------------- */
 /* A kernel has seen a message that was not the expected one, some time ago: the ranks have made
  * different calls, and their results are wrong since then. */
 static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
 {
-    const volatile uint32_t *fault = comm->workspace->fault;
+    const uint32_t *fault = comm->workspace->fault;
     char text[CSHIM_MISMATCH_MAX];
-    uint32_t words[CSHIM_KERNEL_HEADER_WORDS];
-    if (fault[0] != CSHIM_KERNEL_FAULT_WRITTEN)
+    if (__atomic_load_n(fault, __ATOMIC_ACQUIRE) != CSHIM_KERNEL_FAULT_WRITTEN)
         return ncclSuccess;
-    for (size_t i = 0; i < CSHIM_KERNEL_HEADER_WORDS; i++)
-        words[i] = fault[2 + i];
-    cshim_header_describe(words, text);
+    cshim_header_describe(fault + 2, text);
     cshim_log(CSHIM_LOG_ERROR,
               "ranks of a communicator of %d do not make the same NCCL calls: rank %d, at its "
               "compressed call %u or before, got as piece %u: %s",

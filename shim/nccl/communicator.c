@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-#include "shim/nccl/prepare.h"
-#include "shim/nccl/report.h"
-
 #define BUCKETS 256u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of this, and references */

@@ -54,11 +54,8 @@ void cshim_device_leave(struct cshim_scope *scope)
 
 bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const bool happened = comm->cuda.EventQuery(event) == CUDA_SUCCESS;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    return happened;
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
+    return comm->cuda.EventQuery(event) == CUDA_SUCCESS;
 }
 
 ncclResult_t cshim_device_check(const struct cshim_nccl_comm *comm, CUresult result,
@@ -88,10 +85,10 @@ uint64_t cshim_device_host(void)
     return cshim_hash_bytes(CSHIM_HASH_EMPTY, text, strlen(text));
 }
 
-void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *comm)
+void *cshim_pool_take(struct cshim_pool_item **pool, const struct cshim_nccl_comm *comm)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_pool_item **link = &pool->first;
+    struct cshim_pool_item **link = pool;
     while (*link != NULL && ((*link)->device != comm->device || (*link)->ranks < comm->ranks))
         link = &(*link)->next;
     struct cshim_pool_item *item = *link;
@@ -101,10 +98,10 @@ void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *com
     return item;
 }
 
-void cshim_pool_give(struct cshim_pool *pool, struct cshim_pool_item *item)
+void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item)
 {
     pthread_mutex_lock(&lock);
-    item->next = pool->first;
-    pool->first = item;
+    item->next = *pool;
+    *pool = item;
     pthread_mutex_unlock(&lock);
 }

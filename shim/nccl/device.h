@@ -41,19 +41,16 @@ uint64_t cshim_device_host(void);
 
 /* Device memory goes from communicator to communicator by way of a pool. It is never given back to
  * the driver: freeing waits for all that runs on the device. Structures that are pooled begin with
- * an item. A pool needs no initialization. */
+ * an item. A pool is a list of items. */
 struct cshim_pool_item {
     struct cshim_pool_item *next;
     int device;
     int ranks; /* of the largest communicator that can use it */
 };
-struct cshim_pool {
-    struct cshim_pool_item *first;
-};
 
 /* Takes an item that the communicator can use out of a pool; NULL if there is none. Thread-safe. */
-void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *comm);
+void *cshim_pool_take(struct cshim_pool_item **pool, const struct cshim_nccl_comm *comm);
 /* Puts an item into a pool. Makes no call of CUDA. Thread-safe. */
-void cshim_pool_give(struct cshim_pool *pool, struct cshim_pool_item *item);
+void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item);
 
 #endif

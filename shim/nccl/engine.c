@@ -11,24 +11,14 @@
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
 #define PROTOCOL 2
 
-/* Communicators
- * -------------------------------------------------------------------------------------------*/
-static void resume_parent(void)
-{
-    cshim_rendezvous_after_fork(false);
-}
-
-static void begin_child(void)
-{
-    cshim_rendezvous_after_fork(true);
-}
-
+/* Communicators -------------------------------------------------------------------------------- */
 /* Is called again in a child that was forked before a communicator was made. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
     static bool registered;
     if (!registered)
-        pthread_atfork(cshim_rendezvous_before_fork, resume_parent, begin_child);
+        pthread_atfork(cshim_rendezvous_before_fork, cshim_rendezvous_in_parent,
+                       cshim_rendezvous_in_child);
     registered = true;
     cshim_nccl.beside_mpi = beside_mpi != 0;
     cshim_nccl.real = real;
@@ -253,8 +243,7 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* Collectives
- * -------------------------------------------------------------------------------------------*/
+/* Collectives ---------------------------------------------------------------------------------- */
 /* Looks whether a call is captured into a CUDA graph, and sets its capture_id and graph. Returns
  * CSHIM_REASON_COMPRESS if it can be compressed: nothing may be made or waited for while a stream
  * is captured, so the communicator must have been prepared before. NCCL has all ranks capture

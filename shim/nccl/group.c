@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "shim/nccl/prepare.h"
-
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
     ncclRedOp_t op;
@@ -129,9 +127,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
         cshim_registry_release(call->comm);
         return ncclSystemError;
     }
-    if (group.depth > 0)
-        return ncclSuccess;
-    return end_calls(true);
+    return group.depth > 0 ? ncclSuccess : end_calls(true);
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)

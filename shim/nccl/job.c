@@ -79,25 +79,23 @@ static void begin_trace(struct cshim_nccl_job *job)
 
 static struct cshim_nccl_job *make_job(const struct cshim_offer *offer, const char *sha256)
 {
-    char message[CSHIM_MESSAGE_MAX] = "no memory for the policy";
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy =
+        cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    struct cshim_observed *observed = offer->observe ? malloc(sizeof *observed) : NULL;
     struct cshim_nccl_job *job = calloc(1, sizeof *job);
-    if (job != NULL)
-        job->policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
-    if (job == NULL || job->policy == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    if (policy == NULL || job == NULL || (offer->observe && observed == NULL) ||
+        !cshim_ledger_init(&job->ledger, policy)) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", policy == NULL ? message : "no memory for the ledger");
+        cshim_policy_free(policy);
+        free(observed);
         free(job);
         return NULL;
     }
-    if (offer->observe && (job->observed = malloc(sizeof *job->observed)) != NULL)
-        cshim_observed_init(job->observed);
-    if ((offer->observe && job->observed == NULL) ||
-        !cshim_ledger_init(&job->ledger, job->policy)) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for the ledger");
-        cshim_policy_free(job->policy);
-        free(job->observed);
-        free(job);
-        return NULL;
-    }
+    if (observed != NULL)
+        cshim_observed_init(observed);
+    job->policy = policy;
+    job->observed = observed;
     memcpy(job->sha256, sha256, sizeof job->sha256);
     job->started = cshim_seconds();
     cshim_log_set_level(job->policy->log);

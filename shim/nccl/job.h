@@ -74,4 +74,17 @@ uint64_t cshim_nccl_job_origin(uint64_t began);
 /* The same moment by cshim_seconds. */
 double cshim_nccl_job_origin_seconds(void);
 
+/* report.c: the files of this process. Each process keeps the events of its ranks and writes a
+ * trace of its own, because nothing ends an NCCL job on all ranks at once. When the process ends,
+ * what is due is written too: a program need not destroy its communicators. */
+
+/* Adds what a timeline has added up to the traces of its calls' jobs. It began at a time of
+ * cshim_seconds: events happened on streams of the GPU, but their times are those of the host. */
+struct cshim_timeline;
+void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
+/* Writes the trace if events were added since it was last written. */
+void cshim_nccl_trace_write(void);
+/* Writes the report of each job in which something was counted since the last one. */
+void cshim_nccl_report_write(void);
+
 #endif

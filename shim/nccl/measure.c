@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/report.h"
 #include "shim/nccl/sample.h"
+#include "shim/nccl/timeline.h"
 
 /* Events of a communicator. While all of them are under way, what comes is not divided or not
  * timed. */
@@ -74,8 +74,7 @@ static void count(const struct cshim_nccl_call *call)
     comm->job->due = true;
 }
 
-/* Events
- * -----------------------------------------------------------------------------------------*/
+/* Events --------------------------------------------------------------------------------------- */
 static CUevent take_event(const struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = comm->measurement;
@@ -113,8 +112,7 @@ static void free_timeline(struct cshim_measurement *measurement, struct cshim_ti
     free(timeline);
 }
 
-/* Timelines of calls under way
- * -----------------------------------------------------------------------*/
+/* Timelines of calls under way ----------------------------------------------------------------- */
 /* Whether anybody wants to know. A call that is captured has none: its events would be part of the
  * graph. */
 static bool is_measured(const struct cshim_nccl_call *call)
@@ -261,8 +259,7 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
     }
 }
 
-/* Reading
- * ---------------------------------------------------------------------------------------*/
+/* Reading -------------------------------------------------------------------------------------- */
 static bool elapsed(const struct cshim_cuda *cuda, CUevent from, CUevent to, double *seconds)
 {
     float milliseconds = 0;
@@ -353,8 +350,7 @@ void cshim_measure_collect(struct cshim_nccl_comm *comm)
     pthread_mutex_unlock(&measurement->lock);
 }
 
-/* The life of it
- * --------------------------------------------------------------------------------------*/
+/* The life of it ------------------------------------------------------------------------------- */
 /* Tells the GPU's clock by the host's: an event happened in the middle of waiting for it. The last
  * try counts, when everything is warm. */
 static void tie_clocks(struct cshim_nccl_comm *comm)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/prepare.h"
-
 #include <stdlib.h>
 #include <time.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/measure.h"
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
  * again and again. There is no limit: natively ranks wait for each other as long as the program
@@ -27,7 +26,7 @@ struct cshim_fact_exchange {
     CUdeviceptr memory;
     struct facts facts[];
 };
-static struct cshim_pool spare;
+static struct cshim_pool_item *spare;
 
 /* Returns NULL, and why, if there is none to be had. */
 static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why,
@@ -47,9 +46,8 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
         result = comm->cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
-    if (result == CUDA_SUCCESS)
-        result = comm->cuda.MemAlloc(&exchange->memory, bytes);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS &&
+        (result = comm->cuda.MemAlloc(&exchange->memory, bytes)) == CUDA_SUCCESS)
         return exchange;
     cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
     if (exchange->stream != NULL)
@@ -69,7 +67,7 @@ void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
 /* What fails here fails for this rank only: the others are told. */
 static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char *why, size_t size)
 {
-    if (!cshim_kernels_load(&comm->cuda, comm->context, why, size))
+    if (!cshim_kernels_load(&comm->cuda, why, size))
         return CSHIM_REASON_NO_KERNELS;
     const CUresult result = comm->cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
@@ -164,12 +162,8 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 /* Whether the facts have come. Asking breaks no thread's capture. */
 static CUresult query(const struct cshim_nccl_comm *comm)
 {
-    const struct cshim_cuda *cuda = &comm->cuda;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuda->ThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = cuda->StreamQuery(comm->exchange->stream);
-    cuda->ThreadExchangeStreamCaptureMode(&mode);
-    return result;
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
+    return comm->cuda.StreamQuery(comm->exchange->stream);
 }
 
 static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
@@ -188,9 +182,8 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
             asked = cshim_seconds();
         }
     }
-    if (status != ncclSuccess)
-        return status;
-    return cshim_device_check(comm, result, "telling the other ranks");
+    return status != ncclSuccess ? status
+                                 : cshim_device_check(comm, result, "telling the other ranks");
 }
 
 /* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them

@@ -113,6 +113,7 @@ void cshim_rendezvous_leave(struct cshim_member *member);
 /* To be called around a fork: no thread holds a lock meanwhile, and the child leaves the sockets to
  * its parent. */
 void cshim_rendezvous_before_fork(void);
-void cshim_rendezvous_after_fork(bool child);
+void cshim_rendezvous_in_parent(void);
+void cshim_rendezvous_in_child(void);
 
 #endif

@@ -346,16 +346,21 @@ void cshim_rendezvous_before_fork(void)
     pthread_mutex_lock(&lock);
 }
 
-/* The child has no such thread, and must not keep the parent's connections open. */
-void cshim_rendezvous_after_fork(bool child)
+void cshim_rendezvous_in_parent(void)
 {
-    if (child && is_running) {
-        for (const struct connection *one = connections; one != NULL; one = one->next)
-            close(one->socket);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The child has no such thread, and must not keep the parent's connections open. */
+void cshim_rendezvous_in_child(void)
+{
+    for (const struct connection *one = connections; one != NULL; one = one->next)
+        close(one->socket);
+    connections = NULL;
+    if (is_running) {
         close(listener);
         close(poller);
-        connections = NULL;
-        is_running = false;
     }
+    is_running = false;
     pthread_mutex_unlock(&lock);
 }

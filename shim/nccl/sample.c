@@ -31,8 +31,7 @@ struct cshim_sample_slot {
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
 
-/* Before the call
- * -----------------------------------------------------------------------------------------*/
+/* Before the call ------------------------------------------------------------------------------ */
 /* Of an all-gather only rank 0's own block is compared: rank 0 has it as all others have it, so
  * nothing has to be gathered. */
 static void choose(struct cshim_nccl_call *call)
@@ -180,8 +179,7 @@ uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call)
     return sample->ranks > 1 ? sample->ranks * (sample->ranks - 1) * sample->block : 0;
 }
 
-/* Behind it
- * -----------------------------------------------------------------------------------------------*/
+/* Behind it ------------------------------------------------------------------------------------ */
 /* A slot whose event cannot be recorded stays TAKEN: it is not known when its copies end. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 {

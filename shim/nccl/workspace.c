@@ -6,7 +6,7 @@
 
 #define FAULT_BYTES (CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t))
 
-static struct cshim_pool spare;
+static struct cshim_pool_item *spare;
 
 static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *why, size_t size)
 {

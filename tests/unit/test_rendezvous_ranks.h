@@ -143,7 +143,7 @@ static inline pid_t fork_apart(void)
 {
     cshim_rendezvous_before_fork();
     const pid_t child = fork();
-    cshim_rendezvous_after_fork(child == 0);
+    (child == 0 ? cshim_rendezvous_in_child : cshim_rendezvous_in_parent)();
     return child;
 }
 

@@ -45,7 +45,7 @@ void machine_open(void)
     gpu_check(
         cuda.DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
         "asking for the multiprocessors");
-    if (!cshim_kernels_load(&cuda, context, why, sizeof why)) {
+    if (!cshim_kernels_load(&cuda, why, sizeof why)) {
         fprintf(stderr, "%s\n", why);
         exit(1);
     }
@@ -88,7 +88,7 @@ void machine_read(void *to, const void *from, size_t bytes)
 }
 
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
-                    uint64_t count, const void *parameters)
+                    uint64_t count, void *parameters)
 {
     const uint32_t blocks = cshim_kernel_blocks(operation, count, (uint32_t)processors);
     gpu_check(cshim_kernel_launch(&cuda, operation, codec, NULL, blocks, parameters),
