@@ -30,17 +30,17 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
 
 static ncclResult_t get_unique_id(ncclUniqueId *id)
 {
-    char why[CSHIM_RENDEZVOUS_WHY_MAX], source[CSHIM_PATH_MAX];
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
     if (id != NULL)
         memset(id, 0, sizeof *id); /* before 2.23 NCCL writes its part of it only */
     const ncclResult_t status = cshim_nccl.real->GetUniqueId(id);
     if (status != ncclSuccess)
         return status;
     struct cshim_offer offer;
-    cshim_nccl_job_load(&offer, source);
+    cshim_nccl_job_load(&offer);
     if (!cshim_rendezvous_serve((uint8_t *)id->internal, &offer, why))
         cshim_log(CSHIM_LOG_WARN, "NCCL is not compressed: %s", why);
-    free((char *)offer.text);
+    free(offer.text);
     return status;
 }
 
@@ -118,14 +118,13 @@ static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int ran
 /* All ranks are in this process: they need no rendezvous. */
 static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *list)
 {
-    char source[CSHIM_PATH_MAX];
     ncclResult_t status = cshim_nccl.real->CommInitAll(comms, devices, list);
     if (status != ncclSuccess || is_nonblocking(NULL))
         return status;
     struct cshim_offer offer;
-    cshim_nccl_job_load(&offer, source);
+    cshim_nccl_job_load(&offer);
     struct cshim_nccl_job *job = cshim_nccl_job_find(&offer);
-    free((char *)offer.text);
+    free(offer.text);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
         const struct cshim_newcomer newcomer = {.comm = &comms[i], .job = job, .nodes = 1};
         status = cshim_group_expect(&newcomer);

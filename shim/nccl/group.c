@@ -58,14 +58,10 @@ static void announce(struct cshim_newcomer *newcomer)
 static ncclResult_t decide(struct cshim_newcomer *newcomer)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
-    const struct cshim_offer offer = {.text = decision.text,
-                                      .length = decision.length,
-                                      .source = decision.source,
-                                      .observe = decision.observe};
     newcomer->nodes = decision.nodes;
     if (decision.on)
-        newcomer->job = cshim_nccl_job_find(&offer);
-    free(decision.text);
+        newcomer->job = cshim_nccl_job_find(&decision.offer);
+    free(decision.offer.text);
     if (decision.on && newcomer->job == NULL) {
         cshim_rendezvous_done(newcomer->member, "it has no memory for the policy");
         return ncclSystemError;

@@ -50,8 +50,8 @@ struct cshim_nccl_job {
 struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer);
 
 /* The policy that this process would choose itself. A wrong policy ends the process. The caller
- * frees offer->text; offer->source is `source`. */
-void cshim_nccl_job_load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX]);
+ * frees offer->text. */
+void cshim_nccl_job_load(struct cshim_offer *offer);
 
 /* The job that counts the calls of communicators whose ranks have not agreed. NULL if there is no
  * policy for it. */
