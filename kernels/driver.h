@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the CUDA driver, from the libcuda that the process has already loaded. Nothing
- * here links to CUDA, and no function here may be called from a constructor, a destructor or a
- * child after fork.
+/* The functions of the CUDA driver, from the libcuda that the process has already loaded, and by
+ * them the kernels (kernels.h), which are embedded in this library. Nothing here links to CUDA, and
+ * no function here may be called from a constructor, a destructor or a child after fork.
  */
 #ifndef CSHIM_DRIVER_H
 #define CSHIM_DRIVER_H
 
 #include <cudaTypedefs.h>
-#include <stdbool.h>
-#include <stddef.h>
+
+#include "kernels/kernels.h"
 
 /* Bytes that the reason why something is not possible may take. */
 #define CSHIM_CUDA_WHY_MAX 256
@@ -75,10 +75,26 @@ struct cshim_cuda {
  * its functions but cuGetProcAddress. Returns false, and in `why` the reason, if there is no CUDA
  * in the process or it is older than 12.0. Stream 0 means the legacy stream in all functions.
  * Thread-safe. The table stays valid as long as libcuda stays loaded. */
-bool cshim_cuda_open(struct cshim_cuda *cuda, char *why, size_t size);
+bool cshim_cuda_open(struct cshim_cuda *cuda, char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Writes "WHAT: NAME (DESCRIPTION)" of an error into `why`. */
-void cshim_cuda_explain(const struct cshim_cuda *cuda, const char *what, CUresult error, char *why,
-                        size_t size);
+void cshim_cuda_explain(const struct cshim_cuda *cuda, const char *what, CUresult error,
+                        char why[CSHIM_CUDA_WHY_MAX]);
+
+/* Makes every kernel ready in the current context: loads the binary if this is the first call in
+ * the process, and forces each kernel onto the context's device, so that no launch has to load
+ * anything. Call it before the first launch in each context; calling it again costs little. While
+ * streams may be being captured the thread has to be in relaxed mode. Returns false, and in `why`
+ * the reason, if the driver or the device cannot take the kernels. Thread-safe; all calls of a
+ * process must come with the same driver. */
+bool cshim_kernels_load(const struct cshim_cuda *cuda, char why[CSHIM_CUDA_WHY_MAX]);
+
+/* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;
+ * on stream 0 in the current one. `parameters` is the kernel's structure, whose codec is set here.
+ * Returns CUDA_ERROR_NOT_FOUND for a kernel that does not exist or before cshim_kernels_load.
+ * Thread-safe. */
+CUresult cshim_kernel_launch(const struct cshim_cuda *cuda, enum cshim_kernel_operation operation,
+                             enum cshim_codec_id codec, CUstream stream, uint32_t blocks,
+                             void *parameters);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "kernels/loader.h"
+#include "kernels/driver.h"
 #include "shim/nccl/premul.h"
 
 struct cshim_nccl_comm {
@@ -29,7 +29,7 @@ struct cshim_nccl_comm {
     struct cshim_cuda cuda;
     CUdevice device;
     CUcontext context; /* the device's primary one */
-    uint32_t processors;
+    int processors;
     CUstream stream; /* for the preparation and the end */
     struct cshim_workspace *workspace;
     cuuint64_t capture_id;                     /* of the graph of the last captured call, ... */
@@ -71,8 +71,8 @@ struct cshim_newcomer {
 
 /* Asks NCCL about a communicator whose handle is there. The caller adds it or releases it. Returns
  * NULL, and why, if NCCL does not tell or there is no memory. */
-struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer, char *why,
-                                            size_t size);
+struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer,
+                                            char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Adds what was made of a newcomer, with the job that its ranks have agreed on. Takes the
  * reference over. */
@@ -93,7 +93,7 @@ void cshim_registry_end(struct cshim_nccl_comm *comm);
 
 /* Makes sure that the ranks can tell each other what they need to; or tells why this rank cannot.
  */
-void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size);
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Prepares, all at once, the communicators of which these are the first compressed calls. That
  * takes the same course on all ranks: a communicator may get a reason why it does not compress.

@@ -9,29 +9,27 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all pools */
 
-bool cshim_device_open(struct cshim_nccl_comm *comm, char *why, size_t size)
+bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
     struct cshim_cuda *cuda = &comm->cuda;
-    int processors = 0;
     CUdevice device;
     if (comm->context != NULL)
         return true;
-    if (!cshim_cuda_open(cuda, why, size)) {
+    if (!cshim_cuda_open(cuda, why)) {
         *cuda = (struct cshim_cuda){0};
         return false;
     }
     CUresult result = cuda->DeviceGet(&device, comm->device);
     if (result == CUDA_SUCCESS)
-        result =
-            cuda->DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+        result = cuda->DeviceGetAttribute(&comm->processors,
+                                          CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
     if (result == CUDA_SUCCESS)
         result = cuda->DevicePrimaryCtxRetain(&comm->context, device);
     if (result != CUDA_SUCCESS) {
         comm->context = NULL;
-        cshim_cuda_explain(cuda, "the communicator's device", result, why, size);
+        cshim_cuda_explain(cuda, "the communicator's device", result, why);
         return false;
     }
-    comm->processors = (uint32_t)processors;
     return true;
 }
 
@@ -64,7 +62,7 @@ ncclResult_t cshim_device_check(const struct cshim_nccl_comm *comm, CUresult res
     char why[CSHIM_CUDA_WHY_MAX];
     if (result == CUDA_SUCCESS)
         return ncclSuccess;
-    cshim_cuda_explain(&comm->cuda, what, result, why, sizeof why);
+    cshim_cuda_explain(&comm->cuda, what, result, why);
     cshim_log(CSHIM_LOG_ERROR, "%s", why);
     return ncclUnhandledCudaError;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/feedback.h"
+#include "shim/nccl/describe.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -46,9 +46,9 @@ static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->known = cshim_registry_make(newcomer, why, sizeof why);
+        newcomer->known = cshim_registry_make(newcomer, why);
     if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
-        cshim_prepare_reserve(newcomer->known, why, sizeof why);
+        cshim_prepare_reserve(newcomer->known, why);
     if (newcomer->member != NULL)
         cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
 }

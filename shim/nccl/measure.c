@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/sample.h"
 #include "shim/nccl/timeline.h"
 
 /* Events of a communicator. While all of them are under way, what comes is not divided or not

@@ -29,8 +29,8 @@ struct cshim_fact_exchange {
 static struct cshim_pool_item *spare;
 
 /* Returns NULL, and why, if there is none to be had. */
-static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why,
-                                                 size_t size)
+static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm,
+                                                 char why[CSHIM_CUDA_WHY_MAX])
 {
     const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
     struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
@@ -38,7 +38,7 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
         return exchange;
     exchange = calloc(1, sizeof *exchange + bytes);
     if (exchange == NULL) {
-        snprintf(why, size, "no memory");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory");
         return NULL;
     }
     exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
@@ -49,37 +49,37 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
     if (result == CUDA_SUCCESS &&
         (result = comm->cuda.MemAlloc(&exchange->memory, bytes)) == CUDA_SUCCESS)
         return exchange;
-    cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
+    cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why);
     if (exchange->stream != NULL)
         comm->cuda.StreamDestroy(exchange->stream);
     free(exchange);
     return NULL;
 }
 
-void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
     struct cshim_fact_exchange *exchange =
-        cshim_device_open(comm, why, size) ? take_exchange(comm, why, size) : NULL;
+        cshim_device_open(comm, why) ? take_exchange(comm, why) : NULL;
     if (exchange != NULL)
         cshim_pool_give(&spare, &exchange->item);
 }
 
 /* What fails here fails for this rank only: the others are told. */
-static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char *why, size_t size)
+static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    if (!cshim_kernels_load(&comm->cuda, why, size))
+    if (!cshim_kernels_load(&comm->cuda, why))
         return CSHIM_REASON_NO_KERNELS;
     const CUresult result = comm->cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
-        cshim_cuda_explain(&comm->cuda, "a stream", result, why, size);
+        cshim_cuda_explain(&comm->cuda, "a stream", result, why);
         return CSHIM_REASON_NO_MEMORY;
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
     if (comm->calls_by_rule == NULL) {
-        snprintf(why, size, "no memory for a communicator");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
-    comm->workspace = cshim_workspace_take(comm, why, size);
+    comm->workspace = cshim_workspace_take(comm, why);
     return comm->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
@@ -88,7 +88,7 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
     struct cshim_fact_exchange *exchange =
-        cshim_device_open(comm, why, sizeof why) ? take_exchange(comm, why, sizeof why) : NULL;
+        cshim_device_open(comm, why) ? take_exchange(comm, why) : NULL;
     if (exchange == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;
@@ -98,7 +98,7 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     exchange->facts[0].host = cshim_device_host();
     exchange->facts[0].began = cshim_nccl_job_origin(0);
     exchange->facts[0].reason =
-        scope.result == CUDA_SUCCESS ? make_ready(comm, why, sizeof why) : CSHIM_REASON_NO_MEMORY;
+        scope.result == CUDA_SUCCESS ? make_ready(comm, why) : CSHIM_REASON_NO_MEMORY;
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
     const CUresult result =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/sample.h"
+#include "shim/nccl/measure.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

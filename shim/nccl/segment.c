@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/segment.h"
 
-static uint64_t minimum(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The longest chunk that a rank owns of a segment. */
 static uint64_t chunk_of(const struct cshim_plan *plan)
 {
@@ -81,7 +76,7 @@ static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *c
     const struct cshim_plan *plan = &call->plan;
     const uint64_t chunk = chunk_of(plan);
     const uint64_t first = call->segments_done * chunk;
-    const uint64_t length = minimum(chunk, call->count - first);
+    const uint64_t left = call->count - first, length = left < chunk ? left : chunk;
     struct cshim_segment segment = start(call, plan->schedule, first, length);
     if (plan->schedule->parts_to == CSHIM_TO_OWNER)
         segment.pieces = plan->peers;
@@ -142,7 +137,8 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
         return 1;
     }
     const uint64_t first = call->segments_done * plan->segment;
-    const uint64_t length = minimum(plan->segment, plan->count - first);
+    const uint64_t left = plan->count - first;
+    const uint64_t length = left < plan->segment ? left : plan->segment;
     if (cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE))
         return make_shares(call, first, length, memory, segments);
     segments[0] = start(call, plan->schedule, first, length);

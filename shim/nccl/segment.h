@@ -13,7 +13,7 @@
 #ifndef CSHIM_NCCL_SEGMENT_H
 #define CSHIM_NCCL_SEGMENT_H
 
-#include "shim/nccl/feedback.h"
+#include "shim/nccl/describe.h"
 
 /* All addresses are the device's. */
 struct cshim_segment {

@@ -35,7 +35,7 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     const struct cshim_nccl_comm *comm = segment->call->comm;
     const CUresult result = cshim_kernel_launch(
         &comm->cuda, operation, segment->call->plan.codec, segment->call->stream,
-        cshim_kernel_blocks(operation, count, comm->processors), parameters);
+        cshim_kernel_blocks(operation, count, (uint32_t)comm->processors), parameters);
     return cshim_device_check(comm, result, "launching a kernel");
 }
 

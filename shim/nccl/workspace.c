@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/workspace.h"
+#include "shim/nccl/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,14 @@
 
 static struct cshim_pool_item *spare;
 
-static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *why, size_t size)
+static struct cshim_workspace *make(const struct cshim_nccl_comm *comm,
+                                    char why[CSHIM_CUDA_WHY_MAX])
 {
     const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
     const struct cshim_cuda *cuda = &comm->cuda;
     struct cshim_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {
-        snprintf(why, size, "no memory");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory");
         return NULL;
     }
     workspace->item = (struct cshim_pool_item){.device = comm->device, .ranks = INT32_MAX};
@@ -28,7 +29,7 @@ static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *wh
         result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples);
     if (result == CUDA_SUCCESS)
         return workspace;
-    cshim_cuda_explain(cuda, "memory for compressed messages", result, why, size);
+    cshim_cuda_explain(cuda, "memory for compressed messages", result, why);
     if (workspace->fault != NULL)
         cuda->MemFreeHost(workspace->fault);
     if (workspace->idle != NULL)
@@ -37,12 +38,12 @@ static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *wh
     return NULL;
 }
 
-struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm, char *why,
-                                             size_t size)
+struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
+                                             char why[CSHIM_CUDA_WHY_MAX])
 {
     struct cshim_workspace *workspace = cshim_pool_take(&spare, comm);
     if (workspace == NULL)
-        workspace = make(comm, why, size);
+        workspace = make(comm, why);
     if (workspace != NULL)
         memset(workspace->fault, 0, FAULT_BYTES);
     return workspace;
@@ -79,7 +80,7 @@ static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm)
     struct cshim_workspace *workspace = NULL;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result == CUDA_SUCCESS)
-        workspace = cshim_workspace_take(comm, why, sizeof why);
+        workspace = cshim_workspace_take(comm, why);
     if (workspace == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return NULL;

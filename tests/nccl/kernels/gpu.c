@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/loader.h"
 #include "tests/nccl/kernels/gpu.h"
 #include "tests/nccl/kernels/machine.h"
 
@@ -16,7 +15,7 @@ void gpu_check(CUresult error, const char *what)
     char why[CSHIM_CUDA_WHY_MAX];
     if (error == CUDA_SUCCESS)
         return;
-    cshim_cuda_explain(&cuda, what, error, why, sizeof why);
+    cshim_cuda_explain(&cuda, what, error, why);
     fprintf(stderr, "%s\n", why);
     exit(1);
 }
@@ -31,8 +30,7 @@ void machine_open(void)
     char why[CSHIM_CUDA_WHY_MAX];
     CUdevice device = 0;
     CUcontext context = NULL;
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == NULL ||
-        !cshim_cuda_open(&cuda, why, sizeof why)) {
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == NULL || !cshim_cuda_open(&cuda, why)) {
         fprintf(stderr, "no NVIDIA GPU here: libcuda.so.1 cannot be opened or used\n");
         exit(3);
     }
@@ -45,7 +43,7 @@ void machine_open(void)
     gpu_check(
         cuda.DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
         "asking for the multiprocessors");
-    if (!cshim_kernels_load(&cuda, why, sizeof why)) {
+    if (!cshim_kernels_load(&cuda, why)) {
         fprintf(stderr, "%s\n", why);
         exit(1);
     }
