@@ -52,8 +52,11 @@ void cshim_device_leave(struct cshim_scope *scope)
 
 bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event)
 {
-    CSHIM_SCOPE scope = cshim_device_enter(comm);
-    return comm->cuda.EventQuery(event) == CUDA_SUCCESS;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const bool happened = comm->cuda.EventQuery(event) == CUDA_SUCCESS;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    return happened;
 }
 
 ncclResult_t cshim_device_check(const struct cshim_nccl_comm *comm, CUresult result,

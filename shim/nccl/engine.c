@@ -141,9 +141,7 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
         return status;
     const struct cshim_newcomer newcomer = {.comm = child, .job = known->job};
     cshim_registry_release(known);
-    if (status != ncclSuccess || is_nonblocking(config))
-        return status;
-    return cshim_group_expect(&newcomer);
+    return status != ncclSuccess || is_nonblocking(config) ? status : cshim_group_expect(&newcomer);
 }
 
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,

@@ -162,8 +162,11 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 /* Whether the facts have come. Asking breaks no thread's capture. */
 static CUresult query(const struct cshim_nccl_comm *comm)
 {
-    CSHIM_SCOPE scope = cshim_device_enter(comm);
-    return comm->cuda.StreamQuery(comm->exchange->stream);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const CUresult result = comm->cuda.StreamQuery(comm->exchange->stream);
+    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    return result;
 }
 
 static ncclResult_t await_facts(struct cshim_nccl_comm *comm)

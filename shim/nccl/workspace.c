@@ -25,9 +25,9 @@ static struct cshim_workspace *make(const struct cshim_nccl_comm *comm,
                                     CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
     if (result == CUDA_SUCCESS)
         result = cuda->MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
-    if (result == CUDA_SUCCESS)
-        result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS &&
+        (result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples)) ==
+            CUDA_SUCCESS)
         return workspace;
     cshim_cuda_explain(cuda, "memory for compressed messages", result, why);
     if (workspace->fault != NULL)
