@@ -3,37 +3,16 @@
  * segments of a batch go in one group of NCCL for each step. That saves launches, and a thread that
  * drives several devices would wait for itself otherwise. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/core/header.h"
 #include "shim/nccl/group.h"
 #include "shim/nccl/measure.h"
 
 struct batch {
-    const struct cshim_segment *segments;
+    struct cshim_segment *segments; /* room for two of each call */
     size_t count;
     struct cshim_timeline *timelines; /* of all calls */
 };
-
-bool cshim_list_add(struct cshim_list *list, const void *item, size_t size)
-{
-    if (list->count == list->room) {
-        const size_t room = list->room == 0 ? 8 : 2 * list->room;
-        void *grown = realloc(list->items, room * size);
-        if (grown == NULL)
-            return false;
-        list->items = grown;
-        list->room = room;
-    }
-    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
-    return true;
-}
-
-void cshim_list_clear(struct cshim_list *list)
-{
-    free(list->items);
-    *list = (struct cshim_list){0};
-}
 
 /* Choosing segments ---------------------------------------------------------------------------- */
 /* Memory that earlier segments of the batch have taken of their communicator's workspace. */
@@ -61,28 +40,22 @@ static bool is_behind(const struct cshim_nccl_call *calls, size_t index)
 
 /* Chooses the segments of a batch: of each communicator the next one of its first unfinished call,
  * and those of later calls as long as the workspace has room. All ranks choose alike. */
-static ncclResult_t choose(struct cshim_list *segments, struct cshim_nccl_call *calls, size_t count)
+static void choose(struct batch *batch, struct cshim_nccl_call *calls, size_t count)
 {
-    segments->count = 0;
+    batch->count = 0;
     for (size_t i = 0; i < count; i++)
         calls[i].in_batch = false;
     for (size_t i = 0; i < count; i++) {
         struct cshim_nccl_call *call = &calls[i];
-        struct cshim_segment next[2];
         if (call->segments_done == call->plan.segments || is_behind(calls, i))
             continue;
         const uint64_t used = taken(calls, i, call->comm);
         if (used > 0 && used + cshim_segment_memory(call) > CSHIM_WORKSPACE_BYTES)
             continue;
         uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory;
-        const size_t made = cshim_segment_make(call, memory + used, next);
-        for (size_t part = 0; part < made; part++) {
-            if (!cshim_list_add(segments, &next[part], sizeof next[part]))
-                return ncclSystemError;
-        }
+        batch->count += cshim_segment_make(call, memory + used, batch->segments + batch->count);
         call->in_batch = true;
     }
-    return ncclSuccess;
 }
 
 /* Running them --------------------------------------------------------------------------------- */
@@ -208,22 +181,21 @@ static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
-    struct cshim_list segments = {0};
-    struct cshim_timeline *timelines = NULL;
-    ncclResult_t status = cshim_prepare(calls, count);
+    struct batch batch = {.segments = malloc(2 * count * sizeof *batch.segments)};
+    ncclResult_t status = batch.segments != NULL ? cshim_prepare(calls, count) : ncclSystemError;
     if (status == ncclSuccess)
         status = plan_all(calls, count);
     if (status == ncclSuccess)
-        status = cshim_measure_begin(calls, count, &timelines);
+        status = cshim_measure_begin(calls, count, &batch.timelines);
     while (status == ncclSuccess) {
-        status = choose(&segments, calls, count);
-        if (status != ncclSuccess || segments.count == 0)
+        choose(&batch, calls, count);
+        if (batch.count == 0)
             break;
-        status = run(&(struct batch){segments.items, segments.count, timelines});
+        status = run(&batch);
         for (size_t i = 0; i < count; i++)
             calls[i].segments_done += calls[i].in_batch ? 1 : 0;
     }
-    cshim_measure_end(timelines, calls, count, status == ncclSuccess);
-    cshim_list_clear(&segments);
+    cshim_measure_end(batch.timelines, calls, count, status == ncclSuccess);
+    free(batch.segments);
     return status;
 }
