@@ -63,23 +63,23 @@
     FUNCTION(UserObjectRelease, 11030)                                                             \
     FUNCTION(GraphRetainUserObject, 11030)
 
-/* The driver's functions: cuda->LaunchKernel(...) is cuLaunchKernel. */
-struct cshim_cuda {
+/* The driver's functions: cshim_cuda.LaunchKernel(...) is cuLaunchKernel. NULL before they are
+ * opened. */
+extern struct cshim_cuda {
 #define CSHIM_CUDA_MEMBER(name, version) PFN_cu##name##_v##version name;
     CSHIM_CUDA_REQUIRED(CSHIM_CUDA_MEMBER)
     CSHIM_CUDA_OPTIONAL(CSHIM_CUDA_MEMBER)
 #undef CSHIM_CUDA_MEMBER
-};
+} cshim_cuda;
 
 /* Fills the table from the libcuda.so.1 that is in the process; never loads one, and calls none of
  * its functions but cuGetProcAddress. Returns false, and in `why` the reason, if there is no CUDA
  * in the process or it is older than 12.0. Stream 0 means the legacy stream in all functions.
  * Thread-safe. The table stays valid as long as libcuda stays loaded. */
-bool cshim_cuda_open(struct cshim_cuda *cuda, char why[CSHIM_CUDA_WHY_MAX]);
+bool cshim_cuda_open(char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Writes "WHAT: NAME (DESCRIPTION)" of an error into `why`. */
-void cshim_cuda_explain(const struct cshim_cuda *cuda, const char *what, CUresult error,
-                        char why[CSHIM_CUDA_WHY_MAX]);
+void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Makes every kernel ready in the current context: loads the binary if this is the first call in
  * the process, and forces each kernel onto the context's device, so that no launch has to load
@@ -87,14 +87,13 @@ void cshim_cuda_explain(const struct cshim_cuda *cuda, const char *what, CUresul
  * streams may be being captured the thread has to be in relaxed mode. Returns false, and in `why`
  * the reason, if the driver or the device cannot take the kernels. Thread-safe; all calls of a
  * process must come with the same driver. */
-bool cshim_kernels_load(const struct cshim_cuda *cuda, char why[CSHIM_CUDA_WHY_MAX]);
+bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;
  * on stream 0 in the current one. `parameters` is the kernel's structure, whose codec is set here.
  * Returns CUDA_ERROR_NOT_FOUND for a kernel that does not exist or before cshim_kernels_load.
  * Thread-safe. */
-CUresult cshim_kernel_launch(const struct cshim_cuda *cuda, enum cshim_kernel_operation operation,
-                             enum cshim_codec_id codec, CUstream stream, uint32_t blocks,
-                             void *parameters);
+CUresult cshim_kernel_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
+                             CUstream stream, uint32_t blocks, void *parameters);
 
 #endif

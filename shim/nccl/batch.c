@@ -74,13 +74,13 @@ static ncclResult_t order(const struct batch *batch, bool releases)
         CSHIM_SCOPE scope = cshim_device_enter(call->comm);
         CUresult result = scope.result;
         if (result == CUDA_SUCCESS)
-            result = cshim_workspace_await(call->workspace, call->comm, call->stream);
+            result = cshim_workspace_await(call->workspace, call->stream);
         if (result == CUDA_SUCCESS && releases)
-            result = call->comm->cuda.EventRecord(call->workspace->idle, call->stream);
+            result = cshim_cuda.EventRecord(call->workspace->idle, call->stream);
         if (releases && scope.result == CUDA_SUCCESS)
             call->workspace->used = result == CUDA_SUCCESS;
-        status = cshim_device_check(
-            call->comm, result, releases ? "freeing the workspace" : "waiting for the workspace");
+        status = cshim_device_check(result, releases ? "freeing the workspace"
+                                                     : "waiting for the workspace");
     }
     return status;
 }
@@ -91,7 +91,7 @@ static ncclResult_t launch(const struct batch *batch, enum cshim_step step)
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_comm *comm = batch->segments[i].call->comm;
         CSHIM_SCOPE scope = cshim_device_enter(comm);
-        status = cshim_device_check(comm, scope.result, "entering the communicator's context");
+        status = cshim_device_check(scope.result, "entering the communicator's context");
         if (status == ncclSuccess)
             status = cshim_step_enqueue(&batch->segments[i], step);
     }

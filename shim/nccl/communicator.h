@@ -26,7 +26,6 @@ struct cshim_nccl_comm {
     bool prepared;
     ncclResult_t failed;                  /* the preparation: every later one fails like it */
     struct cshim_fact_exchange *exchange; /* of the preparation under way */
-    struct cshim_cuda cuda;
     CUdevice device;
     CUcontext context; /* the device's primary one */
     int processors;

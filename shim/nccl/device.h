@@ -19,7 +19,6 @@ bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX
  *     CSHIM_SCOPE scope = cshim_device_enter(comm);
  */
 struct cshim_scope {
-    const struct cshim_cuda *cuda;
     CUresult result;
     bool relaxed;
     CUstreamCaptureMode mode;
@@ -29,11 +28,10 @@ struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm);
 void cshim_device_leave(struct cshim_scope *scope);
 
 /* Whether an event has happened; asking breaks no thread's capture. */
-bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event);
+bool cshim_device_happened(CUevent event);
 
 /* An error of the driver as one of NCCL. Logs it as an error about `what`. */
-ncclResult_t cshim_device_check(const struct cshim_nccl_comm *comm, CUresult result,
-                                const char *what);
+ncclResult_t cshim_device_check(CUresult result, const char *what);
 
 /* Identifies the machine that this process is on. NCCL_HOSTID, where set, tells machines apart, as
  * it does for NCCL. Otherwise the kernel's id of this boot does: containers of one machine share
@@ -94,7 +92,6 @@ struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
 
 /* Has a stream wait until the last batch in the workspace is done, whatever stream that was on. The
  * communicator's context is current. */
-CUresult cshim_workspace_await(const struct cshim_workspace *workspace,
-                               const struct cshim_nccl_comm *comm, CUstream stream);
+CUresult cshim_workspace_await(const struct cshim_workspace *workspace, CUstream stream);
 
 #endif

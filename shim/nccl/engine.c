@@ -248,18 +248,17 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;
-    const struct cshim_cuda *cuda = &call->comm->cuda;
-    if (cuda->StreamGetCaptureInfo == NULL) /* there was no driver for this communicator */
+    if (cshim_cuda.StreamGetCaptureInfo == NULL) /* no communicator has opened a driver */
         return CSHIM_REASON_NOT_AGREED;
-    if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
-                                   NULL) != CUDA_SUCCESS)
+    if (cshim_cuda.StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph,
+                                        NULL, NULL) != CUDA_SUCCESS)
         return CSHIM_REASON_CAPTURED;
     if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
         call->capture_id = 0;
         return CSHIM_REASON_COMPRESS;
     }
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
-        cuda->UserObjectCreate == NULL || cuda->GraphRetainUserObject == NULL)
+        cshim_cuda.UserObjectCreate == NULL || cshim_cuda.GraphRetainUserObject == NULL)
         return CSHIM_REASON_CAPTURED;
     return CSHIM_REASON_COMPRESS;
 }

@@ -83,7 +83,7 @@ static CUevent take_event(const struct cshim_nccl_comm *comm)
     if (measurement->free_count > 0)
         event = measurement->free[--measurement->free_count];
     else if (measurement->made < EVENTS && scope.result == CUDA_SUCCESS &&
-             comm->cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+             cshim_cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         measurement->made++;
     pthread_mutex_unlock(&measurement->lock);
     return event;
@@ -95,7 +95,7 @@ static void record(struct cshim_timeline *timeline, CUevent event)
     cshim_timeline_mark(timeline, event);
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result != CUDA_SUCCESS ||
-        comm->cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
+        cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
         timeline->is_broken = true;
 }
 
@@ -259,10 +259,10 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
 }
 
 /* Reading -------------------------------------------------------------------------------------- */
-static bool elapsed(const struct cshim_cuda *cuda, CUevent from, CUevent to, double *seconds)
+static bool elapsed(CUevent from, CUevent to, double *seconds)
 {
     float milliseconds = 0;
-    const bool is_known = cuda->EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
+    const bool is_known = cshim_cuda.EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
     *seconds = 1e-3 * (double)milliseconds;
     return is_known;
 }
@@ -271,8 +271,8 @@ static bool read_times(const struct cshim_timeline *timeline)
 {
     bool are_known = !timeline->is_broken;
     for (size_t i = 1; i < timeline->mark_count && are_known; i++)
-        are_known = elapsed(&timeline->comm->cuda, timeline->marks[0].event,
-                            timeline->marks[i].event, &timeline->marks[i].time);
+        are_known =
+            elapsed(timeline->marks[0].event, timeline->marks[i].event, &timeline->marks[i].time);
     return are_known;
 }
 
@@ -284,8 +284,7 @@ static bool find_begin(struct cshim_measurement *measurement, struct cshim_timel
     struct cshim_mark *last = &timeline->marks[timeline->mark_count - 1];
     const double now = cshim_seconds();
     double since;
-    if (measurement->base == NULL ||
-        !elapsed(&timeline->comm->cuda, measurement->base, timeline->marks[0].event, &since))
+    if (measurement->base == NULL || !elapsed(measurement->base, timeline->marks[0].event, &since))
         return false;
     *began = measurement->base_at + since;
     if (*began + last->time > now)
@@ -323,12 +322,11 @@ static void read_timeline(struct cshim_measurement *measurement, struct cshim_ti
 
 static bool has_happened(const struct cshim_timeline *timeline)
 {
-    const struct cshim_nccl_comm *comm = timeline->comm;
     bool has = timeline->is_broken ||
-               cshim_device_happened(comm, timeline->marks[timeline->mark_count - 1].event);
+               cshim_device_happened(timeline->marks[timeline->mark_count - 1].event);
     for (size_t i = 0; i < timeline->call_count && has; i++) {
         const struct cshim_sample_slot *slot = timeline->calls[i].slot;
-        has = slot == NULL || cshim_sample_has_happened(comm, slot);
+        has = slot == NULL || cshim_sample_has_happened(slot);
     }
     return has;
 }
@@ -358,8 +356,8 @@ static void tie_clocks(struct cshim_nccl_comm *comm)
     bool is_seen = event != NULL;
     for (unsigned i = 0; i < TIES && is_seen; i++) {
         const double began = cshim_seconds();
-        is_seen = comm->cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
-                  comm->cuda.EventSynchronize(event) == CUDA_SUCCESS;
+        is_seen = cshim_cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
+                  cshim_cuda.EventSynchronize(event) == CUDA_SUCCESS;
         comm->measurement->base_at = (began + cshim_seconds()) / 2;
     }
     if (is_seen)
@@ -390,9 +388,9 @@ void cshim_measure_free(struct cshim_nccl_comm *comm)
         free_timeline(measurement, timeline);
     }
     if (measurement->base != NULL)
-        comm->cuda.EventDestroy(measurement->base);
+        cshim_cuda.EventDestroy(measurement->base);
     for (size_t i = 0; i < measurement->free_count; i++)
-        comm->cuda.EventDestroy(measurement->free[i]);
+        cshim_cuda.EventDestroy(measurement->free[i]);
     pthread_mutex_destroy(&measurement->lock);
     free(measurement);
     comm->measurement = NULL;

@@ -59,8 +59,7 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept);
 uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call);
 
 /* Whether the copies of a slot have happened. */
-bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,
-                               const struct cshim_sample_slot *slot);
+bool cshim_sample_has_happened(const struct cshim_sample_slot *slot);
 /* Adds the errors of a slot whose copies have happened to a call's figures, and frees the slot. */
 void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figures);
 /* Nobody will compare a slot, if it is not NULL and was not compared yet. It is used again after

@@ -45,13 +45,13 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
-        result = comm->cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
+        result = cshim_cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
     if (result == CUDA_SUCCESS &&
-        (result = comm->cuda.MemAlloc(&exchange->memory, bytes)) == CUDA_SUCCESS)
+        (result = cshim_cuda.MemAlloc(&exchange->memory, bytes)) == CUDA_SUCCESS)
         return exchange;
-    cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why);
+    cshim_cuda_explain("memory for the ranks' facts", result, why);
     if (exchange->stream != NULL)
-        comm->cuda.StreamDestroy(exchange->stream);
+        cshim_cuda.StreamDestroy(exchange->stream);
     free(exchange);
     return NULL;
 }
@@ -67,11 +67,11 @@ void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY
 /* What fails here fails for this rank only: the others are told. */
 static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    if (!cshim_kernels_load(&comm->cuda, why))
+    if (!cshim_kernels_load(why))
         return CSHIM_REASON_NO_KERNELS;
-    const CUresult result = comm->cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
+    const CUresult result = cshim_cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
-        cshim_cuda_explain(&comm->cuda, "a stream", result, why);
+        cshim_cuda_explain("a stream", result, why);
         return CSHIM_REASON_NO_MEMORY;
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
@@ -102,9 +102,9 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
     const CUresult result =
-        comm->cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
+        cshim_cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
                                sizeof *exchange->facts, exchange->stream);
-    return cshim_device_check(comm, result, "copying this rank's facts");
+    return cshim_device_check(result, "copying this rank's facts");
 }
 
 static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
@@ -163,9 +163,9 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 static CUresult query(const struct cshim_nccl_comm *comm)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = comm->cuda.StreamQuery(comm->exchange->stream);
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const CUresult result = cshim_cuda.StreamQuery(comm->exchange->stream);
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
     return result;
 }
 
@@ -185,8 +185,7 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
             asked = cshim_seconds();
         }
     }
-    return status != ncclSuccess ? status
-                                 : cshim_device_check(comm, result, "telling the other ranks");
+    return status != ncclSuccess ? status : cshim_device_check(result, "telling the other ranks");
 }
 
 /* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them
@@ -220,12 +219,12 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
     struct facts *all = exchange->facts + 1;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    CUresult result = comm->cuda.MemcpyAsync(
+    CUresult result = cshim_cuda.MemcpyAsync(
         (CUdeviceptr)(uintptr_t)all, exchange->memory + sizeof *all, bytes, exchange->stream);
     if (result == CUDA_SUCCESS)
-        result = comm->cuda.StreamSynchronize(exchange->stream);
+        result = cshim_cuda.StreamSynchronize(exchange->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_device_check(comm, result, "the ranks' facts");
+        return cshim_device_check(result, "the ranks' facts");
     for (int rank = 0; rank < comm->ranks; rank++) {
         if (all[rank].reason != CSHIM_REASON_COMPRESS)
             comm->reason = (enum cshim_reason)all[rank].reason;
@@ -360,7 +359,6 @@ ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t call_coun
 /* At the end of a process CUDA may be gone. Then there is nothing to give back to it. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm)
 {
-    struct cshim_cuda *cuda = &comm->cuda;
     if (comm->context == NULL)
         return;
     {
@@ -368,10 +366,10 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
         cshim_measure_free(comm);
         cshim_feedback_free(comm);
         if (comm->stream != NULL)
-            cuda->StreamDestroy(comm->stream);
+            cshim_cuda.StreamDestroy(comm->stream);
     }
     if (comm->workspace != NULL)
         cshim_workspace_give(comm->workspace);
     free(comm->calls_by_rule);
-    cuda->DevicePrimaryCtxRelease((CUdevice)comm->device);
+    cshim_cuda.DevicePrimaryCtxRelease((CUdevice)comm->device);
 }

@@ -34,9 +34,9 @@ static ncclResult_t launch(const struct cshim_segment *segment,
 {
     const struct cshim_nccl_comm *comm = segment->call->comm;
     const CUresult result = cshim_kernel_launch(
-        &comm->cuda, operation, segment->call->plan.codec, segment->call->stream,
+        operation, segment->call->plan.codec, segment->call->stream,
         cshim_kernel_blocks(operation, count, (uint32_t)comm->processors), parameters);
-    return cshim_device_check(comm, result, "launching a kernel");
+    return cshim_device_check(result, "launching a kernel");
 }
 
 /* The kernels write here which message was not the expected one. */
@@ -185,7 +185,6 @@ static bool is_scaled(const struct cshim_segment *segment)
 
 static ncclResult_t find_largest(const struct cshim_segment *segment)
 {
-    const struct cshim_nccl_comm *comm = segment->call->comm;
     struct cshim_kernel_largest parameters = {
         .input = segment->input,
         .count = segment->length,
@@ -196,10 +195,10 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
     };
     if (!is_scaled(segment))
         return ncclSuccess;
-    const CUresult result = comm->cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
+    const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_device_check(comm, result, "clearing a word");
+        return cshim_device_check(result, "clearing a word");
     return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
 }
 
