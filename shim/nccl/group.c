@@ -61,10 +61,9 @@ static ncclResult_t end_calls(bool is_good)
 /* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
 static void end_ops(void)
 {
-    struct cshim_premul premul;
     const struct ended_op *ops = group.ops.items;
     for (size_t i = 0; i < group.ops.count; i++) {
-        if (cshim_premul_find(ops[i].op, ops[i].comm, &premul))
+        if (cshim_premul_find(ops[i].op, ops[i].comm, NULL))
             cshim_premul_destroy(ops[i].op, ops[i].comm);
     }
     list_clear(&group.ops);
@@ -158,8 +157,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
     const struct ended_op ended = {op, comm};
-    struct cshim_premul premul;
-    if (group.depth == 0 || !cshim_premul_find(op, comm, &premul) ||
+    if (group.depth == 0 || !cshim_premul_find(op, comm, NULL) ||
         !list_add(&group.ops, &ended, sizeof ended))
         return cshim_premul_destroy(op, comm);
     return ncclSuccess;

@@ -206,7 +206,8 @@ void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_se
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
         if (call->timeline != NULL)
-            call->timeline->calls[call->timed].batch_bytes += cshim_segment_bytes(&segments[i]);
+            call->timeline->calls[call->timed].batch_bytes +=
+                segments[i].result * cshim_dtype_bytes(call->plan.dtype);
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
         if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)

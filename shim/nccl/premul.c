@@ -30,7 +30,7 @@ bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *pre
     const struct operation *operation = operations;
     while (operation != NULL && (operation->op != op || operation->comm != comm))
         operation = operation->next;
-    if (operation != NULL)
+    if (operation != NULL && premul != NULL)
         *premul = operation->premul;
     pthread_mutex_unlock(&lock);
     return operation != NULL;

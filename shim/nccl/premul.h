@@ -20,7 +20,7 @@ struct cshim_premul {
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                  ncclScalarResidence_t residence, ncclComm_t comm);
 
-/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. */
+/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. `premul` may be NULL. */
 bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
 /* ncclRedOpDestroy, at once. */

@@ -29,10 +29,12 @@ struct cshim_fact_exchange {
 static struct cshim_pool_item *spare;
 
 /* Returns NULL, and why, if there is none to be had. */
-static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm,
+static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
                                                  char why[CSHIM_CUDA_WHY_MAX])
 {
     const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
+    if (!cshim_device_open(comm, why))
+        return NULL;
     struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
     if (exchange != NULL)
         return exchange;
@@ -58,8 +60,7 @@ static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *c
 
 void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    struct cshim_fact_exchange *exchange =
-        cshim_device_open(comm, why) ? take_exchange(comm, why) : NULL;
+    struct cshim_fact_exchange *exchange = take_exchange(comm, why);
     if (exchange != NULL)
         cshim_pool_give(&spare, &exchange->item);
 }
@@ -87,8 +88,7 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
 static ncclResult_t begin(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
-    struct cshim_fact_exchange *exchange =
-        cshim_device_open(comm, why) ? take_exchange(comm, why) : NULL;
+    struct cshim_fact_exchange *exchange = take_exchange(comm, why);
     if (exchange == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;

@@ -308,8 +308,10 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     member->request.why[0] = why[0] = '\0';
     /* A rank whose connection has broken comes back at once, before the others are told that it is
      * lost. */
-    if (!ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL) &&
-        !ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL))
+    bool is_answered = false;
+    for (unsigned tries = 0; tries < 2 && !is_answered; tries++)
+        is_answered = ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
+    if (!is_answered)
         return CSHIM_NO_ANSWER;
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);
     return (enum cshim_absence)reply.absence;

@@ -16,7 +16,6 @@ static struct cshim_segment start(const struct cshim_nccl_call *call,
     return (struct cshim_segment){
         .call = call,
         .schedule = schedule,
-        .index = call->segments_done,
         .comm = call->comm->comm,
         .rank = (uint32_t)call->comm->rank,
         .peers = (uint32_t)call->comm->ranks,
@@ -64,7 +63,7 @@ static uint8_t *divide(struct cshim_segment *segment, uint8_t *memory)
         segment->pieces = segment->peers;
         cshim_plan_chunk(segment->length, segment->peers, 0, &begin, &segment->chunk);
     }
-    segment->input_stride = segment->output_stride = segment->chunk;
+    segment->piece_stride = segment->chunk;
     return place(segment, memory);
 }
 
@@ -83,7 +82,7 @@ static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *c
     segment.first = first * segment.pieces;
     segment.length = length * segment.pieces;
     segment.result = length * plan->peers;
-    segment.input_stride = segment.output_stride = call->count;
+    segment.piece_stride = call->count;
     place(&segment, memory);
     return segment;
 }
@@ -144,11 +143,6 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
     segments[0] = start(call, plan->schedule, first, length);
     divide(&segments[0], memory);
     return 1;
-}
-
-uint64_t cshim_segment_bytes(const struct cshim_segment *segment)
-{
-    return segment->result * cshim_dtype_bytes(segment->call->plan.dtype);
 }
 
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call)

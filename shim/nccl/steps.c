@@ -25,7 +25,7 @@ static void set_header(uint32_t words[CSHIM_KERNEL_HEADER_WORDS],
                        const struct cshim_segment *segment, enum cshim_message message)
 {
     const struct cshim_header header = cshim_header_make(
-        &segment->call->plan, segment->call->sequence, segment->index, message, 0, 0);
+        &segment->call->plan, segment->call->sequence, segment->call->segments_done, message, 0, 0);
     memcpy(words, &header, sizeof header);
 }
 
@@ -84,7 +84,7 @@ static ncclResult_t encode(const struct cshim_segment *segment)
     const struct cshim_nccl_call *call = segment->call;
     struct cshim_kernel_encode parameters = {
         .input = segment->input,
-        .input_stride = segment->input_stride,
+        .input_stride = segment->piece_stride,
         .count = segment->length,
         .chunk = segment->chunk,
         .pieces = segment->pieces,
@@ -168,7 +168,7 @@ static ncclResult_t decode(const struct cshim_segment *segment)
         .pieces = segment->peers,
         .dtype = segment->call->plan.dtype,
         .output = segment->output,
-        .output_stride = segment->output_stride,
+        .output_stride = segment->piece_stride,
         .fault = fault_of(segment),
     };
     set_header(parameters.header, segment, summed ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
