@@ -15,46 +15,28 @@ struct batch {
 };
 
 /* Choosing segments ---------------------------------------------------------------------------- */
-/* Memory that earlier segments of the batch have taken of their communicator's workspace. */
-static uint64_t taken(const struct cshim_nccl_call *calls, size_t count,
-                      const struct cshim_nccl_comm *comm)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (calls[i].comm == comm && calls[i].in_batch)
-            bytes += cshim_segment_memory(&calls[i]);
-    }
-    return bytes;
-}
-
-/* Whether an earlier call on the same communicator has more segments to come: those go first. */
-static bool is_behind(const struct cshim_nccl_call *calls, size_t index)
-{
-    for (size_t i = 0; i < index; i++) {
-        const uint64_t next = calls[i].segments_done + (calls[i].in_batch ? 1 : 0);
-        if (calls[i].comm == calls[index].comm && next < calls[i].plan.segments)
-            return true;
-    }
-    return false;
-}
-
 /* Chooses the segments of a batch: of each communicator the next one of its first unfinished call,
  * and those of later calls as long as the workspace has room. All ranks choose alike. */
 static void choose(struct batch *batch, struct cshim_nccl_call *calls, size_t count)
 {
     batch->count = 0;
-    for (size_t i = 0; i < count; i++)
-        calls[i].in_batch = false;
     for (size_t i = 0; i < count; i++) {
         struct cshim_nccl_call *call = &calls[i];
-        if (call->segments_done == call->plan.segments || is_behind(calls, i))
-            continue;
-        const uint64_t used = taken(calls, i, call->comm);
-        if (used > 0 && used + cshim_segment_memory(call) > CSHIM_WORKSPACE_BYTES)
+        uint64_t used = 0;      /* of the workspace, by earlier calls on the same communicator */
+        bool is_behind = false; /* one of these has more segments to come: those go first */
+        for (const struct cshim_nccl_call *before = calls; before < call; before++) {
+            if (before->comm != call->comm)
+                continue;
+            used += before->in_batch ? cshim_segment_memory(before) : 0;
+            is_behind = is_behind ||
+                        before->segments_done + (before->in_batch ? 1 : 0) < before->plan.segments;
+        }
+        call->in_batch = call->segments_done < call->plan.segments && !is_behind &&
+                         (used == 0 || used + cshim_segment_memory(call) <= CSHIM_WORKSPACE_BYTES);
+        if (!call->in_batch)
             continue;
         uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory;
         batch->count += cshim_segment_make(call, memory + used, batch->segments + batch->count);
-        call->in_batch = true;
     }
 }
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "kernels/driver.h"
-#include "shim/nccl/premul.h"
+#include "shim/nccl/job.h"
 
 struct cshim_nccl_comm {
     ncclComm_t comm;
@@ -102,5 +102,31 @@ ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 
 /* Gives back what the preparation has made. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm);
+
+/* premul.c: the operations that ncclRedOpCreatePreMulSum makes: sums whose elements are first
+ * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
+ * functions are thread-safe. */
+
+/* The planner's name of an element type. */
+enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype);
+
+struct cshim_premul {
+    double factor;
+    const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
+    ncclDataType_t datatype; /* of the calls: NCCL refuses others */
+};
+
+/* ncclRedOpCreatePreMulSum. */
+ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                 ncclScalarResidence_t residence, ncclComm_t comm);
+
+/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. `premul` may be NULL. */
+bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
+
+/* ncclRedOpDestroy, at once. */
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
+
+/* The communicator ends, and its operations with it. */
+void cshim_premul_forget(ncclComm_t comm);
 
 #endif

@@ -6,16 +6,12 @@
 
 static _Atomic uint64_t bytes_in_use; /* of all residuals of this process */
 
-/* Elements of the sums that this rank encodes: a chunk of each segment, and less than a grain that
- * shares inside nodes leave over. */
-static uint64_t reduced_count(const struct cshim_plan *plan)
-{
-    return plan->segments * (plan->segment / (plan->peers * plan->shares)) + CSHIM_GRAIN;
-}
-
+/* Of the sums this rank encodes a chunk of each segment, and less than a grain that shares inside
+ * nodes leave over. */
 static uint64_t residual_bytes(const struct cshim_plan *plan)
 {
-    return (plan->count + reduced_count(plan)) * sizeof(float);
+    const uint64_t chunk = plan->segment / (plan->peers * plan->shares);
+    return (plan->count + plan->segments * chunk + CSHIM_GRAIN) * sizeof(float);
 }
 
 /* Frees the memory in the order of the communicator's stream. */

@@ -151,7 +151,9 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
         cshim_registry_release(call->comm);
         return ncclSystemError;
     }
-    return group.depth > 0 ? ncclSuccess : end_calls(true);
+    if (group.depth > 0)
+        return ncclSuccess;
+    return end_calls(true);
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)

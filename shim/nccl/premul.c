@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/premul.h"
+#include "shim/nccl/communicator.h"
 
 #include <stdlib.h>
 
