@@ -3,7 +3,6 @@
  * them, compiled for every architecture, are in each copy of the library. */
 #include "kernels/cast.cuh"
 #include "kernels/exchange.cuh"
-#include "kernels/reduce.cuh"
 
 /* A multiprocessor holds this many blocks at once: the fewest with which enough loads are under
  * way. */

@@ -2,11 +2,18 @@
 #include "kernels/driver.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 /* The first version with libraries of kernels and with cuGetProcAddress_v2. */
 #define OLDEST_VERSION "12.0"
+
+struct cshim_cuda cshim_cuda;
+
+/* Table and kernels are written once, under the lock; all else comes after the opening and the load
+ * that it needs, and only reads. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Looks one function up. The driver's pointers go through memcpy: ISO C has no cast from an object
  * pointer to a function's. */
@@ -23,29 +30,28 @@ static bool find(PFN_cuGetProcAddress_v12000 get_address, const char *name, int 
     return address != NULL;
 }
 
-bool cshim_cuda_open(struct cshim_cuda *cuda, char *why, size_t size)
+static bool fill_table(char why[CSHIM_CUDA_WHY_MAX])
 {
-    memset(cuda, 0, sizeof *cuda);
     void *library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
     if (library == NULL) {
-        snprintf(why, size, "no libcuda.so.1 is loaded in this process");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no libcuda.so.1 is loaded in this process");
         return false;
     }
     PFN_cuGetProcAddress_v12000 get_address = NULL;
     void *symbol = dlsym(library, "cuGetProcAddress_v2");
     dlclose(library); /* the process keeps it: this gives back the reference that dlopen took */
     if (symbol == NULL) {
-        snprintf(why, size, "the CUDA driver is older than " OLDEST_VERSION);
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "the CUDA driver is older than " OLDEST_VERSION);
         return false;
     }
     memcpy(&get_address, &symbol, sizeof symbol);
 #define REQUIRE(name, version)                                                                     \
-    if (!find(get_address, "cu" #name, version, &cuda->name)) {                                    \
-        snprintf(why, size,                                                                        \
+    if (!find(get_address, "cu" #name, version, &cshim_cuda.name)) {                               \
+        snprintf(why, CSHIM_CUDA_WHY_MAX,                                                          \
                  "the CUDA driver has no cu" #name "; it has to be " OLDEST_VERSION " or newer");  \
         return false;                                                                              \
     }
-#define WISH(name, version) find(get_address, "cu" #name, version, &cuda->name);
+#define WISH(name, version) find(get_address, "cu" #name, version, &cshim_cuda.name);
     CSHIM_CUDA_REQUIRED(REQUIRE)
     CSHIM_CUDA_OPTIONAL(WISH)
 #undef REQUIRE
@@ -53,13 +59,93 @@ bool cshim_cuda_open(struct cshim_cuda *cuda, char *why, size_t size)
     return true;
 }
 
-void cshim_cuda_explain(const struct cshim_cuda *cuda, const char *what, CUresult error, char *why,
-                        size_t size)
+bool cshim_cuda_open(char why[CSHIM_CUDA_WHY_MAX])
+{
+    static bool is_open;
+    pthread_mutex_lock(&lock);
+    is_open = is_open || fill_table(why);
+    if (!is_open)
+        memset(&cshim_cuda, 0, sizeof cshim_cuda);
+    const bool opened = is_open;
+    pthread_mutex_unlock(&lock);
+    return opened;
+}
+
+void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WHY_MAX])
 {
     const char *name = NULL, *description = NULL;
-    if (cuda->GetErrorName(error, &name) != CUDA_SUCCESS || name == NULL)
+    if (cshim_cuda.GetErrorName(error, &name) != CUDA_SUCCESS || name == NULL)
         name = "unknown error";
-    if (cuda->GetErrorString(error, &description) != CUDA_SUCCESS || description == NULL)
+    if (cshim_cuda.GetErrorString(error, &description) != CUDA_SUCCESS || description == NULL)
         description = "no description";
-    snprintf(why, size, "%s: %s (%s)", what, name, description);
+    snprintf(why, CSHIM_CUDA_WHY_MAX, "%s: %s (%s)", what, name, description);
+}
+
+/* kernels/binary.S */
+extern const unsigned char cshim_kernels_binary[] __attribute__((visibility("hidden")));
+
+/* A process has one copy of the kernels. */
+static CUlibrary library;
+static CUkernel kernels[CSHIM_KERNEL_OPERATION_COUNT];
+
+/* Loads the library, and finds the kernel of each operation, which is the same for all of its
+ * codecs. */
+static bool load_library(char why[CSHIM_CUDA_WHY_MAX])
+{
+    const char *what = "the driver does not take the kernels";
+    CUlibrary loaded = NULL;
+    if (library != NULL)
+        return true;
+    CUresult error =
+        cshim_cuda.LibraryLoadData(&loaded, cshim_kernels_binary, NULL, NULL, 0, NULL, NULL, 0);
+    for (int i = 0; i < CSHIM_KERNEL_OPERATION_COUNT && error == CUDA_SUCCESS; i++) {
+        what = cshim_kernel_name((enum cshim_kernel_operation)i, CSHIM_CODEC_FP32);
+        error = cshim_cuda.LibraryGetKernel(&kernels[i], loaded, what);
+    }
+    if (error == CUDA_SUCCESS) {
+        library = loaded;
+        return true;
+    }
+    cshim_cuda_explain(what, error, why);
+    memset(kernels, 0, sizeof kernels);
+    if (loaded != NULL)
+        cshim_cuda.LibraryUnload(loaded);
+    return false;
+}
+
+/* Loads every kernel onto the device of the current context. The first launch would do so too, but
+ * could wait for a collective that waits for us. */
+static bool load_all(char why[CSHIM_CUDA_WHY_MAX])
+{
+    for (int i = 0; i < CSHIM_KERNEL_OPERATION_COUNT; i++) {
+        CUfunction function = NULL;
+        CUresult error = cshim_cuda.KernelGetFunction(&function, kernels[i]);
+        if (error == CUDA_SUCCESS && cshim_cuda.FuncLoad != NULL)
+            error = cshim_cuda.FuncLoad(function);
+        if (error != CUDA_SUCCESS) {
+            cshim_cuda_explain("the device does not take the kernels", error, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX])
+{
+    pthread_mutex_lock(&lock);
+    const bool loaded = load_library(why) && load_all(why);
+    pthread_mutex_unlock(&lock);
+    return loaded;
+}
+
+/* Every structure begins with the codec. The driver copies it, takes a kernel for a function, and
+ * finds the context by the stream. */
+CUresult cshim_kernel_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
+                             CUstream stream, uint32_t blocks, void *parameters)
+{
+    if (cshim_kernel_name(operation, codec) == NULL || kernels[operation] == NULL)
+        return CUDA_ERROR_NOT_FOUND;
+    *(uint32_t *)parameters = (uint32_t)codec;
+    return cshim_cuda.LaunchKernel((CUfunction)kernels[operation], blocks, 1, 1,
+                                   CSHIM_KERNEL_THREADS, 1, 1, 0, stream, &parameters, NULL);
 }

@@ -64,6 +64,10 @@ template <int ID> struct layout {
     {
         return cshim_choose_scale(cshim_format(ID), largest, at_random);
     }
+    CSHIM_DEVICE bool is_fast(const uint32_t *, uint32_t)
+    {
+        return true;
+    }
 };
 
 /* sum + code * scale. The product is exact, so that it makes no difference that the two are done in
@@ -92,10 +96,6 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
         for (int i = 0; i < LANE_ELEMENTS; i++)
             put_code(codes, layout<ID>::BITS, i,
                      cshim_float_encode(cshim_format(ID), value[i], exponent_of(stored)));
-    }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, uint32_t)
-    {
-        return true;
     }
     CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
     {
@@ -216,10 +216,6 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
         for (int i = 0; i < LANE_ELEMENTS; i++)
             put_code(codes, BITS, i,
                      BITS == 32 ? cshim_float_bits(value[i]) : cshim_bf16_encode(value[i]));
-    }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, uint32_t)
-    {
-        return true;
     }
     CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t, float *sum)
     {

@@ -34,8 +34,7 @@
 #define CSHIM_KERNEL_FAULT_WRITING 2u /* there is one; the other words are not there yet */
 
 /* What an encoding does besides rounding to nearest: struct cshim_encoding of codecs/codec.h.
- * cshim_kernel_launch clears it for the operations without ..._OPTIONS, and for codecs that lose
- * nothing. */
+ * Zeros for a codec that loses nothing. */
 struct cshim_kernel_options {
     float *residual; /* of the segment's elements as the kernel numbers them, or NULL */
     uint64_t key;
@@ -104,7 +103,7 @@ struct cshim_kernel_reduce {
 /* The algorithm cast: the largest finite magnitude of a buffer, as the bits of a float32, by
  * an atomic maximum with *largest (zero it before). */
 struct cshim_kernel_largest {
-    uint32_t codec; /* none */
+    uint32_t codec; /* the kernel needs none */
     uint32_t dtype;
     const void *input;
     uint64_t count;
@@ -132,14 +131,11 @@ struct cshim_kernel_cast {
 
 enum cshim_kernel_operation {
     CSHIM_KERNEL_ENCODE,
-    CSHIM_KERNEL_ENCODE_OPTIONS,
     CSHIM_KERNEL_DECODE,
-    CSHIM_KERNEL_REDUCE, /* float32 sums: for dtypes up to 32 bits */
-    CSHIM_KERNEL_REDUCE_OPTIONS,
-    CSHIM_KERNEL_REDUCE_DOUBLE, /* float64 sums: for dtype float64, with or without options */
-    CSHIM_KERNEL_NARROW,        /* codecs fp32, fp16, bf16 */
+    CSHIM_KERNEL_REDUCE,
+    CSHIM_KERNEL_NARROW, /* this and what follows: codecs fp32, fp16, bf16 */
     CSHIM_KERNEL_WIDEN,
-    CSHIM_KERNEL_LARGEST, /* no codec: CSHIM_CODEC_NONE */
+    CSHIM_KERNEL_LARGEST,
     CSHIM_KERNEL_OPERATION_COUNT
 };
 
@@ -147,12 +143,8 @@ enum cshim_kernel_operation {
 #define CSHIM_KERNEL_THREADS 256u
 
 /* The name of a kernel in the binary, such as "cshim_encode"; NULL if the operation is not for the
- * codec. A kernel serves all of its operation's codecs, with and without options; that of
- * reductions both kinds of sums. */
+ * codec. A kernel serves all of its operation's codecs. */
 const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_codec_id codec);
-
-/* The bytes of a kernel's parameter. */
-uint32_t cshim_kernel_parameter_bytes(enum cshim_kernel_operation operation);
 
 /* Blocks to launch for `count` elements (of all pieces) on a device of `processors`
  * multiprocessors. Kernels are right for any number of blocks. */

@@ -3,103 +3,44 @@
  * segments of a batch go in one group of NCCL for each step. That saves launches, and a thread that
  * drives several devices would wait for itself otherwise. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/core/header.h"
 #include "shim/nccl/group.h"
-#include "shim/nccl/prepare.h"
+#include "shim/nccl/measure.h"
 
 struct batch {
-    const struct cshim_segment *segments;
+    struct cshim_segment *segments; /* room for two of each call */
     size_t count;
     struct cshim_timeline *timelines; /* of all calls */
 };
 
-bool cshim_list_add(struct cshim_list *list, const void *item, size_t size)
-{
-    if (list->count == list->room) {
-        const size_t room = list->room == 0 ? 8 : 2 * list->room;
-        void *grown = realloc(list->items, room * size);
-        if (grown == NULL)
-            return false;
-        list->items = grown;
-        list->room = room;
-    }
-    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
-    return true;
-}
-
-void cshim_list_clear(struct cshim_list *list)
-{
-    free(list->items);
-    *list = (struct cshim_list){0};
-}
-
-/* Choosing segments
- * --------------------------------------------------------------------------------------*/
-/* Memory that earlier segments of the batch have taken of their communicator's workspace. */
-static uint64_t taken(const struct cshim_nccl_call *calls, size_t count,
-                      const struct cshim_nccl_comm *comm)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (calls[i].comm == comm && calls[i].in_batch)
-            bytes += cshim_segment_memory(&calls[i]);
-    }
-    return bytes;
-}
-
-/* Whether an earlier call on the same communicator has more segments to come: those go first. */
-static bool is_behind(const struct cshim_nccl_call *calls, size_t index)
-{
-    for (size_t i = 0; i < index; i++) {
-        const uint64_t next = calls[i].segments_done + (calls[i].in_batch ? 1 : 0);
-        if (calls[i].comm == calls[index].comm && next < calls[i].plan.segments)
-            return true;
-    }
-    return false;
-}
-
+/* Choosing segments ---------------------------------------------------------------------------- */
 /* Chooses the segments of a batch: of each communicator the next one of its first unfinished call,
  * and those of later calls as long as the workspace has room. All ranks choose alike. */
-static ncclResult_t choose(struct cshim_list *segments, struct cshim_nccl_call *calls, size_t count)
+static void choose(struct batch *batch, struct cshim_nccl_call *calls, size_t count)
 {
-    segments->count = 0;
-    for (size_t i = 0; i < count; i++)
-        calls[i].in_batch = false;
+    batch->count = 0;
     for (size_t i = 0; i < count; i++) {
         struct cshim_nccl_call *call = &calls[i];
-        struct cshim_segment next[2];
-        if (call->segments_done == call->plan.segments || is_behind(calls, i))
-            continue;
-        const uint64_t used = taken(calls, i, call->comm);
-        if (used > 0 && used + cshim_segment_memory(call) > CSHIM_WORKSPACE_BYTES)
+        uint64_t used = 0;      /* of the workspace, by earlier calls on the same communicator */
+        bool is_behind = false; /* one of these has more segments to come: those go first */
+        for (const struct cshim_nccl_call *before = calls; before < call; before++) {
+            if (before->comm != call->comm)
+                continue;
+            used += before->in_batch ? cshim_segment_memory(before) : 0;
+            is_behind = is_behind ||
+                        before->segments_done + (before->in_batch ? 1 : 0) < before->plan.segments;
+        }
+        call->in_batch = call->segments_done < call->plan.segments && !is_behind &&
+                         (used == 0 || used + cshim_segment_memory(call) <= CSHIM_WORKSPACE_BYTES);
+        if (!call->in_batch)
             continue;
         uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory;
-        const size_t made = cshim_segment_make(call, memory + used, next);
-        for (size_t part = 0; part < made; part++) {
-            if (!cshim_list_add(segments, &next[part], sizeof next[part]))
-                return ncclSystemError;
-        }
-        call->in_batch = true;
+        batch->count += cshim_segment_make(call, memory + used, batch->segments + batch->count);
     }
-    return ncclSuccess;
 }
 
-/* Running them
- * --------------------------------------------------------------------------------------*/
-/* Whether a segment is the batch's first one on its communicator and stream. */
-static bool is_first(const struct batch *batch, size_t index)
-{
-    const struct cshim_nccl_call *call = batch->segments[index].call;
-    for (size_t i = 0; i < index; i++) {
-        const struct cshim_nccl_call *before = batch->segments[i].call;
-        if (before->comm == call->comm && before->stream == call->stream)
-            return false;
-    }
-    return true;
-}
-
+/* Running them --------------------------------------------------------------------------------- */
 /* Has each stream of the batch wait for the last batch in its workspace; or, if it `releases` the
  * workspace, the next batch wait for this one. Streams that shared a workspace wait for each other
  * in turn then, so that the event stands for all. */
@@ -108,18 +49,20 @@ static ncclResult_t order(const struct batch *batch, bool releases)
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_call *call = batch->segments[i].call;
-        if (!is_first(batch, i))
+        const struct cshim_nccl_call *before = i > 0 ? batch->segments[i - 1].call : NULL;
+        if (before != NULL && before->workspace == call->workspace &&
+            before->stream == call->stream)
             continue;
         CSHIM_SCOPE scope = cshim_device_enter(call->comm);
         CUresult result = scope.result;
         if (result == CUDA_SUCCESS)
-            result = cshim_workspace_await(call->workspace, call->comm, call->stream);
+            result = cshim_workspace_await(call->workspace, call->stream);
         if (result == CUDA_SUCCESS && releases)
-            result = call->comm->cuda.EventRecord(call->workspace->idle, call->stream);
+            result = cshim_cuda.EventRecord(call->workspace->idle, call->stream);
         if (releases && scope.result == CUDA_SUCCESS)
             call->workspace->used = result == CUDA_SUCCESS;
-        status = cshim_device_check(
-            call->comm, result, releases ? "freeing the workspace" : "waiting for the workspace");
+        status = cshim_device_check(result, releases ? "freeing the workspace"
+                                                     : "waiting for the workspace");
     }
     return status;
 }
@@ -130,7 +73,7 @@ static ncclResult_t launch(const struct batch *batch, enum cshim_step step)
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
         const struct cshim_nccl_comm *comm = batch->segments[i].call->comm;
         CSHIM_SCOPE scope = cshim_device_enter(comm);
-        status = cshim_device_check(comm, scope.result, "entering the communicator's context");
+        status = cshim_device_check(scope.result, "entering the communicator's context");
         if (status == ncclSuccess)
             status = cshim_step_enqueue(&batch->segments[i], step);
     }
@@ -148,54 +91,37 @@ static ncclResult_t exchange(const struct batch *batch, enum cshim_step step)
 }
 
 /* Another thread may abort a communicator at any time. Then its handle may not be used any more. */
-static bool is_aborted(const struct batch *batch)
-{
-    bool aborted = false;
-    for (size_t i = 0; i < batch->count; i++)
-        aborted = aborted || batch->segments[i].call->comm->aborted;
-    return aborted;
-}
-
-static bool has_step(const struct batch *batch, enum cshim_step step)
-{
-    bool has = false;
-    for (size_t i = 0; i < batch->count; i++)
-        has = has || cshim_schedule_has(batch->segments[i].schedule, step);
-    return has;
-}
-
 static ncclResult_t run(const struct batch *batch)
 {
     ncclResult_t status = order(batch, false);
     cshim_measure_batch(batch->timelines, batch->segments, batch->count);
     for (enum cshim_step step = 0; step < CSHIM_STEPS && status == ncclSuccess; step++) {
-        if (!has_step(batch, step))
+        bool has = false, aborted = false;
+        for (size_t i = 0; i < batch->count; i++) {
+            has = has || cshim_schedule_has(batch->segments[i].schedule, step);
+            aborted = aborted || batch->segments[i].call->comm->aborted;
+        }
+        if (!has)
             continue;
-        if (is_aborted(batch))
+        if (aborted)
             return ncclSystemError;
         status = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE ? exchange(batch, step)
                                                                 : launch(batch, step);
         cshim_measure_step(batch->timelines, step);
     }
-    if (status == ncclSuccess)
-        status = order(batch, true);
-    return status;
+    return status == ncclSuccess ? order(batch, true) : status;
 }
 
-/* Planning the calls
- * --------------------------------------------------------------------------------------*/
+/* Planning the calls --------------------------------------------------------------------------- */
 /* A kernel has seen a message that was not the expected one, some time ago: the ranks have made
  * different calls, and their results are wrong since then. */
 static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
 {
-    const volatile uint32_t *fault = comm->workspace->fault;
+    const uint32_t *fault = comm->workspace->fault;
     char text[CSHIM_MISMATCH_MAX];
-    uint32_t words[CSHIM_KERNEL_HEADER_WORDS];
-    if (fault[0] != CSHIM_KERNEL_FAULT_WRITTEN)
+    if (__atomic_load_n(fault, __ATOMIC_ACQUIRE) != CSHIM_KERNEL_FAULT_WRITTEN)
         return ncclSuccess;
-    for (size_t i = 0; i < CSHIM_KERNEL_HEADER_WORDS; i++)
-        words[i] = fault[2 + i];
-    cshim_header_describe(words, text);
+    cshim_header_describe(fault + 2, text);
     cshim_log(CSHIM_LOG_ERROR,
               "ranks of a communicator of %d do not make the same NCCL calls: rank %d, at its "
               "compressed call %u or before, got as piece %u: %s",
@@ -237,22 +163,21 @@ static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
-    struct cshim_list segments = {0};
-    struct cshim_timeline *timelines = NULL;
-    ncclResult_t status = cshim_prepare(calls, count);
+    struct batch batch = {.segments = malloc(2 * count * sizeof *batch.segments)};
+    ncclResult_t status = batch.segments != NULL ? cshim_prepare(calls, count) : ncclSystemError;
     if (status == ncclSuccess)
         status = plan_all(calls, count);
     if (status == ncclSuccess)
-        status = cshim_measure_begin(calls, count, &timelines);
+        status = cshim_measure_begin(calls, count, &batch.timelines);
     while (status == ncclSuccess) {
-        status = choose(&segments, calls, count);
-        if (status != ncclSuccess || segments.count == 0)
+        choose(&batch, calls, count);
+        if (batch.count == 0)
             break;
-        status = run(&(struct batch){segments.items, segments.count, timelines});
+        status = run(&batch);
         for (size_t i = 0; i < count; i++)
             calls[i].segments_done += calls[i].in_batch ? 1 : 0;
     }
-    cshim_measure_end(timelines, calls, count, status == ncclSuccess);
-    cshim_list_clear(&segments);
+    cshim_measure_end(batch.timelines, calls, count, status == ncclSuccess);
+    free(batch.segments);
     return status;
 }

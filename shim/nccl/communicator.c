@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-#include "shim/nccl/prepare.h"
-#include "shim/nccl/report.h"
-
 #define BUCKETS 256u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of this, and references */
@@ -48,20 +45,12 @@ void cshim_registry_release(struct cshim_nccl_comm *comm)
     free(comm);
 }
 
-/* None of these calls waits for other ranks. */
-static bool ask(struct cshim_nccl_comm *comm)
-{
-    return cshim_nccl.real->CommCount(comm->comm, &comm->ranks) == ncclSuccess &&
-           cshim_nccl.real->CommUserRank(comm->comm, &comm->rank) == ncclSuccess &&
-           cshim_nccl.real->CommCuDevice(comm->comm, &comm->device) == ncclSuccess;
-}
-
-struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer, char *why,
-                                            size_t size)
+struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer,
+                                            char why[CSHIM_CUDA_WHY_MAX])
 {
     struct cshim_nccl_comm *comm = calloc(1, sizeof *comm);
     if (comm == NULL) {
-        snprintf(why, size, "no memory for a communicator");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return NULL;
     }
     comm->comm = *newcomer->comm;
@@ -70,9 +59,13 @@ struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcome
     comm->ranks = newcomer->ranks;
     comm->reason = newcomer->nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
     pthread_mutex_init(&comm->asking, NULL);
-    if (newcomer->nonblocking || ask(comm))
+    /* None of these calls waits for other ranks. */
+    if (newcomer->nonblocking ||
+        (cshim_nccl.real->CommCount(comm->comm, &comm->ranks) == ncclSuccess &&
+         cshim_nccl.real->CommUserRank(comm->comm, &comm->rank) == ncclSuccess &&
+         cshim_nccl.real->CommCuDevice(comm->comm, &comm->device) == ncclSuccess))
         return comm;
-    snprintf(why, size, "NCCL does not describe the communicator");
+    snprintf(why, CSHIM_CUDA_WHY_MAX, "NCCL does not describe the communicator");
     cshim_registry_release(comm);
     return NULL;
 }

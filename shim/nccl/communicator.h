@@ -7,8 +7,8 @@
 
 #include <stdatomic.h>
 
-#include "kernels/loader.h"
-#include "shim/nccl/premul.h"
+#include "kernels/driver.h"
+#include "shim/nccl/job.h"
 
 struct cshim_nccl_comm {
     ncclComm_t comm;
@@ -26,10 +26,9 @@ struct cshim_nccl_comm {
     bool prepared;
     ncclResult_t failed;                  /* the preparation: every later one fails like it */
     struct cshim_fact_exchange *exchange; /* of the preparation under way */
-    struct cshim_cuda cuda;
     CUdevice device;
     CUcontext context; /* the device's primary one */
-    uint32_t processors;
+    int processors;
     CUstream stream; /* for the preparation and the end */
     struct cshim_workspace *workspace;
     cuuint64_t capture_id;                     /* of the graph of the last captured call, ... */
@@ -71,8 +70,8 @@ struct cshim_newcomer {
 
 /* Asks NCCL about a communicator whose handle is there. The caller adds it or releases it. Returns
  * NULL, and why, if NCCL does not tell or there is no memory. */
-struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer, char *why,
-                                            size_t size);
+struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer,
+                                            char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Adds what was made of a newcomer, with the job that its ranks have agreed on. Takes the
  * reference over. */
@@ -83,5 +82,51 @@ void cshim_registry_add(const struct cshim_newcomer *newcomer);
  * nothing. */
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t comm);
 void cshim_registry_end(struct cshim_nccl_comm *comm);
+
+/* prepare.c: the preparation of communicators: what compressed calls need is made at the first one,
+ * by all ranks together. They tell each other through NCCL itself whether they can compress.
+ *
+ * What the telling needs is reserved when the communicator is made, while a rank without it can
+ * still say so at the rendezvous. From then on a preparation fails only if CUDA or NCCL fails, or a
+ * process ends. Then the other ranks hear of it by way of the rendezvous. */
+
+/* Makes sure that the ranks can tell each other what they need to; or tells why this rank cannot.
+ */
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
+
+/* Prepares, all at once, the communicators of which these are the first compressed calls. That
+ * takes the same course on all ranks: a communicator may get a reason why it does not compress.
+ * Waits for the other ranks as NCCL's own first call does, and for the GPU. */
+struct cshim_nccl_call;
+ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
+
+/* Gives back what the preparation has made. */
+void cshim_prepare_undo(struct cshim_nccl_comm *comm);
+
+/* premul.c: the operations that ncclRedOpCreatePreMulSum makes: sums whose elements are first
+ * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
+ * functions are thread-safe. */
+
+/* The planner's name of an element type. */
+enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype);
+
+struct cshim_premul {
+    double factor;
+    const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
+    ncclDataType_t datatype; /* of the calls: NCCL refuses others */
+};
+
+/* ncclRedOpCreatePreMulSum. */
+ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                 ncclScalarResidence_t residence, ncclComm_t comm);
+
+/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. `premul` may be NULL. */
+bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
+
+/* ncclRedOpDestroy, at once. */
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
+
+/* The communicator ends, and its operations with it. */
+void cshim_premul_forget(ncclComm_t comm);
 
 #endif

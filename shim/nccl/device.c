@@ -9,65 +9,59 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all pools */
 
-bool cshim_device_open(struct cshim_nccl_comm *comm, char *why, size_t size)
+bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    struct cshim_cuda *cuda = &comm->cuda;
-    int processors = 0;
     CUdevice device;
     if (comm->context != NULL)
         return true;
-    if (!cshim_cuda_open(cuda, why, size)) {
-        *cuda = (struct cshim_cuda){0};
+    if (!cshim_cuda_open(why))
         return false;
-    }
-    CUresult result = cuda->DeviceGet(&device, comm->device);
+    CUresult result = cshim_cuda.DeviceGet(&device, comm->device);
     if (result == CUDA_SUCCESS)
-        result =
-            cuda->DeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+        result = cshim_cuda.DeviceGetAttribute(&comm->processors,
+                                               CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
     if (result == CUDA_SUCCESS)
-        result = cuda->DevicePrimaryCtxRetain(&comm->context, device);
+        result = cshim_cuda.DevicePrimaryCtxRetain(&comm->context, device);
     if (result != CUDA_SUCCESS) {
         comm->context = NULL;
-        cshim_cuda_explain(cuda, "the communicator's device", result, why, size);
+        cshim_cuda_explain("the communicator's device", result, why);
         return false;
     }
-    comm->processors = (uint32_t)processors;
     return true;
 }
 
 struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm)
 {
-    struct cshim_scope scope = {.cuda = &comm->cuda, .mode = CU_STREAM_CAPTURE_MODE_RELAXED};
-    scope.result = comm->cuda.CtxPushCurrent(comm->context);
+    struct cshim_scope scope = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    scope.result = cshim_cuda.CtxPushCurrent(comm->context);
     if (scope.result == CUDA_SUCCESS)
-        scope.relaxed = comm->cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
+        scope.relaxed = cshim_cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
     return scope;
 }
 
 void cshim_device_leave(struct cshim_scope *scope)
 {
     if (scope->relaxed)
-        scope->cuda->ThreadExchangeStreamCaptureMode(&scope->mode);
+        cshim_cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
     if (scope->result == CUDA_SUCCESS)
-        scope->cuda->CtxPopCurrent(NULL);
+        cshim_cuda.CtxPopCurrent(NULL);
 }
 
-bool cshim_device_happened(const struct cshim_nccl_comm *comm, CUevent event)
+bool cshim_device_happened(CUevent event)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const bool happened = comm->cuda.EventQuery(event) == CUDA_SUCCESS;
-    comm->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const bool happened = cshim_cuda.EventQuery(event) == CUDA_SUCCESS;
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
     return happened;
 }
 
-ncclResult_t cshim_device_check(const struct cshim_nccl_comm *comm, CUresult result,
-                                const char *what)
+ncclResult_t cshim_device_check(CUresult result, const char *what)
 {
     char why[CSHIM_CUDA_WHY_MAX];
     if (result == CUDA_SUCCESS)
         return ncclSuccess;
-    cshim_cuda_explain(&comm->cuda, what, result, why, sizeof why);
+    cshim_cuda_explain(what, result, why);
     cshim_log(CSHIM_LOG_ERROR, "%s", why);
     return ncclUnhandledCudaError;
 }
@@ -88,10 +82,10 @@ uint64_t cshim_device_host(void)
     return cshim_hash_bytes(CSHIM_HASH_EMPTY, text, strlen(text));
 }
 
-void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *comm)
+void *cshim_pool_take(struct cshim_pool_item **pool, const struct cshim_nccl_comm *comm)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_pool_item **link = &pool->first;
+    struct cshim_pool_item **link = pool;
     while (*link != NULL && ((*link)->device != comm->device || (*link)->ranks < comm->ranks))
         link = &(*link)->next;
     struct cshim_pool_item *item = *link;
@@ -101,10 +95,10 @@ void *cshim_pool_take(struct cshim_pool *pool, const struct cshim_nccl_comm *com
     return item;
 }
 
-void cshim_pool_give(struct cshim_pool *pool, struct cshim_pool_item *item)
+void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item)
 {
     pthread_mutex_lock(&lock);
-    item->next = pool->first;
-    pool->first = item;
+    item->next = *pool;
+    *pool = item;
     pthread_mutex_unlock(&lock);
 }

@@ -11,24 +11,14 @@
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
 #define PROTOCOL 2
 
-/* Communicators
- * -------------------------------------------------------------------------------------------*/
-static void resume_parent(void)
-{
-    cshim_rendezvous_after_fork(false);
-}
-
-static void begin_child(void)
-{
-    cshim_rendezvous_after_fork(true);
-}
-
+/* Communicators -------------------------------------------------------------------------------- */
 /* Is called again in a child that was forked before a communicator was made. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
     static bool registered;
     if (!registered)
-        pthread_atfork(cshim_rendezvous_before_fork, resume_parent, begin_child);
+        pthread_atfork(cshim_rendezvous_before_fork, cshim_rendezvous_in_parent,
+                       cshim_rendezvous_in_child);
     registered = true;
     cshim_nccl.beside_mpi = beside_mpi != 0;
     cshim_nccl.real = real;
@@ -40,17 +30,17 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
 
 static ncclResult_t get_unique_id(ncclUniqueId *id)
 {
-    char why[CSHIM_RENDEZVOUS_WHY_MAX], source[CSHIM_PATH_MAX];
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
     if (id != NULL)
         memset(id, 0, sizeof *id); /* before 2.23 NCCL writes its part of it only */
     const ncclResult_t status = cshim_nccl.real->GetUniqueId(id);
     if (status != ncclSuccess)
         return status;
     struct cshim_offer offer;
-    cshim_nccl_job_load(&offer, source);
+    cshim_nccl_job_load(&offer);
     if (!cshim_rendezvous_serve((uint8_t *)id->internal, &offer, why))
         cshim_log(CSHIM_LOG_WARN, "NCCL is not compressed: %s", why);
-    free((char *)offer.text);
+    free(offer.text);
     return status;
 }
 
@@ -128,14 +118,13 @@ static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int ran
 /* All ranks are in this process: they need no rendezvous. */
 static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *list)
 {
-    char source[CSHIM_PATH_MAX];
     ncclResult_t status = cshim_nccl.real->CommInitAll(comms, devices, list);
     if (status != ncclSuccess || is_nonblocking(NULL))
         return status;
     struct cshim_offer offer;
-    cshim_nccl_job_load(&offer, source);
+    cshim_nccl_job_load(&offer);
     struct cshim_nccl_job *job = cshim_nccl_job_find(&offer);
-    free((char *)offer.text);
+    free(offer.text);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
         const struct cshim_newcomer newcomer = {.comm = &comms[i], .job = job, .nodes = 1};
         status = cshim_group_expect(&newcomer);
@@ -152,9 +141,7 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
         return status;
     const struct cshim_newcomer newcomer = {.comm = child, .job = known->job};
     cshim_registry_release(known);
-    if (status != ncclSuccess || is_nonblocking(config))
-        return status;
-    return cshim_group_expect(&newcomer);
+    return status != ncclSuccess || is_nonblocking(config) ? status : cshim_group_expect(&newcomer);
 }
 
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
@@ -253,8 +240,7 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* Collectives
- * -------------------------------------------------------------------------------------------*/
+/* Collectives ---------------------------------------------------------------------------------- */
 /* Looks whether a call is captured into a CUDA graph, and sets its capture_id and graph. Returns
  * CSHIM_REASON_COMPRESS if it can be compressed: nothing may be made or waited for while a stream
  * is captured, so the communicator must have been prepared before. NCCL has all ranks capture
@@ -262,18 +248,17 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;
-    const struct cshim_cuda *cuda = &call->comm->cuda;
-    if (cuda->StreamGetCaptureInfo == NULL) /* there was no driver for this communicator */
+    if (cshim_cuda.StreamGetCaptureInfo == NULL) /* no communicator has opened a driver */
         return CSHIM_REASON_NOT_AGREED;
-    if (cuda->StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph, NULL,
-                                   NULL) != CUDA_SUCCESS)
+    if (cshim_cuda.StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph,
+                                        NULL, NULL) != CUDA_SUCCESS)
         return CSHIM_REASON_CAPTURED;
     if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
         call->capture_id = 0;
         return CSHIM_REASON_COMPRESS;
     }
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
-        cuda->UserObjectCreate == NULL || cuda->GraphRetainUserObject == NULL)
+        cshim_cuda.UserObjectCreate == NULL || cshim_cuda.GraphRetainUserObject == NULL)
         return CSHIM_REASON_CAPTURED;
     return CSHIM_REASON_COMPRESS;
 }

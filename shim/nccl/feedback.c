@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/feedback.h"
+#include "shim/nccl/describe.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 static _Atomic uint64_t bytes_in_use; /* of all residuals of this process */
 
-/* Elements of the sums that this rank encodes: a chunk of each segment, and less than a grain that
- * shares inside nodes leave over. */
-static uint64_t reduced_count(const struct cshim_plan *plan)
-{
-    return plan->segments * (plan->segment / (plan->peers * plan->shares)) + CSHIM_GRAIN;
-}
-
+/* Of the sums this rank encodes a chunk of each segment, and less than a grain that shares inside
+ * nodes leave over. */
 static uint64_t residual_bytes(const struct cshim_plan *plan)
 {
-    return (plan->count + reduced_count(plan)) * sizeof(float);
+    const uint64_t chunk = plan->segment / (plan->peers * plan->shares);
+    return (plan->count + plan->segments * chunk + CSHIM_GRAIN) * sizeof(float);
 }
 
 /* Frees the memory in the order of the communicator's stream. */
 static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
 {
     if (residual->sent != 0)
-        comm->cuda.MemFreeAsync(residual->sent, comm->stream);
+        cshim_cuda.MemFreeAsync(residual->sent, comm->stream);
     bytes_in_use -= residual->bytes;
     free(residual);
 }
@@ -30,7 +26,7 @@ static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *r
 void cshim_feedback_free(struct cshim_nccl_comm *comm)
 {
     if (comm->residuals != NULL) /* the last batch may use them */
-        cshim_workspace_await(comm->workspace, comm, comm->stream);
+        cshim_workspace_await(comm->workspace, comm->stream);
     for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
          residual = next) {
         next = residual->next;
@@ -38,7 +34,7 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
     }
     comm->residuals = NULL;
     if (comm->pool != NULL)
-        comm->cuda.MemPoolDestroy(comm->pool); /* CUDA waits until all of it is free */
+        cshim_cuda.MemPoolDestroy(comm->pool); /* CUDA waits until all of it is free */
     comm->pool = NULL;
 }
 
@@ -59,7 +55,6 @@ static void warn(const struct cshim_nccl_call *call)
 static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
 {
     struct cshim_nccl_comm *comm = call->comm;
-    const struct cshim_cuda *cuda = &comm->cuda;
     const CUmemPoolProps properties = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = comm->device},
@@ -67,13 +62,13 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS && comm->pool == NULL)
-        result = cuda->MemPoolCreate(&comm->pool, &properties);
+        result = cshim_cuda.MemPoolCreate(&comm->pool, &properties);
     if (result == CUDA_SUCCESS)
-        result =
-            cuda->MemAllocFromPoolAsync(&residual->sent, residual->bytes, comm->pool, call->stream);
+        result = cshim_cuda.MemAllocFromPoolAsync(&residual->sent, residual->bytes, comm->pool,
+                                                  call->stream);
     if (result == CUDA_SUCCESS)
-        result =
-            cuda->MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float), call->stream);
+        result = cshim_cuda.MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float),
+                                           call->stream);
     if (result != CUDA_SUCCESS)
         free_residual(comm, residual);
     return result;

@@ -2,8 +2,7 @@
 #include "shim/nccl/group.h"
 
 #include <stdlib.h>
-
-#include "shim/nccl/prepare.h"
+#include <string.h>
 
 /* An operation that the program has destroyed while calls with it wait. */
 struct ended_op {
@@ -11,12 +10,40 @@ struct ended_op {
     ncclComm_t comm;
 };
 
+/* An array that grows. Zeros are an empty one. */
+struct list {
+    void *items;
+    size_t count;
+    size_t room;
+};
+
 static __thread struct group {
     int depth;
-    struct cshim_list calls;     /* struct cshim_nccl_call */
-    struct cshim_list newcomers; /* struct cshim_newcomer */
-    struct cshim_list ops;       /* struct ended_op */
+    struct list calls;     /* struct cshim_nccl_call */
+    struct list newcomers; /* struct cshim_newcomer */
+    struct list ops;       /* struct ended_op */
 } group;
+
+/* Adds an item to a list whose items all have this size. Returns false without memory. */
+static bool list_add(struct list *list, const void *item, size_t size)
+{
+    if (list->count == list->room) {
+        const size_t room = list->room == 0 ? 8 : 2 * list->room;
+        void *grown = realloc(list->items, room * size);
+        if (grown == NULL)
+            return false;
+        list->items = grown;
+        list->room = room;
+    }
+    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
+    return true;
+}
+
+static void list_clear(struct list *list)
+{
+    free(list->items);
+    *list = (struct list){0};
+}
 
 /* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. */
 static ncclResult_t end_calls(bool is_good)
@@ -27,20 +54,19 @@ static ncclResult_t end_calls(bool is_good)
         is_good && count > 0 ? cshim_batches_run(calls, count) : ncclSuccess;
     for (size_t i = 0; i < count; i++)
         cshim_registry_release(calls[i].comm);
-    cshim_list_clear(&group.calls);
+    list_clear(&group.calls);
     return status;
 }
 
 /* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
 static void end_ops(void)
 {
-    struct cshim_premul premul;
     const struct ended_op *ops = group.ops.items;
     for (size_t i = 0; i < group.ops.count; i++) {
-        if (cshim_premul_find(ops[i].op, ops[i].comm, &premul))
+        if (cshim_premul_find(ops[i].op, ops[i].comm, NULL))
             cshim_premul_destroy(ops[i].op, ops[i].comm);
     }
-    cshim_list_clear(&group.ops);
+    list_clear(&group.ops);
 }
 
 /* Tells the other ranks that a new communicator is there. Does not wait for them. */
@@ -48,9 +74,9 @@ static void announce(struct cshim_newcomer *newcomer)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     if (*newcomer->comm != NULL)
-        newcomer->known = cshim_registry_make(newcomer, why, sizeof why);
+        newcomer->known = cshim_registry_make(newcomer, why);
     if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
-        cshim_prepare_reserve(newcomer->known, why, sizeof why);
+        cshim_prepare_reserve(newcomer->known, why);
     if (newcomer->member != NULL)
         cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
 }
@@ -60,14 +86,10 @@ static void announce(struct cshim_newcomer *newcomer)
 static ncclResult_t decide(struct cshim_newcomer *newcomer)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
-    const struct cshim_offer offer = {.text = decision.text,
-                                      .length = decision.length,
-                                      .source = decision.source,
-                                      .observe = decision.observe};
     newcomer->nodes = decision.nodes;
     if (decision.on)
-        newcomer->job = cshim_nccl_job_find(&offer);
-    free(decision.text);
+        newcomer->job = cshim_nccl_job_find(&decision.offer);
+    free(decision.offer.text);
     if (decision.on && newcomer->job == NULL) {
         cshim_rendezvous_done(newcomer->member, "it has no memory for the policy");
         return ncclSystemError;
@@ -112,20 +134,20 @@ static ncclResult_t settle_newcomers(bool made)
         if (!made)
             cshim_rendezvous_leave(newcomers[i].member);
     }
-    cshim_list_clear(&group.newcomers);
+    list_clear(&group.newcomers);
     return status;
 }
 
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
 {
-    if (!cshim_list_add(&group.newcomers, newcomer, sizeof *newcomer))
+    if (!list_add(&group.newcomers, newcomer, sizeof *newcomer))
         return ncclSystemError;
     return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 {
-    if (!cshim_list_add(&group.calls, call, sizeof *call)) {
+    if (!list_add(&group.calls, call, sizeof *call)) {
         cshim_registry_release(call->comm);
         return ncclSystemError;
     }
@@ -137,9 +159,8 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
     const struct ended_op ended = {op, comm};
-    struct cshim_premul premul;
-    if (group.depth == 0 || !cshim_premul_find(op, comm, &premul) ||
-        !cshim_list_add(&group.ops, &ended, sizeof ended))
+    if (group.depth == 0 || !cshim_premul_find(op, comm, NULL) ||
+        !list_add(&group.ops, &ended, sizeof ended))
         return cshim_premul_destroy(op, comm);
     return ncclSuccess;
 }

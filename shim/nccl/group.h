@@ -21,17 +21,6 @@ ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 /* Adds a communicator to those that are known, at the end of the group or at once. */
 ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer);
 
-/* An array that grows. Zeros are an empty one. */
-struct cshim_list {
-    void *items;
-    size_t count;
-    size_t room;
-};
-/* Adds an item of a size to a list whose items all have it. Returns false without memory. */
-bool cshim_list_add(struct cshim_list *list, const void *item, size_t size);
-/* Frees the items. */
-void cshim_list_clear(struct cshim_list *list);
-
 /* batch.c: runs the calls that wait at the end of a group, in their order. Some are made natively
  * after all, if the preparation or the planner says so. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);

@@ -16,18 +16,16 @@ static struct cshim_nccl_job *jobs;
 static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
 
 /* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
-static bool load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX],
-                 char message[CSHIM_MESSAGE_MAX])
+static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     const char *mode = secure_getenv("COMPSHIM");
-    *offer = (struct cshim_offer){.source = source};
-    offer->observe = mode != NULL && strcmp(mode, "observe") == 0;
-    offer->text = cshim_policy_load(NULL, &offer->length, source, message);
-    struct cshim_policy *policy =
-        offer->text != NULL ? cshim_policy_parse(offer->text, offer->length, source, message)
-                            : NULL;
+    struct cshim_policy *policy = NULL;
+    *offer = (struct cshim_offer){.observe = mode != NULL && strcmp(mode, "observe") == 0};
+    offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
+    if (offer->text != NULL)
+        policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
     if (policy == NULL) {
-        free((char *)offer->text);
+        free(offer->text);
         return false;
     }
     cshim_policy_free(policy);
@@ -36,10 +34,10 @@ static bool load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX],
     return true;
 }
 
-void cshim_nccl_job_load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX])
+void cshim_nccl_job_load(struct cshim_offer *offer)
 {
     char message[CSHIM_MESSAGE_MAX];
-    if (load(offer, source, message))
+    if (load(offer, message))
         return;
     cshim_log(CSHIM_LOG_ERROR, "%s", message);
     _exit(1); /* before any work; exit handlers could wait for other ranks */
@@ -47,14 +45,14 @@ void cshim_nccl_job_load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX])
 
 struct cshim_nccl_job *cshim_nccl_job_native(void)
 {
-    char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    char message[CSHIM_MESSAGE_MAX];
     struct cshim_offer offer;
     struct cshim_nccl_job *job = cshim_nccl_jobs_lock();
     cshim_nccl_jobs_unlock();
-    if (job != NULL || !load(&offer, source, message))
+    if (job != NULL || !load(&offer, message))
         return job;
     job = cshim_nccl_job_find(&offer);
-    free((char *)offer.text);
+    free(offer.text);
     return job;
 }
 
@@ -79,25 +77,23 @@ static void begin_trace(struct cshim_nccl_job *job)
 
 static struct cshim_nccl_job *make_job(const struct cshim_offer *offer, const char *sha256)
 {
-    char message[CSHIM_MESSAGE_MAX] = "no memory for the policy";
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy =
+        cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    struct cshim_observed *observed = offer->observe ? malloc(sizeof *observed) : NULL;
     struct cshim_nccl_job *job = calloc(1, sizeof *job);
-    if (job != NULL)
-        job->policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
-    if (job == NULL || job->policy == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    if (policy == NULL || job == NULL || (offer->observe && observed == NULL) ||
+        !cshim_ledger_init(&job->ledger, policy)) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", policy == NULL ? message : "no memory for the ledger");
+        cshim_policy_free(policy);
+        free(observed);
         free(job);
         return NULL;
     }
-    if (offer->observe && (job->observed = malloc(sizeof *job->observed)) != NULL)
-        cshim_observed_init(job->observed);
-    if ((offer->observe && job->observed == NULL) ||
-        !cshim_ledger_init(&job->ledger, job->policy)) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for the ledger");
-        cshim_policy_free(job->policy);
-        free(job->observed);
-        free(job);
-        return NULL;
-    }
+    if (observed != NULL)
+        cshim_observed_init(observed);
+    job->policy = policy;
+    job->observed = observed;
     memcpy(job->sha256, sha256, sizeof job->sha256);
     job->started = cshim_seconds();
     cshim_log_set_level(job->policy->log);

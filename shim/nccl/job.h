@@ -50,8 +50,8 @@ struct cshim_nccl_job {
 struct cshim_nccl_job *cshim_nccl_job_find(const struct cshim_offer *offer);
 
 /* The policy that this process would choose itself. A wrong policy ends the process. The caller
- * frees offer->text; offer->source is `source`. */
-void cshim_nccl_job_load(struct cshim_offer *offer, char source[CSHIM_PATH_MAX]);
+ * frees offer->text. */
+void cshim_nccl_job_load(struct cshim_offer *offer);
 
 /* The job that counts the calls of communicators whose ranks have not agreed. NULL if there is no
  * policy for it. */
@@ -73,5 +73,18 @@ int cshim_nccl_job_rank(void);
 uint64_t cshim_nccl_job_origin(uint64_t began);
 /* The same moment by cshim_seconds. */
 double cshim_nccl_job_origin_seconds(void);
+
+/* report.c: the files of this process. Each process keeps the events of its ranks and writes a
+ * trace of its own, because nothing ends an NCCL job on all ranks at once. When the process ends,
+ * what is due is written too: a program need not destroy its communicators. */
+
+/* Adds what a timeline has added up to the traces of its calls' jobs. It began at a time of
+ * cshim_seconds: events happened on streams of the GPU, but their times are those of the host. */
+struct cshim_timeline;
+void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
+/* Writes the trace if events were added since it was last written. */
+void cshim_nccl_trace_write(void);
+/* Writes the report of each job in which something was counted since the last one. */
+void cshim_nccl_report_write(void);
 
 #endif

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/report.h"
-#include "shim/nccl/sample.h"
+#include "shim/nccl/timeline.h"
 
 /* Events of a communicator. While all of them are under way, what comes is not divided or not
  * timed. */
@@ -74,8 +73,7 @@ static void count(const struct cshim_nccl_call *call)
     comm->job->due = true;
 }
 
-/* Events
- * -----------------------------------------------------------------------------------------*/
+/* Events --------------------------------------------------------------------------------------- */
 static CUevent take_event(const struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = comm->measurement;
@@ -85,7 +83,7 @@ static CUevent take_event(const struct cshim_nccl_comm *comm)
     if (measurement->free_count > 0)
         event = measurement->free[--measurement->free_count];
     else if (measurement->made < EVENTS && scope.result == CUDA_SUCCESS &&
-             comm->cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+             cshim_cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         measurement->made++;
     pthread_mutex_unlock(&measurement->lock);
     return event;
@@ -97,7 +95,7 @@ static void record(struct cshim_timeline *timeline, CUevent event)
     cshim_timeline_mark(timeline, event);
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result != CUDA_SUCCESS ||
-        comm->cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
+        cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
         timeline->is_broken = true;
 }
 
@@ -113,8 +111,7 @@ static void free_timeline(struct cshim_measurement *measurement, struct cshim_ti
     free(timeline);
 }
 
-/* Timelines of calls under way
- * -----------------------------------------------------------------------*/
+/* Timelines of calls under way ----------------------------------------------------------------- */
 /* Whether anybody wants to know. A call that is captured has none: its events would be part of the
  * graph. */
 static bool is_measured(const struct cshim_nccl_call *call)
@@ -209,7 +206,8 @@ void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_se
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
         if (call->timeline != NULL)
-            call->timeline->calls[call->timed].batch_bytes += cshim_segment_bytes(&segments[i]);
+            call->timeline->calls[call->timed].batch_bytes +=
+                segments[i].result * cshim_dtype_bytes(call->plan.dtype);
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
         if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)
@@ -261,12 +259,11 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
     }
 }
 
-/* Reading
- * ---------------------------------------------------------------------------------------*/
-static bool elapsed(const struct cshim_cuda *cuda, CUevent from, CUevent to, double *seconds)
+/* Reading -------------------------------------------------------------------------------------- */
+static bool elapsed(CUevent from, CUevent to, double *seconds)
 {
     float milliseconds = 0;
-    const bool is_known = cuda->EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
+    const bool is_known = cshim_cuda.EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
     *seconds = 1e-3 * (double)milliseconds;
     return is_known;
 }
@@ -275,8 +272,8 @@ static bool read_times(const struct cshim_timeline *timeline)
 {
     bool are_known = !timeline->is_broken;
     for (size_t i = 1; i < timeline->mark_count && are_known; i++)
-        are_known = elapsed(&timeline->comm->cuda, timeline->marks[0].event,
-                            timeline->marks[i].event, &timeline->marks[i].time);
+        are_known =
+            elapsed(timeline->marks[0].event, timeline->marks[i].event, &timeline->marks[i].time);
     return are_known;
 }
 
@@ -288,8 +285,7 @@ static bool find_begin(struct cshim_measurement *measurement, struct cshim_timel
     struct cshim_mark *last = &timeline->marks[timeline->mark_count - 1];
     const double now = cshim_seconds();
     double since;
-    if (measurement->base == NULL ||
-        !elapsed(&timeline->comm->cuda, measurement->base, timeline->marks[0].event, &since))
+    if (measurement->base == NULL || !elapsed(measurement->base, timeline->marks[0].event, &since))
         return false;
     *began = measurement->base_at + since;
     if (*began + last->time > now)
@@ -327,12 +323,11 @@ static void read_timeline(struct cshim_measurement *measurement, struct cshim_ti
 
 static bool has_happened(const struct cshim_timeline *timeline)
 {
-    const struct cshim_nccl_comm *comm = timeline->comm;
     bool has = timeline->is_broken ||
-               cshim_device_happened(comm, timeline->marks[timeline->mark_count - 1].event);
+               cshim_device_happened(timeline->marks[timeline->mark_count - 1].event);
     for (size_t i = 0; i < timeline->call_count && has; i++) {
         const struct cshim_sample_slot *slot = timeline->calls[i].slot;
-        has = slot == NULL || cshim_sample_has_happened(comm, slot);
+        has = slot == NULL || cshim_sample_has_happened(slot);
     }
     return has;
 }
@@ -353,8 +348,7 @@ void cshim_measure_collect(struct cshim_nccl_comm *comm)
     pthread_mutex_unlock(&measurement->lock);
 }
 
-/* The life of it
- * --------------------------------------------------------------------------------------*/
+/* The life of it ------------------------------------------------------------------------------- */
 /* Tells the GPU's clock by the host's: an event happened in the middle of waiting for it. The last
  * try counts, when everything is warm. */
 static void tie_clocks(struct cshim_nccl_comm *comm)
@@ -363,8 +357,8 @@ static void tie_clocks(struct cshim_nccl_comm *comm)
     bool is_seen = event != NULL;
     for (unsigned i = 0; i < TIES && is_seen; i++) {
         const double began = cshim_seconds();
-        is_seen = comm->cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
-                  comm->cuda.EventSynchronize(event) == CUDA_SUCCESS;
+        is_seen = cshim_cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
+                  cshim_cuda.EventSynchronize(event) == CUDA_SUCCESS;
         comm->measurement->base_at = (began + cshim_seconds()) / 2;
     }
     if (is_seen)
@@ -395,9 +389,9 @@ void cshim_measure_free(struct cshim_nccl_comm *comm)
         free_timeline(measurement, timeline);
     }
     if (measurement->base != NULL)
-        comm->cuda.EventDestroy(measurement->base);
+        cshim_cuda.EventDestroy(measurement->base);
     for (size_t i = 0; i < measurement->free_count; i++)
-        comm->cuda.EventDestroy(measurement->free[i]);
+        cshim_cuda.EventDestroy(measurement->free[i]);
     pthread_mutex_destroy(&measurement->lock);
     free(measurement);
     comm->measurement = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/premul.h"
+#include "shim/nccl/communicator.h"
 
 #include <stdlib.h>
 
@@ -17,33 +17,20 @@ static struct operation *operations;
 
 enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype)
 {
-    switch (datatype) {
-    case ncclFloat32:
-        return CSHIM_FLOAT32;
-    case ncclFloat64:
-        return CSHIM_FLOAT64;
-    case ncclFloat16:
-        return CSHIM_FLOAT16;
-    case ncclBfloat16:
-        return CSHIM_BFLOAT16;
-    default:
-        return CSHIM_DTYPE_OTHER;
-    }
-}
-
-static struct operation **find(ncclRedOp_t op, ncclComm_t comm)
-{
-    struct operation **place = &operations;
-    while (*place != NULL && ((*place)->op != op || (*place)->comm != comm))
-        place = &(*place)->next;
-    return place;
+    return datatype == ncclFloat32    ? CSHIM_FLOAT32
+           : datatype == ncclFloat64  ? CSHIM_FLOAT64
+           : datatype == ncclFloat16  ? CSHIM_FLOAT16
+           : datatype == ncclBfloat16 ? CSHIM_BFLOAT16
+                                      : CSHIM_DTYPE_OTHER;
 }
 
 bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
 {
     pthread_mutex_lock(&lock);
-    const struct operation *operation = *find(op, comm);
-    if (operation != NULL)
+    const struct operation *operation = operations;
+    while (operation != NULL && (operation->op != op || operation->comm != comm))
+        operation = operation->next;
+    if (operation != NULL && premul != NULL)
         *premul = operation->premul;
     pthread_mutex_unlock(&lock);
     return operation != NULL;
@@ -74,32 +61,30 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
     return status;
 }
 
-static void forget(struct operation **place)
+/* Forgets one operation of a communicator, or all of them (NULL). */
+static void forget(ncclComm_t comm, const ncclRedOp_t *op)
 {
-    struct operation *operation = *place;
-    *place = operation->next;
-    free(operation);
+    pthread_mutex_lock(&lock);
+    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
+        if (one->comm != comm || (op != NULL && one->op != *op)) {
+            place = &one->next;
+            continue;
+        }
+        *place = one->next;
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
 {
     const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
-    pthread_mutex_lock(&lock);
-    struct operation **place = find(op, comm);
-    if (status == ncclSuccess && *place != NULL)
-        forget(place);
-    pthread_mutex_unlock(&lock);
+    if (status == ncclSuccess)
+        forget(comm, &op);
     return status;
 }
 
 void cshim_premul_forget(ncclComm_t comm)
 {
-    pthread_mutex_lock(&lock);
-    for (struct operation **place = &operations; *place != NULL;) {
-        if ((*place)->comm == comm)
-            forget(place);
-        else
-            place = &(*place)->next;
-    }
-    pthread_mutex_unlock(&lock);
+    forget(comm, NULL);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/prepare.h"
-
 #include <stdlib.h>
 #include <time.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/measure.h"
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
  * again and again. There is no limit: natively ranks wait for each other as long as the program
@@ -27,61 +26,61 @@ struct cshim_fact_exchange {
     CUdeviceptr memory;
     struct facts facts[];
 };
-static struct cshim_pool spare;
+static struct cshim_pool_item *spare;
 
 /* Returns NULL, and why, if there is none to be had. */
-static struct cshim_fact_exchange *take_exchange(const struct cshim_nccl_comm *comm, char *why,
-                                                 size_t size)
+static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
+                                                 char why[CSHIM_CUDA_WHY_MAX])
 {
     const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
+    if (!cshim_device_open(comm, why))
+        return NULL;
     struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
     if (exchange != NULL)
         return exchange;
     exchange = calloc(1, sizeof *exchange + bytes);
     if (exchange == NULL) {
-        snprintf(why, size, "no memory");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory");
         return NULL;
     }
     exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
-        result = comm->cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
-    if (result == CUDA_SUCCESS)
-        result = comm->cuda.MemAlloc(&exchange->memory, bytes);
-    if (result == CUDA_SUCCESS)
+        result = cshim_cuda.StreamCreate(&exchange->stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS &&
+        (result = cshim_cuda.MemAlloc(&exchange->memory, bytes)) == CUDA_SUCCESS)
         return exchange;
-    cshim_cuda_explain(&comm->cuda, "memory for the ranks' facts", result, why, size);
+    cshim_cuda_explain("memory for the ranks' facts", result, why);
     if (exchange->stream != NULL)
-        comm->cuda.StreamDestroy(exchange->stream);
+        cshim_cuda.StreamDestroy(exchange->stream);
     free(exchange);
     return NULL;
 }
 
-void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char *why, size_t size)
+void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    struct cshim_fact_exchange *exchange =
-        cshim_device_open(comm, why, size) ? take_exchange(comm, why, size) : NULL;
+    struct cshim_fact_exchange *exchange = take_exchange(comm, why);
     if (exchange != NULL)
         cshim_pool_give(&spare, &exchange->item);
 }
 
 /* What fails here fails for this rank only: the others are told. */
-static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char *why, size_t size)
+static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    if (!cshim_kernels_load(&comm->cuda, comm->context, why, size))
+    if (!cshim_kernels_load(why))
         return CSHIM_REASON_NO_KERNELS;
-    const CUresult result = comm->cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
+    const CUresult result = cshim_cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS) {
-        cshim_cuda_explain(&comm->cuda, "a stream", result, why, size);
+        cshim_cuda_explain("a stream", result, why);
         return CSHIM_REASON_NO_MEMORY;
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
     if (comm->calls_by_rule == NULL) {
-        snprintf(why, size, "no memory for a communicator");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
-    comm->workspace = cshim_workspace_take(comm, why, size);
+    comm->workspace = cshim_workspace_take(comm, why);
     return comm->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
@@ -89,8 +88,7 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char *why, siz
 static ncclResult_t begin(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
-    struct cshim_fact_exchange *exchange =
-        cshim_device_open(comm, why, sizeof why) ? take_exchange(comm, why, sizeof why) : NULL;
+    struct cshim_fact_exchange *exchange = take_exchange(comm, why);
     if (exchange == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;
@@ -100,13 +98,13 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     exchange->facts[0].host = cshim_device_host();
     exchange->facts[0].began = cshim_nccl_job_origin(0);
     exchange->facts[0].reason =
-        scope.result == CUDA_SUCCESS ? make_ready(comm, why, sizeof why) : CSHIM_REASON_NO_MEMORY;
+        scope.result == CUDA_SUCCESS ? make_ready(comm, why) : CSHIM_REASON_NO_MEMORY;
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
     const CUresult result =
-        comm->cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
+        cshim_cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
                                sizeof *exchange->facts, exchange->stream);
-    return cshim_device_check(comm, result, "copying this rank's facts");
+    return cshim_device_check(result, "copying this rank's facts");
 }
 
 static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
@@ -164,11 +162,10 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 /* Whether the facts have come. Asking breaks no thread's capture. */
 static CUresult query(const struct cshim_nccl_comm *comm)
 {
-    const struct cshim_cuda *cuda = &comm->cuda;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuda->ThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = cuda->StreamQuery(comm->exchange->stream);
-    cuda->ThreadExchangeStreamCaptureMode(&mode);
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
+    const CUresult result = cshim_cuda.StreamQuery(comm->exchange->stream);
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
     return result;
 }
 
@@ -188,9 +185,7 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
             asked = cshim_seconds();
         }
     }
-    if (status != ncclSuccess)
-        return status;
-    return cshim_device_check(comm, result, "telling the other ranks");
+    return status != ncclSuccess ? status : cshim_device_check(result, "telling the other ranks");
 }
 
 /* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them
@@ -224,12 +219,12 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
     struct facts *all = exchange->facts + 1;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    CUresult result = comm->cuda.MemcpyAsync(
+    CUresult result = cshim_cuda.MemcpyAsync(
         (CUdeviceptr)(uintptr_t)all, exchange->memory + sizeof *all, bytes, exchange->stream);
     if (result == CUDA_SUCCESS)
-        result = comm->cuda.StreamSynchronize(exchange->stream);
+        result = cshim_cuda.StreamSynchronize(exchange->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_device_check(comm, result, "the ranks' facts");
+        return cshim_device_check(result, "the ranks' facts");
     for (int rank = 0; rank < comm->ranks; rank++) {
         if (all[rank].reason != CSHIM_REASON_COMPRESS)
             comm->reason = (enum cshim_reason)all[rank].reason;
@@ -364,7 +359,6 @@ ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t call_coun
 /* At the end of a process CUDA may be gone. Then there is nothing to give back to it. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm)
 {
-    struct cshim_cuda *cuda = &comm->cuda;
     if (comm->context == NULL)
         return;
     {
@@ -372,10 +366,10 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
         cshim_measure_free(comm);
         cshim_feedback_free(comm);
         if (comm->stream != NULL)
-            cuda->StreamDestroy(comm->stream);
+            cshim_cuda.StreamDestroy(comm->stream);
     }
     if (comm->workspace != NULL)
         cshim_workspace_give(comm->workspace);
     free(comm->calls_by_rule);
-    cuda->DevicePrimaryCtxRelease((CUdevice)comm->device);
+    cshim_cuda.DevicePrimaryCtxRelease((CUdevice)comm->device);
 }

@@ -274,7 +274,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
 {
     struct cshim_decision decision = {.known = true, .speaker = member->request.hello.rank};
     struct cshim_reply reply;
-    if (!ask_again(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply, &decision.text)) {
+    if (!ask_again(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply, &decision.offer.text)) {
         explain(decision.why, "no answer from the process that made the unique id");
         decision.known = !member->may_be_heard; /* without this rank it cannot be "on" */
         hang_up(member);
@@ -282,10 +282,10 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     }
     decision.on = reply.on != 0;
     if (decision.on) {
-        memcpy(decision.source, reply.text, sizeof decision.source);
-        decision.observe = reply.observe != 0;
+        memcpy(decision.offer.source, reply.text, sizeof decision.offer.source);
+        decision.offer.observe = reply.observe != 0;
         decision.nodes = reply.nodes;
-        decision.length = reply.length;
+        decision.offer.length = reply.length;
     } else {
         decision.speaker = reply.speaker;
         snprintf(decision.why, sizeof decision.why, "%.*s", (int)sizeof decision.why - 1,
@@ -308,8 +308,8 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     member->request.why[0] = why[0] = '\0';
     /* A rank whose connection has broken comes back at once, before the others are told that it is
      * lost. */
-    bool is_answered = ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
-    if (!is_answered)
+    bool is_answered = false;
+    for (unsigned tries = 0; tries < 2 && !is_answered; tries++)
         is_answered = ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
     if (!is_answered)
         return CSHIM_NO_ANSWER;

@@ -46,10 +46,10 @@ struct cshim_hello {
 
 /* A policy that the ranks are to have. */
 struct cshim_offer {
-    const char *text;
+    char *text;
     size_t length;
-    const char *source; /* its name */
-    bool observe;       /* calls are written down and not compressed */
+    char source[1024]; /* its name */
+    bool observe;      /* calls are written down and not compressed */
 };
 
 /* Leaves an address in a fresh id, and answers there as long as the process lives: one thread and
@@ -77,13 +77,10 @@ void cshim_rendezvous_ready(struct cshim_member *member, const char *unable);
 struct cshim_decision {
     bool known; /* false: it is not known what the other ranks were told; `why` says what failed */
     bool on;
-    bool observe;
     uint32_t nodes;                     /* that hold the ranks */
     uint32_t speaker;                   /* if off: the rank that tells the user, for all */
     char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* if off */
-    char *text;                         /* the caller frees; NULL if off */
-    size_t length;
-    char source[1024];
+    struct cshim_offer offer;           /* the caller frees the text, which is NULL if off */
 };
 
 /* Waits for the decision, a minute at most. */
@@ -113,6 +110,7 @@ void cshim_rendezvous_leave(struct cshim_member *member);
 /* To be called around a fork: no thread holds a lock meanwhile, and the child leaves the sockets to
  * its parent. */
 void cshim_rendezvous_before_fork(void);
-void cshim_rendezvous_after_fork(bool child);
+void cshim_rendezvous_in_parent(void);
+void cshim_rendezvous_in_child(void);
 
 #endif

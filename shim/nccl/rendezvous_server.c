@@ -93,16 +93,12 @@ static void hang_up(struct connection *connection)
 static void handle(struct connection *connection)
 {
     const struct cshim_request *request = &connection->request;
-    if (connection->done < sizeof request->magic)
+    const bool is_stranger =
+        connection->done >= sizeof request->magic && request->magic != CSHIM_REQUEST_MAGIC;
+    if (!is_stranger && connection->done < sizeof *request)
         return;
-    if (request->magic != CSHIM_REQUEST_MAGIC) {
-        close_connection(connection);
-        return;
-    }
-    if (connection->done < sizeof *request)
-        return;
-    if (request->kind >= CSHIM_REQUEST_KINDS || !cshim_session_hear(request, cshim_seconds()) ||
-        request->kind == CSHIM_REQUEST_DONE) {
+    if (is_stranger || request->kind >= CSHIM_REQUEST_KINDS ||
+        !cshim_session_hear(request, cshim_seconds()) || request->kind == CSHIM_REQUEST_DONE) {
         close_connection(connection);
         return;
     }
@@ -133,7 +129,7 @@ static void write_more(struct connection *connection)
     enum cshim_moved moved =
         cshim_move(connection->socket, true, reply, sizeof *reply, &connection->done);
     if (moved == CSHIM_MOVED_ALL && offer != NULL)
-        moved = cshim_move(connection->socket, true, (char *)offer->text, offer->length,
+        moved = cshim_move(connection->socket, true, offer->text, offer->length,
                            &connection->text_done);
     if (moved == CSHIM_GONE)
         hang_up(connection);
@@ -292,13 +288,13 @@ static bool start(const struct cshim_tag *tag)
         return true;
     listening = *tag;
     is_running = listen_at(&listening) && start_thread();
-    if (is_running)
-        return true;
-    const int saved = errno;
-    close(poller);
-    close(listener);
-    errno = saved;
-    return false;
+    if (!is_running) {
+        const int saved = errno;
+        close(poller);
+        close(listener);
+        errno = saved;
+    }
+    return is_running;
 }
 
 static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
@@ -311,15 +307,11 @@ static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
         kept = kept->next;
     if (kept != NULL)
         return &kept->offer;
-    const size_t source = strlen(offer->source) + 1;
-    kept = calloc(1, sizeof *kept + offer->length + source);
+    kept = calloc(1, sizeof *kept + offer->length);
     if (kept == NULL)
         return NULL;
-    memcpy(kept->text, offer->text, offer->length);
-    memcpy(kept->text + offer->length, offer->source, source);
     kept->offer = *offer;
-    kept->offer.text = kept->text;
-    kept->offer.source = kept->text + offer->length;
+    kept->offer.text = memcpy(kept->text, offer->text, offer->length);
     kept->next = offers;
     offers = kept;
     return &kept->offer;
@@ -346,16 +338,21 @@ void cshim_rendezvous_before_fork(void)
     pthread_mutex_lock(&lock);
 }
 
-/* The child has no such thread, and must not keep the parent's connections open. */
-void cshim_rendezvous_after_fork(bool child)
+void cshim_rendezvous_in_parent(void)
 {
-    if (child && is_running) {
-        for (const struct connection *one = connections; one != NULL; one = one->next)
-            close(one->socket);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The child has no such thread, and must not keep the parent's connections open. */
+void cshim_rendezvous_in_child(void)
+{
+    for (const struct connection *one = connections; one != NULL; one = one->next)
+        close(one->socket);
+    connections = NULL;
+    if (is_running) {
         close(listener);
         close(poller);
-        connections = NULL;
-        is_running = false;
     }
+    is_running = false;
     pthread_mutex_unlock(&lock);
 }

@@ -108,22 +108,15 @@ static struct session *find(uint64_t nonce)
     return session;
 }
 
-/* Chooses who tells the user: the first rank that waits for the decision; before any does, the
- * first that has said hello. */
-static uint32_t find_speaker(const struct session *session)
-{
-    uint32_t here = session->ranks;
-    for (uint32_t rank = session->ranks; rank-- > 0;)
-        if (session->places[rank].here && (session->ready == 0 || session->places[rank].ready))
-            here = rank;
-    return here;
-}
-
+/* The first rank that waits for the decision tells the user; before any does, the first that has
+ * said hello. */
 static void decide_off(struct session *session)
 {
     session->decided = true;
-    session->reply.on = 0;
-    session->reply.speaker = find_speaker(session);
+    session->reply.speaker = session->ranks;
+    for (uint32_t rank = session->ranks; rank-- > 0;)
+        if (session->places[rank].here && (session->ready == 0 || session->places[rank].ready))
+            session->reply.speaker = rank;
 }
 
 /* Takes in who a rank is. The first one says how many ranks there are. A rank that says otherwise
@@ -204,20 +197,15 @@ static const char *const faults[] = {
 
 static bool has_fault(const struct place *place, enum fault fault, uint64_t version)
 {
-    switch (fault) {
-    case MISSING:
-        return !place->here;
-    case OTHER_VERSION:
-        return place->hello.version != version;
-    case NONBLOCKING:
-        return place->hello.nonblocking != 0;
-    case UNABLE:
-        return place->failure != NULL;
-    case NOT_READY:
-        return !place->ready;
-    default:
-        return !place->came;
-    }
+    const bool has[] = {
+        [MISSING] = !place->here,
+        [OTHER_VERSION] = place->hello.version != version,
+        [NONBLOCKING] = place->hello.nonblocking != 0,
+        [UNABLE] = place->failure != NULL,
+        [NOT_READY] = !place->ready,
+        [NOT_COME] = !place->came,
+    };
+    return has[fault];
 }
 
 /* Writes "rank 1 on node7, 3 on node9" of the ranks that have a fault, naming the first few of
@@ -251,28 +239,20 @@ static bool name_ranks(const struct session *session, enum fault fault,
     return count > 0;
 }
 
-static uint32_t count_nodes(const struct session *session)
-{
-    uint32_t nodes = 0;
-    for (uint32_t rank = 0; rank < session->ranks; rank++) {
-        uint32_t before = 0;
-        while (before < rank &&
-               session->places[before].hello.host != session->places[rank].hello.host)
-            before++;
-        nodes += before == rank;
-    }
-    return nodes;
-}
-
-static void turn_on(struct session *session)
+static void decide_on(struct session *session)
 {
     struct cshim_reply *reply = &session->reply;
     memset(reply, 0, sizeof *reply);
     reply->on = 1;
     reply->observe = session->offer->observe;
-    reply->nodes = count_nodes(session);
     reply->length = (uint32_t)session->offer->length;
     snprintf(reply->text, sizeof reply->text, "%s", session->offer->source);
+    for (uint32_t rank = 0; rank < session->ranks; rank++) {
+        const struct place *before = session->places;
+        while (before->hello.host != session->places[rank].hello.host)
+            before++;
+        reply->nodes += before == &session->places[rank];
+    }
     session->decided = true;
 }
 
@@ -287,7 +267,7 @@ static void decide(struct session *session, double now)
     while (fault <= UNABLE && !name_ranks(session, fault, session->reply.text))
         fault++;
     if (fault > UNABLE && session->ready == session->ranks)
-        turn_on(session);
+        decide_on(session);
     else if (fault <= UNABLE || (late && name_ranks(session, NOT_READY, session->reply.text)))
         decide_off(session);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/report.h"
-
 #include <string.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
 #include "shim/nccl/communicator.h"
+#include "shim/nccl/timeline.h"
 #include "shim/report/report.h"
 
 /* A line of the timeline in the file: a stream. All streams beyond the last line share it. */
@@ -83,8 +82,7 @@ static void name_lanes(struct cshim_trace_file *file, int rank)
     }
 }
 
-/* Writing files
- * ---------------------------------------------------------------------------------------*/
+/* Writing files -------------------------------------------------------------------------------- */
 /* The name of this process's file, if the environment or the policy wants `wanted`. Where a program
  * reduces by MPI too, the MPI engine's file has that name. This one goes beside it, as
  * report.nccl.json. A process that is not the job's first one adds its number: report.rank4.json.

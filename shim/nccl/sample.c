@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/sample.h"
+#include "shim/nccl/measure.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,8 +31,7 @@ struct cshim_sample_slot {
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
 
-/* Before the call
- * -----------------------------------------------------------------------------------------*/
+/* Before the call ------------------------------------------------------------------------------ */
 /* Of an all-gather only rank 0's own block is compared: rank 0 has it as all others have it, so
  * nothing has to be gathered. */
 static void choose(struct cshim_nccl_call *call)
@@ -66,21 +65,21 @@ static CUdeviceptr own_block(const struct cshim_nccl_call *call)
 /* Writes this rank's factor, in the type of the elements. */
 static CUresult write_factor(const struct cshim_nccl_call *call)
 {
-    const struct cshim_cuda *cuda = &call->comm->cuda;
     const enum cshim_dtype dtype = call->plan.dtype;
     const float factor = (float)call->premul.factor;
     uint32_t words[2] = {0};
     CUresult result = CUDA_SUCCESS;
     if (call->premul.factor_at != NULL)
-        return cuda->MemcpyAsync(own_block(call), (CUdeviceptr)(uintptr_t)call->premul.factor_at,
-                                 cshim_dtype_bytes(dtype), call->stream);
+        return cshim_cuda.MemcpyAsync(own_block(call),
+                                      (CUdeviceptr)(uintptr_t)call->premul.factor_at,
+                                      cshim_dtype_bytes(dtype), call->stream);
     if (dtype == CSHIM_FLOAT64)
         memcpy(words, &call->premul.factor, sizeof words);
     else
         cshim_decode(CSHIM_CODEC_FP32, dtype, &factor, 1, words);
     for (uint32_t i = 0; i < 2 && result == CUDA_SUCCESS; i++)
-        result =
-            cuda->MemsetD32Async(own_block(call) + i * sizeof *words, words[i], 1, call->stream);
+        result = cshim_cuda.MemsetD32Async(own_block(call) + i * sizeof *words, words[i], 1,
+                                           call->stream);
     return result;
 }
 
@@ -93,13 +92,13 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
-        result = cshim_workspace_await(call->workspace, comm, call->stream);
+        result = cshim_workspace_await(call->workspace, call->stream);
     if (result == CUDA_SUCCESS && call->sample.is_scaled)
         result = write_factor(call);
     if (result == CUDA_SUCCESS)
-        result = comm->cuda.MemcpyAsync(own_block(call) + CSHIM_SAMPLE_FACTOR_BYTES, from,
+        result = cshim_cuda.MemcpyAsync(own_block(call) + CSHIM_SAMPLE_FACTOR_BYTES, from,
                                         call->sample.length * element, call->stream);
-    return cshim_device_check(comm, result, "sampling a call");
+    return cshim_device_check(result, "sampling a call");
 }
 
 static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
@@ -126,10 +125,10 @@ static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
         struct cshim_sample_slot *slot = &comm->samples[i];
         const int state = slot->state;
-        if (state != FREE && (state != DROPPED || !cshim_device_happened(comm, slot->copied)))
+        if (state != FREE && (state != DROPPED || !cshim_device_happened(slot->copied)))
             continue;
         if (slot->copied == NULL &&
-            comm->cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            cshim_cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return NULL;
         slot->state = TAKEN;
         return slot;
@@ -145,7 +144,7 @@ static void copy_blocks(struct cshim_nccl_call *call)
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? take_slot(comm) : NULL;
     if (slot != NULL &&
-        comm->cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
+        cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
                                sample->ranks * sample->block, call->stream) == CUDA_SUCCESS)
         call->sample.slot = slot;
 }
@@ -180,30 +179,27 @@ uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call)
     return sample->ranks > 1 ? sample->ranks * (sample->ranks - 1) * sample->block : 0;
 }
 
-/* Behind it
- * -----------------------------------------------------------------------------------------------*/
+/* Behind it ------------------------------------------------------------------------------------ */
 /* A slot whose event cannot be recorded stays TAKEN: it is not known when its copies end. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 {
-    const struct cshim_cuda *cuda = &call->comm->cuda;
     struct cshim_sample_slot *slot = call->sample.slot;
     const size_t element = cshim_dtype_bytes(call->plan.dtype);
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->receive + call->sample.first * element;
     const CUdeviceptr to = (CUdeviceptr)(uintptr_t)slot->memory + CSHIM_SAMPLE_GATHERED_BYTES;
     CSHIM_SCOPE scope = cshim_device_enter(call->comm);
     if (scope.result == CUDA_SUCCESS && is_kept)
-        is_kept = cuda->MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
+        is_kept = cshim_cuda.MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
                   CUDA_SUCCESS;
     slot->sample = call->sample;
     if (scope.result == CUDA_SUCCESS &&
-        cuda->EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
+        cshim_cuda.EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
         slot->state = is_kept ? COPIED : DROPPED;
 }
 
-bool cshim_sample_has_happened(const struct cshim_nccl_comm *comm,
-                               const struct cshim_sample_slot *slot)
+bool cshim_sample_has_happened(const struct cshim_sample_slot *slot)
 {
-    return slot->state != COPIED || cshim_device_happened(comm, slot->copied);
+    return slot->state != COPIED || cshim_device_happened(slot->copied);
 }
 
 /* The sum of the elements of all ranks, each times its rank's factor. */
@@ -251,7 +247,7 @@ void cshim_sample_make(struct cshim_nccl_comm *comm)
         return;
     if (workspace->samples == NULL) {
         struct cshim_sample_slot *slots = calloc(CSHIM_SAMPLES_OF_GROUP, sizeof *slots);
-        if (slots == NULL || comm->cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
+        if (slots == NULL || cshim_cuda.MemHostAlloc(&memory, CSHIM_SAMPLES_OF_GROUP * SLOT_BYTES,
                                                      CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
             free(slots);
             return;

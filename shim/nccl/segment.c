@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/segment.h"
 
-static uint64_t minimum(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The longest chunk that a rank owns of a segment. */
 static uint64_t chunk_of(const struct cshim_plan *plan)
 {
@@ -21,7 +16,6 @@ static struct cshim_segment start(const struct cshim_nccl_call *call,
     return (struct cshim_segment){
         .call = call,
         .schedule = schedule,
-        .index = call->segments_done,
         .comm = call->comm->comm,
         .rank = (uint32_t)call->comm->rank,
         .peers = (uint32_t)call->comm->ranks,
@@ -69,7 +63,7 @@ static uint8_t *divide(struct cshim_segment *segment, uint8_t *memory)
         segment->pieces = segment->peers;
         cshim_plan_chunk(segment->length, segment->peers, 0, &begin, &segment->chunk);
     }
-    segment->input_stride = segment->output_stride = segment->chunk;
+    segment->piece_stride = segment->chunk;
     return place(segment, memory);
 }
 
@@ -81,14 +75,14 @@ static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *c
     const struct cshim_plan *plan = &call->plan;
     const uint64_t chunk = chunk_of(plan);
     const uint64_t first = call->segments_done * chunk;
-    const uint64_t length = minimum(chunk, call->count - first);
+    const uint64_t left = call->count - first, length = left < chunk ? left : chunk;
     struct cshim_segment segment = start(call, plan->schedule, first, length);
     if (plan->schedule->parts_to == CSHIM_TO_OWNER)
         segment.pieces = plan->peers;
     segment.first = first * segment.pieces;
     segment.length = length * segment.pieces;
     segment.result = length * plan->peers;
-    segment.input_stride = segment.output_stride = call->count;
+    segment.piece_stride = call->count;
     place(&segment, memory);
     return segment;
 }
@@ -142,17 +136,13 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
         return 1;
     }
     const uint64_t first = call->segments_done * plan->segment;
-    const uint64_t length = minimum(plan->segment, plan->count - first);
+    const uint64_t left = plan->count - first;
+    const uint64_t length = left < plan->segment ? left : plan->segment;
     if (cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE))
         return make_shares(call, first, length, memory, segments);
     segments[0] = start(call, plan->schedule, first, length);
     divide(&segments[0], memory);
     return 1;
-}
-
-uint64_t cshim_segment_bytes(const struct cshim_segment *segment)
-{
-    return segment->result * cshim_dtype_bytes(segment->call->plan.dtype);
 }
 
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call)

@@ -13,27 +13,25 @@
 #ifndef CSHIM_NCCL_SEGMENT_H
 #define CSHIM_NCCL_SEGMENT_H
 
-#include "shim/nccl/feedback.h"
+#include "shim/nccl/describe.h"
 
 /* All addresses are the device's. */
 struct cshim_segment {
     const struct cshim_nccl_call *call;
     const struct cshim_schedule *schedule; /* the plan's; another one for what shares leave over */
-    uint64_t index;                        /* in the call */
     ncclComm_t comm;                       /* of the messages */
     uint32_t rank;                         /* of this process on `comm` */
     uint32_t peers;                        /* ranks of `comm` */
     const uint8_t *input;
     uint8_t *output;
-    uint64_t first;         /* number of the first element: for residuals and random numbers */
-    uint64_t first_sum;     /* the place of this rank's sums among all sums that it encodes */
-    uint64_t length;        /* elements of the input, of all pieces */
-    uint64_t result;        /* elements of the result */
-    uint32_t pieces;        /* that the input is cut into: one, or one for each peer */
-    uint64_t chunk;         /* elements of a piece; the last ones may be shorter */
-    uint64_t stride;        /* bytes from message to message */
-    uint64_t input_stride;  /* elements from piece to piece in the caller's input ... */
-    uint64_t output_stride; /* ... and in its output */
+    uint64_t first;        /* number of the first element: for residuals and random numbers */
+    uint64_t first_sum;    /* the place of this rank's sums among all sums that it encodes */
+    uint64_t length;       /* elements of the input, of all pieces */
+    uint64_t result;       /* elements of the result */
+    uint32_t pieces;       /* that the input is cut into: one, or one for each peer */
+    uint64_t chunk;        /* elements of a piece; the last ones may be shorter */
+    uint64_t stride;       /* bytes from message to message */
+    uint64_t piece_stride; /* elements from piece to piece in the caller's buffer of pieces */
     /* Where the library adds inside nodes: the caller's buffers, of which input and output are this
      * rank's share in the workspace. */
     const uint8_t *node_input;
@@ -50,9 +48,6 @@ struct cshim_segment {
 size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2]);
 uint64_t cshim_segment_memory(const struct cshim_nccl_call *call);
-
-/* Bytes of the caller's buffer that the segment is of. */
-uint64_t cshim_segment_bytes(const struct cshim_segment *segment);
 
 /* steps.c: enqueues a step on the stream of the segment's call. Does nothing if the segment's
  * schedule has no such step. Steps of CSHIM_PHASE_EXCHANGE are calls of NCCL and belong into a

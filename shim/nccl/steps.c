@@ -25,7 +25,7 @@ static void set_header(uint32_t words[CSHIM_KERNEL_HEADER_WORDS],
                        const struct cshim_segment *segment, enum cshim_message message)
 {
     const struct cshim_header header = cshim_header_make(
-        &segment->call->plan, segment->call->sequence, segment->index, message, 0, 0);
+        &segment->call->plan, segment->call->sequence, segment->call->segments_done, message, 0, 0);
     memcpy(words, &header, sizeof header);
 }
 
@@ -33,12 +33,10 @@ static ncclResult_t launch(const struct cshim_segment *segment,
                            enum cshim_kernel_operation operation, uint64_t count, void *parameters)
 {
     const struct cshim_nccl_comm *comm = segment->call->comm;
-    const enum cshim_codec_id codec =
-        operation == CSHIM_KERNEL_LARGEST ? CSHIM_CODEC_NONE : segment->call->plan.codec;
-    const CUresult result =
-        cshim_kernel_launch(&comm->cuda, operation, codec, segment->call->stream,
-                            cshim_kernel_blocks(operation, count, comm->processors), parameters);
-    return cshim_device_check(comm, result, "launching a kernel");
+    const CUresult result = cshim_kernel_launch(
+        operation, segment->call->plan.codec, segment->call->stream,
+        cshim_kernel_blocks(operation, count, (uint32_t)comm->processors), parameters);
+    return cshim_device_check(result, "launching a kernel");
 }
 
 /* The kernels write here which message was not the expected one. */
@@ -53,7 +51,8 @@ static double last_factor(const struct cshim_segment *segment)
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Random numbers differ from rank to rank, from call to call, and between parts and sums. */
+/* Random numbers differ from rank to rank, from call to call, and between parts and sums. What
+ * loses nothing has no options. */
 static struct cshim_kernel_options options_of(const struct cshim_segment *segment,
                                               enum cshim_message message)
 {
@@ -65,6 +64,8 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
                            ((uint64_t)call->sequence << 32) +
                            (uint64_t)call->comm->rank * CSHIM_MESSAGES + message;
     CUdeviceptr kept = 0;
+    if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)
+        return (struct cshim_kernel_options){0};
     if (residual != NULL)
         kept = parts ? residual->sent + segment->first * sizeof(float)
                      : residual->reduced + segment->first_sum * sizeof(float);
@@ -76,20 +77,14 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
     };
 }
 
-static bool has_options(const struct cshim_segment *segment)
-{
-    return segment->call->plan.rule->stochastic || segment->call->residual != NULL;
-}
-
-/* Messages between the ranks
- * -----------------------------------------------------------------------------------*/
+/* Messages between the ranks ------------------------------------------------------------------- */
 /* Where the input is cut, this rank's own piece goes to its place among the received ones. */
 static ncclResult_t encode(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     struct cshim_kernel_encode parameters = {
         .input = segment->input,
-        .input_stride = segment->input_stride,
+        .input_stride = segment->piece_stride,
         .count = segment->length,
         .chunk = segment->chunk,
         .pieces = segment->pieces,
@@ -103,8 +98,7 @@ static ncclResult_t encode(const struct cshim_segment *segment)
         .options = options_of(segment, CSHIM_MESSAGE_PARTS),
     };
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
-    return launch(segment, has_options(segment) ? CSHIM_KERNEL_ENCODE_OPTIONS : CSHIM_KERNEL_ENCODE,
-                  segment->length, &parameters);
+    return launch(segment, CSHIM_KERNEL_ENCODE, segment->length, &parameters);
 }
 
 /* The piece of the input that a peer needs: its own, or the only one. */
@@ -142,7 +136,6 @@ static ncclResult_t sum(const struct cshim_segment *segment)
     const struct cshim_nccl_call *call = segment->call;
     const bool travels = cshim_schedule_has(segment->schedule, CSHIM_STEP_COLLECT);
     const uint64_t elements = elements_of(segment, piece_for(segment, segment->rank));
-    enum cshim_kernel_operation operation = CSHIM_KERNEL_REDUCE;
     struct cshim_kernel_reduce parameters = {
         .parts = segment->received,
         .stride = segment->stride,
@@ -153,17 +146,14 @@ static ncclResult_t sum(const struct cshim_segment *segment)
         .reencoded = travels ? segment->sums + segment->rank * segment->stride : NULL,
         .factor = last_factor(segment),
         .fault = fault_of(segment),
-        .options = options_of(segment, CSHIM_MESSAGE_SUMS),
     };
-    if (call->plan.dtype == CSHIM_FLOAT64)
-        operation = CSHIM_KERNEL_REDUCE_DOUBLE;
-    else if (travels && has_options(segment))
-        operation = CSHIM_KERNEL_REDUCE_OPTIONS;
     if (elements == 0)
         return ncclSuccess;
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
+    if (travels)
+        parameters.options = options_of(segment, CSHIM_MESSAGE_SUMS);
     set_header(parameters.reencoded_header, segment, CSHIM_MESSAGE_SUMS);
-    return launch(segment, operation, elements, &parameters);
+    return launch(segment, CSHIM_KERNEL_REDUCE, elements, &parameters);
 }
 
 /* Decodes the sums of all owners. Where nobody adds, the parts of all ranks are the result. */
@@ -178,15 +168,14 @@ static ncclResult_t decode(const struct cshim_segment *segment)
         .pieces = segment->peers,
         .dtype = segment->call->plan.dtype,
         .output = segment->output,
-        .output_stride = segment->output_stride,
+        .output_stride = segment->piece_stride,
         .fault = fault_of(segment),
     };
     set_header(parameters.header, segment, summed ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
 }
 
-/* An all-reduce of the library's own, of narrowed elements
- * -----------------------------------------------------*/
+/* An all-reduce of the library's own, of narrowed elements ------------------------------------- */
 /* Only fp16 has too small a range for gradients: its elements are scaled by the largest
  * magnitude. */
 static bool is_scaled(const struct cshim_segment *segment)
@@ -196,7 +185,6 @@ static bool is_scaled(const struct cshim_segment *segment)
 
 static ncclResult_t find_largest(const struct cshim_segment *segment)
 {
-    const struct cshim_nccl_comm *comm = segment->call->comm;
     struct cshim_kernel_largest parameters = {
         .input = segment->input,
         .count = segment->length,
@@ -207,10 +195,10 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
     };
     if (!is_scaled(segment))
         return ncclSuccess;
-    const CUresult result = comm->cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
+    const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_device_check(comm, result, "clearing a word");
+        return cshim_device_check(result, "clearing a word");
     return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
 }
 
@@ -255,31 +243,17 @@ static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
                                       ncclSum, segment->comm, call->stream);
 }
 
-/* Collectives of the library's own inside a node, in the caller's type
- * -----------------------------------------*/
-static ncclResult_t reduce_inside(const struct cshim_segment *segment)
-{
-    const struct cshim_nccl_call *call = segment->call;
-    return cshim_nccl.real->ReduceScatter(segment->node_input, (void *)segment->input,
-                                          segment->length, call->datatype, ncclSum,
-                                          call->comm->inside, call->stream);
-}
-
-static ncclResult_t gather_inside(const struct cshim_segment *segment)
-{
-    const struct cshim_nccl_call *call = segment->call;
-    return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
-                                      call->datatype, call->comm->inside, call->stream);
-}
-
 ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step)
 {
+    const struct cshim_nccl_call *call = segment->call;
     const bool by_library = segment->schedule->parts_to == CSHIM_TO_LIBRARY;
     if (!cshim_schedule_has(segment->schedule, step))
         return ncclSuccess;
     switch (step) {
-    case CSHIM_STEP_REDUCE_INSIDE:
-        return reduce_inside(segment);
+    case CSHIM_STEP_REDUCE_INSIDE: /* inside a node, in the caller's type */
+        return cshim_nccl.real->ReduceScatter(segment->node_input, (void *)segment->input,
+                                              segment->length, call->datatype, ncclSum,
+                                              call->comm->inside, call->stream);
     case CSHIM_STEP_ENCODE:
         return by_library ? find_largest(segment) : encode(segment);
     case CSHIM_STEP_EXCHANGE:
@@ -293,6 +267,7 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
     case CSHIM_STEP_DECODE:
         return by_library ? convert(segment, false) : decode(segment);
     default:
-        return gather_inside(segment);
+        return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
+                                          call->datatype, call->comm->inside, call->stream);
     }
 }

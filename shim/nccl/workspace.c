@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/workspace.h"
+#include "shim/nccl/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FAULT_BYTES (CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t))
 
-static struct cshim_pool spare;
+static struct cshim_pool_item *spare;
 
-static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, char *why, size_t size)
+static struct cshim_workspace *make(const struct cshim_nccl_comm *comm,
+                                    char why[CSHIM_CUDA_WHY_MAX])
 {
     const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
-    const struct cshim_cuda *cuda = &comm->cuda;
     struct cshim_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {
-        snprintf(why, size, "no memory");
+        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory");
         return NULL;
     }
     workspace->item = (struct cshim_pool_item){.device = comm->device, .ranks = INT32_MAX};
-    CUresult result = cuda->EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
+    CUresult result = cshim_cuda.EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
-        result = cuda->MemHostAlloc((void **)&workspace->fault, FAULT_BYTES,
-                                    CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+        result = cshim_cuda.MemHostAlloc((void **)&workspace->fault, FAULT_BYTES,
+                                         CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
     if (result == CUDA_SUCCESS)
-        result = cuda->MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
-    if (result == CUDA_SUCCESS)
-        result = cuda->MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples);
-    if (result == CUDA_SUCCESS)
+        result = cshim_cuda.MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
+    if (result == CUDA_SUCCESS &&
+        (result = cshim_cuda.MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples)) ==
+            CUDA_SUCCESS)
         return workspace;
-    cshim_cuda_explain(cuda, "memory for compressed messages", result, why, size);
+    cshim_cuda_explain("memory for compressed messages", result, why);
     if (workspace->fault != NULL)
-        cuda->MemFreeHost(workspace->fault);
+        cshim_cuda.MemFreeHost(workspace->fault);
     if (workspace->idle != NULL)
-        cuda->EventDestroy(workspace->idle);
+        cshim_cuda.EventDestroy(workspace->idle);
     free(workspace);
     return NULL;
 }
 
-struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm, char *why,
-                                             size_t size)
+struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
+                                             char why[CSHIM_CUDA_WHY_MAX])
 {
     struct cshim_workspace *workspace = cshim_pool_take(&spare, comm);
     if (workspace == NULL)
-        workspace = make(comm, why, size);
+        workspace = make(comm, why);
     if (workspace != NULL)
         memset(workspace->fault, 0, FAULT_BYTES);
     return workspace;
@@ -53,12 +53,11 @@ void cshim_workspace_give(struct cshim_workspace *workspace)
     cshim_pool_give(&spare, &workspace->item);
 }
 
-CUresult cshim_workspace_await(const struct cshim_workspace *workspace,
-                               const struct cshim_nccl_comm *comm, CUstream stream)
+CUresult cshim_workspace_await(const struct cshim_workspace *workspace, CUstream stream)
 {
     if (!workspace->used)
         return CUDA_SUCCESS;
-    return comm->cuda.StreamWaitEvent(stream, workspace->idle, CU_EVENT_WAIT_DEFAULT);
+    return cshim_cuda.StreamWaitEvent(stream, workspace->idle, CU_EVENT_WAIT_DEFAULT);
 }
 
 /* The graph and everything made of it are gone. CUDA calls this on a thread of its own, where no
@@ -79,30 +78,30 @@ static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm)
     struct cshim_workspace *workspace = NULL;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result == CUDA_SUCCESS)
-        workspace = cshim_workspace_take(comm, why, sizeof why);
+        workspace = cshim_workspace_take(comm, why);
     if (workspace == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return NULL;
     }
     if (workspace->used)
-        comm->cuda.EventSynchronize(workspace->idle);
+        cshim_cuda.EventSynchronize(workspace->idle);
     workspace->used = false;
     return workspace;
 }
 
 /* Has the graph give the workspace back. Where the graph cannot hold it, it goes back at once. */
-static CUresult tie(const struct cshim_cuda *cuda, CUgraph graph, struct cshim_workspace *workspace)
+static CUresult tie(CUgraph graph, struct cshim_workspace *workspace)
 {
     CUuserObject object;
-    CUresult result =
-        cuda->UserObjectCreate(&object, workspace, give_back, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    CUresult result = cshim_cuda.UserObjectCreate(&object, workspace, give_back, 1,
+                                                  CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
     if (result != CUDA_SUCCESS) {
         give_back(workspace);
         return result;
     }
-    result = cuda->GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    result = cshim_cuda.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
     if (result != CUDA_SUCCESS)
-        cuda->UserObjectRelease(object, 1); /* which gives the workspace back */
+        cshim_cuda.UserObjectRelease(object, 1); /* which gives the workspace back */
     return result;
 }
 
@@ -113,8 +112,8 @@ struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
     if (comm->capture_id == capture_id)
         return comm->capture_workspace;
     struct cshim_workspace *workspace = take_idle(comm);
-    if (workspace == NULL || cshim_device_check(comm, tie(&comm->cuda, graph, workspace),
-                                                "keeping memory for a graph") != ncclSuccess)
+    if (workspace == NULL ||
+        cshim_device_check(tie(graph, workspace), "keeping memory for a graph") != ncclSuccess)
         return NULL;
     comm->capture_id = capture_id;
     comm->capture_workspace = workspace;

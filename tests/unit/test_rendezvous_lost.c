@@ -93,7 +93,7 @@ TEST(the_makers_end_after_the_decision_is_no_matter)
     cshim_rendezvous_ready(second, NULL);
     const struct cshim_decision decision = cshim_rendezvous_decide(first);
     assert_true(decision.on);
-    free(decision.text);
+    free(decision.offer.text);
     assert_true(decide_and_leave(second).on);
     end_process(server);
     cshim_rendezvous_come(first);
@@ -127,7 +127,7 @@ static void turn_on(uint8_t id[CSHIM_ID_BYTES], struct cshim_member *members[2])
     for (uint32_t rank = 0; rank < 2; rank++) {
         const struct cshim_decision decision = cshim_rendezvous_decide(members[rank]);
         assert_true(decision.on);
-        free(decision.text);
+        free(decision.offer.text);
     }
 }
 

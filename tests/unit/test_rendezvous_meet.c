@@ -7,10 +7,10 @@ TEST(all_ranks_get_the_policy)
     struct rank ranks[9];
     run(ranks, 9, 9, NULL);
     for (int i = 0; i < 9; i++) {
-        assert_true(ranks[i].decision.observe);
+        assert_true(ranks[i].decision.offer.observe);
         assert_int_equal(ranks[i].decision.nodes, 3);
-        assert_int_equal(ranks[i].decision.length, strlen(POLICY));
-        assert_string_equal(ranks[i].decision.source, "policy.ini");
+        assert_int_equal(ranks[i].decision.offer.length, strlen(POLICY));
+        assert_string_equal(ranks[i].decision.offer.source, "policy.ini");
     }
     all_are_on(ranks, 9);
 }
@@ -29,9 +29,9 @@ TEST(a_long_policy_arrives)
     run_on(id, ranks, 3, 3, NULL);
     for (int i = 0; i < 3; i++) {
         assert_true(ranks[i].decision.on);
-        assert_int_equal(ranks[i].decision.length, LENGTH);
-        assert_memory_equal(ranks[i].decision.text, text, LENGTH);
-        free(ranks[i].decision.text);
+        assert_int_equal(ranks[i].decision.offer.length, LENGTH);
+        assert_memory_equal(ranks[i].decision.offer.text, text, LENGTH);
+        free(ranks[i].decision.offer.text);
     }
     free(text);
 }

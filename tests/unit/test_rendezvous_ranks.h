@@ -61,8 +61,8 @@ static inline struct cshim_decision decide_and_leave(struct cshim_member *member
     assert_non_null(member);
     struct cshim_decision decision = cshim_rendezvous_decide(member);
     cshim_rendezvous_leave(member);
-    free(decision.text);
-    decision.text = NULL;
+    free(decision.offer.text);
+    decision.offer.text = NULL;
     return decision;
 }
 
@@ -122,8 +122,8 @@ static inline void all_are_on(struct rank *ranks, int count)
 {
     for (int i = 0; i < count; i++) {
         assert_true(ranks[i].decision.on);
-        assert_string_equal(ranks[i].decision.text, POLICY);
-        free(ranks[i].decision.text);
+        assert_string_equal(ranks[i].decision.offer.text, POLICY);
+        free(ranks[i].decision.offer.text);
     }
 }
 
@@ -132,7 +132,7 @@ static inline void all_are_told(const struct rank *ranks, int count, const char 
     for (int i = 0; i < count; i++) {
         assert_true(ranks[i].decision.known);
         assert_false(ranks[i].decision.on);
-        assert_null(ranks[i].decision.text);
+        assert_null(ranks[i].decision.offer.text);
         if (strstr(ranks[i].decision.why, what) == NULL)
             fail_msg("'%s' is not in '%s'", what, ranks[i].decision.why);
     }
@@ -143,7 +143,7 @@ static inline pid_t fork_apart(void)
 {
     cshim_rendezvous_before_fork();
     const pid_t child = fork();
-    cshim_rendezvous_after_fork(child == 0);
+    (child == 0 ? cshim_rendezvous_in_child : cshim_rendezvous_in_parent)();
     return child;
 }
 

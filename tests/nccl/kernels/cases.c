@@ -11,6 +11,7 @@
 #include "codecs/scalar.h"
 #include "tests/nccl/kernels/arrays.h"
 #include "tests/nccl/kernels/machine.h"
+#include "tests/nccl/kernels/sizes.h"
 
 enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, RANKS_MAX = 9 };
 
@@ -124,8 +125,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
                     .stochastic = options >> 1 & 1},
     };
     memcpy(parameters.header, header, sizeof header);
-    machine_launch(options & 3 ? CSHIM_KERNEL_ENCODE_OPTIONS : CSHIM_KERNEL_ENCODE, codec,
-                   shape->count, &parameters);
+    machine_launch(CSHIM_KERNEL_ENCODE, codec, shape->count, &parameters);
     if (options & 4) { /* float32 */
         for (uint64_t i = 0; i < shape->count; i++)
             ((float *)(void *)input.host)[i] =
@@ -216,10 +216,7 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     };
     memcpy(parameters.header, header, sizeof header);
     memcpy(parameters.reencoded_header, header, sizeof header);
-    machine_launch(dtype == CSHIM_FLOAT64 ? CSHIM_KERNEL_REDUCE_DOUBLE
-                   : options & 3          ? CSHIM_KERNEL_REDUCE_OPTIONS
-                                          : CSHIM_KERNEL_REDUCE,
-                   codec, count, &parameters);
+    machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
     const struct cshim_encoding encoding = {options & 1 ? lost : NULL, options >> 1 & 1, 99, 1024};
     put_header(reencoded.host, count);
     if (options & 4)
@@ -255,12 +252,12 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     give_array(&output);
     give_array(&codes);
     give_array(&largest);
-    const struct cshim_kernel_largest find = {.dtype = dtype,
-                                              .input = input.device,
-                                              .count = count,
-                                              .factor = 1,
-                                              .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_NONE, count, &find);
+    struct cshim_kernel_largest find = {.dtype = dtype,
+                                        .input = input.device,
+                                        .count = count,
+                                        .factor = 1,
+                                        .largest = (uint32_t *)(void *)largest.device};
+    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
     struct cshim_kernel_cast cast = {.dtype = dtype,
                                      .input = input.device,
                                      .output = codes.device,
@@ -375,7 +372,7 @@ static void print_names(void)
                                                  (enum cshim_codec_id)codec);
             if (name != NULL)
                 printf("%s %u\n", name,
-                       cshim_kernel_parameter_bytes((enum cshim_kernel_operation)operation));
+                       kernel_parameter_bytes((enum cshim_kernel_operation)operation));
         }
     }
 }

@@ -54,11 +54,10 @@ static void launch(enum cshim_codec_id codec, const void *parameters)
 }
 
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t,
-                    const void *parameters)
+                    void *parameters)
 {
     switch (operation) {
     case CSHIM_KERNEL_ENCODE:
-    case CSHIM_KERNEL_ENCODE_OPTIONS:
         launch<struct cshim_kernel_encode, kernel_encode>(codec, parameters);
         break;
     case CSHIM_KERNEL_DECODE:

@@ -21,7 +21,7 @@ void machine_write(void *to, const void *from, size_t bytes);
 void machine_read(void *to, const void *from, size_t bytes);
 /* Launches a kernel for count elements; parameters as of cshim_kernel_launch. */
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
-                    uint64_t count, const void *parameters);
+                    uint64_t count, void *parameters);
 
 #ifdef __cplusplus
 }

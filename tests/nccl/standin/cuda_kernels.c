@@ -8,6 +8,7 @@
 
 #include "codecs/scalar.h"
 #include "kernels/kernels.h"
+#include "tests/nccl/kernels/sizes.h"
 #include "tests/nccl/standin/cuda_internal.h"
 
 enum { HEADER_BYTES = 4 * CSHIM_KERNEL_HEADER_WORDS };
@@ -380,7 +381,6 @@ static void widen(struct site *site, const struct cshim_kernel_cast *p)
 
 /* Names
  * ------------------------------------------------------------------------------------------*/
-/* Kernels that serve several operations are found as the first. */
 static bool find(const char *name, struct site *site)
 {
     for (int operation = 0; operation < CSHIM_KERNEL_OPERATION_COUNT; operation++)
@@ -398,7 +398,7 @@ static bool find(const char *name, struct site *site)
 uint32_t standin_kernel_parameter_bytes(const char *name)
 {
     struct site site;
-    return find(name, &site) ? cshim_kernel_parameter_bytes(site.operation) : 0;
+    return find(name, &site) ? kernel_parameter_bytes(site.operation) : 0;
 }
 
 CUresult standin_kernel_run(const char *name, int device, const void *parameters)
@@ -415,15 +415,12 @@ CUresult standin_kernel_run(const char *name, int device, const void *parameters
     }
     switch (site.operation) {
     case CSHIM_KERNEL_ENCODE:
-    case CSHIM_KERNEL_ENCODE_OPTIONS:
         encode(&site, parameters);
         break;
     case CSHIM_KERNEL_DECODE:
         decode(&site, parameters);
         break;
     case CSHIM_KERNEL_REDUCE:
-    case CSHIM_KERNEL_REDUCE_OPTIONS:
-    case CSHIM_KERNEL_REDUCE_DOUBLE:
         reduce(&site, parameters);
         break;
     case CSHIM_KERNEL_NARROW:
