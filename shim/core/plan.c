@@ -15,10 +15,15 @@
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
 
+/* What a library's transport and memory allow. */
 struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
     uint64_t in_flight; /* segments */
+};
+static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
+    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
+    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, 1},
 };
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -110,17 +115,6 @@ bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_collecti
 {
     const uint64_t from = policy->compress_from[collective][dtype];
     return bytes < from && from != UINT64_MAX;
-}
-
-/* What a library's transport and memory allow. */
-static struct limits library_limits(enum cshim_library library)
-{
-    if (library == CSHIM_NCCL)
-        return (struct limits){
-            .piece = NCCL_PIECE_LIMIT, .scratch = CSHIM_NCCL_SCRATCH_LIMIT, .in_flight = 1};
-    return (struct limits){.piece = PIECE_LIMIT,
-                           .scratch = CSHIM_SCRATCH_LIMIT,
-                           .in_flight = CSHIM_SEGMENTS_IN_FLIGHT};
 }
 
 static enum cshim_reason rule_reason(const struct cshim_policy *policy,
@@ -215,6 +209,13 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
 }
 
+/* The messages of elements that are cut into chunks, of which the last may be shorter. */
+static uint64_t chunk_messages(const struct cshim_plan *plan, uint64_t elements, uint64_t chunk)
+{
+    return add(multiply(elements / chunk, message_bytes(plan, chunk)),
+               message_bytes(plan, elements % chunk));
+}
+
 /* Bytes of the messages that carry every element of one share once. */
 static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
 {
@@ -222,7 +223,7 @@ static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
     if (elements == 0 || plan->schedule->division == CSHIM_WHOLE)
         return message_bytes(plan, elements);
     cshim_plan_chunk(elements, plan->peers, 0, &begin, &chunk);
-    return elements / chunk * message_bytes(plan, chunk) + message_bytes(plan, elements % chunk);
+    return chunk_messages(plan, elements, chunk);
 }
 
 /* The same of a whole segment. All shares that are not empty are alike, but for the last. */
@@ -242,12 +243,9 @@ static uint64_t call_messages(const struct cshim_plan *plan)
 {
     const uint64_t chunk = plan->segment / plan->peers;
     if (plan->schedule->division == CSHIM_BLOCKS) {
-        const uint64_t last = plan->count % plan->block;
-        const uint64_t whole = add(multiply(plan->block / chunk, message_bytes(plan, chunk)),
-                                   message_bytes(plan, plan->block % chunk));
+        const uint64_t whole = chunk_messages(plan, plan->block, chunk);
         return add(multiply(plan->count / plan->block, whole),
-                   add(multiply(last / chunk, message_bytes(plan, chunk)),
-                       message_bytes(plan, last % chunk)));
+                   chunk_messages(plan, plan->count % plan->block, chunk));
     }
     return add(multiply(plan->count / plan->segment, segment_messages(plan, plan->segment)),
                segment_messages(plan, plan->count % plan->segment));
@@ -339,9 +337,9 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
     plan.peers = has_levels ? call->nodes : call->ranks;
     plan.shares = has_levels ? call->ranks_per_node : 1;
-    const struct limits limits = library_limits(call->library);
-    cut_segments(&plan, &limits);
-    if (plan.scratch_bytes > limits.scratch)
+    const struct limits *limits = &library_limits[call->library];
+    cut_segments(&plan, limits);
+    if (plan.scratch_bytes > limits->scratch)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = plan.rule};
     count_bytes(&plan, call);
     plan.quantizations =

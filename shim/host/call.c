@@ -231,14 +231,11 @@ static int begin_verifying(const struct cshim_exchange *exchange, uint32_t call,
 }
 
 /* An element of a buffer of the call's type. */
-static double load(const struct cshim_exchange *exchange, const void *buffer, uint64_t i)
+static double load(const struct cshim_exchange *exchange, const uint8_t *buffer, uint64_t i)
 {
-    float value[CSHIM_WIRE_ALIGN / sizeof(float)]; /* encoded sizes are multiples of that */
-    const uint8_t *place = (const uint8_t *)buffer + i * exchange->element_bytes;
-    if (exchange->plan->dtype == CSHIM_FLOAT64)
-        return ((const double *)buffer)[i];
-    cshim_encode(CSHIM_CODEC_FP32, exchange->plan->dtype, place, 1, value);
-    return (double)value[0];
+    double value;
+    cshim_sample_widen(exchange->plan->dtype, buffer + i * exchange->element_bytes, 1, &value);
+    return value;
 }
 
 /* Compares the result with what begin_verifying left, and frees that. */

@@ -6,8 +6,11 @@
 #define CSHIM_HOST_SCRATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* Address space of zeros whose pages are taken as they are used; NULL without memory. */
+void *cshim_scratch_map(size_t bytes);
 /* Makes the first piece, if there is none yet: a process with one call at a time needs no other.
  * Returns false without memory. */
 bool cshim_scratch_reserve(void);

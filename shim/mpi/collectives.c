@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a call: describe it, plan it, run the plan, count it; or pass it on. */
+/* The way of a call: describe it, plan it, run the plan, count it; or pass it on. And what the
+ * front gets of this engine. */
 #include "shim/mpi/collectives.h"
 
 #include "shim/mpi/nonblocking.h"
@@ -223,7 +224,7 @@ static ALWAYS_INLINE int end(struct call *call, int status)
     return status;
 }
 
-int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
+static int allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
@@ -231,7 +232,7 @@ int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
                      : end(&call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
+static int allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
@@ -239,7 +240,7 @@ int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
                      : end(&call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
+static int reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
@@ -247,7 +248,7 @@ int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
                      : end(&call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
 }
 
-int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
+static int reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
@@ -255,7 +256,7 @@ int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
                      : end(&call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
 }
 
-int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
+static int reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
@@ -264,7 +265,7 @@ int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
                : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
+static int reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
@@ -273,7 +274,7 @@ int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
                : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
+static int reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, false);
@@ -281,7 +282,7 @@ int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
                      : end(&call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
 }
 
-int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
+static int reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
@@ -291,18 +292,47 @@ int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
 
 #define GATHERED sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
 
-int cshim_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+static int allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call;
     begin_gather(&call, GATHERED);
     return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather(GATHERED));
 }
 
-int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                      void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+static int allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                       void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call;
     begin_gather(&call, GATHERED);
     return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
 }
+
+__attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
+    .abi = CSHIM_ENGINE_ABI,
+    .start = cshim_mpi_start,
+    .functions =
+        {
+            .MPI_Allreduce = allreduce,
+            .MPI_Allreduce_c = allreduce_c,
+            .MPI_Reduce = reduce_to_root,
+            .MPI_Reduce_c = reduce_to_root_c,
+            .MPI_Reduce_scatter = reduce_scatter,
+            .MPI_Reduce_scatter_c = reduce_scatter_c,
+            .MPI_Reduce_scatter_block = reduce_scatter_block,
+            .MPI_Reduce_scatter_block_c = reduce_scatter_block_c,
+            .MPI_Allgather = allgather,
+            .MPI_Allgather_c = allgather_c,
+            .MPI_Iallreduce = cshim_iallreduce,
+            .MPI_Iallreduce_c = cshim_iallreduce_c,
+            .MPI_Allreduce_init = cshim_allreduce_init,
+            .MPI_Allreduce_init_c = cshim_allreduce_init_c,
+            .MPIX_Allreduce_init = cshim_allreduce_init,
+            .MPI_Start = cshim_start,
+            .MPI_Startall = cshim_startall,
+            .MPI_Request_free = cshim_request_free,
+            .MPI_Cancel = cshim_cancel,
+        },
+    .count = cshim_count_other,
+    .finalize = cshim_mpi_finalize,
+};

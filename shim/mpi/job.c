@@ -2,8 +2,25 @@
 #include "shim/mpi/job.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
+
+#include "shim/core/log.h"
 
 struct cshim_mpi_job cshim_mpi;
+
+void cshim_mpi_end_job(const char *why)
+{
+    cshim_log(CSHIM_LOG_ERROR, "%s", why);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
+}
+
+int cshim_mpi_largest_tag(void)
+{
+    int *largest, found = 0;
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest, &found);
+    return found ? *largest : 32767;
+}
 
 void *cshim_mpi_library(void)
 {

@@ -51,6 +51,12 @@ static inline MPI_Datatype cshim_mpi_half(void)
  * own. The caller closes it. */
 void *cshim_mpi_library(void);
 
+/* Ends the job after an error, because the other ranks cannot go on without this one. */
+void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
+
+/* The largest tag of a message on the world. */
+int cshim_mpi_largest_tag(void);
+
 /* The datatype of a compressed call's elements. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 

@@ -264,11 +264,8 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request)
 {
     struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) { /* the other ranks have begun the call, or will */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a nonblocking call");
-        PMPI_Abort(cshim_mpi.world, 1);
-        return MPI_ERR_NO_MEM;
-    }
+    if (pending == NULL) /* the other ranks have begun the call, or will */
+        cshim_mpi_end_job("no memory for a nonblocking call");
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
     pending->exchange.sequence = ++comm->host.sequence;
@@ -308,7 +305,6 @@ static bool may_compress(const struct cshim_policy *policy)
 static bool make_bell(void)
 {
     MPI_Group self;
-    int *tags, found = 0;
     if (PMPI_Comm_group(MPI_COMM_SELF, &self) != MPI_SUCCESS)
         return false;
     const int status = PMPI_Comm_create(MPI_COMM_SELF, self, &bell);
@@ -316,8 +312,7 @@ static bool make_bell(void)
     if (status != MPI_SUCCESS)
         return false;
     PMPI_Comm_set_errhandler(bell, MPI_ERRORS_RETURN);
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&tags, &found);
-    most_tags = found ? *tags : 32767;
+    most_tags = cshim_mpi_largest_tag();
     return true;
 }
 

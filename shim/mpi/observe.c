@@ -42,11 +42,8 @@ void cshim_observe_setup(void)
     if (!observe)
         return;
     cshim_job.observed = malloc(sizeof *cshim_job.observed);
-    if (cshim_job.observed == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory to observe the calls");
-        PMPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks wait for this one before each call */
-        return;
-    }
+    if (cshim_job.observed == NULL) /* the other ranks wait for this one before each call */
+        cshim_mpi_end_job("no memory to observe the calls");
     cshim_observed_init(cshim_job.observed);
 }
 
@@ -101,17 +98,12 @@ static int by_value(const void *a, const void *b)
 /* Returns the seconds that the slowest rank takes for one exchange, or -1 if the exchange fails. */
 static double time_exchange(const struct probing *probing, const struct cshim_plan *plan)
 {
-    struct cshim_exchange exchange = {
-        .communicator = &probing->comm->host,
-        .plan = plan,
-        .input = (const uint8_t *)probing->input,
-        .source = {0, plan->count},
-        .output = (uint8_t *)probing->output,
-        .result = {0, plan->count},
-        .element_bytes = sizeof(float),
-        .sequence = ++probing->comm->host.sequence,
-    };
+    const struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_ALLREDUCE, probing->input, probing->output, (MPI_Count)plan->count,
+                           MPI_FLOAT, MPI_SUM, cshim_mpi.world);
+    struct cshim_exchange exchange = cshim_exchange_of(&arguments, plan, probing->comm);
     double slowest = -1;
+    exchange.sequence = ++probing->comm->host.sequence;
     cshim_call_take_scratch(&exchange);
     PMPI_Barrier(cshim_mpi.world);
     const double began = cshim_seconds();

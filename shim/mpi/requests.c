@@ -148,11 +148,8 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
         return false;
     }
     struct persistent *kept = malloc(sizeof *kept);
-    if (kept == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
-        PMPI_Abort(arguments->comm, 1); /* the other ranks will count on this one */
-        return false;
-    }
+    if (kept == NULL) /* the other ranks will count on this one */
+        cshim_mpi_end_job("no memory for a persistent call");
     made.tag = cshim_nonblocking_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);
     if (*status != MPI_SUCCESS) {

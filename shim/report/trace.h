@@ -12,12 +12,9 @@
 
 #define CSHIM_TRACE_EVENTS ((size_t)1 << 18)
 
-/* The first three are the phases of a compressed call. */
+/* What an event is besides the phases of a compressed call (enum cshim_phase), which come first. */
 enum cshim_trace_kind {
-    CSHIM_TRACE_ENCODE,
-    CSHIM_TRACE_EXCHANGE,
-    CSHIM_TRACE_DECODE, /* and adding up */
-    CSHIM_TRACE_CALL,
+    CSHIM_TRACE_CALL = CSHIM_PHASES,
     CSHIM_TRACE_PENDING, /* a nonblocking call, from its beginning to its end */
     CSHIM_TRACE_PASSED,  /* a call that the library got as it was */
 };
