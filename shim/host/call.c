@@ -11,9 +11,6 @@
 #include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
-#include "shim/host/feedback.h"
-#include "shim/host/scratch.h"
 
 /* Keys of random numbers, different for each communicator, call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)

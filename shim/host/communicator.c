@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-#include "shim/host/feedback.h"
+#include "shim/host/exchange.h"
+
+struct cshim_job cshim_job;
 
 bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 {

@@ -5,13 +5,12 @@
  * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
  * The buffer may hold another tensor by now: the codec adds no more than a step of a residual.
  */
-#include "shim/host/feedback.h"
+#include "shim/host/exchange.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "shim/core/log.h"
-#include "shim/host/scratch.h"
 
 /* A program that has not used a buffer in so many calls of a communicator will hardly do so again.
  */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/scratch.h"
+#include "shim/host/communicator.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
 
 #include "shim/core/log.h"
-#include "shim/core/plan.h"
 
 /* A piece that nobody has. Its first bytes say which is the next; the last one given is taken
  * first, since its pages are there. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/steps.h"
+#include "shim/host/segment.h"
 
 #include <string.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
 
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "shim/core/log.h"
-#include "shim/host/scratch.h"
 #include "shim/host/segment.h"
 
 /* All states, so that finalize can free those that the program did not. */

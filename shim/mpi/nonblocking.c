@@ -20,8 +20,6 @@
 #include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
-#include "shim/mpi/progress.h"
 
 #define FINALIZE_SECONDS 10.0
 

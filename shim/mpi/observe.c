@@ -12,7 +12,6 @@
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/host/call.h"
-#include "shim/host/event.h"
 
 /* From this size on, the ranks begin a call together, so that the time that a rank waits for
  * another is told apart from the time of the call. For smaller calls a barrier would cost as much
