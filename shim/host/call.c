@@ -238,9 +238,12 @@ static double load(const struct cshim_exchange *exchange, const uint8_t *buffer,
 /* Compares the result with what begin_verifying left, and frees that. */
 static void end_verifying(struct cshim_exchange *exchange, void *native)
 {
+    const struct cshim_plan *plan = exchange->plan;
     struct cshim_row *figures = &exchange->figures;
     if (native == NULL)
         return;
+    figures->bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
+                           (plan->ranks - 1); /* it was an all-reduce */
     /* Of results that are the same on all ranks, rank 0's is compared. */
     const bool compares =
         exchange->communicator->rank == 0 || !cshim_schedule_is_shared(exchange->plan->schedule);
@@ -328,9 +331,6 @@ static int run(struct cshim_exchange *exchange)
         status = end_sample(&sample, exchange);
     if (status == 0)
         status = compare_ranks(exchange, call);
-    if (native != NULL)
-        exchange->figures.bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
-                                        (plan->ranks - 1); /* it was an all-reduce */
     end_verifying(exchange, native);
     cshim_call_count(exchange, seconds);
     return status;

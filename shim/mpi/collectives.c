@@ -157,16 +157,6 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin(call, &arguments);
 }
 
-/* The smallest buffer that a rule may compress in an all-gather, whatever its elements. */
-static uint64_t smallest_gather(void)
-{
-    const uint64_t *from = cshim_job.policy->compress_from[CSHIM_ALLGATHER];
-    uint64_t smallest = UINT64_MAX;
-    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-        smallest = from[dtype] < smallest ? from[dtype] : smallest;
-    return smallest;
-}
-
 /* Has the ranks of an all-gather agree whether all of them give and take plain elements. MPI lets
  * ranks describe the same elements by different types and by absolute addresses, so that no rank
  * knows it of the others. Returns false, with nothing asked, where the call is not compressed in
@@ -180,7 +170,8 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
     PMPI_Comm_size(arguments->comm, &ranks);
     PMPI_Type_size(arguments->datatype, &bytes);
     if (inter || ranks == 1 || cshim_job.observed != NULL ||
-        arguments->count * (uint64_t)bytes * (uint64_t)ranks < smallest_gather() ||
+        arguments->count * (uint64_t)bytes * (uint64_t)ranks <
+            cshim_policy_smallest(cshim_job.policy, CSHIM_ALLGATHER) ||
         cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
         state->reason != CSHIM_REASON_COMPRESS)
@@ -224,70 +215,63 @@ static ALWAYS_INLINE int end(struct call *call, int status)
     return status;
 }
 
+/* The status of a call that has begun. The library makes it if the engine has not. */
+#define ENDED(call, by_library) ((call).done ? (call).status : end(&(call), by_library))
+
 static int allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
 }
 
 static int allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
 }
 
 static int reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
 }
 
 static int reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
 }
 
 static int reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
-    return call.done
-               ? call.status
-               : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
 }
 
 static int reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
-    return call.done
-               ? call.status
-               : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
 }
 
 static int reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, false);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
 }
 
 static int reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
 }
 
 #define GATHERED sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
@@ -297,7 +281,7 @@ static int allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, 
 {
     struct call call;
     begin_gather(&call, GATHERED);
-    return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather(GATHERED));
+    return ENDED(call, cshim_mpi.real->MPI_Allgather(GATHERED));
 }
 
 static int allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -305,7 +289,7 @@ static int allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype se
 {
     struct call call;
     begin_gather(&call, GATHERED);
-    return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
+    return ENDED(call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
 }
 
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {

@@ -252,26 +252,25 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     return agree(state, comm);
 }
 
-/* Finds the ranks that have this rank's place on their nodes. Returns false without memory. */
-static bool find_across(struct cshim_comm *state)
+/* Finds the ranks that have this rank's place on their nodes. */
+static void find_across(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
     int *places = calloc(layout->nodes, sizeof *places); /* of the next rank on each node */
     state->across = calloc(layout->nodes, sizeof *state->across);
-    if (places != NULL && state->across != NULL)
-        for (int i = 0; i < state->host.ranks; i++)
-            if (places[layout->node_of[i]]++ == layout->local_rank)
-                state->across[layout->node_of[i]] = state->world_ranks[i];
+    if (places == NULL || state->across == NULL) /* the other ranks are in the call */
+        cshim_mpi_end_job("no memory for a communicator's nodes");
+    for (int i = 0; i < state->host.ranks; i++)
+        if (places[layout->node_of[i]]++ == layout->local_rank)
+            state->across[layout->node_of[i]] = state->world_ranks[i];
     free(places);
-    return places != NULL && state->across != NULL;
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
     if (state->node != MPI_COMM_NULL)
         return MPI_SUCCESS;
-    if (!find_across(state)) /* the other ranks are in the call */
-        cshim_mpi_end_job("no memory for a communicator's nodes");
+    find_across(state);
     const int status =
         PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
     if (status == MPI_SUCCESS)

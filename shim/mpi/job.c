@@ -32,12 +32,7 @@ void *cshim_mpi_library(void)
 
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
 {
-    switch (dtype) {
-    case CSHIM_FLOAT64:
-        return MPI_DOUBLE;
-    case CSHIM_FLOAT16:
-        return cshim_mpi_half();
-    default: /* no call with another type is compressed */
-        return MPI_FLOAT;
-    }
+    return dtype == CSHIM_FLOAT64   ? MPI_DOUBLE
+           : dtype == CSHIM_FLOAT16 ? cshim_mpi_half()
+                                    : MPI_FLOAT;
 }

@@ -57,7 +57,7 @@ void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
 /* The largest tag of a message on the world. */
 int cshim_mpi_largest_tag(void);
 
-/* The datatype of a compressed call's elements. */
+/* The datatype of a compressed call's elements, which have no other types than these three. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 
 /* What the job begins and ends with. All of it is collective, but for announcements. */

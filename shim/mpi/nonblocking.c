@@ -291,14 +291,6 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     return found;
 }
 
-static bool may_compress(const struct cshim_policy *policy)
-{
-    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-        if (policy->compress_from[CSHIM_ALLREDUCE][dtype] != UINT64_MAX)
-            return true;
-    return false;
-}
-
 /* Makes the communicator of the messages that end requests, and finds how many can be under way. */
 static bool make_bell(void)
 {
@@ -318,7 +310,8 @@ bool cshim_nonblocking_setup(void)
 {
     struct cshim_comm *world;
     int able = cshim_progress_find(), all = 0;
-    if (!may_compress(cshim_job.policy) || cshim_job.ranks == 1 || cshim_job.observed != NULL)
+    if (cshim_policy_smallest(cshim_job.policy, CSHIM_ALLREDUCE) == UINT64_MAX ||
+        cshim_job.ranks == 1 || cshim_job.observed != NULL)
         return true;
     able = able && make_bell();
     if (cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=

@@ -2,16 +2,10 @@
 #include "shim/report/trace.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "policy/numbers.h"
 #include "shim/report/report.h"
 #include "version.h"
-
-struct cshim_trace *cshim_trace_make(void)
-{
-    return calloc(1, sizeof(struct cshim_trace));
-}
 
 /* Numbers threads from 1, as they come. */
 static uint8_t own_thread(void)

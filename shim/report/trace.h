@@ -34,13 +34,11 @@ struct cshim_trace_event {
     uint8_t thread; /* of the rank, by their first events; those above 255 are taken as one */
 };
 
+/* Made by calloc, so that pages are taken as events come. */
 struct cshim_trace {
     size_t count; /* added so far, atomic; beyond CSHIM_TRACE_EVENTS they are not kept */
     struct cshim_trace_event events[CSHIM_TRACE_EVENTS];
 };
-
-/* An empty trace, or NULL without memory; pages are taken as events come. Freed by free. */
-struct cshim_trace *cshim_trace_make(void);
 
 /* Adds an event; its thread is filled in if it has none. Thread-safe, allocates nothing. */
 void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);

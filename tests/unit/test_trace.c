@@ -8,7 +8,7 @@
 
 TEST(bounded)
 {
-    struct cshim_trace *trace = cshim_trace_make();
+    struct cshim_trace *trace = calloc(1, sizeof *trace);
     assert_non_null(trace);
     for (uint32_t i = 0; i < CSHIM_TRACE_EVENTS + 100; i++)
         cshim_trace_add(trace, (struct cshim_trace_event){.call = i});
