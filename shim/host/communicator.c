@@ -5,8 +5,6 @@
 
 #include "shim/host/exchange.h"
 
-struct cshim_job cshim_job;
-
 bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 {
     static uint32_t reserved;

@@ -69,15 +69,13 @@ static void count_numbers(void)
 
 bool cshim_comm_unlink(struct cshim_comm *state)
 {
-    bool found = false;
     pthread_mutex_lock(&states_lock);
-    for (struct cshim_comm **link = &states; *link != NULL; link = &(*link)->next) {
-        if (*link == state) {
-            *link = state->next;
-            found = true;
-            break;
-        }
-    }
+    struct cshim_comm **link = &states;
+    while (*link != NULL && *link != state)
+        link = &(*link)->next;
+    const bool found = *link != NULL;
+    if (found)
+        *link = state->next;
     pthread_mutex_unlock(&states_lock);
     return found;
 }
@@ -234,14 +232,9 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
     if (own[NUMBER] >= 0)
         give_number(own[NUMBER]);
     state->reason = CSHIM_REASON_NO_MEMORY;
-    if (status != MPI_SUCCESS || state->host.rank != 0)
-        return status;
-    if (largest[LACKS_MEMORY])
-        cshim_log(CSHIM_LOG_WARN,
-                  "a rank has no memory for a communicator: its calls are passed on");
-    else
-        cshim_log(CSHIM_LOG_WARN,
-                  "there are no tags left for a communicator: its calls are passed on");
+    if (status == MPI_SUCCESS && state->host.rank == 0)
+        cshim_log(CSHIM_LOG_WARN, "%s for a communicator: its calls are passed on",
+                  largest[LACKS_MEMORY] ? "a rank has no memory" : "there are no tags left");
     return status;
 }
 
