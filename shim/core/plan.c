@@ -167,17 +167,12 @@ static uint64_t pieces_of(const struct cshim_plan *plan)
     return (uint64_t)plan->schedule->pieces_per_peer * plan->peers + plan->schedule->pieces_more;
 }
 
-/* Chunks of the caller's type in scratch for each segment in flight: the sums of a node. */
-static uint64_t staged_of(const struct cshim_plan *plan)
-{
-    return plan->schedule->staged ? plan->peers : 0;
-}
-
 /* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
  * grain at least. (One grain for each of thousands of ranks is too much: the call is passed on.)
  * Encoding k grains never takes more than k times the bytes of one. */
 static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits *limits)
 {
+    const uint64_t staged = plan->schedule->staged ? plan->peers : 0;
     const uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
     const uint64_t slot = limits->scratch / limits->in_flight;
     const uint64_t headers = pieces_of(plan) * CSHIM_HEADER_BYTES;
@@ -185,8 +180,8 @@ static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits
         return CSHIM_GRAIN;
     const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / grain_bytes;
     const uint64_t by_scratch =
-        (slot - headers) / (pieces_of(plan) * grain_bytes +
-                            staged_of(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) /
+        (pieces_of(plan) * grain_bytes + staged * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -204,7 +199,8 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->segment = chunks * chunk;
     plan->segments = divide_up(blocks ? plan->block : count, blocks ? chunk : plan->segment);
     plan->piece_bytes = message_bytes(plan, chunk);
-    plan->stage_bytes = staged_of(plan) * chunk * cshim_dtype_bytes(plan->dtype);
+    if (plan->schedule->staged)
+        plan->stage_bytes = plan->peers * chunk * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = pieces_of(plan) * plan->piece_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
 }

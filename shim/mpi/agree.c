@@ -60,9 +60,10 @@ static struct hello own_hello(void)
     return own;
 }
 
-/* Waits until all requests are done. Returns false at the deadline. */
-static bool wait_until(int count, MPI_Request *requests, double deadline)
+/* Waits until all requests are done. Returns false after so many seconds. */
+static bool wait_for(int count, MPI_Request *requests, double seconds)
 {
+    const double deadline = cshim_seconds() + seconds;
     int done = 0;
     while (!done) {
         PMPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
@@ -109,7 +110,7 @@ static bool collect_hellos(void)
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Irecv(&others[rank].hello, sizeof(struct hello), MPI_BYTE, rank, tag_of(WORD_HELLO),
                    MPI_COMM_WORLD, &hello_requests[rank]);
-    wait_until(cshim_job.ranks, hello_requests, cshim_seconds() + WAIT_SECONDS);
+    wait_for(cshim_job.ranks, hello_requests, WAIT_SECONDS);
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Test(&hello_requests[rank], &others[rank].has_arrived, MPI_STATUS_IGNORE);
     const bool all = describe_missing(missing, sizeof missing);
@@ -135,8 +136,7 @@ static bool collect_acknowledgements(void)
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Irecv(&others[rank].acknowledgement, 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
                    MPI_COMM_WORLD, &acknowledge_requests[rank]);
-    const bool all =
-        wait_until(cshim_job.ranks, acknowledge_requests, cshim_seconds() + WAIT_SECONDS);
+    const bool all = wait_for(cshim_job.ranks, acknowledge_requests, WAIT_SECONDS);
     const int answer = all;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_DECISION), MPI_COMM_WORLD);
@@ -209,9 +209,9 @@ static bool agree_as_other(void)
     sent_hello = own_hello();
     PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
-    if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
+    if (!wait_for(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
+    if (!wait_for(1, &reply_request, 1.2 * WAIT_SECONDS)) {
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: rank 0 does not answer rank %d; start all ranks with the "
                   "same LD_PRELOAD (mpirun -x LD_PRELOAD)",

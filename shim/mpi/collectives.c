@@ -21,33 +21,33 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     *status = cshim_comm_find(arguments->comm, &state);
     if (*status == MPI_SUCCESS)
         *status = cshim_comm_prepare(arguments->comm, state);
-    if (*status == MPI_SUCCESS)
-        cshim_nonblocking_drain(state);
-    if (*status == MPI_SUCCESS) {
-        plan.reason = state->reason;
-        call->instead =
-            cshim_watch_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
-                              rule->codec, call->dtype, count);
-    }
-    if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
+    if (*status != MPI_SUCCESS)
+        return true;
+    cshim_nonblocking_drain(state);
+    call->instead = cshim_watch_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
+                                      rule->codec, call->dtype, count);
+    plan.reason = state->reason;
+    if (plan.reason == CSHIM_REASON_COMPRESS)
         *status = cshim_device_check(arguments, &on_device);
+    if (*status != MPI_SUCCESS)
+        return true;
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
-    if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
+    if (plan.reason == CSHIM_REASON_COMPRESS)
         plan = cshim_plan_call(cshim_job.policy, call, count);
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         return false;
     }
-    if (*status == MPI_SUCCESS && plan.schedule->staged)
+    if (plan.schedule->staged)
         *status = cshim_comm_prepare_levels(state);
-    if (*status == MPI_SUCCESS) {
-        struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
-        state->told = false;
-        *status = cshim_call_run(&exchange);
-        if (*status != MPI_SUCCESS && !state->told)
-            PMPI_Comm_call_errhandler(arguments->comm, *status);
-    }
+    if (*status != MPI_SUCCESS)
+        return true;
+    struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
+    state->told = false;
+    *status = cshim_call_run(&exchange);
+    if (*status != MPI_SUCCESS && !state->told)
+        PMPI_Comm_call_errhandler(arguments->comm, *status);
     return true;
 }
 

@@ -15,7 +15,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"

@@ -3,7 +3,6 @@
  * those that take requests: MPI_Start, MPI_Startall, MPI_Request_free and MPI_Cancel. */
 #include <stdlib.h>
 
-#include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
 
