@@ -71,15 +71,8 @@ bool cshim_schedule_is_shared(const struct cshim_schedule *schedule)
 
 enum cshim_phase cshim_step_phase(enum cshim_step step)
 {
-    static const enum cshim_phase phases[CSHIM_STEPS] = {
-        [CSHIM_STEP_REDUCE_INSIDE] = CSHIM_PHASE_EXCHANGE,
-        [CSHIM_STEP_ENCODE] = CSHIM_PHASE_ENCODE,
-        [CSHIM_STEP_EXCHANGE] = CSHIM_PHASE_EXCHANGE,
-        [CSHIM_STEP_NARROW] = CSHIM_PHASE_ENCODE,
-        [CSHIM_STEP_SUM] = CSHIM_PHASE_DECODE,
-        [CSHIM_STEP_COLLECT] = CSHIM_PHASE_EXCHANGE,
-        [CSHIM_STEP_DECODE] = CSHIM_PHASE_DECODE,
-        [CSHIM_STEP_GATHER_INSIDE] = CSHIM_PHASE_EXCHANGE,
-    };
-    return phases[step];
+    if (step == CSHIM_STEP_ENCODE || step == CSHIM_STEP_NARROW)
+        return CSHIM_PHASE_ENCODE;
+    return step == CSHIM_STEP_SUM || step == CSHIM_STEP_DECODE ? CSHIM_PHASE_DECODE
+                                                               : CSHIM_PHASE_EXCHANGE;
 }

@@ -4,7 +4,6 @@
 #include "shim/mpi/collectives.h"
 
 #include "shim/mpi/nonblocking.h"
-#include "shim/mpi/observe.h"
 
 /* What every call pays for, also one that is passed on: made for each collective apart. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))

@@ -7,7 +7,6 @@
 #include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
-#include "shim/mpi/observe.h"
 
 /* The library calls this when the program frees a communicator. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
