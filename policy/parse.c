@@ -74,12 +74,14 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
     static const char *const kinds[] = {"compshim", "rule"};
     const char *nearest = cshim_nearest_name(title, kinds, 2);
     const char *space = *name != '\0' ? " " : "";
-    const bool is_rule = nearest == kinds[1];
     if (nearest == NULL)
         return cshim_parser_fail(parser, "unknown section '%s%s%s' (known: compshim, rule NAME)",
                                  title, space, name);
-    return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean '%s%s%s'?)", title,
-                             space, name, nearest, is_rule ? space : "", is_rule ? name : "");
+    if (nearest == kinds[0])
+        return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'compshim'?)",
+                                 title, space, name);
+    return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'rule%s%s'?)", title,
+                             space, name, space, name);
 }
 
 /* Begins the section of a header, "[compshim]" or "[rule NAME]", in which it writes. */

@@ -232,9 +232,14 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
     if (own[NUMBER] >= 0)
         give_number(own[NUMBER]);
     state->reason = CSHIM_REASON_NO_MEMORY;
-    if (status == MPI_SUCCESS && state->host.rank == 0)
-        cshim_log(CSHIM_LOG_WARN, "%s for a communicator: its calls are passed on",
-                  largest[LACKS_MEMORY] ? "a rank has no memory" : "there are no tags left");
+    if (status != MPI_SUCCESS || state->host.rank != 0)
+        return status;
+    if (largest[LACKS_MEMORY])
+        cshim_log(CSHIM_LOG_WARN,
+                  "a rank has no memory for a communicator: its calls are passed on");
+    else
+        cshim_log(CSHIM_LOG_WARN,
+                  "there are no tags left for a communicator: its calls are passed on");
     return status;
 }
 

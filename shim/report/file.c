@@ -86,23 +86,6 @@ static FILE *open_own(const char *path, const char **problem)
     return stream;
 }
 
-/* The same for a report or a trace; without one the log says why. */
-static FILE *open_output(const char *what, const char *path)
-{
-    const char *problem;
-    FILE *stream = open_own(path, &problem);
-    if (stream == NULL)
-        cshim_log(CSHIM_LOG_ERROR, "cannot write the %s %s: %s", what, path, problem);
-    return stream;
-}
-
-static void close_output(FILE *stream, const char *what, const char *path)
-{
-    const bool lost = ferror(stream) != 0;
-    if (fclose(stream) != 0 || lost)
-        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the %s %s", what, path);
-}
-
 static void write_json(const char *pattern, int rank, const struct cshim_ledger *ledger,
                        const struct cshim_report_facts *facts)
 {
@@ -111,11 +94,16 @@ static void write_json(const char *pattern, int rank, const struct cshim_ledger 
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
         return;
     }
-    FILE *stream = open_output("report", path);
-    if (stream == NULL)
+    const char *problem;
+    FILE *stream = open_own(path, &problem);
+    if (stream == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
         return;
+    }
     cshim_report_json(stream, ledger, facts);
-    close_output(stream, "report", path);
+    const bool lost = ferror(stream) != 0;
+    if (fclose(stream) != 0 || lost)
+        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
 }
 
 /* Writes the table by one call. A launcher may put a tag before each piece that it reads, and other
@@ -170,9 +158,12 @@ const char *cshim_trace_wanted(void)
 
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path)
 {
-    file->stream = open_output("trace", path);
+    const char *problem;
+    file->stream = open_own(path, &problem);
     if (file->stream != NULL)
         cshim_trace_begin(file);
+    else
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the trace %s: %s", path, problem);
     return file->stream != NULL;
 }
 
@@ -181,7 +172,9 @@ void cshim_trace_close(struct cshim_trace_file *file, const char *path)
     if (file->stream == NULL)
         return;
     cshim_trace_end(file);
-    close_output(file->stream, "trace", path);
+    const bool lost = ferror(file->stream) != 0;
+    if (fclose(file->stream) != 0 || lost)
+        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the trace %s", path);
     if (file->dropped > 0)
         cshim_log(CSHIM_LOG_WARN, "the trace %s has the beginning only: %llu events were too many",
                   path, (unsigned long long)file->dropped);

@@ -47,10 +47,13 @@ void cshim_report_string(FILE *stream, const char *text)
     fputc('"', stream);
 }
 
-/* Writes one more field of an object. JSON has no infinity and no NaN: these become null. */
-static void json_number(FILE *stream, const char *name, double value)
+/* JSON has no infinity and no NaN: these become null. */
+static void json_number(FILE *stream, double value)
 {
-    fprintf(stream, isfinite(value) ? ", \"%s\": %.6e" : ", \"%s\": null", name, value);
+    if (isfinite(value))
+        fprintf(stream, "%.6e", value);
+    else
+        fprintf(stream, "null");
 }
 
 /* Writes the fields of a row that have names, or those of them that the totals have, too. */
@@ -80,13 +83,17 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
             cshim_codec_name(key->codec), cshim_algorithm_name(key->algorithm),
             cshim_dtype_name(key->dtype));
     json_figures(stream, row, false);
-    json_number(stream, "rel_error", error >= 0 ? error : NAN);
+    fprintf(stream, ", \"rel_error\": ");
+    json_number(stream, error >= 0 ? error : NAN);
     if (row->verified > 0) {
         const struct cshim_verdict verdict = cshim_row_verdict(row);
-        fprintf(stream, ", \"verified\": {\"calls\": %llu", (unsigned long long)row->verified);
-        json_number(stream, "rel_l2", verdict.rel_l2);
-        json_number(stream, "largest", verdict.largest);
-        json_number(stream, "bias", verdict.bias);
+        fprintf(stream, ", \"verified\": {\"calls\": %llu, \"rel_l2\": ",
+                (unsigned long long)row->verified);
+        json_number(stream, verdict.rel_l2);
+        fprintf(stream, ", \"largest\": ");
+        json_number(stream, verdict.largest);
+        fprintf(stream, ", \"bias\": ");
+        json_number(stream, verdict.bias);
         fputc('}', stream);
     }
     if (row->checked > 0)
@@ -106,11 +113,11 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
         cshim_report_string(stream, rule->name);
         fprintf(stream,
                 ", \"dtype\": \"%s\", \"count\": %llu, \"from\": \"%s\", \"to\": \"%s\", "
-                "\"after_call\": %u",
+                "\"after_call\": %u, \"error\": ",
                 cshim_dtype_name((enum cshim_dtype)move->dtype), (unsigned long long)move->count,
                 cshim_codec_name((enum cshim_codec_id)move->from),
                 cshim_codec_name((enum cshim_codec_id)move->to), move->call);
-        json_number(stream, "error", (double)move->error);
+        json_number(stream, (double)move->error);
         fprintf(stream, ", \"max_rel_error\": %.6e}", rule->max_rel_error);
         separator = ",";
     }
