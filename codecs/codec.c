@@ -46,31 +46,9 @@ const char *cshim_codec_name(enum cshim_codec_id id)
     return info != NULL ? info->name : "?";
 }
 
-bool cshim_codec_by_name(const char *name, enum cshim_codec_id *id)
-{
-    for (int candidate = 0; candidate < CSHIM_CODEC_COUNT; candidate++) {
-        if (strcmp(name, cshim_codec_name((enum cshim_codec_id)candidate)) == 0) {
-            *id = (enum cshim_codec_id)candidate;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *cshim_dtype_name(enum cshim_dtype dtype)
 {
     return (unsigned)dtype < CSHIM_DTYPE_COUNT ? dtypes[dtype].name : "other";
-}
-
-bool cshim_dtype_by_name(const char *name, enum cshim_dtype *dtype)
-{
-    for (int candidate = 0; candidate < CSHIM_DTYPE_COUNT; candidate++) {
-        if (strcmp(name, dtypes[candidate].name) == 0) {
-            *dtype = (enum cshim_dtype)candidate;
-            return true;
-        }
-    }
-    return false;
 }
 
 size_t cshim_dtype_bytes(enum cshim_dtype dtype)

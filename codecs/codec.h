@@ -58,19 +58,11 @@ struct cshim_codec_info {
  */
 const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
 
-/* Finds a codec by its policy name ("none" included). Returns false, with *id as it was, if there
- * is no such name. */
-bool cshim_codec_by_name(const char *name, enum cshim_codec_id *id);
-
 /* The policy name of a codec id, "none" included; "?" for an unknown id. */
 const char *cshim_codec_name(enum cshim_codec_id id);
 
 /* "float32", "float64", "float16", "bfloat16"; "other" otherwise. */
 const char *cshim_dtype_name(enum cshim_dtype dtype);
-
-/* Finds an element type by these names, but not "other". Returns false, with *dtype as it was, if
- * there is no such name. */
-bool cshim_dtype_by_name(const char *name, enum cshim_dtype *dtype);
 
 /* Bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
 size_t cshim_dtype_bytes(enum cshim_dtype dtype);

@@ -9,7 +9,8 @@
  */
 #include "codecs/portable.h"
 
-#define LOOPS(ID, name)                                                                            \
+#define RAW(...)
+#define FORMAT(ID, NAME, name)                                                                     \
     TARGET static void encode_##name(const float *input, size_t count, uint8_t *payload,           \
                                      uint8_t *scales)                                              \
     {                                                                                              \
@@ -37,11 +38,7 @@
     {                                                                                              \
         cshim_encode_portably(cshim_format(ID), input, random, count, payload, scales);            \
     }
-#define UPPER(ID, NAME, name, ...) LOOPS(ID, name)
-#define FLOAT(ID, NAME, name, ...) LOOPS(ID, name)
-#define INTEGER(ID, NAME, name, ...) LOOPS(ID, name)
 #include "codecs/formats.def"
-#undef LOOPS
 
 TARGET static const uint32_t *fill_random(uint64_t key, uint64_t first, size_t count,
                                           uint32_t *random)
@@ -84,12 +81,10 @@ TARGET static void keep_residual(const float *sum, const float *decoded, size_t 
 const struct cshim_level LEVEL = {
     .codecs =
         {
-#define LOOPS(ID, name) [ID] = {encode_##name, decode_##name, add_##name, encode_random_##name},
-#define UPPER(ID, NAME, name, ...) LOOPS(ID, name)
-#define FLOAT(ID, NAME, name, ...) LOOPS(ID, name)
-#define INTEGER(ID, NAME, name, ...) LOOPS(ID, name)
+#define RAW(...)
+#define FORMAT(ID, NAME, name)                                                                     \
+    [ID] = {encode_##name, decode_##name, add_##name, encode_random_##name},
 #include "codecs/formats.def"
-#undef LOOPS
         },
     .narrow_half = narrow_half,
     .fill_random = fill_random,

@@ -95,12 +95,7 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     };
 }
 
-/* Where the code of element `begin` lies, which is the first of its block, and its scale. */
-static size_t code_offset(const struct view *view, size_t begin)
-{
-    return cshim_payload_bytes(view->bits, begin);
-}
-
+/* Where the scale of element `begin` lies, which is the first of its block. */
 static size_t scale_offset(const struct view *view, size_t begin)
 {
     return view->scales + begin / view->info->block * view->info->scale_bytes;
@@ -109,7 +104,7 @@ static size_t scale_offset(const struct view *view, size_t begin)
 /* Writes zeros behind the payload and behind the scales. */
 static void pad(const struct view *view, enum cshim_dtype dtype, size_t count, uint8_t *encoded)
 {
-    const size_t codes_end = code_offset(view, count);
+    const size_t codes_end = cshim_payload_bytes(view->bits, count);
     const size_t scales_end = scale_offset(view, count + view->info->block - 1);
     const size_t end = cshim_encoded_bytes(view->info->id, dtype, count);
     memset(encoded + codes_end, 0, view->scales - codes_end);
@@ -157,7 +152,7 @@ static void write_elements(enum cshim_dtype dtype, const float *input, size_t le
 static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
                         const float *input, size_t length, size_t begin, uint8_t *encoded)
 {
-    uint8_t *payload = encoded + code_offset(view, begin);
+    uint8_t *payload = encoded + cshim_payload_bytes(view->bits, begin);
     uint8_t *scales = encoded + scale_offset(view, begin);
     float *residual = encoding != NULL ? encoding->residual : NULL;
     _Alignas(LINE) float sum[TILE];
@@ -214,7 +209,7 @@ static void decode_floats(const struct view *view,
                           void (*loop)(const uint8_t *, const uint8_t *, size_t, float *),
                           const uint8_t *encoded, size_t begin, size_t length, float *output)
 {
-    loop(encoded + code_offset(view, begin),
+    loop(encoded + cshim_payload_bytes(view->bits, begin),
          view->is_raw ? unit_scales : encoded + scale_offset(view, begin), length, output);
 }
 

@@ -10,9 +10,9 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
         if ((rule->dtypes >> dtype & 1) != 0 &&
             !cshim_codec_carries(rule->codec, (enum cshim_dtype)dtype))
-            return cshim_parser_fail(
-                parser, rule->line, "rule '%s': codec '%s' cannot carry dtype '%s'", rule->name,
-                cshim_codec_name(rule->codec), cshim_dtype_name((enum cshim_dtype)dtype));
+            return cshim_parser_fail(parser, "rule '%s': codec '%s' cannot carry dtype '%s'",
+                                     rule->name, cshim_codec_name(rule->codec),
+                                     cshim_dtype_name((enum cshim_dtype)dtype));
     return true;
 }
 
@@ -24,7 +24,7 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
     if (rule->algorithm != CSHIM_ALGORITHM_CAST || info == NULL || info->element_bits == 0 ||
         info->element_bits > 8)
         return true;
-    return cshim_parser_fail(parser, rule->line,
+    return cshim_parser_fail(parser,
                              "rule '%s': algorithm '%s' needs codec raw, fp32, fp16 or bf16, "
                              "not '%s' (use two_shot or auto)",
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
@@ -45,12 +45,11 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     if (option == NULL)
         return true;
     if (rule->algorithm == CSHIM_ALGORITHM_CAST)
-        return cshim_parser_fail(parser, rule->line,
+        return cshim_parser_fail(parser,
                                  "rule '%s': algorithm '%s' has no %s (use two_shot or auto)",
                                  rule->name, parser->algorithm, option);
     if (rule->codec == CSHIM_CODEC_NONE)
-        return cshim_parser_fail(parser, rule->line,
-                                 "rule '%s': codec 'none' rounds nothing, %s has no effect",
+        return cshim_parser_fail(parser, "rule '%s': codec 'none' rounds nothing, %s has no effect",
                                  rule->name, option);
     return true;
 }
@@ -147,33 +146,39 @@ static enum reach find_reach(const struct cshim_policy *policy, const struct csh
     return reach;
 }
 
-bool cshim_check_rule(struct cshim_parser *parser)
+static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
-    const struct cshim_policy *policy = parser->policy;
-    const struct cshim_rule *rule = &policy->rules[policy->rule_count - 1];
     if (!cshim_has_key(parser, offsetof(struct cshim_rule, codec)))
-        return cshim_parser_fail(parser, rule->line,
-                                 "rule '%s' has no codec (add 'codec = ...', or 'codec = none')",
-                                 rule->name);
+        return cshim_parser_fail(
+            parser, "rule '%s' has no codec (add 'codec = ...', or 'codec = none')", rule->name);
     if (!check_dtypes(parser, rule) || !check_algorithm(parser, rule) ||
         !check_options(parser, rule))
         return false;
     if (rule->min_nodes > rule->max_ranks)
-        return cshim_parser_fail(parser, rule->line,
-                                 "rule '%s' can never match: it asks for more nodes than ranks",
-                                 rule->name);
-    const enum reach reach = find_reach(policy, rule);
+        return cshim_parser_fail(
+            parser, "rule '%s' can never match: it asks for more nodes than ranks", rule->name);
+    const enum reach reach = find_reach(parser->policy, rule);
     if (reach == REACH_NO_SUCH_CALL)
         return cshim_parser_fail(
-            parser, rule->line,
+            parser,
             "rule '%s' can never match: there are no such calls "
             "(avg is NCCL's only, and not for allgather; reduce is MPI's only)",
             rule->name);
     if (reach == REACH_TAKEN)
         return cshim_parser_fail(
-            parser, rule->line,
+            parser,
             "rule '%s' can never match: the rules before it take all its calls "
             "(the first that matches decides)",
             rule->name);
     return true;
+}
+
+bool cshim_check_rule(struct cshim_parser *parser)
+{
+    const struct cshim_rule *rule = &parser->policy->rules[parser->policy->rule_count - 1];
+    const unsigned line = parser->line;
+    parser->line = rule->line;
+    const bool is_good = check(parser, rule);
+    parser->line = line;
+    return is_good;
 }

@@ -40,8 +40,7 @@ static struct cshim_rule *newest_rule(const struct cshim_parser *parser)
 /* The error of a value: `write` says how it is written. */
 static bool refuse(const struct setting *set, const char *what, const char *write)
 {
-    return cshim_parser_fail(set->parser, set->parser->line, "malformed %s '%s' (write %s)", what,
-                             set->value, write);
+    return cshim_parser_fail(set->parser, "malformed %s '%s' (write %s)", what, set->value, write);
 }
 
 /* Refuses a word, with the name that is nearest, or with all names if none is near. */
@@ -50,15 +49,14 @@ static bool refuse_word(struct cshim_parser *parser, const char *what, const cha
 {
     const char *nearest = cshim_nearest_name(word, names, count);
     if (nearest != NULL)
-        return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (did you mean '%s'?)", what,
-                                 word, nearest);
+        return cshim_parser_fail(parser, "unknown %s '%s' (did you mean '%s'?)", what, word,
+                                 nearest);
     char known[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < count && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                  names[i]);
-    return cshim_parser_fail(parser, parser->line, "unknown %s '%s' (known: %s)", what, word,
-                             known);
+    return cshim_parser_fail(parser, "unknown %s '%s' (known: %s)", what, word, known);
 }
 
 static bool find_word(const struct setting *set, const char *text, unsigned *place)
@@ -108,8 +106,7 @@ static bool read_list(const struct setting *set)
         while (length > 0 && isspace((unsigned char)item[length - 1]))
             length--;
         if (length == 0)
-            return cshim_parser_fail(set->parser, set->parser->line, "'%s' has an empty item",
-                                     set->value);
+            return cshim_parser_fail(set->parser, "'%s' has an empty item", set->value);
         snprintf(word, sizeof word, "%.*s", (int)length, item);
         if (!find_word(set, word, &place))
             return false;
@@ -130,8 +127,8 @@ static bool read_report(const struct setting *set)
     snprintf(set->field, CSHIM_PATH_MAX, "%s", set->value);
     for (const char *brace = set->value; (brace = strchr(brace, '{')) != NULL; brace++)
         if (strncmp(brace, "{rank}", 6) != 0 && strncmp(brace, "{jobid}", 7) != 0)
-            return cshim_parser_fail(set->parser, set->parser->line,
-                                     "'%s' may hold {rank} and {jobid} only in braces", set->value);
+            return cshim_parser_fail(set->parser, "'%s' may hold {rank} and {jobid} only in braces",
+                                     set->value);
     return true;
 }
 
@@ -172,8 +169,7 @@ static bool read_range(const struct setting *set)
     if (!good || *rest != '\0')
         return refuse(set, set->key->name, "4, 2-8 or 2-");
     if (least > most)
-        return cshim_parser_fail(set->parser, set->parser->line, "%s '%s' run backwards",
-                                 set->key->name, set->value);
+        return cshim_parser_fail(set->parser, "%s '%s' run backwards", set->key->name, set->value);
     range[0] = (uint32_t)least;
     range[1] = (uint32_t)most;
     return true;
@@ -186,7 +182,7 @@ static bool read_limit(const struct setting *set)
     if (!cshim_parse_size(set->value, set->field))
         return refuse(set, "size", "bytes, or B, KB, KiB, MB, MiB, GB, GiB, as in 64KiB");
     if (rule->min_size > rule->max_size)
-        return cshim_parser_fail(set->parser, set->parser->line, "min_size is above max_size");
+        return cshim_parser_fail(set->parser, "min_size is above max_size");
     return true;
 }
 
@@ -289,8 +285,7 @@ bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *va
         if (strcmp(key->name, name) != 0)
             continue;
         if ((parser->keys_seen >> i & 1) != 0)
-            return cshim_parser_fail(parser, parser->line, "duplicate key '%s' in this section",
-                                     name);
+            return cshim_parser_fail(parser, "duplicate key '%s' in this section", name);
         parser->keys_seen |= 1u << i;
         return key->read(&(struct setting){parser, key, value, fields + key->offset});
     }

@@ -98,19 +98,6 @@ static bool user_path(char path[CSHIM_PATH_MAX])
     return length > 0 && length < CSHIM_PATH_MAX;
 }
 
-static char *load_default(size_t *length, char source[CSHIM_PATH_MAX],
-                          char message[CSHIM_MESSAGE_MAX])
-{
-    char *text = strdup(cshim_policy_default_text());
-    if (text == NULL) {
-        snprintf(message, CSHIM_MESSAGE_MAX, "built-in default: out of memory");
-        return NULL;
-    }
-    *length = strlen(text);
-    snprintf(source, CSHIM_PATH_MAX, "built-in default");
-    return text;
-}
-
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX])
 {
@@ -128,5 +115,11 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
         if (text != NULL)
             return text;
     }
-    return load_default(length, source, message);
+    char *text = strdup(cshim_policy_default_text());
+    if (text == NULL)
+        snprintf(message, CSHIM_MESSAGE_MAX, "built-in default: out of memory");
+    else
+        *length = strlen(text);
+    snprintf(source, CSHIM_PATH_MAX, "built-in default");
+    return text;
 }

@@ -25,19 +25,16 @@ static bool check_rule_name(struct cshim_parser *parser, const char *name)
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     if (*name == '\0')
-        return cshim_parser_fail(parser, parser->line, "a rule needs a name: [rule NAME]");
+        return cshim_parser_fail(parser, "a rule needs a name: [rule NAME]");
     if (strlen(name) >= CSHIM_RULE_NAME_MAX)
-        return cshim_parser_fail(parser, parser->line,
-                                 "the rule's name is longer than %d characters",
+        return cshim_parser_fail(parser, "the rule's name is longer than %d characters",
                                  CSHIM_RULE_NAME_MAX - 1);
     if (name[strspn(name, letters)] != '\0')
-        return cshim_parser_fail(parser, parser->line,
-                                 "rule name '%s' may hold letters, digits, '_', '-' and '.' only",
-                                 name);
+        return cshim_parser_fail(
+            parser, "rule name '%s' may hold letters, digits, '_', '-' and '.' only", name);
     for (size_t i = 0; i < parser->policy->rule_count; i++)
         if (strcmp(parser->policy->rules[i].name, name) == 0)
-            return cshim_parser_fail(parser, parser->line,
-                                     "duplicate rule '%s' (the first is in line %u)", name,
+            return cshim_parser_fail(parser, "duplicate rule '%s' (the first is in line %u)", name,
                                      parser->policy->rules[i].line);
     return true;
 }
@@ -49,10 +46,10 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
     if (!check_rule_name(parser, name))
         return false;
     if (policy->rule_count == RULE_LIMIT)
-        return cshim_parser_fail(parser, parser->line, "more than %u rules", RULE_LIMIT);
+        return cshim_parser_fail(parser, "more than %u rules", RULE_LIMIT);
     struct cshim_rule *rules = realloc(policy->rules, (policy->rule_count + 1) * sizeof *rules);
     if (rules == NULL)
-        return cshim_parser_fail(parser, parser->line, "out of memory");
+        return cshim_parser_fail(parser, "out of memory");
     policy->rules = rules;
     struct cshim_rule *rule = &rules[policy->rule_count++];
     *rule = (struct cshim_rule){
@@ -78,16 +75,13 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
     const char *nearest = cshim_nearest_name(title, kinds, 2);
     const char *space = *name != '\0' ? " " : "";
     if (nearest == NULL)
-        return cshim_parser_fail(parser, parser->line,
-                                 "unknown section '%s%s%s' (known: compshim, rule NAME)", title,
-                                 space, name);
+        return cshim_parser_fail(parser, "unknown section '%s%s%s' (known: compshim, rule NAME)",
+                                 title, space, name);
     if (nearest == kinds[0])
-        return cshim_parser_fail(parser, parser->line,
-                                 "unknown section '%s%s%s' (did you mean 'compshim'?)", title,
-                                 space, name);
-    return cshim_parser_fail(parser, parser->line,
-                             "unknown section '%s%s%s' (did you mean 'rule%s%s'?)", title, space,
-                             name, space, name);
+        return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'compshim'?)",
+                                 title, space, name);
+    return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'rule%s%s'?)", title,
+                             space, name, space, name);
 }
 
 /* Begins the section of a header, "[compshim]" or "[rule NAME]", in which it writes. */
@@ -96,8 +90,7 @@ static bool begin_section(struct cshim_parser *parser, char *header)
     char *title = header + 1;
     const size_t length = strlen(title);
     if (length == 0 || title[length - 1] != ']')
-        return cshim_parser_fail(parser, parser->line,
-                                 "a section header is [compshim] or [rule NAME]");
+        return cshim_parser_fail(parser, "a section header is [compshim] or [rule NAME]");
     title[length - 1] = '\0';
     if (!end_section(parser))
         return false;
@@ -112,7 +105,7 @@ static bool begin_section(struct cshim_parser *parser, char *header)
     if (strcmp(title, "compshim") != 0 || *name != '\0')
         return unknown_section(parser, title, name);
     if (parser->general_seen)
-        return cshim_parser_fail(parser, parser->line, "duplicate section [compshim]");
+        return cshim_parser_fail(parser, "duplicate section [compshim]");
     parser->general_seen = true;
     parser->section = CSHIM_SECTION_GENERAL;
     return true;
@@ -148,13 +141,13 @@ static char *read_line(char *buffer, int size, void *stream)
     size_t length = content_length(line, (size_t)(stop - line));
     /* Some versions of inih ignore the line behind one that fills the buffer. */
     if (length + 2 > (size_t)size) {
-        cshim_parser_fail(parser, parser->line, "the line is longer than %d characters", size - 2);
+        cshim_parser_fail(parser, "the line is longer than %d characters", size - 2);
         return NULL;
     }
     memcpy(buffer, line, length);
     buffer[length] = '\0';
     if (strlen(buffer) != length)
-        cshim_parser_fail(parser, parser->line, "a NUL byte: this is not a text file");
+        cshim_parser_fail(parser, "a NUL byte: this is not a text file");
     else if (buffer[0] == '[') {
         begin_section(parser, buffer);
         buffer[0] = '\0'; /* an empty line for inih */
@@ -168,11 +161,10 @@ static int handle_key(void *user, const char *section, const char *key, const ch
     (void)section;
     struct cshim_parser *parser = user;
     if (parser->section == CSHIM_SECTION_NONE)
-        cshim_parser_fail(parser, parser->line,
-                          "key '%s' is outside a section (begin with [compshim] or [rule NAME])",
-                          key);
+        cshim_parser_fail(
+            parser, "key '%s' is outside a section (begin with [compshim] or [rule NAME])", key);
     else if (*value == '\0')
-        cshim_parser_fail(parser, parser->line, "key '%s' has no value", key);
+        cshim_parser_fail(parser, "key '%s' has no value", key);
     else
         cshim_set_key(parser, key, value);
     return 1;
@@ -188,11 +180,11 @@ static bool parse_lines(struct cshim_parser *parser)
     if (malformed > 0 && (!parser->failed || (unsigned)malformed < parser->line)) {
         /* This line stands before the one that failed: the first error is shown. */
         parser->failed = false;
-        return cshim_parser_fail(parser, (unsigned)malformed,
-                                 "neither '[section]' nor 'key = value'");
+        parser->line = (unsigned)malformed;
+        return cshim_parser_fail(parser, "neither '[section]' nor 'key = value'");
     }
     if (malformed < 0)
-        return cshim_parser_fail(parser, parser->line, "out of memory");
+        return cshim_parser_fail(parser, "out of memory");
     return !parser->failed && end_section(parser);
 }
 
@@ -231,7 +223,7 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     parser.message = message;
     parser.policy = calloc(1, sizeof *parser.policy);
     if (parser.policy == NULL) {
-        cshim_parser_fail(&parser, 0, "out of memory");
+        cshim_parser_fail(&parser, "out of memory");
         return NULL;
     }
     snprintf(parser.policy->source, sizeof parser.policy->source, "%s", source);

@@ -12,7 +12,7 @@ struct cshim_parser {
     const char *next; /* the text that is not yet read, up to `end` */
     const char *end;
     const char *source;
-    unsigned line; /* the last one read, from 1 */
+    unsigned line; /* the last one read, from 1; while a rule is checked, that of its header */
     struct cshim_policy *policy;
     enum cshim_section section;
     bool general_seen;     /* whether there was a section [compshim] */
@@ -22,10 +22,10 @@ struct cshim_parser {
     char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
 };
 
-/* Ends the parse with the message "source:line: ...", unless it has failed already. Always returns
- * false, for the caller to return. */
-bool cshim_parser_fail(struct cshim_parser *parser, unsigned line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Ends the parse with the message "source:line: ...", unless it has failed already. Returns false,
+ * for the caller to return. */
+bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Sets a key of the section that is open. Returns false if it failed. */
 bool cshim_set_key(struct cshim_parser *parser, const char *key, const char *value);

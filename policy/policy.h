@@ -139,6 +139,10 @@ bool cshim_library_compresses(enum cshim_library library, enum cshim_collective 
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
+/* Bytes of the smallest buffer that a rule may compress in an MPI sum of a collective, whatever its
+ * elements are; UINT64_MAX if there is none. */
+uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_collective collective);
+
 /* The first rule that matches the call, or NULL when none does (which means pass through). */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);

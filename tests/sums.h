@@ -22,6 +22,26 @@ enum data { NORMAL, HEAVY, INTEGERS, ZEROS, TINY, HUGE_VALUES, CANCEL, NONFINITE
 static const char *const data_names[] = {"normal", "heavy", "integers", "zeros",
                                          "tiny",   "huge",  "cancel",   "nonfinite"};
 
+/* Find a codec ("none" included) and an element type by their names; return false if there is no
+ * such name. */
+static inline bool codec_by_name(const char *name, enum cshim_codec_id *id)
+{
+    for (*id = CSHIM_CODEC_NONE; *id < CSHIM_CODEC_COUNT; ++*id)
+        if (strcmp(name, cshim_codec_name(*id)) == 0)
+            return true;
+    return false;
+}
+
+static inline bool dtype_by_name(const char *name, enum cshim_dtype *dtype)
+{
+    for (unsigned i = 0; i < CSHIM_DTYPE_COUNT; i++)
+        if (strcmp(name, cshim_dtype_name((enum cshim_dtype)i)) == 0) {
+            *dtype = (enum cshim_dtype)i;
+            return true;
+        }
+    return false;
+}
+
 static const struct cshim_codec_info *sums_codec;
 static int sums_steps;
 static enum cshim_dtype sums_dtype = CSHIM_FLOAT32;

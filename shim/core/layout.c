@@ -45,8 +45,3 @@ void cshim_layout_free(struct cshim_layout *layout)
     free(layout->node_of);
     layout->node_of = NULL;
 }
-
-bool cshim_layout_has_levels(const struct cshim_layout *layout, int ranks)
-{
-    return layout->nodes > 1 && (uint32_t)ranks > layout->nodes;
-}

@@ -21,7 +21,4 @@ struct cshim_layout {
 bool cshim_layout_make(struct cshim_layout *layout, const int *id_of, int ranks, int ids, int rank);
 void cshim_layout_free(struct cshim_layout *layout);
 
-/* Whether some of several nodes hold more than one rank. */
-bool cshim_layout_has_levels(const struct cshim_layout *layout, int ranks);
-
 #endif

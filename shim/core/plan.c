@@ -15,10 +15,15 @@
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
 
+/* What a library's transport and memory allow. */
 struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
     uint64_t in_flight; /* segments */
+};
+static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
+    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
+    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, 1},
 };
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -112,17 +117,6 @@ bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_collecti
     return bytes < from && from != UINT64_MAX;
 }
 
-/* What a library's transport and memory allow. */
-static struct limits library_limits(enum cshim_library library)
-{
-    if (library == CSHIM_NCCL)
-        return (struct limits){
-            .piece = NCCL_PIECE_LIMIT, .scratch = CSHIM_NCCL_SCRATCH_LIMIT, .in_flight = 1};
-    return (struct limits){.piece = PIECE_LIMIT,
-                           .scratch = CSHIM_SCRATCH_LIMIT,
-                           .in_flight = CSHIM_SEGMENTS_IN_FLIGHT};
-}
-
 static enum cshim_reason rule_reason(const struct cshim_policy *policy,
                                      const struct cshim_rule *rule, const struct cshim_call *call)
 {
@@ -173,17 +167,12 @@ static uint64_t pieces_of(const struct cshim_plan *plan)
     return (uint64_t)plan->schedule->pieces_per_peer * plan->peers + plan->schedule->pieces_more;
 }
 
-/* Chunks of the caller's type in scratch for each segment in flight: the sums of a node. */
-static uint64_t staged_of(const struct cshim_plan *plan)
-{
-    return plan->schedule->staged ? plan->peers : 0;
-}
-
 /* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
  * grain at least. (One grain for each of thousands of ranks is too much: the call is passed on.)
  * Encoding k grains never takes more than k times the bytes of one. */
 static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits *limits)
 {
+    const uint64_t staged = plan->schedule->staged ? plan->peers : 0;
     const uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
     const uint64_t slot = limits->scratch / limits->in_flight;
     const uint64_t headers = pieces_of(plan) * CSHIM_HEADER_BYTES;
@@ -191,8 +180,8 @@ static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits
         return CSHIM_GRAIN;
     const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / grain_bytes;
     const uint64_t by_scratch =
-        (slot - headers) / (pieces_of(plan) * grain_bytes +
-                            staged_of(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) /
+        (pieces_of(plan) * grain_bytes + staged * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -210,9 +199,17 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->segment = chunks * chunk;
     plan->segments = divide_up(blocks ? plan->block : count, blocks ? chunk : plan->segment);
     plan->piece_bytes = message_bytes(plan, chunk);
-    plan->stage_bytes = staged_of(plan) * chunk * cshim_dtype_bytes(plan->dtype);
+    if (plan->schedule->staged)
+        plan->stage_bytes = plan->peers * chunk * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = pieces_of(plan) * plan->piece_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
+}
+
+/* The messages of elements that are cut into chunks, of which the last may be shorter. */
+static uint64_t chunk_messages(const struct cshim_plan *plan, uint64_t elements, uint64_t chunk)
+{
+    return add(multiply(elements / chunk, message_bytes(plan, chunk)),
+               message_bytes(plan, elements % chunk));
 }
 
 /* Bytes of the messages that carry every element of one share once. */
@@ -222,7 +219,7 @@ static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
     if (elements == 0 || plan->schedule->division == CSHIM_WHOLE)
         return message_bytes(plan, elements);
     cshim_plan_chunk(elements, plan->peers, 0, &begin, &chunk);
-    return elements / chunk * message_bytes(plan, chunk) + message_bytes(plan, elements % chunk);
+    return chunk_messages(plan, elements, chunk);
 }
 
 /* The same of a whole segment. All shares that are not empty are alike, but for the last. */
@@ -242,12 +239,9 @@ static uint64_t call_messages(const struct cshim_plan *plan)
 {
     const uint64_t chunk = plan->segment / plan->peers;
     if (plan->schedule->division == CSHIM_BLOCKS) {
-        const uint64_t last = plan->count % plan->block;
-        const uint64_t whole = add(multiply(plan->block / chunk, message_bytes(plan, chunk)),
-                                   message_bytes(plan, plan->block % chunk));
+        const uint64_t whole = chunk_messages(plan, plan->block, chunk);
         return add(multiply(plan->count / plan->block, whole),
-                   add(multiply(last / chunk, message_bytes(plan, chunk)),
-                       message_bytes(plan, last % chunk)));
+                   chunk_messages(plan, plan->count % plan->block, chunk));
     }
     return add(multiply(plan->count / plan->segment, segment_messages(plan, plan->segment)),
                segment_messages(plan, plan->count % plan->segment));
@@ -339,9 +333,9 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
     plan.peers = has_levels ? call->nodes : call->ranks;
     plan.shares = has_levels ? call->ranks_per_node : 1;
-    const struct limits limits = library_limits(call->library);
-    cut_segments(&plan, &limits);
-    if (plan.scratch_bytes > limits.scratch)
+    const struct limits *limits = &library_limits[call->library];
+    cut_segments(&plan, limits);
+    if (plan.scratch_bytes > limits->scratch)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = plan.rule};
     count_bytes(&plan, call);
     plan.quantizations =

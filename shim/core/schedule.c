@@ -18,39 +18,24 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 #define AND_SEND_ON (BIT(COLLECT) | BIT(DECODE))
 #define INSIDE (BIT(REDUCE_INSIDE) | BIT(GATHER_INSIDE))
 
+#define ROW(collective, algorithm) [CSHIM_##collective][CSHIM_ALGORITHM_##algorithm]
+
 /* A row without steps stands for a collective that the algorithm cannot do. */
-static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] =
-    {
-        [CSHIM_ALLREDUCE] =
-            {
-                [CSHIM_ALGORITHM_CAST] = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(NARROW) | AND_SEND_ON,
-                                          CSHIM_CHUNKS, CSHIM_TO_LIBRARY, CSHIM_TO_ALL, 1, 0, false,
-                                          0},
-                [CSHIM_ALGORITHM_ONE_SHOT] = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1,
-                                              1, false, 1},
-                [CSHIM_ALGORITHM_TWO_SHOT] = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
-                                              CSHIM_TO_ALL, 3, 1, false, 2},
-                [CSHIM_ALGORITHM_HIERARCHICAL] = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS,
-                                                  CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 1, true, 2},
-            },
-        [CSHIM_REDUCE] =
-            {
-                [CSHIM_ALGORITHM_ONE_SHOT] = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ROOT, CSHIM_TO_NOBODY,
-                                              1, 1, false, 1},
-                [CSHIM_ALGORITHM_TWO_SHOT] = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS,
-                                              CSHIM_TO_OWNER, CSHIM_TO_ROOT, 3, 1, false, 2},
-            },
-        [CSHIM_REDUCE_SCATTER] =
-            {
-                [CSHIM_ALGORITHM_TWO_SHOT] = {ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY,
-                                              3, 1, false, 1},
-            },
-        [CSHIM_ALLGATHER] =
-            {
-                [CSHIM_ALGORITHM_ONE_SHOT] = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE),
-                                              CSHIM_BLOCKS, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1,
-                                              false, 1},
-            },
+static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] = {
+    ROW(ALLREDUCE, CAST) = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(NARROW) | AND_SEND_ON, CSHIM_CHUNKS,
+                            CSHIM_TO_LIBRARY, CSHIM_TO_ALL, 1, 0, false, 0},
+    ROW(ALLREDUCE, ONE_SHOT) = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1},
+    ROW(ALLREDUCE, TWO_SHOT) = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3,
+                                1, false, 2},
+    ROW(ALLREDUCE, HIERARCHICAL) = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
+                                    CSHIM_TO_ALL, 3, 1, true, 2},
+    ROW(REDUCE, ONE_SHOT) = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ROOT, CSHIM_TO_NOBODY, 1, 1, false, 1},
+    ROW(REDUCE, TWO_SHOT) = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ROOT, 3,
+                             1, false, 2},
+    ROW(REDUCE_SCATTER, TWO_SHOT) = {ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1,
+                                     false, 1},
+    ROW(ALLGATHER, ONE_SHOT) = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE), CSHIM_BLOCKS,
+                                CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1},
 };
 
 const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
@@ -86,15 +71,8 @@ bool cshim_schedule_is_shared(const struct cshim_schedule *schedule)
 
 enum cshim_phase cshim_step_phase(enum cshim_step step)
 {
-    static const enum cshim_phase phases[CSHIM_STEPS] = {
-        [CSHIM_STEP_REDUCE_INSIDE] = CSHIM_PHASE_EXCHANGE,
-        [CSHIM_STEP_ENCODE] = CSHIM_PHASE_ENCODE,
-        [CSHIM_STEP_EXCHANGE] = CSHIM_PHASE_EXCHANGE,
-        [CSHIM_STEP_NARROW] = CSHIM_PHASE_ENCODE,
-        [CSHIM_STEP_SUM] = CSHIM_PHASE_DECODE,
-        [CSHIM_STEP_COLLECT] = CSHIM_PHASE_EXCHANGE,
-        [CSHIM_STEP_DECODE] = CSHIM_PHASE_DECODE,
-        [CSHIM_STEP_GATHER_INSIDE] = CSHIM_PHASE_EXCHANGE,
-    };
-    return phases[step];
+    if (step == CSHIM_STEP_ENCODE || step == CSHIM_STEP_NARROW)
+        return CSHIM_PHASE_ENCODE;
+    return step == CSHIM_STEP_SUM || step == CSHIM_STEP_DECODE ? CSHIM_PHASE_DECODE
+                                                               : CSHIM_PHASE_EXCHANGE;
 }

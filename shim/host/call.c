@@ -11,9 +11,6 @@
 #include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
-#include "shim/host/feedback.h"
-#include "shim/host/scratch.h"
 
 /* Keys of random numbers, different for each communicator, call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
@@ -231,22 +228,22 @@ static int begin_verifying(const struct cshim_exchange *exchange, uint32_t call,
 }
 
 /* An element of a buffer of the call's type. */
-static double load(const struct cshim_exchange *exchange, const void *buffer, uint64_t i)
+static double load(const struct cshim_exchange *exchange, const uint8_t *buffer, uint64_t i)
 {
-    float value[CSHIM_WIRE_ALIGN / sizeof(float)]; /* encoded sizes are multiples of that */
-    const uint8_t *place = (const uint8_t *)buffer + i * exchange->element_bytes;
-    if (exchange->plan->dtype == CSHIM_FLOAT64)
-        return ((const double *)buffer)[i];
-    cshim_encode(CSHIM_CODEC_FP32, exchange->plan->dtype, place, 1, value);
-    return (double)value[0];
+    double value;
+    cshim_sample_widen(exchange->plan->dtype, buffer + i * exchange->element_bytes, 1, &value);
+    return value;
 }
 
 /* Compares the result with what begin_verifying left, and frees that. */
 static void end_verifying(struct cshim_exchange *exchange, void *native)
 {
+    const struct cshim_plan *plan = exchange->plan;
     struct cshim_row *figures = &exchange->figures;
     if (native == NULL)
         return;
+    figures->bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
+                           (plan->ranks - 1); /* it was an all-reduce */
     /* Of results that are the same on all ranks, rank 0's is compared. */
     const bool compares =
         exchange->communicator->rank == 0 || !cshim_schedule_is_shared(exchange->plan->schedule);
@@ -334,9 +331,6 @@ static int run(struct cshim_exchange *exchange)
         status = end_sample(&sample, exchange);
     if (status == 0)
         status = compare_ranks(exchange, call);
-    if (native != NULL)
-        exchange->figures.bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
-                                        (plan->ranks - 1); /* it was an all-reduce */
     end_verifying(exchange, native);
     cshim_call_count(exchange, seconds);
     return status;

@@ -3,10 +3,10 @@
  * rounded at every rank. fp16 carries one power-of-two scale per segment, which the ranks agree on
  * by a maximum, such that no partial sum can overflow.
  */
+#include "shim/host/exchange.h"
 
 #include "codecs/scalar.h"
 #include "shim/core/clock.h"
-#include "shim/host/event.h"
 
 #define TILE 1024
 

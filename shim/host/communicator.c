@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "shim/host/feedback.h"
+#include "shim/host/exchange.h"
 
 bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 {

@@ -33,7 +33,7 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_watch watch;
     struct cshim_residual *residuals; /* the latest used first */
-    uint8_t *scratch;                 /* of the call under way; scratch.h */
+    uint8_t *scratch;                 /* of the call under way */
     uint64_t
         *block_begins;  /* ranks + 1 elements: where each rank's block begins and the last ends */
     const void **parts; /* of a chunk, from each rank */
@@ -46,5 +46,20 @@ struct cshim_communicator {
 bool cshim_communicator_reserve(struct cshim_communicator *communicator);
 /* Frees the memory, the residuals and the layout. */
 void cshim_communicator_free(struct cshim_communicator *communicator);
+
+/* scratch.c: the scratch of calls under way: pieces of CSHIM_SCRATCH_LIMIT bytes of address space,
+ * of which a process keeps as many as it has had calls under way at once. Their pages stay.
+ * Thread-safe. */
+
+/* Address space of zeros whose pages are taken as they are used; NULL without memory. */
+void *cshim_scratch_map(size_t bytes);
+/* Makes the first piece, if there is none yet: a process with one call at a time needs no other.
+ * Returns false without memory. */
+bool cshim_scratch_reserve(void);
+/* Takes a piece. Where there is no memory for another one, the message says so, and it returns
+ * NULL: the caller ends the job. */
+uint8_t *cshim_scratch_take(void);
+/* Gives it back, once nothing writes to it any more. NULL is ignored. */
+void cshim_scratch_give(uint8_t *scratch);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/event.h"
+#include "shim/host/exchange.h"
 
 #include "shim/core/clock.h"
 
@@ -9,11 +9,6 @@
 
 double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, double began)
 {
-    static const enum cshim_trace_kind kinds[CSHIM_PHASES] = {
-        [CSHIM_PHASE_ENCODE] = CSHIM_TRACE_ENCODE,
-        [CSHIM_PHASE_EXCHANGE] = CSHIM_TRACE_EXCHANGE,
-        [CSHIM_PHASE_DECODE] = CSHIM_TRACE_DECODE,
-    };
     const double now = cshim_seconds(), seconds = now - began;
     const enum cshim_phase phase = cshim_step_phase(step);
     struct cshim_row *figures = &exchange->figures;
@@ -24,7 +19,7 @@ double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, d
         cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){.begin = began,
                                                                     .seconds = seconds,
                                                                     .call = exchange->sequence,
-                                                                    .kind = (uint8_t)kinds[phase]});
+                                                                    .kind = (uint8_t)phase});
     return now;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/host/exchange.h"
 
-#include "shim/host/steps.h"
+#include "shim/host/segment.h"
 
 /* A segment begins; it is summed so many segments later, and finishes after that. */
 #define SUM_LAG 1u

@@ -49,4 +49,24 @@ int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
  * all-reduce adds them, and the sums are widened. */
 int cshim_cast_run(struct cshim_exchange *exchange);
 
+/* event.c: the one place that tells the ledger and the trace what took how long. Thread-safe. */
+
+/* A step of a call that began at a time of cshim_seconds has ended or is interrupted: its seconds
+ * are counted and traced. Returns the time. */
+double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, double began);
+/* A compressed call has ended. */
+void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);
+/* A call that was passed on has ended; only while there is a trace. */
+void cshim_event_passed(const struct cshim_kind *kind, enum cshim_reason reason, double began);
+
+/* feedback.c: error_feedback, by which what rounding took from each element is kept from call to
+ * call, and added the next time. */
+
+/* The residual of the exchange's buffer, made if there is none; NULL without memory, which is said
+ * once. The communicator owns it. Where memory is short, residuals that were not used for long are
+ * freed. */
+struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange);
+/* Frees all residuals of a communicator. */
+void cshim_feedback_free(struct cshim_communicator *communicator);
+
 #endif

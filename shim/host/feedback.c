@@ -5,7 +5,7 @@
  * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
  * The buffer may hold another tensor by now: the codec adds no more than a step of a residual.
  */
-#include "shim/host/feedback.h"
+#include "shim/host/exchange.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,26 +18,11 @@ enum { CALLS_UNUSED = 4096 };
 
 static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 
-/* An element's residual at its place in the buffer. Pages are taken as they are used: in
- * hierarchical only those of this rank's share, of sums only those of the own chunks. */
-static float *map_floats(uint64_t count)
-{
-    void *floats = mmap(NULL, count * sizeof(float), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return floats == MAP_FAILED ? NULL : floats;
-}
-
-static void unmap_floats(float *floats, uint64_t count)
-{
-    if (floats != NULL)
-        munmap(floats, count * sizeof *floats);
-}
-
 static void free_residual(struct cshim_residual *residual)
 {
     __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
-    unmap_floats(residual->sent, residual->count);
-    unmap_floats(residual->reduced, residual->count);
+    if (residual->sent != NULL)
+        munmap(residual->sent, 2 * residual->count * sizeof *residual->sent);
     free(residual);
 }
 
@@ -101,13 +86,16 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     }
     *residual = (struct cshim_residual){
         .buffer = exchange->input, .count = plan->count, .dtype = plan->dtype, .bytes = bytes};
-    residual->sent = map_floats(plan->count);
-    /* Also for one_shot: with another codec the same buffer may go by two_shot. */
-    residual->reduced = map_floats(plan->count);
-    if (residual->sent != NULL && residual->reduced != NULL)
-        return residual;
-    free_residual(residual);
-    return NULL;
+    /* An element's residuals are at its place in the buffer. Pages are taken as they are used: in
+     * hierarchical only those of this rank's share, of sums only those of the own chunks. With
+     * another codec the buffer of a one_shot, which has no sums, may go by two_shot. */
+    residual->sent = cshim_scratch_map(2 * plan->count * sizeof *residual->sent);
+    if (residual->sent == NULL) {
+        free_residual(residual);
+        return NULL;
+    }
+    residual->reduced = residual->sent + plan->count;
+    return residual;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/scratch.h"
+#include "shim/host/communicator.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
 
 #include "shim/core/log.h"
-#include "shim/core/plan.h"
 
 /* A piece that nobody has. Its first bytes say which is the next; the last one given is taken
  * first, since its pages are there. */
@@ -15,25 +14,23 @@ struct piece {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct piece *pieces;
-static bool reserved; /* atomic */
 
-static void *map_piece(void)
+void *cshim_scratch_map(size_t bytes)
 {
-    void *piece = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return piece == MAP_FAILED ? NULL : piece;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 bool cshim_scratch_reserve(void)
 {
+    static bool reserved; /* atomic */
     if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE))
         return true;
-    cshim_scratch_give(map_piece());
-    pthread_mutex_lock(&lock);
-    if (pieces != NULL)
-        __atomic_store_n(&reserved, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
-    return __atomic_load_n(&reserved, __ATOMIC_ACQUIRE);
+    uint8_t *piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
+    cshim_scratch_give(piece);
+    __atomic_store_n(&reserved, piece != NULL, __ATOMIC_RELEASE);
+    return piece != NULL;
 }
 
 uint8_t *cshim_scratch_take(void)
@@ -44,7 +41,7 @@ uint8_t *cshim_scratch_take(void)
         pieces = piece->next;
     pthread_mutex_unlock(&lock);
     if (piece == NULL)
-        piece = map_piece();
+        piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
     if (piece == NULL)
         cshim_log(CSHIM_LOG_ERROR, "no memory for the scratch of another call under way");
     return (uint8_t *)piece;

@@ -60,16 +60,11 @@ struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
                                        const struct cshim_segment *segment, int peer)
 {
     struct cshim_range range = {0, segment->share.length};
-    switch (exchange->plan->schedule->division) {
-    case CSHIM_BLOCKS:
+    if (exchange->plan->schedule->division == CSHIM_BLOCKS)
         return block_chunk(exchange, segment, peer);
-    case CSHIM_CHUNKS:
+    if (exchange->plan->schedule->division == CSHIM_CHUNKS)
         cshim_plan_chunk(segment->share.length, exchange->plan->peers, (uint32_t)peer, &range.begin,
                          &range.length);
-        return range;
-    case CSHIM_WHOLE:
-        break;
-    }
     return range;
 }
 
@@ -86,20 +81,18 @@ struct cshim_range cshim_segment_part(const struct cshim_exchange *exchange,
 const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
                                     const struct cshim_segment *segment, uint64_t element)
 {
-    if (segment->stage != NULL)
-        return segment->stage + element * exchange->element_bytes;
-    return exchange->input +
-           (segment->share.begin + element - exchange->source.begin) * exchange->element_bytes;
+    const uint64_t place = segment->share.begin + element - exchange->source.begin;
+    return segment->stage != NULL ? segment->stage + element * exchange->element_bytes
+                                  : exchange->input + place * exchange->element_bytes;
 }
 
 /* In place, only elements that have been encoded lie before the place of a result. */
 uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                               const struct cshim_segment *segment, uint64_t element)
 {
-    if (segment->stage != NULL)
-        return segment->stage + element * exchange->element_bytes;
-    return exchange->output +
-           (segment->share.begin + element - exchange->result.begin) * exchange->element_bytes;
+    const uint64_t place = segment->share.begin + element - exchange->result.begin;
+    return segment->stage != NULL ? segment->stage + element * exchange->element_bytes
+                                  : exchange->output + place * exchange->element_bytes;
 }
 
 uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/steps.h"
+#include "shim/host/segment.h"
 
 #include <string.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
 
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 
@@ -282,16 +281,15 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
 static void decode(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const bool sums = has(exchange, CSHIM_STEP_SUM);
+    const enum cshim_transfer transfer =
+        has(exchange, CSHIM_STEP_SUM) ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS;
     for (int from = 0; from < exchange->ranks; from++) {
-        const uint8_t *message = cshim_segment_piece(
-            exchange, segment, sums ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS, from);
+        const uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
         const struct cshim_range theirs = cshim_segment_owned(exchange, segment, from);
         if (theirs.length == 0)
             continue;
         if (from != exchange->rank)
-            check_header(exchange, segment, sums ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS,
-                         theirs.length, message, from);
+            check_header(exchange, segment, kind_of(transfer), theirs.length, message, from);
         cshim_decode(plan->codec, plan->dtype, message + CSHIM_HEADER_BYTES, theirs.length,
                      cshim_segment_target(exchange, segment, theirs.begin));
     }

@@ -32,8 +32,6 @@ struct hello {
     char host[96];
 };
 
-enum answer { ANSWER_OFF = 0, ANSWER_ON = 1 };
-
 /* What rank 0 gets from another rank. */
 struct other {
     struct hello hello;
@@ -47,23 +45,12 @@ static struct other *others;
 static MPI_Request *hello_requests;
 static MPI_Request *acknowledge_requests;
 static MPI_Request reply_request = MPI_REQUEST_NULL, decision_request = MPI_REQUEST_NULL;
-static int reply, decision;
+static int reply, decision; /* whether to compress */
 static struct hello sent_hello;
-
-/* Ends the job, because no rank can go on alone. */
-static void __attribute__((noreturn)) end_job(const char *message)
-{
-    cshim_log(CSHIM_LOG_ERROR, "%s", message);
-    PMPI_Abort(MPI_COMM_WORLD, 1);
-    abort();
-}
 
 static int tag_of(enum word word)
 {
-    const int *largest = NULL;
-    int found = 0;
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &found);
-    return (found ? *largest : 32767) - (int)word;
+    return cshim_mpi_largest_tag() - (int)word;
 }
 
 static struct hello own_hello(void)
@@ -73,9 +60,10 @@ static struct hello own_hello(void)
     return own;
 }
 
-/* Waits until all requests are done. Returns false at the deadline. */
-static bool wait_until(int count, MPI_Request *requests, double deadline)
+/* Waits until all requests are done. Returns false after so many seconds. */
+static bool wait_for(int count, MPI_Request *requests, double seconds)
 {
+    const double deadline = cshim_seconds() + seconds;
     int done = 0;
     while (!done) {
         PMPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
@@ -122,7 +110,7 @@ static bool collect_hellos(void)
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Irecv(&others[rank].hello, sizeof(struct hello), MPI_BYTE, rank, tag_of(WORD_HELLO),
                    MPI_COMM_WORLD, &hello_requests[rank]);
-    wait_until(cshim_job.ranks, hello_requests, cshim_seconds() + WAIT_SECONDS);
+    wait_for(cshim_job.ranks, hello_requests, WAIT_SECONDS);
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Test(&hello_requests[rank], &others[rank].has_arrived, MPI_STATUS_IGNORE);
     const bool all = describe_missing(missing, sizeof missing);
@@ -132,7 +120,7 @@ static bool collect_hellos(void)
             "nothing is compressed: not all ranks have this shim: %s; start all with the same "
             "LD_PRELOAD (mpirun -x LD_PRELOAD)",
             missing);
-    const int answer = all ? ANSWER_ON : ANSWER_OFF;
+    const int answer = all;
     for (int rank = 1; rank < cshim_job.ranks; rank++) {
         if (others[rank].has_arrived)
             PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_REPLY), MPI_COMM_WORLD);
@@ -148,9 +136,8 @@ static bool collect_acknowledgements(void)
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Irecv(&others[rank].acknowledgement, 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
                    MPI_COMM_WORLD, &acknowledge_requests[rank]);
-    const bool all =
-        wait_until(cshim_job.ranks, acknowledge_requests, cshim_seconds() + WAIT_SECONDS);
-    const int answer = all ? ANSWER_ON : ANSWER_OFF;
+    const bool all = wait_for(cshim_job.ranks, acknowledge_requests, WAIT_SECONDS);
+    const int answer = all;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
         PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_DECISION), MPI_COMM_WORLD);
     if (!all)
@@ -222,20 +209,20 @@ static bool agree_as_other(void)
     sent_hello = own_hello();
     PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
-    if (!wait_until(1, &request, cshim_seconds() + WAIT_SECONDS))
+    if (!wait_for(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (!wait_until(1, &reply_request, cshim_seconds() + 1.2 * WAIT_SECONDS)) {
+    if (!wait_for(1, &reply_request, 1.2 * WAIT_SECONDS)) {
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: rank 0 does not answer rank %d; start all ranks with the "
                   "same LD_PRELOAD (mpirun -x LD_PRELOAD)",
                   cshim_job.rank);
         return false;
     }
-    if (reply != ANSWER_ON)
+    if (!reply)
         return false;
     PMPI_Send(&word, 1, MPI_INT, 0, tag_of(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
     PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
-    return decision == ANSWER_ON;
+    return decision != 0;
 }
 
 /* Finds the ranks that share a node. The ranks of a node tell all others their lowest rank. */
@@ -245,7 +232,7 @@ static void find_nodes(void)
     int lowest = cshim_job.rank;
     int *lowest_of = calloc((size_t)cshim_job.ranks, sizeof *lowest_of);
     if (lowest_of == NULL)
-        end_job("no memory for the nodes of the ranks");
+        cshim_mpi_end_job("no memory for the nodes of the ranks");
     PMPI_Comm_split_type(cshim_mpi.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
                          &node);
     cshim_mpi.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
@@ -253,7 +240,7 @@ static void find_nodes(void)
     cshim_mpi.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_mpi.world);
     if (!cshim_layout_make(&cshim_job.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
                            cshim_job.rank))
-        end_job("no memory for the nodes of the ranks");
+        cshim_mpi_end_job("no memory for the nodes of the ranks");
     free(lowest_of);
 }
 
@@ -263,11 +250,11 @@ static void take_policy(const char *text, size_t length, const char *source)
     char message[CSHIM_MESSAGE_MAX];
     cshim_job.policy = cshim_policy_parse(text, length, source, message);
     if (cshim_job.policy == NULL)
-        end_job(message);
+        cshim_mpi_end_job(message);
     cshim_log_set_level(cshim_job.policy->log);
     cshim_policy_sha256(text, length, cshim_job.policy_sha256);
     if (!cshim_ledger_init(&cshim_job.ledger, cshim_job.policy))
-        end_job("no memory for the ledger");
+        cshim_mpi_end_job("no memory for the ledger");
 }
 
 /* Sends rank 0's policy to all ranks: its length and its source, then its text. */
@@ -280,7 +267,7 @@ static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX
         *length = bytes;
         *text = calloc(1, *length + 1);
         if (*text == NULL)
-            end_job("no memory for the policy");
+            cshim_mpi_end_job("no memory for the policy");
     }
     cshim_mpi.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_mpi.world);
 }
@@ -305,7 +292,7 @@ bool cshim_agree(void)
     if (cshim_job.rank == 0) {
         text = cshim_policy_load(NULL, &length, source, message);
         if (text == NULL)
-            end_job(message);
+            cshim_mpi_end_job(message);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
         take_policy(text, length, source);
@@ -335,6 +322,4 @@ void cshim_agree_finalize(void)
     free(hello_requests); /* no message is on its way, because the job had agreed */
     free(acknowledge_requests);
     free(others);
-    hello_requests = acknowledge_requests = NULL;
-    others = NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a call: describe it, plan it, run the plan, count it; or pass it on. */
+/* The way of a call: describe it, plan it, run the plan, count it; or pass it on. And what the
+ * front gets of this engine. */
 #include "shim/mpi/collectives.h"
 
 #include "shim/mpi/nonblocking.h"
-#include "shim/mpi/observe.h"
 
 /* What every call pays for, also one that is passed on: made for each collective apart. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -20,33 +20,33 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     *status = cshim_comm_find(arguments->comm, &state);
     if (*status == MPI_SUCCESS)
         *status = cshim_comm_prepare(arguments->comm, state);
-    if (*status == MPI_SUCCESS)
-        cshim_nonblocking_drain(state);
-    if (*status == MPI_SUCCESS) {
-        plan.reason = state->reason;
-        call->instead =
-            cshim_watch_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
-                              rule->codec, call->dtype, count);
-    }
-    if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
+    if (*status != MPI_SUCCESS)
+        return true;
+    cshim_nonblocking_drain(state);
+    call->instead = cshim_watch_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
+                                      rule->codec, call->dtype, count);
+    plan.reason = state->reason;
+    if (plan.reason == CSHIM_REASON_COMPRESS)
         *status = cshim_device_check(arguments, &on_device);
+    if (*status != MPI_SUCCESS)
+        return true;
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
-    if (*status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
+    if (plan.reason == CSHIM_REASON_COMPRESS)
         plan = cshim_plan_call(cshim_job.policy, call, count);
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         return false;
     }
-    if (*status == MPI_SUCCESS && plan.schedule->staged)
+    if (plan.schedule->staged)
         *status = cshim_comm_prepare_levels(state);
-    if (*status == MPI_SUCCESS) {
-        struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
-        state->told = false;
-        *status = cshim_call_run(&exchange);
-        if (*status != MPI_SUCCESS && !state->told)
-            PMPI_Comm_call_errhandler(arguments->comm, *status);
-    }
+    if (*status != MPI_SUCCESS)
+        return true;
+    struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
+    state->told = false;
+    *status = cshim_call_run(&exchange);
+    if (*status != MPI_SUCCESS && !state->told)
+        PMPI_Comm_call_errhandler(arguments->comm, *status);
     return true;
 }
 
@@ -156,16 +156,6 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin(call, &arguments);
 }
 
-/* The smallest buffer that a rule may compress in an all-gather, whatever its elements. */
-static uint64_t smallest_gather(void)
-{
-    const uint64_t *from = cshim_job.policy->compress_from[CSHIM_ALLGATHER];
-    uint64_t smallest = UINT64_MAX;
-    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-        smallest = from[dtype] < smallest ? from[dtype] : smallest;
-    return smallest;
-}
-
 /* Has the ranks of an all-gather agree whether all of them give and take plain elements. MPI lets
  * ranks describe the same elements by different types and by absolute addresses, so that no rank
  * knows it of the others. Returns false, with nothing asked, where the call is not compressed in
@@ -179,7 +169,8 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
     PMPI_Comm_size(arguments->comm, &ranks);
     PMPI_Type_size(arguments->datatype, &bytes);
     if (inter || ranks == 1 || cshim_job.observed != NULL ||
-        arguments->count * (uint64_t)bytes * (uint64_t)ranks < smallest_gather() ||
+        arguments->count * (uint64_t)bytes * (uint64_t)ranks <
+            cshim_policy_smallest(cshim_job.policy, CSHIM_ALLGATHER) ||
         cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
         state->reason != CSHIM_REASON_COMPRESS)
@@ -223,86 +214,108 @@ static ALWAYS_INLINE int end(struct call *call, int status)
     return status;
 }
 
-int cshim_allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
+/* The status of a call that has begun. The library makes it if the engine has not. */
+#define ENDED(call, by_library) ((call).done ? (call).status : end(&(call), by_library))
+
+static int allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
+static int allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
+static int reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
 }
 
-int cshim_reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
+static int reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
 }
 
-int cshim_reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
+static int reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
-    return call.done
-               ? call.status
-               : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
+static int reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
-    return call.done
-               ? call.status
-               : end(&call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
 }
 
-int cshim_reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
+static int reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, false);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
 }
 
-int cshim_reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
+static int reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
 {
     struct call call;
     begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
-    return call.done ? call.status
-                     : end(&call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
 }
 
 #define GATHERED sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
 
-int cshim_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+static int allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call;
     begin_gather(&call, GATHERED);
-    return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather(GATHERED));
+    return ENDED(call, cshim_mpi.real->MPI_Allgather(GATHERED));
 }
 
-int cshim_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                      void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+static int allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                       void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call;
     begin_gather(&call, GATHERED);
-    return call.done ? call.status : end(&call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
+    return ENDED(call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
 }
+
+__attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
+    .abi = CSHIM_ENGINE_ABI,
+    .start = cshim_mpi_start,
+    .functions =
+        {
+            .MPI_Allreduce = allreduce,
+            .MPI_Allreduce_c = allreduce_c,
+            .MPI_Reduce = reduce_to_root,
+            .MPI_Reduce_c = reduce_to_root_c,
+            .MPI_Reduce_scatter = reduce_scatter,
+            .MPI_Reduce_scatter_c = reduce_scatter_c,
+            .MPI_Reduce_scatter_block = reduce_scatter_block,
+            .MPI_Reduce_scatter_block_c = reduce_scatter_block_c,
+            .MPI_Allgather = allgather,
+            .MPI_Allgather_c = allgather_c,
+            .MPI_Iallreduce = cshim_iallreduce,
+            .MPI_Iallreduce_c = cshim_iallreduce_c,
+            .MPI_Allreduce_init = cshim_allreduce_init,
+            .MPI_Allreduce_init_c = cshim_allreduce_init_c,
+            .MPIX_Allreduce_init = cshim_allreduce_init,
+            .MPI_Start = cshim_start,
+            .MPI_Startall = cshim_startall,
+            .MPI_Request_free = cshim_request_free,
+            .MPI_Cancel = cshim_cancel,
+        },
+    .count = cshim_count_other,
+    .finalize = cshim_mpi_finalize,
+};

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "shim/core/log.h"
-#include "shim/host/scratch.h"
 #include "shim/host/segment.h"
 
 /* All states, so that finalize can free those that the program did not. */
@@ -64,23 +63,19 @@ static void give_number(int number)
 
 static void count_numbers(void)
 {
-    int *largest, found = 0;
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest, &found);
-    const int tags = (found ? *largest : 32767) - FIRST_TAG;
+    const int tags = cshim_mpi_largest_tag() - FIRST_TAG;
     numbers = tags / tags_per_number() < NUMBERS_MAX ? tags / tags_per_number() : NUMBERS_MAX;
 }
 
 bool cshim_comm_unlink(struct cshim_comm *state)
 {
-    bool found = false;
     pthread_mutex_lock(&states_lock);
-    for (struct cshim_comm **link = &states; *link != NULL; link = &(*link)->next) {
-        if (*link == state) {
-            *link = state->next;
-            found = true;
-            break;
-        }
-    }
+    struct cshim_comm **link = &states;
+    while (*link != NULL && *link != state)
+        link = &(*link)->next;
+    const bool found = *link != NULL;
+    if (found)
+        *link = state->next;
     pthread_mutex_unlock(&states_lock);
     return found;
 }
@@ -189,12 +184,8 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
         return status;
     struct cshim_comm *made = calloc(1, sizeof *made);
     status = made == NULL ? MPI_ERR_NO_MEM : fill(made, comm);
-    if (status == MPI_ERR_NO_MEM) {
-        /* The other ranks may be on their way into a compressed call. */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's state");
-        PMPI_Abort(comm, 1);
-        return status;
-    }
+    if (status == MPI_ERR_NO_MEM) /* the other ranks may be on their way into a compressed call */
+        cshim_mpi_end_job("no memory for a communicator's state");
     if (status == MPI_SUCCESS)
         status = PMPI_Comm_set_attr(comm, cshim_mpi.keyval, made);
     if (status != MPI_SUCCESS) {
@@ -259,29 +250,25 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     return agree(state, comm);
 }
 
-/* Finds the ranks that have this rank's place on their nodes. Returns false without memory. */
-static bool find_across(struct cshim_comm *state)
+/* Finds the ranks that have this rank's place on their nodes. */
+static void find_across(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
     int *places = calloc(layout->nodes, sizeof *places); /* of the next rank on each node */
     state->across = calloc(layout->nodes, sizeof *state->across);
-    if (places != NULL && state->across != NULL)
-        for (int i = 0; i < state->host.ranks; i++)
-            if (places[layout->node_of[i]]++ == layout->local_rank)
-                state->across[layout->node_of[i]] = state->world_ranks[i];
+    if (places == NULL || state->across == NULL) /* the other ranks are in the call */
+        cshim_mpi_end_job("no memory for a communicator's nodes");
+    for (int i = 0; i < state->host.ranks; i++)
+        if (places[layout->node_of[i]]++ == layout->local_rank)
+            state->across[layout->node_of[i]] = state->world_ranks[i];
     free(places);
-    return places != NULL && state->across != NULL;
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
     if (state->node != MPI_COMM_NULL)
         return MPI_SUCCESS;
-    if (!find_across(state)) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a communicator's nodes");
-        PMPI_Abort(cshim_mpi.world, 1); /* the other ranks are in the call */
-        return MPI_ERR_NO_MEM;
-    }
+    find_across(state);
     const int status =
         PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
     if (status == MPI_SUCCESS)
@@ -294,12 +281,8 @@ int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct 
     const struct cshim_layout *layout = &state->host.layout;
     struct cshim_comm *part = calloc(1, sizeof *part);
     if (part == NULL || !cshim_layout_make(&part->host.layout, layout->node_of, state->host.ranks,
-                                           (int)layout->nodes, state->host.rank)) {
-        free(part);
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
-        PMPI_Abort(cshim_mpi.world, 1); /* the other ranks wait for this one */
-        return MPI_ERR_NO_MEM;
-    }
+                                           (int)layout->nodes, state->host.rank))
+        cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks wait */
     part->host.transport = state->host.transport;
     part->host.rank = state->host.rank;
     part->host.ranks = state->host.ranks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the front calls: start and end of the job, and the functions that this engine has. */
+/* What the front calls at the start and at the end of the job. */
 #include <stdlib.h>
 
 #include "shim/core/arithmetic.h"
@@ -7,7 +7,6 @@
 #include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
-#include "shim/mpi/observe.h"
 
 /* The library calls this when the program frees a communicator. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
@@ -21,7 +20,7 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static int start(const struct cshim_mpi_real *real)
+int cshim_mpi_start(const struct cshim_mpi_real *real)
 {
     cshim_log_set_level(CSHIM_LOG_WARN);
     cshim_mpi.real = real;
@@ -30,10 +29,8 @@ static int start(const struct cshim_mpi_real *real)
     PMPI_Comm_size(MPI_COMM_WORLD, &cshim_job.ranks);
     if (!cshim_agree())
         return 0;
-    if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS) {
-        cshim_log(CSHIM_LOG_ERROR, "the library refuses a keyval or an operation");
-        PMPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks count on this one */
-    }
+    if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS)
+        cshim_mpi_end_job("the library refuses a keyval or an operation");
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,
                                cshim_live_open(cshim_job.policy, "mpi", cshim_job.rank,
@@ -41,14 +38,12 @@ static int start(const struct cshim_mpi_real *real)
     cshim_observe_setup();
     cshim_trace_setup();
     cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
-    if (cshim_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup()) {
-        cshim_log(CSHIM_LOG_ERROR, "the library refuses a communicator");
-        PMPI_Abort(MPI_COMM_WORLD, 1);
-    }
+    if (cshim_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup())
+        cshim_mpi_end_job("the library refuses a communicator");
     return 1;
 }
 
-static void finalize(void)
+void cshim_mpi_finalize(void)
 {
     const fenv_t programs = cshim_arithmetic_begin();
     cshim_job.stopped = cshim_seconds();
@@ -60,41 +55,10 @@ static void finalize(void)
     cshim_live_close(cshim_ledger_publish(&cshim_job.ledger, NULL));
     cshim_summary();
     free(cshim_job.observed);
-    cshim_job.observed = NULL;
     cshim_agree_finalize();
     cshim_comm_teardown();
     cshim_mpi_transport_teardown();
     cshim_ledger_free(&cshim_job.ledger);
     cshim_policy_free(cshim_job.policy);
-    cshim_job.policy = NULL;
     cshim_arithmetic_end(&programs);
 }
-
-__attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
-    .abi = CSHIM_ENGINE_ABI,
-    .start = start,
-    .functions =
-        {
-            .MPI_Allreduce = cshim_allreduce,
-            .MPI_Allreduce_c = cshim_allreduce_c,
-            .MPI_Reduce = cshim_reduce_to_root,
-            .MPI_Reduce_c = cshim_reduce_to_root_c,
-            .MPI_Reduce_scatter = cshim_reduce_scatter,
-            .MPI_Reduce_scatter_c = cshim_reduce_scatter_c,
-            .MPI_Reduce_scatter_block = cshim_reduce_scatter_block,
-            .MPI_Reduce_scatter_block_c = cshim_reduce_scatter_block_c,
-            .MPI_Allgather = cshim_allgather,
-            .MPI_Allgather_c = cshim_allgather_c,
-            .MPI_Iallreduce = cshim_iallreduce,
-            .MPI_Iallreduce_c = cshim_iallreduce_c,
-            .MPI_Allreduce_init = cshim_allreduce_init,
-            .MPI_Allreduce_init_c = cshim_allreduce_init_c,
-            .MPIX_Allreduce_init = cshim_allreduce_init,
-            .MPI_Start = cshim_start,
-            .MPI_Startall = cshim_startall,
-            .MPI_Request_free = cshim_request_free,
-            .MPI_Cancel = cshim_cancel,
-        },
-    .count = cshim_count_other,
-    .finalize = finalize,
-};

@@ -2,8 +2,25 @@
 #include "shim/mpi/job.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
+
+#include "shim/core/log.h"
 
 struct cshim_mpi_job cshim_mpi;
+
+void cshim_mpi_end_job(const char *why)
+{
+    cshim_log(CSHIM_LOG_ERROR, "%s", why);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+    abort();
+}
+
+int cshim_mpi_largest_tag(void)
+{
+    int *largest, found = 0;
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest, &found);
+    return found ? *largest : 32767;
+}
 
 void *cshim_mpi_library(void)
 {
@@ -15,12 +32,7 @@ void *cshim_mpi_library(void)
 
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype)
 {
-    switch (dtype) {
-    case CSHIM_FLOAT64:
-        return MPI_DOUBLE;
-    case CSHIM_FLOAT16:
-        return cshim_mpi_half();
-    default: /* no call with another type is compressed */
-        return MPI_FLOAT;
-    }
+    return dtype == CSHIM_FLOAT64   ? MPI_DOUBLE
+           : dtype == CSHIM_FLOAT16 ? cshim_mpi_half()
+                                    : MPI_FLOAT;
 }

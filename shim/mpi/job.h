@@ -51,7 +51,13 @@ static inline MPI_Datatype cshim_mpi_half(void)
  * own. The caller closes it. */
 void *cshim_mpi_library(void);
 
-/* The datatype of a compressed call's elements. */
+/* Ends the job after an error, because the other ranks cannot go on without this one. */
+void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
+
+/* The largest tag of a message on the world. */
+int cshim_mpi_largest_tag(void);
+
+/* The datatype of a compressed call's elements, which have no other types than these three. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 
 /* What the job begins and ends with. All of it is collective, but for announcements. */

@@ -15,13 +15,10 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
-#include "shim/mpi/progress.h"
 
 #define FINALIZE_SECONDS 10.0
 
@@ -264,11 +261,8 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request)
 {
     struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) { /* the other ranks have begun the call, or will */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a nonblocking call");
-        PMPI_Abort(cshim_mpi.world, 1);
-        return MPI_ERR_NO_MEM;
-    }
+    if (pending == NULL) /* the other ranks have begun the call, or will */
+        cshim_mpi_end_job("no memory for a nonblocking call");
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
     pending->exchange.sequence = ++comm->host.sequence;
@@ -296,19 +290,10 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     return found;
 }
 
-static bool may_compress(const struct cshim_policy *policy)
-{
-    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-        if (policy->compress_from[CSHIM_ALLREDUCE][dtype] != UINT64_MAX)
-            return true;
-    return false;
-}
-
 /* Makes the communicator of the messages that end requests, and finds how many can be under way. */
 static bool make_bell(void)
 {
     MPI_Group self;
-    int *tags, found = 0;
     if (PMPI_Comm_group(MPI_COMM_SELF, &self) != MPI_SUCCESS)
         return false;
     const int status = PMPI_Comm_create(MPI_COMM_SELF, self, &bell);
@@ -316,8 +301,7 @@ static bool make_bell(void)
     if (status != MPI_SUCCESS)
         return false;
     PMPI_Comm_set_errhandler(bell, MPI_ERRORS_RETURN);
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&tags, &found);
-    most_tags = found ? *tags : 32767;
+    most_tags = cshim_mpi_largest_tag();
     return true;
 }
 
@@ -325,7 +309,8 @@ bool cshim_nonblocking_setup(void)
 {
     struct cshim_comm *world;
     int able = cshim_progress_find(), all = 0;
-    if (!may_compress(cshim_job.policy) || cshim_job.ranks == 1 || cshim_job.observed != NULL)
+    if (cshim_policy_smallest(cshim_job.policy, CSHIM_ALLREDUCE) == UINT64_MAX ||
+        cshim_job.ranks == 1 || cshim_job.observed != NULL)
         return true;
     able = able && make_bell();
     if (cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=

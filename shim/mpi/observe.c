@@ -3,7 +3,7 @@
  * own exchange is timed on the job's ranks, so that compshim explain --report can tell how long
  * compressed calls would take.
  */
-#include "shim/mpi/observe.h"
+#include "shim/mpi/describe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,6 @@
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/call.h"
-#include "shim/host/event.h"
 
 /* From this size on, the ranks begin a call together, so that the time that a rank waits for
  * another is told apart from the time of the call. For smaller calls a barrier would cost as much
@@ -42,11 +40,8 @@ void cshim_observe_setup(void)
     if (!observe)
         return;
     cshim_job.observed = malloc(sizeof *cshim_job.observed);
-    if (cshim_job.observed == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory to observe the calls");
-        PMPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks wait for this one before each call */
-        return;
-    }
+    if (cshim_job.observed == NULL) /* the other ranks wait for this one before each call */
+        cshim_mpi_end_job("no memory to observe the calls");
     cshim_observed_init(cshim_job.observed);
 }
 
@@ -101,17 +96,12 @@ static int by_value(const void *a, const void *b)
 /* Returns the seconds that the slowest rank takes for one exchange, or -1 if the exchange fails. */
 static double time_exchange(const struct probing *probing, const struct cshim_plan *plan)
 {
-    struct cshim_exchange exchange = {
-        .communicator = &probing->comm->host,
-        .plan = plan,
-        .input = (const uint8_t *)probing->input,
-        .source = {0, plan->count},
-        .output = (uint8_t *)probing->output,
-        .result = {0, plan->count},
-        .element_bytes = sizeof(float),
-        .sequence = ++probing->comm->host.sequence,
-    };
+    const struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_ALLREDUCE, probing->input, probing->output, (MPI_Count)plan->count,
+                           MPI_FLOAT, MPI_SUM, cshim_mpi.world);
+    struct cshim_exchange exchange = cshim_exchange_of(&arguments, plan, probing->comm);
     double slowest = -1;
+    exchange.sequence = ++probing->comm->host.sequence;
     cshim_call_take_scratch(&exchange);
     PMPI_Barrier(cshim_mpi.world);
     const double began = cshim_seconds();

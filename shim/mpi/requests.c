@@ -3,7 +3,6 @@
  * those that take requests: MPI_Start, MPI_Startall, MPI_Request_free and MPI_Cancel. */
 #include <stdlib.h>
 
-#include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
 
@@ -55,9 +54,10 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
 /* Plans a nonblocking call, with the same outcome on all ranks. The ranks exchange no message,
  * unless the call may prepare its communicator. Returns false if the call is to be passed on, and
  * counts that. */
-static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
-                      struct cshim_plan *plan, struct cshim_comm **state)
+static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
+                      struct cshim_comm **state)
 {
+    arguments->nonblocking = true;
     const struct cshim_rule *rule;
     struct cshim_call call;
     uint64_t count;
@@ -83,14 +83,6 @@ static bool plan_call(const struct cshim_arguments *arguments, bool prepares,
     return reason == CSHIM_REASON_COMPRESS;
 }
 
-static struct cshim_arguments arguments_of(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
-{
-    struct cshim_arguments arguments =
-        cshim_arguments_of(CSHIM_ALLREDUCE, sendbuf, recvbuf, count, datatype, op, comm);
-    arguments.nonblocking = true;
-    return arguments;
-}
-
 /* Calls the program's error handler if the status is an error. Returns the status. */
 static int report(const struct cshim_comm *comm, int status)
 {
@@ -100,59 +92,56 @@ static int report(const struct cshim_comm *comm, int status)
 }
 
 /* Makes and starts a request. Returns false if the call is to be passed on. */
-static bool start_call(const struct cshim_arguments *arguments, MPI_Request *request, int *status)
+static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request, int *status)
 {
+    struct cshim_arguments arguments = cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm);
     struct cshim_plan plan;
     struct cshim_comm *state;
-    if (request == NULL || !plan_call(arguments, false, &plan, &state))
+    if (request == NULL || !plan_call(&arguments, false, &plan, &state))
         return false;
     const int tag = cshim_nonblocking_tag();
     *status = report(state, cshim_nonblocking_receive(tag, false, request));
     if (*status == MPI_SUCCESS)
-        *status = cshim_nonblocking_start(arguments, &plan, state, tag, *request);
+        *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
     return true;
 }
 
 int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
-    if (start_call(&arguments, request, &status))
+    if (start_call(CSHIM_REDUCTION_A, comm, request, &status))
         return status;
     return cshim_mpi.real->MPI_Iallreduce(CSHIM_REDUCTION_A, comm, request);
 }
 
 int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
-    if (start_call(&arguments, request, &status))
+    if (start_call(CSHIM_REDUCTION_A, comm, request, &status))
         return status;
     return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A, comm, request);
 }
 
 /* Makes a persistent request. Returns false if the call is to be passed on. */
-static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request *request,
+static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request,
                             int *status)
 {
-    struct persistent made = {.arguments = *arguments};
+    struct persistent made = {.arguments =
+                                  cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm)};
     struct cshim_comm *whole;
     enum cshim_reason reason;
-    if (request == NULL || !plan_call(arguments, true, &made.plan, &whole))
+    if (request == NULL || !plan_call(&made.arguments, true, &made.plan, &whole))
         return false;
     *status = cshim_comm_part(whole, &reason, &made.comm);
     if (*status != MPI_SUCCESS)
         return true;
     if (reason != CSHIM_REASON_COMPRESS) {
-        cshim_count_pass(reason, arguments->comm);
+        cshim_count_pass(reason, comm);
         return false;
     }
     struct persistent *kept = malloc(sizeof *kept);
-    if (kept == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a persistent call");
-        PMPI_Abort(arguments->comm, 1); /* the other ranks will count on this one */
-        return false;
-    }
+    if (kept == NULL) /* the other ranks will count on this one */
+        cshim_mpi_end_job("no memory for a persistent call");
     made.tag = cshim_nonblocking_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);
     if (*status != MPI_SUCCESS) {
@@ -172,9 +161,8 @@ static bool make_persistent(const struct cshim_arguments *arguments, MPI_Request
 
 int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
-    if (make_persistent(&arguments, request, &status))
+    if (make_persistent(CSHIM_REDUCTION_A, comm, request, &status))
         return status;
     return cshim_mpi.real->MPI_Allreduce_init(CSHIM_REDUCTION_A, comm, info, request);
 }
@@ -182,9 +170,8 @@ int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI
 int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
                            MPI_Request *request)
 {
-    const struct cshim_arguments arguments = arguments_of(CSHIM_REDUCTION_A, comm);
     int status;
-    if (make_persistent(&arguments, request, &status))
+    if (make_persistent(CSHIM_REDUCTION_A, comm, request, &status))
         return status;
     return cshim_mpi.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A, comm, info, request);
 }

@@ -50,11 +50,6 @@ static bool take_rows(struct cshim_ledger *ledger, int rank)
     return false;
 }
 
-static bool give_ledger(const struct cshim_ledger *ledger)
-{
-    return give_rows(ledger) && give(&ledger->tally, sizeof ledger->tally, TAG_TALLY);
-}
-
 static bool take_ledger(struct cshim_ledger *ledger, int rank)
 {
     struct cshim_tally tally;
@@ -89,15 +84,17 @@ static bool take_observed(struct cshim_observed *observed, int rank)
  * none left. */
 static void gather(void)
 {
+    struct cshim_ledger *ledger = &cshim_job.ledger;
     struct cshim_observed *observed = cshim_job.observed;
     int missing = 0;
     if (cshim_job.rank != 0) {
-        (void)(give_ledger(&cshim_job.ledger) && (observed == NULL || give_observed(observed)));
+        (void)(give_rows(ledger) && give(&ledger->tally, sizeof ledger->tally, TAG_TALLY) &&
+               (observed == NULL || give_observed(observed)));
         return;
     }
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        missing += !(take_ledger(&cshim_job.ledger, rank) &&
-                     (observed == NULL || take_observed(observed, rank)));
+        missing +=
+            !(take_ledger(ledger, rank) && (observed == NULL || take_observed(observed, rank)));
     if (observed != NULL)
         cshim_observed_sort(observed);
     if (missing > 0)

@@ -75,7 +75,7 @@ void cshim_trace_setup(void)
     cshim_mpi.real->MPI_Bcast(trace_path, sizeof trace_path, MPI_CHAR, 0, cshim_mpi.world);
     if (trace_path[0] == '\0')
         return;
-    cshim_job.trace = cshim_trace_make();
+    cshim_job.trace = calloc(1, sizeof *cshim_job.trace);
     enough = cshim_job.trace != NULL;
     cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
     if (everywhere) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "shim/host/exchange.h"
-#include "shim/mpi/communicator.h"
-#include "shim/mpi/progress.h"
+#include "shim/mpi/nonblocking.h"
 
 static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
 {

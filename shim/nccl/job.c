@@ -70,7 +70,7 @@ static void begin_trace(struct cshim_nccl_job *job)
         return;
     if (origin == 0)
         origin = wall_nanoseconds();
-    job->trace = cshim_trace_make();
+    job->trace = calloc(1, sizeof *job->trace);
     if (job->trace == NULL)
         cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
 }

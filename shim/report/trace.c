@@ -2,16 +2,10 @@
 #include "shim/report/trace.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "policy/numbers.h"
 #include "shim/report/report.h"
 #include "version.h"
-
-struct cshim_trace *cshim_trace_make(void)
-{
-    return calloc(1, sizeof(struct cshim_trace));
-}
 
 /* Numbers threads from 1, as they come. */
 static uint8_t own_thread(void)
@@ -130,11 +124,6 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
  * by what rounding to nanoseconds makes of it. */
 #define ROUNDING 1e-9
 
-static bool is_phase(const struct cshim_trace_event *event)
-{
-    return event->kind <= CSHIM_TRACE_DECODE;
-}
-
 /* Nonblocking calls overlap, so each has a line of its own, from a beginning to an end. */
 static void write_pending(struct cshim_trace_file *file, int rank,
                           const struct cshim_trace_event *event)
@@ -155,7 +144,7 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
             write_pending(file, rank, &events[i]);
             continue;
         }
-        const double inset = is_phase(&events[i]) ? ROUNDING : 0;
+        const double inset = events[i].kind < CSHIM_PHASES ? ROUNDING : 0;
         write_event(file, rank, "X", &events[i], events[i].begin + inset);
         fprintf(file->stream, ", \"dur\": %.3f}", fmax(events[i].seconds - 2 * inset, 0) * 1e6);
     }

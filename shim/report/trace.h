@@ -12,12 +12,9 @@
 
 #define CSHIM_TRACE_EVENTS ((size_t)1 << 18)
 
-/* The first three are the phases of a compressed call. */
+/* What an event is besides the phases of a compressed call (enum cshim_phase), which come first. */
 enum cshim_trace_kind {
-    CSHIM_TRACE_ENCODE,
-    CSHIM_TRACE_EXCHANGE,
-    CSHIM_TRACE_DECODE, /* and adding up */
-    CSHIM_TRACE_CALL,
+    CSHIM_TRACE_CALL = CSHIM_PHASES,
     CSHIM_TRACE_PENDING, /* a nonblocking call, from its beginning to its end */
     CSHIM_TRACE_PASSED,  /* a call that the library got as it was */
 };
@@ -37,13 +34,11 @@ struct cshim_trace_event {
     uint8_t thread; /* of the rank, by their first events; those above 255 are taken as one */
 };
 
+/* Made by calloc, so that pages are taken as events come. */
 struct cshim_trace {
     size_t count; /* added so far, atomic; beyond CSHIM_TRACE_EVENTS they are not kept */
     struct cshim_trace_event events[CSHIM_TRACE_EVENTS];
 };
-
-/* An empty trace, or NULL without memory; pages are taken as events come. Freed by free. */
-struct cshim_trace *cshim_trace_make(void);
 
 /* Adds an event; its thread is filled in if it has none. Thread-safe, allocates nothing. */
 void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);

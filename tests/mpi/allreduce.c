@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc < 3 || (!all && !cshim_codec_by_name(argv[1], &id))) {
+    if (argc < 3 || (!all && !codec_by_name(argv[1], &id))) {
         fprintf(stderr, "usage: mpi_allreduce CODEC STEPS [float32|float64] | all ALGORITHM\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
         sums_codec = cshim_codec_info(id);
         sums_steps = atoi(argv[2]);
         if (argc > 3)
-            cshim_dtype_by_name(argv[3], &sums_dtype);
+            dtype_by_name(argv[3], &sums_dtype);
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
             run_world(NORMAL, counts[c], 0);
             run_world(NORMAL, counts[c], 1);

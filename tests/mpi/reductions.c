@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     MPI_Comm other;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc < 4 || !cshim_codec_by_name(argv[1], &id)) {
+    if (argc < 4 || !codec_by_name(argv[1], &id)) {
         fprintf(stderr, "usage: mpi_reductions CODEC STEPS reduce|scatter|block [float64]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

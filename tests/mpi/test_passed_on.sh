@@ -34,7 +34,7 @@ instructions() {
     # A wrapper's instructions less those of the real calls it makes itself, not of others.
     callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no \
         "$scratch"/callgrind.* | tr -d , | awk -v calls="$calls" '
-            $2 == "*" { ours = /[:_](PMPI_Allreduce|MPI_Allreduce|cshim_allreduce) .*libcompshim/ }
+            $2 == "*" { ours = /[:_](PMPI_Allreduce|MPI_Allreduce|allreduce) .*libcompshim/ }
             $2 == "*" && ours && $1 > total { total = $1 }
             $2 == ">" && ours && /:P?MPI_Allreduce .*libmpi(ch|_abi)?\.so/ { real += $1 }
             END { if (total && real) print int((total - real) / calls); else print "none" }'

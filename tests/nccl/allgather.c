@@ -50,14 +50,14 @@ int main(int argc, char **argv)
 {
     static const size_t counts[] = {1, 127, 256, 1000, 65549, 400009};
     enum cshim_codec_id id = CSHIM_CODEC_NONE;
-    if (argc < 2 || !cshim_codec_by_name(argv[1], &id)) {
+    if (argc < 2 || !codec_by_name(argv[1], &id)) {
         fprintf(stderr, "usage: nccl_allgather CODEC [DTYPE]\n");
         return 2;
     }
     sums_codec = cshim_codec_info(id);
     sums_steps = 1;
     if (argc > 2)
-        cshim_dtype_by_name(argv[2], &sums_dtype);
+        dtype_by_name(argv[2], &sums_dtype);
     world = gpu_join();
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
         run(NORMAL, counts[c], (int)c % 2);

@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     const int all = argc == 3 && strcmp(argv[1], "all") == 0;
     if (argc == 3 && strcmp(argv[1], "--policy") == 0)
         return print_policy(argv[2]);
-    if (argc < 3 || (!all && !cshim_codec_by_name(argv[1], &id))) {
+    if (argc < 3 || (!all && !codec_by_name(argv[1], &id))) {
         fprintf(stderr,
                 "usage: nccl_allreduce CODEC STEPS [DTYPE [OP [COLLECTIVE]]] | all ALGORITHM\n");
         return 2;
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     sums_codec = cshim_codec_info(id);
     sums_steps = all ? 0 : atoi(argv[2]);
     if (argc > 3)
-        cshim_dtype_by_name(argv[3], &sums_dtype);
+        dtype_by_name(argv[3], &sums_dtype);
     scattered = argc > 5 && strcmp(argv[5], "scatter") == 0;
     world = gpu_join();
     if (argc > 4)

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     double errors = 0, squares = 0;
     const int calls = argc > 4 ? atoi(argv[4]) : 0;
     const bool grouped = argc > 5;
-    if (calls < 1 || calls > CALLS_MAX || !cshim_dtype_by_name(argv[2], &sums_dtype)) {
+    if (calls < 1 || calls > CALLS_MAX || !dtype_by_name(argv[2], &sums_dtype)) {
         fprintf(stderr, "usage: nccl_sampled COLLECTIVE DTYPE OP CALLS [group]\n");
         return 2;
     }

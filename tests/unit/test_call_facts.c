@@ -15,14 +15,13 @@ TEST(layouts)
         int ranks;
         uint32_t nodes, fewest;
         int rank, node, local_rank, local_ranks;
-        bool levels;
     } cases[] = {
-        {{0}, 1, 1, 1, 0, 0, 0, 1, false},
-        {{4, 4, 4}, 3, 1, 3, 2, 0, 2, 3, false},
-        {{2, 1, 0}, 3, 3, 1, 1, 1, 0, 1, false},
-        {{0, 0, 3, 3}, 4, 2, 2, 3, 1, 1, 2, true},
-        {{5, 2, 5, 2, 5}, 5, 2, 2, 4, 0, 2, 3, true},
-        {{0, 1, 1, 2, 2, 2, 1}, 7, 3, 1, 6, 1, 2, 3, true},
+        {{0}, 1, 1, 1, 0, 0, 0, 1},
+        {{4, 4, 4}, 3, 1, 3, 2, 0, 2, 3},
+        {{2, 1, 0}, 3, 3, 1, 1, 1, 0, 1},
+        {{0, 0, 3, 3}, 4, 2, 2, 3, 1, 1, 2},
+        {{5, 2, 5, 2, 5}, 5, 2, 2, 4, 0, 2, 3},
+        {{0, 1, 1, 2, 2, 2, 1}, 7, 3, 1, 6, 1, 2, 3},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_layout layout;
@@ -32,7 +31,6 @@ TEST(layouts)
         assert_int_equal(layout.node, cases[i].node);
         assert_int_equal(layout.local_rank, cases[i].local_rank);
         assert_int_equal(layout.local_ranks, cases[i].local_ranks);
-        assert_int_equal(cshim_layout_has_levels(&layout, cases[i].ranks), cases[i].levels);
         for (int a = 0; a < cases[i].ranks; a++)
             for (int b = 0; b < cases[i].ranks; b++)
                 assert_int_equal(layout.node_of[a] == layout.node_of[b],

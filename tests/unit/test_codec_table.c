@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names, sizes and the fingerprint of the codec table. */
+#include "policy/policy.h"
 #include "test_codec_data.h"
 
 TEST(names_and_ids_agree)
 {
-    enum cshim_codec_id id;
-    enum cshim_dtype dtype;
-    for (int i = 0; i < CSHIM_CODEC_COUNT; i++) {
-        assert_true(cshim_codec_by_name(cshim_codec_name((enum cshim_codec_id)i), &id));
-        assert_int_equal(id, i);
+    unsigned value;
+    for (unsigned i = 0; i < CSHIM_CODEC_COUNT; i++) {
+        assert_non_null(
+            cshim_word_find(CSHIM_CODECS, cshim_codec_name((enum cshim_codec_id)i), &value));
+        assert_int_equal(value, i);
         assert_int_equal(cshim_codec_info((enum cshim_codec_id)i) != NULL, i != 0);
     }
-    for (int i = 0; i < CSHIM_DTYPE_COUNT; i++) {
-        assert_true(cshim_dtype_by_name(cshim_dtype_name((enum cshim_dtype)i), &dtype));
-        assert_int_equal(dtype, i);
+    for (unsigned i = 0; i < CSHIM_DTYPE_COUNT; i++) {
+        assert_non_null(
+            cshim_word_find(CSHIM_DTYPES, cshim_dtype_name((enum cshim_dtype)i), &value));
+        assert_int_equal(value, i);
     }
-    assert_false(cshim_codec_by_name("fp8", &id));
-    assert_false(cshim_dtype_by_name("other", &dtype));
+    assert_null(cshim_word_find(CSHIM_CODECS, "fp8", &value));
+    assert_null(cshim_word_find(CSHIM_DTYPES, "other", &value));
     assert_string_equal(cshim_codec_name((enum cshim_codec_id)99), "?");
     assert_string_equal(cshim_dtype_name(CSHIM_DTYPE_OTHER), "other");
     assert_null(cshim_codec_info(CSHIM_CODEC_COUNT));

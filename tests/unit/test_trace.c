@@ -8,7 +8,7 @@
 
 TEST(bounded)
 {
-    struct cshim_trace *trace = cshim_trace_make();
+    struct cshim_trace *trace = calloc(1, sizeof *trace);
     assert_non_null(trace);
     for (uint32_t i = 0; i < CSHIM_TRACE_EVENTS + 100; i++)
         cshim_trace_add(trace, (struct cshim_trace_event){.call = i});
@@ -65,9 +65,9 @@ TEST(each_kind)
          .codec = 3,
          .algorithm = CSHIM_ALGORITHM_TWO_SHOT,
          .thread = 1},
-        {.kind = CSHIM_TRACE_ENCODE, .begin = 1.1, .seconds = 0.1, .thread = 1},
-        {.kind = CSHIM_TRACE_EXCHANGE, .begin = 1.2, .seconds = 0.1, .thread = 1},
-        {.kind = CSHIM_TRACE_DECODE, .begin = 1.3, .seconds = 0.1, .thread = 1},
+        {.kind = CSHIM_PHASE_ENCODE, .begin = 1.1, .seconds = 0.1, .thread = 1},
+        {.kind = CSHIM_PHASE_EXCHANGE, .begin = 1.2, .seconds = 0.1, .thread = 1},
+        {.kind = CSHIM_PHASE_DECODE, .begin = 1.3, .seconds = 0.1, .thread = 1},
         {.kind = CSHIM_TRACE_PASSED, .begin = 2, .seconds = 0.1, .reason = CSHIM_REASON_OP},
         {.kind = CSHIM_TRACE_PENDING, .begin = 3, .seconds = 0.1, .rule = 9},
     };

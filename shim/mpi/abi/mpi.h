@@ -111,7 +111,6 @@ int PMPI_Comm_test_inter(MPI_Comm comm, int *flag);
 int PMPI_Errhandler_free(MPI_Errhandler *handler);
 int PMPI_Error_class(int code, int *error_class);
 int PMPI_Error_string(int code, char *text, int *length);
-int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count);
 int PMPI_Get_library_version(char *version, int *length);
 int PMPI_Group_free(MPI_Group *group);
 int PMPI_Group_translate_ranks(MPI_Group from, int n, const int ranks[], MPI_Group to,
