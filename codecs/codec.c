@@ -39,9 +39,8 @@ const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id)
 
 const char *cshim_codec_name(enum cshim_codec_id id)
 {
-    if (id == CSHIM_CODEC_NONE) {
+    if (id == CSHIM_CODEC_NONE)
         return "none";
-    }
     const struct cshim_codec_info *info = cshim_codec_info(id);
     return info != NULL ? info->name : "?";
 }
@@ -59,12 +58,10 @@ size_t cshim_dtype_bytes(enum cshim_dtype dtype)
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
-    if (info == NULL || (unsigned)dtype >= CSHIM_DTYPE_COUNT) {
+    if (info == NULL || (unsigned)dtype >= CSHIM_DTYPE_COUNT)
         return false;
-    }
-    if (id == CSHIM_CODEC_RAW || dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64) {
+    if (id == CSHIM_CODEC_RAW || dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64)
         return true;
-    }
     enum cshim_codec_id own = dtype == CSHIM_FLOAT16 ? CSHIM_CODEC_FP16 : CSHIM_CODEC_BF16;
     return id == own || info->element_bits <= 8;
 }
@@ -77,9 +74,8 @@ static size_t align_up(size_t bytes)
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
-    if (info == NULL) {
+    if (info == NULL)
         return 0;
-    }
     size_t bits = info->element_bits != 0 ? info->element_bits : 8 * cshim_dtype_bytes(dtype);
     size_t payload = cshim_payload_bytes((unsigned)bits, count);
     size_t blocks = count / info->block + (count % info->block != 0);

@@ -222,9 +222,8 @@ CSHIM_HD float cshim_minifloat_decode(uint32_t code, int mantissa_bits, int min_
 {
     uint32_t exponent = code >> mantissa_bits;
     uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
-    if (exponent == 0) {
+    if (exponent == 0)
         return (float)mantissa * cshim_power_of_two(min_exponent - mantissa_bits);
-    }
     return cshim_bits_float(((exponent + (uint32_t)(126 + min_exponent)) << 23) |
                             (mantissa << (23 - mantissa_bits)));
 }

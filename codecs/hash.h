@@ -21,9 +21,8 @@ static inline uint64_t cshim_hash_step(uint64_t hash, uint64_t byte)
 static inline uint64_t cshim_hash_bytes(uint64_t hash, const void *data, size_t length)
 {
     const unsigned char *bytes = data;
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < length; i++)
         hash = cshim_hash_step(hash, bytes[i]);
-    }
     return hash;
 }
 

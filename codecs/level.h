@@ -64,18 +64,16 @@ TARGET static void add_residual(const float *input, const float *residual, size_
             largest = magnitude > largest ? magnitude : largest;
         }
         const float limit = cshim_bits_float(largest) * share;
-        for (size_t i = begin; i < end; i++) {
+        for (size_t i = begin; i < end; i++)
             sum[i] = cshim_feedback_add(input[i], residual[i], limit);
-        }
     }
 }
 
 TARGET static void keep_residual(const float *sum, const float *decoded, size_t count,
                                  float *residual)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         residual[i] = cshim_feedback_rest(sum[i], decoded[i]);
-    }
 }
 
 const struct cshim_level LEVEL = {

@@ -35,11 +35,10 @@ enum { LANES = 8 };
 
 INLINE void store(void *output, ints bytes, bool past_cache)
 {
-    if (past_cache) {
+    if (past_cache)
         _mm256_stream_si256(output, bytes);
-    } else {
+    else
         _mm256_storeu_si256(output, bytes);
-    }
 }
 
 INLINE uint32_t largest_lane(ints vector)
@@ -64,9 +63,8 @@ INLINE void store_joined(int bits, ints codes, uint8_t *payload, bool is_last)
     uint8_t *to = is_last ? bytes : payload;
     _mm_storeu_si128((half *)to, LOWER_HALF(codes));
     _mm_storeu_si128((half *)(to + 2 * bits), UPPER_HALF(codes));
-    if (is_last) {
+    if (is_last)
         memcpy(payload, bytes, 4 * (size_t)bits);
-    }
 }
 
 #include "codecs/vector.h"

@@ -22,18 +22,16 @@ enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM };
 CSHIM_INLINE uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *scales,
                                        size_t block)
 {
-    if (format.scale_bytes == 2) {
+    if (format.scale_bytes == 2)
         return scales[2 * block] | (uint32_t)scales[2 * block + 1] << 8;
-    }
     return format.scale_bytes == 1 ? scales[block] : 0;
 }
 
 CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales, size_t block,
                                     uint32_t stored)
 {
-    for (int byte = 0; byte < format.scale_bytes; byte++) {
+    for (int byte = 0; byte < format.scale_bytes; byte++)
         scales[(size_t)format.scale_bytes * block + (size_t)byte] = (uint8_t)(stored >> 8 * byte);
-    }
 }
 
 /* Reads code number i of a payload. */
@@ -61,9 +59,8 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, const uint16_t *
     if (bits == 16) {
         memcpy(payload, codes, count * sizeof *codes);
     } else if (bits == 8) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             payload[i] = (uint8_t)codes[i];
-        }
     } else {
         uint16_t pairs[CSHIM_GRAIN / 2 + 4];
         const size_t whole = count / 2, bytes = cshim_payload_bytes(bits, count);
@@ -74,18 +71,16 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, const uint16_t *
         }
         pairs[whole] = count % 2 != 0 ? codes[count - 1] : 0;
         pairs[whole + 1] = pairs[whole + 2] = pairs[whole + 3] = 0;
-        for (size_t i = 0; bits == 4 && i < bytes; i++) {
+        for (size_t i = 0; bits == 4 && i < bytes; i++)
             payload[i] = (uint8_t)pairs[i];
-        }
         for (size_t i = 0; bits != 4 && bits * i < bytes; i++) {
             const uint64_t word = pairs[4 * i] | (uint64_t)pairs[4 * i + 1] << 2 * bits |
                                   (uint64_t)pairs[4 * i + 2] << 4 * bits |
                                   (uint64_t)pairs[4 * i + 3] << 6 * bits;
-            if (bits * (i + 1) <= bytes) {
+            if (bits * (i + 1) <= bytes)
                 memcpy(payload + bits * i, &word, bits);
-            } else {
+            else
                 memcpy(payload + bits * i, &word, bytes - bits * i);
-            }
         }
     }
 }
@@ -111,9 +106,8 @@ CSHIM_INLINE void cshim_block_codes(struct cshim_format format, const float *inp
     const struct cshim_scaling scaling = cshim_scaling(format, stored);
     cshim_store_scale(format, scales, 0, stored);
     if (random != NULL && is_finite) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             codes[i] = (uint16_t)cshim_encode_random(format, input[i], scaling, random[i]);
-        }
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -140,11 +134,10 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
             const size_t at = begin + i;
             const uint32_t *numbers = random != NULL ? random + at : NULL;
             uint8_t *scale = scales + at / block * (size_t)format.scale_bytes;
-            if (length - i >= block) {
+            if (length - i >= block)
                 cshim_block_codes(format, input + at, numbers, block, codes + i, scale);
-            } else {
+            else
                 cshim_block_codes(format, input + at, numbers, length - i, codes + i, scale);
-            }
         }
         cshim_store_codes(format, codes, length,
                           payload + cshim_payload_bytes((unsigned)format.bits, begin));

@@ -116,9 +116,8 @@ CSHIM_HD uint32_t cshim_narrow_code(const uint8_t *payload, unsigned bits, uint6
 {
     const uint64_t bit = bits * i;
     uint32_t window = payload[bit / 8];
-    if (bit % 8 + bits > 8) {
+    if (bit % 8 + bits > 8)
         window |= (uint32_t)payload[bit / 8 + 1] << 8;
-    }
     return window >> bit % 8 & ((1u << bits) - 1);
 }
 
@@ -128,9 +127,8 @@ CSHIM_HD uint32_t cshim_narrow_code(const uint8_t *payload, unsigned bits, uint6
 CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, uint32_t bump,
                                   int headroom)
 {
-    if (largest == 0) {
+    if (largest == 0)
         return 0;
-    }
     int exponent = (int)((largest + bump) >> 23) - 127 - format.max_exponent + headroom;
     return exponent < format.min_scale ? format.min_scale : exponent;
 }
@@ -162,12 +160,10 @@ CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, in
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
     uint32_t infinity = cshim_float_infinity(format);
     if (magnitude > CSHIM_INFINITY_BITS ||
-        (magnitude == CSHIM_INFINITY_BITS && !format.has_infinity)) {
+        (magnitude == CSHIM_INFINITY_BITS && !format.has_infinity))
         return format.has_infinity ? infinity | 1u << (format.mantissa_bits - 1) : infinity;
-    }
-    if (magnitude == CSHIM_INFINITY_BITS) {
+    if (magnitude == CSHIM_INFINITY_BITS)
         return cshim_code_sign(format, value) | infinity;
-    }
     float scaled = cshim_scale_by_power(value, -exponent);
     return cshim_code_sign(format, value) |
            cshim_minifloat_encode(scaled, format.mantissa_bits, format.min_exponent);
@@ -205,9 +201,8 @@ CSHIM_HD uint16_t cshim_half_from_float(float value)
 {
     uint32_t bits = cshim_float_bits(value);
     uint32_t magnitude = bits & ~CSHIM_SIGN_BIT;
-    if (magnitude >= 0x477ff000u && magnitude < CSHIM_INFINITY_BITS) {
+    if (magnitude >= 0x477ff000u && magnitude < CSHIM_INFINITY_BITS)
         return (uint16_t)((bits >> 16 & 0x8000u) | 0x7c00u);
-    }
     return cshim_fp16_encode(value, 0);
 }
 
@@ -216,9 +211,8 @@ CSHIM_HD uint16_t cshim_bf16_encode(float value)
     uint32_t bits = cshim_float_bits(value);
     uint32_t sign = bits >> 16 & 0x8000u;
     uint32_t magnitude = bits & ~CSHIM_SIGN_BIT;
-    if (magnitude >= CSHIM_INFINITY_BITS) {
+    if (magnitude >= CSHIM_INFINITY_BITS)
         return (uint16_t)(magnitude > CSHIM_INFINITY_BITS ? 0x7fc0u : sign | 0x7f80u);
-    }
     uint32_t rounded = (magnitude + 0x7fffu + (magnitude >> 16 & 1u)) >> 16;
     return (uint16_t)(sign | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
 }
@@ -254,24 +248,20 @@ CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t large
     const int shift = 17 - format.bits + (format.bits == 2);
     int exponent = (int)(largest >> 23);
     uint32_t mantissa = largest & 0x7fffffu;
-    if (exponent > 0) {
+    if (exponent > 0)
         mantissa |= 0x800000u;
-    } else {
-        for (exponent = 1; mantissa != 0 && mantissa < 0x800000u; exponent--) {
+    else
+        for (exponent = 1; mantissa != 0 && mantissa < 0x800000u; exponent--)
             mantissa <<= 1;
-        }
-    }
     /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. If that gives
      * more than 8 bits, half of it. No branch, which would be taken at random. */
     const uint32_t divisor = top << shift, is_half = mantissa > 255 * divisor;
     const uint32_t steps = (((mantissa + is_half) >> is_half) + divisor - 1) / divisor;
     const int scale_exponent = exponent + 6 + shift + (int)is_half;
-    if (mantissa == 0) {
+    if (mantissa == 0)
         return CSHIM_INTEGER_UNIT_SCALE;
-    }
-    if (scale_exponent < 0) {
+    if (scale_exponent < 0)
         return 0;
-    }
     return (uint32_t)scale_exponent << 7 | (steps - 128u);
 }
 
@@ -342,12 +332,10 @@ CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
 CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
                                        struct cshim_scaling scaling)
 {
-    if (format.family == CSHIM_FAMILY_FLOAT) {
+    if (format.family == CSHIM_FAMILY_FLOAT)
         return cshim_float_encode(format, value, scaling.exponent);
-    }
-    if (format.family == CSHIM_FAMILY_UPPER) {
+    if (format.family == CSHIM_FAMILY_UPPER)
         return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_encode(value);
-    }
     bool is_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
     int code =
         is_finite ? cshim_nearest_integer(value * scaling.lift * scaling.inverse) : -format.top - 1;
@@ -365,9 +353,8 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
         return cshim_code_sign(format, value) |
                cshim_minifloat_random(scaled, format.mantissa_bits, format.min_exponent, random);
     }
-    if (format.family == CSHIM_FAMILY_UPPER) {
+    if (format.family == CSHIM_FAMILY_UPPER)
         return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_random(value, random);
-    }
     int nearest = cshim_nearest_integer(value * scaling.lift * scaling.inverse);
     float rest = value * scaling.lift - (float)nearest * scaling.step;
     float distance = cshim_bits_float(cshim_float_bits(rest) & ~CSHIM_SIGN_BIT);
@@ -379,12 +366,10 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
 /* The value of a code, whose higher bits are 0, under a scale as messages have it. */
 CSHIM_HD float cshim_decode_code(struct cshim_format format, uint32_t code, uint32_t stored)
 {
-    if (format.family == CSHIM_FAMILY_FLOAT) {
+    if (format.family == CSHIM_FAMILY_FLOAT)
         return cshim_float_decode(format, code, (int)stored + format.min_scale);
-    }
-    if (format.family == CSHIM_FAMILY_UPPER) {
+    if (format.family == CSHIM_FAMILY_UPPER)
         return format.bits == 32 ? cshim_bits_float(code) : cshim_bf16_decode((uint16_t)code);
-    }
     int half = format.top + 1;
     return code == (uint32_t)half ? cshim_bits_float(CSHIM_NAN_BITS)
                                   : cshim_integer_decode(((int)code ^ half) - half, stored);

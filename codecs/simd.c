@@ -15,13 +15,11 @@ static enum cshim_simd best_level(void)
 {
 #if CSHIM_X86
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return CSHIM_SIMD_SCALAR;
-    }
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return CSHIM_SIMD_AVX512;
-    }
     return CSHIM_SIMD_AVX2;
 #else
     return CSHIM_SIMD_SCALAR;

@@ -113,26 +113,23 @@ static void pad(const struct view *view, enum cshim_dtype dtype, size_t count, u
 
 static void narrow_doubles(const double *input, size_t length, float *output)
 {
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < length; i++)
         output[i] = cshim_narrow_double(input[i]);
-    }
 }
 
 static void widen_floats(const float *input, size_t length, double *output)
 {
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < length; i++)
         output[i] = cshim_widen_float(input[i]);
-    }
 }
 
 /* Reads a tile of elements as floats. */
 static void read_elements(enum cshim_dtype dtype, const void *input, size_t length, float *output)
 {
-    if (dtype == CSHIM_FLOAT64) {
+    if (dtype == CSHIM_FLOAT64)
         narrow_doubles(input, length, output);
-    } else {
+    else
         own_loops(cshim_level(), dtype)->decode(input, unit_scales, length, output);
-    }
 }
 
 /* Writes a tile of floats as elements. */
@@ -194,9 +191,8 @@ __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_
         for (size_t begin = 0; begin < count; begin += TILE) {
             const size_t length = count - begin < TILE ? count - begin : TILE;
             const void *elements = input + begin * element;
-            if (dtype != CSHIM_FLOAT32) {
+            if (dtype != CSHIM_FLOAT32)
                 read_elements(dtype, elements, length, tile);
-            }
             encode_tile(&view, encoding, dtype == CSHIM_FLOAT32 ? elements : tile, length, begin,
                         encoded);
         }
@@ -265,9 +261,8 @@ static void sum_doubles(const struct view *view, const void *const *parts, unsig
     load_doubles(view, parts[0], begin, length, sum);
     for (unsigned rank = 1; rank < ranks; rank++) {
         load_doubles(view, parts[rank], begin, length, values);
-        for (size_t i = 0; i < length; i++) {
+        for (size_t i = 0; i < length; i++)
             sum[i] = cshim_sum_double(sum[i], values[i]);
-        }
     }
 }
 
@@ -275,11 +270,10 @@ static void sum_doubles(const struct view *view, const void *const *parts, unsig
 static void write_sums(enum cshim_dtype dtype, const double *wide, const float *sum, size_t length,
                        void *output)
 {
-    if (dtype == CSHIM_FLOAT64) {
+    if (dtype == CSHIM_FLOAT64)
         memcpy(output, wide, length * sizeof *wide);
-    } else {
+    else
         write_elements(dtype, sum, length, output);
-    }
 }
 
 __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
@@ -300,29 +294,25 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
             sum = dtype == CSHIM_FLOAT32 && output != NULL ? (float *)(void *)output + begin : tile;
             sum_floats(&view, parts, ranks, begin, length, sum);
         }
-        if (output != NULL && sum == tile) {
+        if (output != NULL && sum == tile)
             write_sums(dtype, wide, sum, length, output + begin * element);
-        }
         if (reencoded != NULL && view.is_raw) {
             write_sums(dtype, wide, sum, length, reencoded + begin * element);
         } else if (reencoded != NULL) {
-            if (dtype == CSHIM_FLOAT64) {
+            if (dtype == CSHIM_FLOAT64)
                 narrow_doubles(wide, length, sum);
-            }
             encode_tile(&view, encoding, sum, length, begin, reencoded);
         }
     }
-    if (reencoded != NULL) {
+    if (reencoded != NULL)
         pad(&view, dtype, count, reencoded);
-    }
 }
 
 void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
                        size_t count, const struct cshim_encoding *encoding, void *encoded)
 {
-    if (count == 0) {
+    if (count == 0)
         return;
-    }
     environment saved = enter_environment();
     encode(id, dtype, input, count, encoding, encoded);
     leave_environment(&saved);
@@ -337,9 +327,8 @@ void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *in
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output)
 {
-    if (count == 0) {
+    if (count == 0)
         return;
-    }
     environment saved = enter_environment();
     decode(id, dtype, encoded, count, output);
     leave_environment(&saved);
@@ -349,9 +338,8 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
                        unsigned ranks, size_t count, void *output, void *reencoded,
                        const struct cshim_encoding *encoding)
 {
-    if (count == 0) {
+    if (count == 0)
         return;
-    }
     environment saved = enter_environment();
     reduce(id, dtype, parts, ranks, count, output, reencoded, encoding);
     leave_environment(&saved);

@@ -60,9 +60,8 @@ CSHIM_INLINE int half_shift(struct cshim_format format)
  * normal floats, and the top code times it is finite. */
 CSHIM_INLINE bool is_plain(struct cshim_format format, uint32_t stored)
 {
-    if (format.family == CSHIM_FAMILY_INTEGER) {
+    if (format.family == CSHIM_FAMILY_INTEGER)
         return stored >= CSHIM_INTEGER_FIRST_ORDINARY && stored <= CSHIM_INTEGER_LAST_ORDINARY;
-    }
     int exponent = (int)stored + format.min_scale;
     int top = format.max_exponent > half_shift(format) ? format.max_exponent : half_shift(format);
     return exponent >= -126 && exponent + top <= 127;
@@ -95,17 +94,15 @@ CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
 /* Stores past the cache are ordered with later ones only by a fence. */
 CSHIM_INLINE void end_past_cache(bool past_cache)
 {
-    if (past_cache) {
+    if (past_cache)
         _mm_sfence();
-    }
 }
 
 /* Asks for the memory of a vector of floats ahead of the loops, once for each line. */
 INLINE void prefetch(const float *input, size_t i)
 {
-    if (i % FLOATS_PER_LINE == 0) {
+    if (i % FLOATS_PER_LINE == 0)
         _mm_prefetch((const char *)(input + i + PREFETCH_FLOATS), _MM_HINT_T1);
-    }
 }
 
 /* The bits of the largest magnitude among the floats of a block; NaN and Inf are largest. */
@@ -204,9 +201,8 @@ INLINE ints join_codes(int bits, ints codes)
     const int gap = 32 - 4 * bits;
     codes &= V(set1_epi8)((char)((1 << bits) - 1));
     codes = V(maddubs_epi16)(V(set1_epi16)((short)(1 | 1 << (bits + 8))), codes);
-    if (bits == 4) {
+    if (bits == 4)
         return V(packus_epi16)(codes, codes);
-    }
     codes = V(madd_epi16)(codes, V(set1_epi32)(1 | 1 << (16 + 2 * bits)));
     codes = V(sllv_epi32)(codes, EACH_LANE(gap_of_even, gap));
     codes = V(srli_epi64)(codes, (unsigned)gap);
@@ -286,15 +282,13 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
 {
     const int shift = 10 - format.mantissa_bits;
     ints halves = V(slli_epi16)(V(cvtepi8_epi16)(LOAD_HALF(payload)), (unsigned)shift);
-    if (format.has_infinity) { /* and as many exponent bits */
+    if (format.has_infinity) /* and as many exponent bits */
         return halves;
-    }
     halves &= V(set1_epi16)((short)(0x8000 | 0x7f << shift));
     ints is_nan = V(add_epi16)(halves, V(set1_epi16)((short)(1 << shift)));
     is_nan &= V(set1_epi16)((short)(1 << (shift + 7)));
-    for (int bit = shift + 7; bit < 14; bit++) {
+    for (int bit = shift + 7; bit < 14; bit++)
         is_nan |= V(slli_epi16)(is_nan, 1);
-    }
     return halves | is_nan;
 }
 
@@ -304,9 +298,8 @@ INLINE void expand_block(struct cshim_format format, const uint8_t *payload, flo
 {
     const floats scale = V(set1_ps)(factor);
     if (format.family == CSHIM_FAMILY_INTEGER) {
-        for (int i = 0; i < format.block; i += LANES) {
+        for (int i = 0; i < format.block; i += LANES)
             put(output + i, integer_values(format, payload + i / 8 * format.bits, scale), mode);
-        }
         return;
     }
     for (int i = 0; i < format.block; i += 2 * LANES) {
@@ -340,9 +333,8 @@ INLINE bool encode_upper(const float *input, uint8_t *payload, bool past_cache)
     prefetch(input, 0);
     prefetch(input, LANES);
     const ints low = LOAD(input), high = LOAD(input + LANES);
-    if (ANY_GREATER(V(max_epi32)(low & magnitude, high & magnitude), ordinary)) {
+    if (ANY_GREATER(V(max_epi32)(low & magnitude, high & magnitude), ordinary))
         return false;
-    }
     const ints codes = V(packus_epi32)(upper_codes(low), upper_codes(high));
     store(payload, PERMUTE(codes, EACH_LANE(lane_of_two, LANES)), past_cache);
     return true;
@@ -391,9 +383,8 @@ INLINE size_t encode_run(struct cshim_format format, const float *input, size_t 
                          uint8_t *payload, uint8_t *scales, bool past_cache)
 {
     if (format.family == CSHIM_FAMILY_UPPER) {
-        while (begin < count && encode_upper(input + begin, payload + 2 * begin, past_cache)) {
+        while (begin < count && encode_upper(input + begin, payload + 2 * begin, past_cache))
             begin += STEP;
-        }
         return begin;
     }
     const size_t block = (size_t)format.block;
@@ -401,9 +392,8 @@ INLINE size_t encode_run(struct cshim_format format, const float *input, size_t 
     for (; begin < count; begin += block) {
         const bool is_last = begin + block == count;
         const uint32_t stored = cshim_choose_scale(format, largest, false);
-        if (largest >= CSHIM_INFINITY_BITS || !is_plain(format, stored)) {
+        if (largest >= CSHIM_INFINITY_BITS || !is_plain(format, stored))
             return begin;
-        }
         largest = is_last ? 0 : largest_of(input + begin + block, block);
         cshim_store_scale(format, scales, begin / block, stored);
         encode_block(format, input + begin, encoding_factor(format, stored),
@@ -445,14 +435,12 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
 INLINE size_t expand_run(struct cshim_format format, const uint8_t *payload, const uint8_t *scales,
                          size_t begin, size_t count, float *output, enum cshim_put_mode mode)
 {
-    for (; begin < count && format.family == CSHIM_FAMILY_UPPER; begin += STEP) {
+    for (; begin < count && format.family == CSHIM_FAMILY_UPPER; begin += STEP)
         expand_upper(format, payload + codes_at(format, begin), output + begin, mode);
-    }
     for (; begin < count; begin += (size_t)format.block) {
         const uint32_t stored = cshim_load_scale(format, scales + scale_at(format, begin), 0);
-        if (!is_plain(format, stored)) {
+        if (!is_plain(format, stored))
             return begin;
-        }
         expand_block(format, payload + codes_at(format, begin), decoding_factor(format, stored),
                      output + begin, mode);
     }

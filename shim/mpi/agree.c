@@ -121,10 +121,9 @@ static bool collect_hellos(void)
             "LD_PRELOAD (mpirun -x LD_PRELOAD)",
             missing);
     const int answer = all;
-    for (int rank = 1; rank < cshim_job.ranks; rank++) {
+    for (int rank = 1; rank < cshim_job.ranks; rank++)
         if (others[rank].has_arrived)
             PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_REPLY), MPI_COMM_WORLD);
-    }
     return all;
 }
 

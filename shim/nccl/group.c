@@ -62,10 +62,9 @@ static ncclResult_t end_calls(bool is_good)
 static void end_ops(void)
 {
     const struct ended_op *ops = group.ops.items;
-    for (size_t i = 0; i < group.ops.count; i++) {
+    for (size_t i = 0; i < group.ops.count; i++)
         if (cshim_premul_find(ops[i].op, ops[i].comm, NULL))
             cshim_premul_destroy(ops[i].op, ops[i].comm);
-    }
     list_clear(&group.ops);
 }
 

@@ -150,11 +150,10 @@ static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_
         return NULL;
     timeline->comm = first->comm;
     timeline->stream = first->stream;
-    for (size_t i = 0; i < call_count; i++) {
+    for (size_t i = 0; i < call_count; i++)
         if (calls[i].plan.reason == CSHIM_REASON_COMPRESS && calls[i].stream == first->stream &&
             calls[i].comm->context == first->comm->context)
             add_call(timeline, &calls[i]);
-    }
     return timeline;
 }
 
@@ -199,30 +198,27 @@ static void begin(struct cshim_timeline *timeline)
 void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_segment *segments,
                          size_t segment_count)
 {
-    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
+    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         for (size_t i = 0; i < timeline->call_count; i++)
             timeline->calls[i].batch_bytes = 0;
-    }
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
         if (call->timeline != NULL)
             call->timeline->calls[call->timed].batch_bytes +=
                 segments[i].result * cshim_dtype_bytes(call->plan.dtype);
     }
-    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
+    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)
             begin(timeline);
         else if (cshim_timeline_has(timeline, CSHIM_STEPS))
             mark(timeline, CSHIM_STEPS);
-    }
 }
 
 void cshim_measure_step(struct cshim_timeline *timelines, enum cshim_step step)
 {
-    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
+    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         if (cshim_timeline_has(timeline, step))
             mark(timeline, step);
-    }
 }
 
 /* Hands a timeline on to whoever collects it. */

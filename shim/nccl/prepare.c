@@ -289,10 +289,9 @@ static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
 static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (comms[i]->member != NULL)
             cshim_rendezvous_come(comms[i]->member);
-    }
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = await_ranks(comms[i]);
     if (status == ncclSuccess)

@@ -177,10 +177,9 @@ static void write_report(struct cshim_nccl_job *job)
 
 void cshim_nccl_report_write(void)
 {
-    for (struct cshim_nccl_job *job = cshim_nccl_jobs_lock(); job != NULL; job = job->next) {
+    for (struct cshim_nccl_job *job = cshim_nccl_jobs_lock(); job != NULL; job = job->next)
         if (job->due && getpid() == cshim_nccl.pid)
             write_report(job);
-    }
     cshim_nccl_jobs_unlock();
 }
 

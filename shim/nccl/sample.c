@@ -166,10 +166,9 @@ ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
     }
     if (any && status == ncclSuccess)
         status = gather(calls, count);
-    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
         if (calls[i].sample.length > 0 && calls[i].comm->samples != NULL)
             copy_blocks(&calls[i]);
-    }
     return status;
 }
 

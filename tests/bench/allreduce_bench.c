@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     int rank, option;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         if (option == 's')
             sizes = optarg;
         else if (option == 't')
@@ -106,7 +106,6 @@ int main(int argc, char **argv)
             in_place = 1;
         else
             MPI_Abort(MPI_COMM_WORLD, 2);
-    }
     for (char *next = sizes; *next != '\0'; next += *next == ',') {
         measure(parse_size(next, &next), rank);
         if (*next != ',' && *next != '\0') {

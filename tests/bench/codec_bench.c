@@ -88,24 +88,20 @@ static void run(struct bench *bench, int repeats)
     for (int repeat = 0; repeat < repeats; repeat++) {
         for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
             enum cshim_codec_id codec = (enum cshim_codec_id)id;
-            for (int part = 1; part < PARTS; part++) {
+            for (int part = 1; part < PARTS; part++)
                 cshim_encode(codec, CSHIM_FLOAT32, bench->input, bench->count, bench->parts[part]);
-            }
             memset(bench->residual, 0, bench->count * sizeof *bench->residual);
-            for (int work = 0; work < WORK_COUNT; work++) {
+            for (int work = 0; work < WORK_COUNT; work++)
                 bench->seconds[id][work][repeat] = measure(bench, codec, (enum work)work);
-            }
         }
         double begin = cshim_seconds();
         memcpy(bench->output, bench->input, bench->count * sizeof *bench->input);
         bench->memcpy_seconds[repeat] = cshim_seconds() - begin;
-        if (isatty(STDERR_FILENO)) {
+        if (isatty(STDERR_FILENO))
             fprintf(stderr, "\rrepetition %d of %d", repeat + 1, repeats);
-        }
     }
-    if (isatty(STDERR_FILENO)) {
+    if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r%*s\r", 40, "");
-    }
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -184,9 +180,8 @@ static int parse(int argc, char **argv, struct options *options)
     for (int i = 1; i < argc; i += 2) {
         long number = 0;
         int status = 0;
-        if (i + 1 == argc) {
+        if (i + 1 == argc)
             return usage("unknown option, or one without its value", argv[i]);
-        }
         if (strcmp(argv[i], "--size") == 0) {
             status = set_number(argv[i + 1], 1L << 20, &number);
             options->mebibytes = (size_t)number;
@@ -200,9 +195,8 @@ static int parse(int argc, char **argv, struct options *options)
         } else {
             status = usage("unknown option", argv[i]);
         }
-        if (status != 0) {
+        if (status != 0)
             return status;
-        }
     }
     return 0;
 }
@@ -212,9 +206,8 @@ int main(int argc, char **argv)
     static struct bench bench;
     struct options options = {.mebibytes = 256, .repeats = 9, .json = "/dev/null"};
     int status = parse(argc, argv, &options);
-    if (status != 0) {
+    if (status != 0)
         return status;
-    }
     FILE *json = fopen(options.json, "w");
     if (json == NULL) {
         fprintf(stderr, "codec_bench: cannot write %s: %s\n", options.json, strerror(errno));
@@ -232,9 +225,8 @@ int main(int argc, char **argv)
     fill(bench.input, bench.count);
     run(&bench, options.repeats);
     report(&bench, &options, json);
-    for (int part = 0; part < PARTS; part++) {
+    for (int part = 0; part < PARTS; part++)
         free(bench.parts[part]);
-    }
     free(bench.input);
     free(bench.output);
     free(bench.residual);

@@ -48,10 +48,9 @@ static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
         sums_dtype == CSHIM_FLOAT64 ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, comm);
     if (status != MPI_SUCCESS)
         fail("error code", data, count, 0, status, 0, 0);
-    for (size_t i = 0; i < 64; i++) {
+    for (size_t i = 0; i < 64; i++)
         if (result[bytes + i] != 0xa5)
             fail("written behind the buffer", data, count, i, result[bytes + i], 0xa5, 0);
-    }
     if (memcmp(kept, input, bytes) != 0)
         fail("the input was changed", data, count, 0, 0, 0, 0);
     if (rank == 0) { /* the others hold the same */

@@ -36,12 +36,11 @@ static void sum(int count, MPI_Datatype datatype)
     double *wide = buffer;
     float *narrow = buffer;
     int wrong = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         if (datatype == MPI_DOUBLE)
             wide[i] = 1;
         else
             narrow[i] = 1;
-    }
     inside = 1;
     calls++;
     const int status =

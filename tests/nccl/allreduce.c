@@ -62,10 +62,9 @@ static void check(enum data data, const struct buffers *buffers, int in_place)
     const size_t size = cshim_dtype_bytes(sums_dtype), bytes = buffers->result * size;
     unsigned char *result = malloc(bytes + 64);
     gpu_read(result, buffers->receive, bytes + (in_place ? 0 : 64));
-    for (size_t i = 0; i < 64 && !in_place; i++) {
+    for (size_t i = 0; i < 64 && !in_place; i++)
         if (result[bytes + i] != 0xa5)
             fail("written behind the buffer", data, buffers->count, i, result[bytes + i], 0xa5, 0);
-    }
     if (scattered || world.rank == 0) { /* of an all-reduce the others hold the same */
         sums_first = buffers->first;
         struct reference reference = sums_reference(data, world.ranks, buffers->result);

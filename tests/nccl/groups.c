@@ -130,9 +130,8 @@ static void case_communicators(void)
     float *data[2] = {own_part(1, COUNT), own_part(2, COUNT)};
     const ncclComm_t comms[2] = {world.comm, second};
     NCCL(ncclGroupStart());
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         NCCL(ncclAllReduce(data[i], data[i], COUNT, ncclFloat32, ncclSum, comms[i], world.stream));
-    }
     NCCL(ncclGroupEnd());
     synchronize();
     want_sum(data[0], world.ranks, 1, COUNT, "the first communicator's");

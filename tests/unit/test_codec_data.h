@@ -50,9 +50,8 @@ static inline uint64_t next_random(uint64_t *state)
 static inline float next_normal(uint64_t *state)
 {
     double sum = -6;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 12; i++)
         sum += (double)(next_random(state) >> 11) * 0x1p-53;
-    }
     return (float)sum;
 }
 
@@ -113,9 +112,8 @@ static inline float pattern_value(enum pattern pattern, size_t i, uint64_t *stat
 static inline void fill(enum pattern pattern, uint64_t seed, float *values, size_t count)
 {
     uint64_t state = seed * 1000 + (uint64_t)pattern;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         values[i] = pattern_value(pattern, i, &state);
-    }
 }
 
 /* malloc that cannot fail. */

@@ -26,9 +26,8 @@ static float largest_of(enum cshim_codec_id id, const float *input, size_t i, si
 {
     const size_t begin = i - i % block_of(id);
     float largest = 0;
-    for (size_t k = begin; k < count && k < begin + block_of(id); k++) {
+    for (size_t k = begin; k < count && k < begin + block_of(id); k++)
         largest = isfinite(input[k]) ? fmaxf(largest, fabsf(input[k])) : largest;
-    }
     return largest;
 }
 
@@ -55,9 +54,8 @@ static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const
                    float *rest, uint8_t *bytes)
 {
     static float sums[COUNT], back[COUNT];
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         sums[i] = expected_sum(input[i], rest[i], limit_of(id, encoding.stochastic, input, i));
-    }
     encoding.residual = NULL;
     cshim_encode_with(id, CSHIM_FLOAT32, sums, COUNT, &encoding, bytes);
     cshim_decode(id, CSHIM_FLOAT32, bytes, COUNT, back);
@@ -83,9 +81,8 @@ TEST(residual_is_what_rounding_lost)
                                   encoded);
                 assert_memory_equal(encoded, again, encoded_bytes((enum cshim_codec_id)id));
                 assert_memory_equal(residual, expected, sizeof residual);
-                for (size_t i = 0; i < COUNT; i++) {
+                for (size_t i = 0; i < COUNT; i++)
                     assert_true(isfinite(residual[i]));
-                }
             }
         }
     }
@@ -112,9 +109,8 @@ TEST(old_residuals_add_a_step_at_most)
     for (int trial = 0; trial < 60 * 2 * CSHIM_CODEC_COUNT; trial++) {
         const enum cshim_codec_id id = (enum cshim_codec_id)(trial % CSHIM_CODEC_COUNT);
         const struct cshim_codec_info *info = cshim_codec_info(id);
-        if (info == NULL || id == CSHIM_CODEC_RAW) {
+        if (info == NULL || id == CSHIM_CODEC_RAW)
             continue;
-        }
         const bool stochastic = trial / CSHIM_CODEC_COUNT % 2 == 1;
         struct cshim_encoding encoding = {residual, stochastic, (uint64_t)trial, 0};
         fill_blocks((uint64_t)trial, 40, values);
@@ -138,18 +134,15 @@ TEST(ones_after_large_values_are_ones)
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         struct cshim_encoding encoding = {.residual = residual};
         memset(residual, 0, sizeof residual);
-        for (size_t i = 0; i < COUNT; i++) {
+        for (size_t i = 0; i < COUNT; i++)
             values[i] = i % 32 != 0 ? 300 + (float)(i % 7) : 7000;
-        }
         cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
-        for (size_t i = 0; i < COUNT; i++) {
+        for (size_t i = 0; i < COUNT; i++)
             values[i] = 1;
-        }
         cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
         cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, COUNT, decoded);
-        for (size_t i = 0; i < COUNT; i++) {
+        for (size_t i = 0; i < COUNT; i++)
             assert_true(fabsf(decoded[i] - 1) < 0.01f);
-        }
     }
 }
 
@@ -169,9 +162,8 @@ TEST(nothing_is_lost_over_many_steps)
         for (int step = 0; step < STEPS; step++) {
             struct cshim_encoding encoding = {residual, c % 2 == 1, (uint64_t)step, 0};
             fill(PATTERN_NORMAL, (uint64_t)step, values, COUNT);
-            for (size_t i = 0; i < COUNT; i += 32) {
+            for (size_t i = 0; i < COUNT; i += 32)
                 values[i] = copysignf(4, values[i]);
-            }
             cshim_encode_with(id, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
             cshim_decode(id, CSHIM_FLOAT32, encoded, COUNT, decoded);
             for (size_t i = 0; i < COUNT; i++) {
@@ -217,9 +209,8 @@ TEST(finite_values_stay_finite)
             cshim_encode_with((enum cshim_codec_id)id, CSHIM_FLOAT32, values, COUNT, &encoding,
                               encoded);
             cshim_decode((enum cshim_codec_id)id, CSHIM_FLOAT32, encoded, COUNT, decoded);
-            for (size_t i = 0; i < COUNT; i++) {
+            for (size_t i = 0; i < COUNT; i++)
                 assert_true(isfinite(decoded[i]) && isfinite(residual[i]));
-            }
         }
     }
 }
@@ -297,17 +288,15 @@ TEST(wide_sums_are_narrowed_first)
     static float narrow[COUNT], expected[COUNT];
     const void *const parts[] = {again, again};
     fill(PATTERN_NORMAL, 1, values, COUNT);
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         wide[i] = (double)values[i] * 1.000000001;
-    }
     cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT64, wide, COUNT, again);
     memset(residual, 0, sizeof residual);
     memset(expected, 0, sizeof expected);
     struct cshim_encoding encoding = {residual, true, 5, 2};
     cshim_reduce_with(CSHIM_CODEC_INT8, CSHIM_FLOAT64, parts, 2, COUNT, sum, encoded, &encoding);
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         narrow[i] = (float)sum[i];
-    }
     encoding.residual = expected;
     cshim_encode_with(CSHIM_CODEC_INT8, CSHIM_FLOAT32, narrow, COUNT, &encoding, again);
     assert_memory_equal(encoded, again, encoded_bytes(CSHIM_CODEC_INT8));
@@ -329,9 +318,8 @@ TEST(every_short_count)
             assert_true(residual[count] == 42);
             assert_int_equal(encoded[bytes], 0x5a);
             cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, count, decoded);
-            for (size_t i = 0; i < count; i++) {
+            for (size_t i = 0; i < count; i++)
                 assert_true(!isfinite(values[i]) || residual[i] == values[i] - decoded[i]);
-            }
         }
     }
 }

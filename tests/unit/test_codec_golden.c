@@ -26,9 +26,8 @@ static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
         } else if (dtype == CSHIM_BFLOAT16) {
             bits >>= 16;
         }
-        if (dtype == CSHIM_FLOAT64 && i % 640 < 64) {
+        if (dtype == CSHIM_FLOAT64 && i % 640 < 64)
             bits = next_random(&random);
-        }
         memcpy(input + i * bytes, &bits, bytes);
     }
 }
@@ -46,9 +45,8 @@ static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsign
                                                 .stochastic = (mode & 1) != 0,
                                                 .key = 1000 + count,
                                                 .first = 3 * CSHIM_GRAIN};
-        for (size_t i = 0; i < MANY; i++) {
+        for (size_t i = 0; i < MANY; i++)
             residual[i] = (float)(i % 11) * 0x1p-12f;
-        }
         for (unsigned part = 0; part < PARTS; part++) {
             make_input(dtype, part + 1, input);
             cshim_encode_with(id, dtype, input, count, &encoding, parts[part]);
@@ -144,13 +142,11 @@ static unsigned count_wrong_digests(void)
     unsigned wrong = 0;
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++) {
-            if (!cshim_codec_carries((enum cshim_codec_id)id, (enum cshim_dtype)dtype)) {
+            if (!cshim_codec_carries((enum cshim_codec_id)id, (enum cshim_dtype)dtype))
                 continue;
-            }
             uint64_t digests[MODES];
-            for (unsigned mode = 0; mode < MODES; mode++) {
+            for (unsigned mode = 0; mode < MODES; mode++)
                 digests[mode] = digest_of((enum cshim_codec_id)id, (enum cshim_dtype)dtype, mode);
-            }
             bool found = memcmp(golden[id][dtype], digests, sizeof digests) == 0;
             wrong += !found;
             if (!found) {
@@ -205,14 +201,12 @@ TEST(short_messages_stay)
         char text[2 * sizeof encoded + 1] = "";
         const size_t bytes = cshim_encoded_bytes((enum cshim_codec_id)id, CSHIM_FLOAT32, SHORT);
         cshim_encode((enum cshim_codec_id)id, CSHIM_FLOAT32, short_vector, SHORT, encoded);
-        for (size_t i = 0; i < bytes; i++) {
+        for (size_t i = 0; i < bytes; i++)
             snprintf(text + 2 * i, 3, "%02x", encoded[i]);
-        }
         bool found = messages[id] != NULL && strcmp(messages[id], text) == 0;
         wrong += !found;
-        if (!found) {
+        if (!found)
             print_message("%s: \"%s\",\n", cshim_codec_name((enum cshim_codec_id)id), text);
-        }
     }
     assert_int_equal(wrong, 0);
 }

@@ -61,9 +61,8 @@ static void fill_inputs(enum cshim_dtype dtype, enum pattern pattern)
             memcpy(inputs[rank], values, sizeof values);
             continue;
         }
-        for (size_t i = 0; dtype == CSHIM_FLOAT64 && i <= LONGEST; i++) {
+        for (size_t i = 0; dtype == CSHIM_FLOAT64 && i <= LONGEST; i++)
             inputs[rank][i] = (double)values[i] * 1.000000001;
-        }
         for (size_t i = 0; dtype != CSHIM_FLOAT64 && i <= LONGEST; i++) {
             uint16_t half = (uint16_t)(bits_of(values[i]) >> 16);
             memcpy((uint8_t *)inputs[rank] + 2 * i, &half, 2);
@@ -77,9 +76,8 @@ static void assert_same_results(enum cshim_codec_id id, enum cshim_dtype dtype, 
     if (memcmp(&expected, &found, sizeof expected) != 0) {
         const uint8_t *a = (const uint8_t *)&expected, *b = (const uint8_t *)&found;
         size_t at = 0;
-        while (a[at] == b[at]) {
+        while (a[at] == b[at])
             at++;
-        }
         fail_msg("%s of %s, count %zu, %s: byte %zu of the results is 0x%02x, not 0x%02x",
                  cshim_codec_name(id), cshim_dtype_name(dtype), count, what, at, b[at], a[at]);
     }
@@ -134,9 +132,8 @@ TEST(levels_agree_on_any_bytes)
     for (int round = 0; round < 40; round++) {
         for (size_t i = 0; i < sizeof expected.encoded[0]; i++) {
             uint8_t byte = (uint8_t)next_random(&random);
-            for (unsigned rank = 0; rank < RANKS; rank++) {
+            for (unsigned rank = 0; rank < RANKS; rank++)
                 expected.encoded[rank][i] = (uint8_t)(byte ^ (rank << (byte & 7)));
-            }
         }
         const void *parts[RANKS] = {expected.encoded[0], expected.encoded[1], expected.encoded[2]};
         for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
@@ -285,9 +282,8 @@ TEST(cutting_at_grains_changes_nothing)
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
         assert_int_equal(CSHIM_GRAIN % info->block, 0);
-        for (int mode = PLAIN; mode < MODES; mode++) {
+        for (int mode = PLAIN; mode < MODES; mode++)
             cut(info, mode);
-        }
     }
 }
 

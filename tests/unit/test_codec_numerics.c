@@ -24,9 +24,8 @@ static double block_largest(const double *values, size_t i, size_t block)
 {
     double largest = 0;
     size_t begin = i / block * block;
-    for (size_t k = begin; k < begin + block && k < COUNT; k++) {
+    for (size_t k = begin; k < begin + block && k < COUNT; k++)
         largest = isfinite(values[k]) ? fmax(largest, fabs(values[k])) : largest;
-    }
     return largest;
 }
 
@@ -45,9 +44,8 @@ TEST(errors_keep_to_the_bounds)
     static double exact[COUNT];
     for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
         fill((enum pattern)pattern, 3, values, COUNT);
-        for (size_t i = 0; i < COUNT; i++) {
+        for (size_t i = 0; i < COUNT; i++)
             exact[i] = (double)values[i];
-        }
         for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
             const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
             for (int times = 1; times <= 2; times++) {
@@ -102,13 +100,11 @@ TEST(non_finites_stay_and_do_no_harm)
         bool keeps_infinity = id != CSHIM_CODEC_FP8_E4M3 && !is_integer(id);
         for (size_t s = 0; s < COUNT_OF(specials); s++) {
             fill(PATTERN_NORMAL, 4, values, COUNT);
-            for (size_t at = s; at < COUNT; at += 333) {
+            for (size_t at = s; at < COUNT; at += 333)
                 values[at] = 0;
-            }
             encode_decode(id, c % 2 == 1, values, clean);
-            for (size_t at = s; at < COUNT; at += 333) {
+            for (size_t at = s; at < COUNT; at += 333)
                 values[at] = specials[s];
-            }
             encode_decode(id, c % 2 == 1, values, decoded);
             for (size_t i = 0; i < COUNT; i++) {
                 uint32_t expected = bits_of(clean[i]);
@@ -129,9 +125,8 @@ TEST(zeros_keep_their_sign_but_in_integers)
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         uint32_t expected = is_integer(scaled_codecs[c]) ? 0 : 0x80000000u;
         encode_decode(scaled_codecs[c], false, values, decoded);
-        for (size_t i = 0; i < COUNT; i++) {
+        for (size_t i = 0; i < COUNT; i++)
             assert_int_equal(bits_of(decoded[i]), expected);
-        }
     }
 }
 
@@ -190,9 +185,8 @@ TEST(small_whole_numbers_are_summed_exactly)
     }
     cshim_reduce(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, parts, RANKS, COUNT, NULL, reencoded);
     cshim_decode(CSHIM_CODEC_FP8_E4M3, CSHIM_FLOAT32, reencoded, COUNT, sum);
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         assert_true(sum[i] == total[i]);
-    }
 }
 
 /* float64 is narrowed once on the way in, saturates, and is summed in float64. */
@@ -252,15 +246,13 @@ TEST(sixteen_bit_sums_are_rounded_once)
     for (size_t c = 0; c < 2; c++) {
         uint16_t values[100], sum[100];
         for (unsigned rank = 0; rank < 3; rank++) {
-            for (size_t i = 0; i < 100; i++) {
+            for (size_t i = 0; i < 100; i++)
                 values[i] = rank == 0 ? cases[c].large : cases[c].one;
-            }
             cshim_encode(CSHIM_CODEC_RAW, cases[c].dtype, values, 100, encoded[rank]);
         }
         cshim_reduce(CSHIM_CODEC_RAW, cases[c].dtype, parts, 3, 100, sum, reencoded);
-        for (size_t i = 0; i < 100; i++) {
+        for (size_t i = 0; i < 100; i++)
             assert_int_equal(sum[i], cases[c].sum);
-        }
         assert_memory_equal(sum, reencoded, sizeof sum);
     }
 }
@@ -270,9 +262,8 @@ TEST(sixteen_bit_sums_are_rounded_once)
 TEST(sixteen_bit_overflow)
 {
     uint16_t values[64], sum[64];
-    for (size_t i = 0; i < 64; i++) {
+    for (size_t i = 0; i < 64; i++)
         values[i] = i % 2 == 0 ? 0x7bff : 0xfbff;
-    }
     cshim_encode(CSHIM_CODEC_FP16, CSHIM_FLOAT16, values, 64, encoded[0]);
     memcpy(encoded[1], encoded[0], sizeof encoded[0]);
     cshim_reduce(CSHIM_CODEC_FP16, CSHIM_FLOAT16, parts, 2, 64, sum, reencoded);
@@ -281,9 +272,8 @@ TEST(sixteen_bit_overflow)
     cshim_decode(CSHIM_CODEC_FP16, CSHIM_FLOAT16, reencoded, 64, sum);
     assert_int_equal(sum[0], 0x7c00);
     assert_int_equal(sum[1], 0xfc00);
-    for (size_t i = 0; i < 64; i++) {
+    for (size_t i = 0; i < 64; i++)
         values[i] = 0x7f7f;
-    }
     cshim_encode(CSHIM_CODEC_FP8_E4M3, CSHIM_BFLOAT16, values, 64, encoded[0]);
     cshim_decode(CSHIM_CODEC_FP8_E4M3, CSHIM_BFLOAT16, encoded[0], 64, sum);
     assert_int_equal(sum[0], 0x7f7f);

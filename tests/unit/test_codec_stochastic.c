@@ -81,11 +81,9 @@ TEST(results_are_one_of_the_two_codes_around)
             fill((enum pattern)pattern, g, values, COUNT);
             encode(grids[g].id, values, COUNT, (uint64_t)pattern, 0, encoded);
             cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
-            for (size_t i = 0; i < COUNT; i++) {
-                if (isfinite(values[i])) {
+            for (size_t i = 0; i < COUNT; i++)
+                if (isfinite(values[i]))
                     assert_neighbour(&grids[g], i);
-                }
-            }
         }
     }
 }
@@ -98,18 +96,16 @@ TEST(the_largest_of_a_block_is_never_cut_off)
         const struct grid *grid = &grids[g];
         const double half_step =
             grid->mantissa_bits == 0 ? 0.5 : ldexp(0.5, ilogb(grid->largest) - grid->mantissa_bits);
-        if (grid->id == CSHIM_CODEC_BF16) {
+        if (grid->id == CSHIM_CODEC_BF16)
             continue;
-        }
         for (size_t i = 0; i < COUNT; i++) {
             double near_top = grid->largest + half_step * (double)(i / 32 % 16) / 16;
             values[i] = (float)ldexp(i % 2 != 0 ? -near_top : near_top, (int)(i / 512));
         }
         encode(grid->id, values, COUNT, 8, 0, encoded);
         cshim_decode(grid->id, CSHIM_FLOAT32, encoded, COUNT, decoded);
-        for (size_t i = 0; i < COUNT; i++) {
+        for (size_t i = 0; i < COUNT; i++)
             assert_neighbour(grid, i);
-        }
     }
 }
 
@@ -149,9 +145,8 @@ TEST(codes_stay)
             }
             encode(grids[g].id, values, COUNT, key, 0, encoded);
             cshim_decode(grids[g].id, CSHIM_FLOAT32, encoded, COUNT, decoded);
-            for (size_t i = 0; i < COUNT; i++) {
+            for (size_t i = 0; i < COUNT; i++)
                 assert_true(decoded[i] == values[i]);
-            }
         }
     }
 }
@@ -193,9 +188,8 @@ TEST(mean_is_the_value)
             assert_true(fabs(sum) < 6 * sqrt(FEW));
             all += sum;
         }
-        for (size_t i = 0; i < FEW; i++) {
+        for (size_t i = 0; i < FEW; i++)
             assert_true(fabs(totals[i]) < 6 * sqrt(KEYS));
-        }
         assert_true(fabs(all) < 6 * sqrt((double)FEW * KEYS));
         assert_true(fabs(beside) < 6 * sqrt((double)FEW * KEYS));
         assert_true(fabs(after) < 6 * sqrt((double)FEW * KEYS));
@@ -208,15 +202,13 @@ TEST(small_elements_are_kept_in_the_mean)
 {
     enum { MANY = 32 * 128 };
     double total = 0;
-    for (size_t i = 0; i < MANY; i++) {
+    for (size_t i = 0; i < MANY; i++)
         values[i] = i % 32 == 0 ? 7.0f : 1e-3f;
-    }
     for (uint64_t key = 0; key < 100; key++) {
         encode(CSHIM_CODEC_INT4, values, MANY, key, 0, encoded);
         cshim_decode(CSHIM_CODEC_INT4, CSHIM_FLOAT32, encoded, MANY, decoded);
-        for (size_t i = 0; i < MANY; i++) {
+        for (size_t i = 0; i < MANY; i++)
             total += i % 32 == 0 ? 0 : (double)decoded[i];
-        }
     }
     double expected = 100 * 128 * 31 * 1e-3;
     assert_true(fabs(total - expected) < 6 * sqrt(expected));
@@ -244,9 +236,8 @@ TEST(numbers_are_those_of_the_wire_format)
     enum { NUMBERS = 64 };
     uint64_t key_state = 12345, stream = next_random(&key_state);
     uint16_t codes[NUMBERS];
-    for (size_t i = 0; i < NUMBERS; i++) {
+    for (size_t i = 0; i < NUMBERS; i++)
         values[i] = float_of(0x3f800000u + 0x8000u); /* half way between two codes of bf16 */
-    }
     encode(CSHIM_CODEC_BF16, values, NUMBERS, 12345, 0, encoded);
     memcpy(codes, encoded, sizeof codes);
     for (size_t i = 0; i < NUMBERS; i += 2) {

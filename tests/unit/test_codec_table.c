@@ -85,9 +85,8 @@ TEST(bounds_are_those_derived)
         const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
         const double top = ldexp(1, (int)info->element_bits - 1) - 1;
         const double bound = (0.5 + top * 0x1p-23) * (1 + 1.0 / 128) / top;
-        if (is_integer(info->id)) {
+        if (is_integer(info->id))
             assert_true(info->bound_absolute >= bound && info->bound_absolute < 1.001 * bound);
-        }
     }
 }
 
@@ -96,9 +95,8 @@ TEST(bounds_are_those_derived)
 TEST(table_hash_is_stable)
 {
     const uint64_t hash = cshim_codec_table_hash();
-    if (hash != 0xf0f4f9641ee0d5e1u) {
+    if (hash != 0xf0f4f9641ee0d5e1u)
         fail_msg("the table's hash is 0x%llx", (unsigned long long)hash);
-    }
 }
 
 TEST(empty_input_touches_nothing)

@@ -36,16 +36,14 @@ static unsigned nearest(const struct table *table, double magnitude)
     unsigned low = 0, high = table->count - 1;
     while (low + 1 < high) {
         unsigned middle = (low + high) / 2;
-        if (table->values[middle] <= magnitude) {
+        if (table->values[middle] <= magnitude)
             low = middle;
-        } else {
+        else
             high = middle;
-        }
     }
     double below = magnitude - table->values[low], above = table->values[high] - magnitude;
-    if (below == above) {
+    if (below == above)
         return low % 2 == 0 ? low : high;
-    }
     return below < above ? low : high;
 }
 
@@ -81,17 +79,15 @@ static void check_block(const struct scaled_format *format, const float *block, 
     size_t scales_at = (count * bytes + 15) / 16 * 16;
     int scale = encoded[scales_at] + format->min_scale;
     double largest = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         largest = fmax(largest, fabs((double)block[i]));
-    }
     double top = table.values[format->values - 1], step = top - table.values[format->values - 2];
     bool top_is_even = (format->values - 1) % 2 == 0;
     double limit = top + step / 2;
     double scaled = ldexp(largest, -scale);
     assert_true(top_is_even ? scaled <= limit : scaled < limit);
-    if (scale > format->min_scale && largest >= FLT_MIN) {
+    if (scale > format->min_scale && largest >= FLT_MIN)
         assert_true(top_is_even ? 2 * scaled > limit : 2 * scaled >= limit);
-    }
     for (size_t i = 0; i < count; i++) {
         unsigned code = nearest(&table, ldexp(fabs((double)block[i]), -scale));
         code |= signbit(block[i]) ? format->sign : 0;
@@ -160,9 +156,8 @@ TEST(scales_change_at_the_top_codes_rounding_point)
         float point = (float)(top + (top - table.values[format->values - 2]) / 2);
         for (int exponent = -140; exponent < 127; exponent++) {
             float largest = ldexpf(point, exponent);
-            if (largest < FLT_MIN || largest > FLT_MAX / 2) {
+            if (largest < FLT_MIN || largest > FLT_MAX / 2)
                 continue;
-            }
             const float around[] = {nextafterf(largest, 0), largest, nextafterf(largest, FLT_MAX)};
             for (size_t i = 0; i < COUNT_OF(around); i++) {
                 cshim_encode(format->id, CSHIM_FLOAT32, &around[i], 1, encoded);
@@ -214,9 +209,8 @@ TEST(bf16_codes_round_trip)
 {
     static uint16_t codes[65536], again[65536];
     static float decoded[65536];
-    for (unsigned code = 0; code < 65536; code++) {
+    for (unsigned code = 0; code < 65536; code++)
         codes[code] = (uint16_t)code;
-    }
     cshim_decode(CSHIM_CODEC_BF16, CSHIM_FLOAT32, codes, 65536, decoded);
     cshim_encode(CSHIM_CODEC_BF16, CSHIM_FLOAT32, decoded, 65536, again);
     for (unsigned code = 0; code < 65536; code++) {
@@ -234,9 +228,8 @@ TEST(bf16_chooses_the_nearest)
     uint64_t bits = 0;
     while (bits <= 0xffffffffu) {
         size_t count = 0;
-        for (; count < COUNT && bits <= 0xffffffffu; bits += stride()) {
+        for (; count < COUNT && bits <= 0xffffffffu; bits += stride())
             values[count++] = float_of((uint32_t)bits);
-        }
         cshim_encode(CSHIM_CODEC_BF16, CSHIM_FLOAT32, values, count, codes);
         for (size_t i = 0; i < count; i++) {
             uint16_t below = (uint16_t)(bits_of(values[i]) >> 16);
@@ -244,15 +237,13 @@ TEST(bf16_chooses_the_nearest)
             double low = (double)float_of((uint32_t)below << 16);
             double high = (double)float_of((uint32_t)(below + 1) << 16);
             double to_low = fabs((double)values[i] - low), to_high = fabs(high - (double)values[i]);
-            if (isnan(values[i])) {
+            if (isnan(values[i]))
                 code = 0x7fc0;
-            } else if (!isinf(values[i]) && isfinite(high) &&
-                       (to_high < to_low || (to_high == to_low && below % 2 != 0))) {
+            else if (!isinf(values[i]) && isfinite(high) &&
+                     (to_high < to_low || (to_high == to_low && below % 2 != 0)))
                 code = (uint16_t)(below + 1);
-            }
-            if (codes[i] != code) {
+            if (codes[i] != code)
                 fail_msg("bf16: %a: code 0x%x, not 0x%x", (double)values[i], codes[i], code);
-            }
         }
     }
 }
@@ -323,9 +314,8 @@ TEST(integer_decoders_know_every_code)
         const unsigned payload = 32 * format->bits;
         const unsigned blocks = 256 / cshim_codec_info(format->id)->block;
         int all[256];
-        for (int i = 0; i < 256; i++) {
+        for (int i = 0; i < 256; i++)
             all[i] = i;
-        }
         pack(format, all, 256, encoded);
         for (unsigned scale = 0; scale < 65536; scale += f == 0 ? 1 : 3) {
             for (unsigned block = 0; block < blocks; block++) {
@@ -385,9 +375,8 @@ TEST(sixteen_bit_data_survive_their_own_codec)
                  {CSHIM_CODEC_BF16, CSHIM_BFLOAT16, 0x7f80, 0x7fc0}};
     for (size_t c = 0; c < 2; c++) {
         for (unsigned multiplier = 1; multiplier < 65536; multiplier = multiplier * 181 + 2) {
-            for (unsigned i = 0; i < 65536; i++) {
+            for (unsigned i = 0; i < 65536; i++)
                 input[i] = (uint16_t)(i * (multiplier | 1));
-            }
             cshim_encode(cases[c].id, cases[c].dtype, input, 65536, encoded);
             cshim_decode(cases[c].id, cases[c].dtype, encoded, 65536, output);
             for (unsigned i = 0; i < 65536; i++) {

@@ -228,12 +228,11 @@ static void *scaled_sum(const struct site *site, const struct cshim_kernel_reduc
     for (uint32_t rank = 0; rank < p->ranks && narrow_raw; rank++)
         free(wide[rank]);
     free(wide);
-    for (uint64_t i = 0; i < p->count; i++) {
+    for (uint64_t i = 0; i < p->count; i++)
         if (*type == CSHIM_FLOAT64)
             ((double *)sum)[i] *= p->factor;
         else
             ((float *)sum)[i] *= (float)p->factor;
-    }
     return sum;
 }
 
