@@ -206,6 +206,11 @@ test-large: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/mpi/large.sh
 
+.PHONY: test-foretold
+test-foretold: packages-bench packages-test
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) bash tests/net/foretold.sh
+
 .PHONY: soak
 soak: packages-test
 	@$(MAKE) --no-print-directory test-programs
