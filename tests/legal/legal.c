@@ -27,6 +27,11 @@
 #define HAS_PERSISTENT 1
 #define FINDS_ERRORS 1
 #endif
+#ifdef MPICH_NUMVERSION
+#define CHECKS_COUNTS 0 /* MPICH 5.0 does not check that of MPI_Allreduce */
+#else
+#define CHECKS_COUNTS 1
+#endif
 
 #define THREADS_MAX 3
 #define SECONDS 120 /* that a program may take, which needs less than one: LEGAL_SECONDS */
@@ -142,7 +147,7 @@ static int make_error(MPI_Comm comm, int which, int depth)
         return make_error(comm, which, depth - 1) + (room[0] == -1);
     if (which == 0)
         return MPI_Bcast(&value, -1, MPI_FLOAT, 0, comm);
-    if (which == 1)
+    if (which == 1 && CHECKS_COUNTS)
         return MPI_Allreduce(&value, &result, -1, MPI_FLOAT, MPI_SUM, comm);
     if (which == 2)
         return MPI_Iallreduce(&value, &result, -1, MPI_FLOAT, MPI_SUM, comm, &request);
