@@ -52,9 +52,6 @@ CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
 
 /* The loader, loader.c ------------------------------------------------------------------------- */
 
-/* Whether the environment switches the shim off (COMPSHIM=off or 0). */
-bool cshim_is_off(void);
-
 /* Whether a function is in a library of Open MPI, or in a tool that is linked to one. */
 bool cshim_is_open_mpi(const void *function);
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "shim/core/environment.h"
 #include "shim/front/front.h"
 #include "shim/front/narrow.h"
 #include "shim/front/nesting.h"
@@ -99,11 +100,6 @@ static inline void begin(struct call *call, enum cshim_mpi_index index, const vo
                        : NULL;
     if (call->engine == NULL)
         call->real = real_function(&functions[index], caller);
-}
-
-static inline void end(struct call *call)
-{
-    cshim_leave(&nesting, &call->frame);
 }
 
 static void stop_in_child(void)

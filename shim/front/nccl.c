@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "shim/core/environment.h"
 #include "shim/front/front.h"
 #include "shim/front/nesting.h"
 #include "shim/nccl/engine.h"
@@ -172,11 +173,6 @@ static void begin(struct call *call, enum cshim_nccl_index index, const void *ca
     else
         cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
                   functions[index].name);
-}
-
-static void end(struct call *call)
-{
-    cshim_leave(&nesting, &call->frame);
 }
 
 #include "nccl_wrappers.h"

@@ -82,14 +82,6 @@ static bool parse_rate(const char *text, double *bytes_per_second)
     return false;
 }
 
-static double by_link(const struct dry_run *run, const struct cshim_plan *plan, uint32_t nodes)
-{
-    if (nodes < 2)
-        return NAN;
-    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
-    return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
-}
-
 /* Takes the time from the line through the smallest and the largest measurement of the codec, over
  * the bytes that a rank sends. */
 static double by_points(const struct dry_run *run, const struct cshim_plan *plan)
@@ -120,8 +112,14 @@ static double by_points(const struct dry_run *run, const struct cshim_plan *plan
  * have to be of the plan's codec (those of raw stand for fp32). */
 static double seconds_compressed(const struct dry_run *run, const struct explain_answer *answer)
 {
-    return run->link > 0 ? by_link(run, &answer->plan, answer->call.nodes)
-                         : by_points(run, &answer->plan);
+    const struct cshim_plan *plan = &answer->plan;
+    const uint32_t nodes = answer->call.nodes;
+    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
+    if (run->link == 0)
+        return by_points(run, plan);
+    if (nodes < 2)
+        return NAN;
+    return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
 }
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)

@@ -120,6 +120,8 @@ void tool_print_markdown(const char *text, FILE *file);
 /* A table of text, printed with aligned columns, as CSV or as Markdown. Where there are two rows of
  * headings, an empty cell of the first belongs to the one left of it. */
 struct tool_table {
+    const char *name;  /* by which a page's script finds it */
+    const char *title; /* above it, where one is printed */
     size_t columns;
     size_t numeric_from; /* columns from this one on are aligned right */
     size_t headings;     /* rows above the line */
@@ -134,10 +136,9 @@ void tool_table_add(struct tool_table *table, char **cells);
 void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
-/* Prints the table, as Markdown or as tool_table_print does, below an empty line and a title.
+/* Prints the table, as Markdown or as tool_table_print does, below an empty line and its title.
  * Prints nothing if the table has only headings. */
-void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,
-                             FILE *file);
+void tool_table_print_titled(const struct tool_table *table, bool markdown, FILE *file);
 void tool_table_free(struct tool_table *table);
 
 /* "25.0 MiB" for readers; the caller frees it. */

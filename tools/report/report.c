@@ -144,7 +144,6 @@ static const struct column observed_columns[] = {
 /* What verify and check_ranks found is shown of the rows that have it; max_rel_error moves kinds of
  * calls; COMPSHIM=observe writes all calls down. */
 static const struct layout layouts[TABLES] = {
-    [SUMMARY] = {"Summary", "summary", NULL, 0, 1, NULL},
     [ROWS] = {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
     [WATCHED] = {"Verified natively, and compared across ranks", "watched", "rows",
                  COUNT(watched_columns), 4, watched_columns},
@@ -172,14 +171,10 @@ static char *size_text(const json_t *kind)
     char *from = tool_bytes(ledger_number(kind, "bytes"));
     if (json_object_get(kind, "bytes_below") == NULL)
         return from;
-    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
-    char *text = tool_format("%s to %s", from, below);
-    free(from);
-    free(below);
-    return text;
+    return tool_format("%s to %s", from, tool_bytes(ledger_number(kind, "bytes_below")));
 }
 
-/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
+/* The text of a cell. `exact` is for programs: bytes and seconds in full. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);
@@ -243,7 +238,11 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
 /* A line for each fact, and a column for each report. */
 static struct tool_table summary_table(const struct report_set *set)
 {
-    struct tool_table table = {.columns = set->count + 1, .numeric_from = 1, .headings = 1};
+    struct tool_table table = {.name = "summary",
+                               .title = "Summary",
+                               .columns = set->count + 1,
+                               .numeric_from = 1,
+                               .headings = 1};
     char **cells = tool_allocate(table.columns, sizeof *cells);
     for (size_t i = 0; i < set->count; i++)
         cells[i + 1] = tool_copy(set->ledgers[i].path);
@@ -256,7 +255,6 @@ static struct tool_table summary_table(const struct report_set *set)
     }
     add_counts(&table, set, "passed_through", "passed on", cells);
     add_counts(&table, set, "not_compressed", "not compressed", cells);
-    free(cells);
     return table;
 }
 
@@ -267,16 +265,21 @@ static bool is_shown(enum table which, const json_t *element)
            json_object_get(element, "ranks_checked") != NULL;
 }
 
-static struct tool_table array_table(const struct report_set *set, enum table which,
-                                     const struct layout *layout, bool exact)
+/* The table's first `columns` columns, behind one that names the report. */
+static struct tool_table array_table(const struct report_set *set, enum table which, size_t columns,
+                                     bool exact)
 {
-    struct tool_table table = {.columns = layout->columns + 1, .numeric_from = layout->texts};
+    const struct layout *layout = &layouts[which];
+    struct tool_table table = {.name = layout->name,
+                               .title = layout->title,
+                               .columns = columns + 1,
+                               .numeric_from = layout->texts,
+                               .headings = 1};
     char **cells = tool_allocate(table.columns, sizeof *cells);
     cells[0] = tool_copy("report");
-    for (size_t i = 0; i < layout->columns; i++)
+    for (size_t i = 0; i < columns; i++)
         cells[i + 1] = tool_copy(layout->column[i].heading);
     tool_table_add(&table, cells);
-    table.headings = 1;
     for (size_t i = 0; i < set->count; i++) {
         const json_t *array = member(set->ledgers[i].root, layout->array);
         for (size_t at = 0; at < json_array_size(array); at++) {
@@ -284,7 +287,7 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
             if (!is_shown(which, element))
                 continue;
             cells[0] = tool_copy(set->ledgers[i].path);
-            for (size_t column = 0; column < layout->columns; column++) {
+            for (size_t column = 0; column < columns; column++) {
                 char *text = cell_text(element, &layout->column[column], exact);
                 /* Programs take an empty cell for a missing number. */
                 if (exact && column + 1 >= layout->texts && strcmp(text, "-") == 0)
@@ -294,51 +297,33 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
             tool_table_add(&table, cells);
         }
     }
-    free(cells);
     return table;
 }
 
-/* Makes the tables, which free_tables frees. */
-static void make_tables(const struct report_set *set, struct page_section tables[TABLES])
+static struct tool_table make_table(const struct report_set *set, enum table which)
 {
-    for (enum table which = 0; which < TABLES; which++) {
-        const struct layout *layout = &layouts[which];
-        tables[which] = (struct page_section){
-            layout->name, layout->title,
-            which == SUMMARY ? summary_table(set) : array_table(set, which, layout, false)};
-    }
-}
-
-static void free_tables(struct page_section tables[TABLES])
-{
-    for (enum table which = 0; which < TABLES; which++)
-        tool_table_free(&tables[which].table);
+    return which == SUMMARY ? summary_table(set)
+                            : array_table(set, which, layouts[which].columns, false);
 }
 
 static void print_tables(const struct report_set *set, bool markdown)
 {
-    struct page_section tables[TABLES];
-    make_tables(set, tables);
     for (enum table which = 0; which < TABLES; which++) {
-        const struct tool_table *table = &tables[which].table;
+        const struct tool_table table = make_table(set, which);
         if (which == SUMMARY && !markdown)
-            tool_table_print(table, stdout);
+            tool_table_print(&table, stdout);
         else
-            tool_table_print_titled(table, tables[which].title, markdown, stdout);
-        if (which == ROWS && table->rows <= table->headings)
+            tool_table_print_titled(&table, markdown, stdout);
+        if (which == ROWS && table.rows <= table.headings)
             puts("\nNothing was compressed.");
     }
-    free_tables(tables);
 }
 
 /* Prints the compressed rows with all their figures, in bytes and seconds. */
 static void print_csv(const struct report_set *set)
 {
-    struct layout all = layouts[ROWS];
-    all.columns = COUNT(row_columns);
-    struct tool_table table = array_table(set, ROWS, &all, true);
+    const struct tool_table table = array_table(set, ROWS, COUNT(row_columns), true);
     tool_table_print_csv(&table, stdout);
-    tool_table_free(&table);
 }
 
 /* {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
@@ -356,13 +341,12 @@ static json_t *make_json(const struct report_set *set)
 
 static void print_page(const struct report_set *set)
 {
-    struct page_section tables[TABLES];
-    make_tables(set, tables);
-    char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
-                                  : tool_format("%zu reports", set->count);
+    struct tool_table tables[TABLES];
+    for (enum table which = 0; which < TABLES; which++)
+        tables[which] = make_table(set, which);
+    const char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
+                                        : tool_format("%zu reports", set->count);
     page_write(title, make_json(set), "", tables, TABLES, stdout);
-    free(title);
-    free_tables(tables);
 }
 
 static int run(int argc, char **argv)
@@ -390,9 +374,6 @@ static int run(int argc, char **argv)
         tool_json_print(make_json(&set));
     else
         print_tables(&set, chosen.markdown);
-    for (size_t i = 0; i < count; i++)
-        ledger_close(&ledgers[i]);
-    free(ledgers);
     return tool_finish(TOOL_GOOD);
 }
 

@@ -466,12 +466,6 @@ static int watch_command(char **words, int receiver, bool dlsym)
     return WEXITSTATUS(watch.status);
 }
 
-static bool is_off(const struct run_options *chosen)
-{
-    const char *value = getenv("COMPSHIM");
-    return chosen->off || (value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0));
-}
-
 static int run(int argc, char **argv)
 {
     struct run_options chosen = {0};
@@ -481,7 +475,8 @@ static int run(int argc, char **argv)
     prepare(&chosen);
     if (!chosen.off)
         check_warn(argv + first, chosen.verbose);
-    int receiver = !is_off(&chosen) && locality_is_certain(argv + first) ? open_receiver() : -1;
+    const bool is_heard = !cshim_is_off() && locality_is_certain(argv + first);
+    int receiver = is_heard ? open_receiver() : -1;
     forward(argv + first, chosen.verbose);
     if (receiver >= 0)
         return watch_command(argv + first, receiver, chosen.dlsym);
