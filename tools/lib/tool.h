@@ -20,7 +20,7 @@ enum tool_status {
     TOOL_SYSTEM = 3 /* no file, process or memory, as the system says */
 };
 
-/* What an option's argument is, and the type of the field that it fills. */
+/* What an option's argument is, and the type of the variable that it sets. */
 enum tool_option_kind {
     TOOL_FLAG, /* bool, no argument */
     TOOL_TEXT, /* const char *, pointing into argv */
@@ -34,7 +34,7 @@ struct tool_option {
     const char *name;
     char letter; /* 0 for none */
     enum tool_option_kind kind;
-    size_t offset;        /* of the field in the command's own options struct */
+    void *field;          /* of that type; holds the default until tool_parse */
     const char *argument; /* its name in --help */
     const char *help;     /* one line */
 };
@@ -46,7 +46,7 @@ struct tool_command {
     const char *details; /* what --help prints below the options, or NULL */
     bool takes_command;  /* its operands are a command line, which may have options of its own */
     const struct tool_option *options;
-    int (*run)(int argc, char **argv);
+    int (*run)(char **words); /* the operands, up to a NULL; returns the exit status */
 };
 
 extern const struct tool_command tool_check;
@@ -57,9 +57,9 @@ extern const struct tool_command tool_compare;
 extern const struct tool_command tool_tune;
 extern const struct tool_command tool_top;
 
-/* Parses argv by the command's table into the struct at `fields`; returns the index of the first
- * operand. --help prints the help and exits 0; wrong use exits 2. */
-int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields);
+/* Parses argv by the command's table and sets its variables; returns the operands, up to a NULL.
+ * --help prints the help and exits 0; wrong use exits 2. */
+char **tool_parse(const struct tool_command *command, int argc, char **argv);
 
 /* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
  * A range stands for its first size, the doubles of that, and its last size. Any other text, or

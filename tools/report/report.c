@@ -8,21 +8,14 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-struct report_options {
-    bool csv;
-    bool html;
-    bool json;
-    bool markdown;
-};
-
-#define OPTION(field) offsetof(struct report_options, field)
+static bool csv, html, json, markdown;
 
 static const struct tool_option options[] = {
-    {"csv", 0, TOOL_FLAG, OPTION(csv), NULL,
+    {"csv", 0, TOOL_FLAG, &csv, NULL,
      "print the compressed rows as comma-separated values, sizes in bytes, times in seconds"},
-    {"html", 0, TOOL_FLAG, OPTION(html), NULL, "print a page with tables and plots"},
-    {"json", 0, TOOL_FLAG, OPTION(json), NULL, "print the reports as one JSON document"},
-    {"markdown", 0, TOOL_FLAG, OPTION(markdown), NULL, "print the tables as Markdown"},
+    {"html", 0, TOOL_FLAG, &html, NULL, "print a page with tables and plots"},
+    {"json", 0, TOOL_FLAG, &json, NULL, "print the reports as one JSON document"},
+    {"markdown", 0, TOOL_FLAG, &markdown, NULL, "print the tables as Markdown"},
     {0},
 };
 
@@ -171,10 +164,14 @@ static char *size_text(const json_t *kind)
     char *from = tool_bytes(ledger_number(kind, "bytes"));
     if (json_object_get(kind, "bytes_below") == NULL)
         return from;
-    return tool_format("%s to %s", from, tool_bytes(ledger_number(kind, "bytes_below")));
+    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
+    char *text = tool_format("%s to %s", from, below);
+    free(from);
+    free(below);
+    return text;
 }
 
-/* The text of a cell. `exact` is for programs: bytes and seconds in full. */
+/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);
@@ -255,6 +252,7 @@ static struct tool_table summary_table(const struct report_set *set)
     }
     add_counts(&table, set, "passed_through", "passed on", cells);
     add_counts(&table, set, "not_compressed", "not compressed", cells);
+    free(cells);
     return table;
 }
 
@@ -297,6 +295,7 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
             tool_table_add(&table, cells);
         }
     }
+    free(cells);
     return table;
 }
 
@@ -306,24 +305,26 @@ static struct tool_table make_table(const struct report_set *set, enum table whi
                             : array_table(set, which, layouts[which].columns, false);
 }
 
-static void print_tables(const struct report_set *set, bool markdown)
+static void print_tables(const struct report_set *set)
 {
     for (enum table which = 0; which < TABLES; which++) {
-        const struct tool_table table = make_table(set, which);
+        struct tool_table table = make_table(set, which);
         if (which == SUMMARY && !markdown)
             tool_table_print(&table, stdout);
         else
             tool_table_print_titled(&table, markdown, stdout);
         if (which == ROWS && table.rows <= table.headings)
             puts("\nNothing was compressed.");
+        tool_table_free(&table);
     }
 }
 
 /* Prints the compressed rows with all their figures, in bytes and seconds. */
 static void print_csv(const struct report_set *set)
 {
-    const struct tool_table table = array_table(set, ROWS, COUNT(row_columns), true);
+    struct tool_table table = array_table(set, ROWS, COUNT(row_columns), true);
     tool_table_print_csv(&table, stdout);
+    tool_table_free(&table);
 }
 
 /* {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
@@ -344,36 +345,42 @@ static void print_page(const struct report_set *set)
     struct tool_table tables[TABLES];
     for (enum table which = 0; which < TABLES; which++)
         tables[which] = make_table(set, which);
-    const char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
-                                        : tool_format("%zu reports", set->count);
+    char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
+                                  : tool_format("%zu reports", set->count);
     page_write(title, make_json(set), "", tables, TABLES, stdout);
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which]);
+    free(title);
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct report_options chosen = {0};
-    int first = tool_parse(&tool_report, argc, argv, &chosen);
-    if (chosen.csv + chosen.html + chosen.json + chosen.markdown > 1)
+    size_t count = 0;
+    if (csv + html + json + markdown > 1)
         tool_misuse("report", "--csv, --html, --json and --markdown exclude each other");
-    if (first == argc)
+    if (*words == NULL)
         tool_misuse("report", "no report given");
-    size_t count = (size_t)(argc - first);
+    while (words[count] != NULL)
+        count++;
     struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
     for (size_t i = 0; i < count; i++) {
         bool unreadable = false;
         char message[LEDGER_MESSAGE_MAX];
-        if (!ledger_open(argv[first + (int)i], &ledgers[i], &unreadable, message))
+        if (!ledger_open(words[i], &ledgers[i], &unreadable, message))
             tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     }
     const struct report_set set = {ledgers, count};
-    if (chosen.csv)
+    if (csv)
         print_csv(&set);
-    else if (chosen.html)
+    else if (html)
         print_page(&set);
-    else if (chosen.json)
+    else if (json)
         tool_json_print(make_json(&set));
     else
-        print_tables(&set, chosen.markdown);
+        print_tables(&set);
+    for (size_t i = 0; i < count; i++)
+        ledger_close(&ledgers[i]);
+    free(ledgers);
     return tool_finish(TOOL_GOOD);
 }
 
