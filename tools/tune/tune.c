@@ -14,13 +14,9 @@
 #include "tools/lib/tool.h"
 
 static struct {
-    const char *output;
+    const char *output, *max_rel_error, *sizes, *save, *from;
     bool force;
     uint32_t time;
-    const char *max_rel_error;
-    const char *sizes;
-    const char *save;
-    const char *from;
 } chosen = {.output = "policy.ini",
             .time = 120,
             .max_rel_error = "0.01",
