@@ -75,22 +75,6 @@ static bool has_standard_abi(int (*get_abi)(int *, int *))
     return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
 }
 
-/* Only Open MPI defines this symbol. */
-static bool has_open_mpi(void *library)
-{
-    return dlsym(library, "ompi_mpi_comm_self") != NULL;
-}
-
-bool cshim_is_open_mpi(const void *function)
-{
-    void *library = cshim_open_object(function, 0);
-    if (library == NULL)
-        return false;
-    const bool is = has_open_mpi(library);
-    dlclose(library);
-    return is;
-}
-
 /* Finds the MPI that holds real_function, or that the tool which holds it is linked to. Returns the
  * file of the engine for it, NULL if there is none; *probe becomes its function PROBE. */
 static const char *find_file(const void *real_function, int (**probe)(char *, int *))
@@ -104,7 +88,7 @@ static const char *find_file(const void *real_function, int (**probe)(char *, in
     *probe = (int (*)(char *, int *))dlsym(library, PROBE);
     if (has_standard_abi((int (*)(int *, int *))dlsym(library, "PMPI_Abi_get_version")))
         file = FILE_ABI;
-    else if (has_open_mpi(library))
+    else if (dlsym(library, CSHIM_OPEN_MPI_SYMBOL) != NULL)
         file = FILE_OMPI;
     else if (is_mpich(*probe))
         file = FILE_MPICH;

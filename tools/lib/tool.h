@@ -7,7 +7,6 @@
 #ifndef TOOL_H
 #define TOOL_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -88,10 +87,9 @@ void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements, and
  * returns the array, which may have moved; the caller frees it. */
 void *tool_append(void *array, size_t *count, size_t size, const void *element);
-/* strdup, asprintf and vasprintf: the caller frees the result. */
+/* strdup and asprintf: the caller frees the result. */
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-char *tool_format_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 /* The whole of a file, NUL-terminated; the caller frees it. Returns NULL with errno set if it
  * cannot be read. */
