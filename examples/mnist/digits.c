@@ -133,10 +133,9 @@ static uint8_t draw_digit(uint64_t stream, uint8_t *pixels)
     const struct glyph *glyph = &glyphs[label];
     place(glyph, &hand, stream, placed);
     memset(pixels, 0, IMAGE_PIXELS);
-    for (int i = 1; i < glyph->count; i++) {
+    for (int i = 1; i < glyph->count; i++)
         if (glyph->xy[2 * (i - 1)] != PEN_UP && glyph->xy[2 * i] != PEN_UP)
             draw_segment(pixels, placed[i - 1], placed[i], hand.thickness, hand.ink);
-    }
     add_noise(pixels, stream);
     return label;
 }

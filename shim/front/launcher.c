@@ -34,10 +34,9 @@ static enum launcher which_launcher(void)
     } known[] = {{"mpirun", OPEN_MPI},          {"mpiexec", OPEN_MPI},   {"orterun", OPEN_MPI},
                  {"mpirun.openmpi", OPEN_MPI},  {"mpirun.mpich", HYDRA}, {"mpiexec.mpich", HYDRA},
                  {"mpiexec.openmpi", OPEN_MPI}, {"mpirun.hydra", HYDRA}, {"mpiexec.hydra", HYDRA}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(program_invocation_short_name, known[i].name) == 0)
             return known[i].launcher;
-    }
     return NO_LAUNCHER;
 }
 
@@ -123,10 +122,9 @@ static void start_over_with_x(int argc, char **argv)
 
 static bool has_argument(int argc, char **argv, const char *wanted)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], wanted) == 0)
             return true;
-    }
     return false;
 }
 

@@ -14,7 +14,6 @@
 #include "shim/mpi/engine.h"
 #include "shim/core/log.h"
 
-/* Returned where no real function is found. */
 #define NOT_FOUND CSHIM_MPI_ERR_OTHER
 
 #define ALIAS(name) CSHIM_EXPORT extern __typeof__(name) P##name __attribute__((alias(#name)))

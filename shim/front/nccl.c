@@ -96,8 +96,8 @@ static struct copy *copy_of(const void *caller)
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static int tried; /* to start the engine; read without the lock, because groups are many */
-static int
-    has_communicators; /* or is about to: CUDA is in use, and a child of fork cannot use it */
+/* Or is about to: CUDA is in use, and a child of fork cannot use it. */
+static int has_communicators;
 
 /* A process may make an id and then fork its ranks. The engine starts anew in them. */
 static void stop_in_child(void)

@@ -43,10 +43,9 @@ bool cshim_same_caller(const void *one, const void *other)
 
 bool cshim_begins_with_one_of(const char *text, const char *const *beginnings)
 {
-    for (; *beginnings != NULL; beginnings++) {
+    for (; *beginnings != NULL; beginnings++)
         if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
             return true;
-    }
     return false;
 }
 

@@ -53,12 +53,11 @@ static char *add_tables(json_t *data, const char *note, const struct tool_table 
  * ends, not even escaped ones. */
 static void write_text(FILE *file, const char *text)
 {
-    for (; *text != '\0'; text++) {
+    for (; *text != '\0'; text++)
         if (strchr("&<>\"'", *text) != NULL)
             fprintf(file, "&#%d;", *text);
         else
             fputc(iscntrl((unsigned char)*text) && *text != '\n' ? ' ' : *text, file);
-    }
 }
 
 /* Writes JSON for a script element. Neither "</script>" nor "<!--" can be in it: '<' occurs only
@@ -68,12 +67,11 @@ static void write_json(FILE *file, const json_t *json)
     char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
     if (text == NULL)
         tool_fail(TOOL_SYSTEM, "out of memory");
-    for (const char *at = text; *at != '\0'; at++) {
+    for (const char *at = text; *at != '\0'; at++)
         if (*at == '<')
             fputs("\\u003c", file);
         else
             fputc(*at, file);
-    }
     free(text);
 }
 
