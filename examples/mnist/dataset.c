@@ -38,12 +38,6 @@ static bool read_pair(const char *directory, const char *name, struct image_set 
     return false;
 }
 
-static bool read_all(const char *directory, struct dataset *dataset, char *error)
-{
-    return read_pair(directory, "train", &dataset->training, error) &&
-           read_pair(directory, "t10k", &dataset->test, error);
-}
-
 static bool draw_all(int limit, struct dataset *dataset, char *error)
 {
     int training = limit > 0 && limit < DRAWN_TRAINING ? limit : DRAWN_TRAINING;
@@ -81,7 +75,9 @@ static bool obtain(const char *directory, int limit, bool quiet, struct dataset 
     } else if (draw) {
         printf("training on generated digits\n");
     }
-    if (draw ? !draw_all(limit, dataset, error) : !read_all(directory, dataset, error))
+    if (draw ? !draw_all(limit, dataset, error)
+             : !read_pair(directory, "train", &dataset->training, error) ||
+                   !read_pair(directory, "t10k", &dataset->test, error))
         return false;
     if (limit > 0 && limit < dataset->training.count)
         dataset->training.count = limit;

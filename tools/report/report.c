@@ -256,13 +256,6 @@ static struct tool_table summary_table(const struct report_set *set)
     return table;
 }
 
-/* Whether an element of the array has a row in the table. */
-static bool is_shown(enum table which, const json_t *element)
-{
-    return which != WATCHED || json_object_get(element, "verified") != NULL ||
-           json_object_get(element, "ranks_checked") != NULL;
-}
-
 /* The table's first `columns` columns, behind one that names the report. */
 static struct tool_table array_table(const struct report_set *set, enum table which, size_t columns,
                                      bool exact)
@@ -282,7 +275,8 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
         const json_t *array = member(set->ledgers[i].root, layout->array);
         for (size_t at = 0; at < json_array_size(array); at++) {
             const json_t *element = json_array_get(array, at);
-            if (!is_shown(which, element))
+            if (which == WATCHED && json_object_get(element, "verified") == NULL &&
+                json_object_get(element, "ranks_checked") == NULL)
                 continue;
             cells[0] = tool_copy(set->ledgers[i].path);
             for (size_t column = 0; column < columns; column++) {
