@@ -105,7 +105,9 @@ int main(int argc, char **argv)
         help_policy();
     else if (help)
         tool_help(find_command(argv[2]));
-    else
-        return find_command(word)->run(argc - 1, argv + 1);
+    else {
+        const struct tool_command *command = find_command(word);
+        return command->run(tool_parse(command, argc - 1, argv + 1));
+    }
     return tool_finish(TOOL_GOOD);
 }

@@ -23,8 +23,8 @@ enum { ARRAYS_MAX = 16 };
 /* What the backward pass needs of one image's forward pass. */
 struct conv_trace {
     float map1[CONV1_SIZE]; /* after the relu */
-    uint8_t
-        winner[POOL_SIZE]; /* which of its four inputs each maximum came from: 2 * row + column */
+    /* Which of its four inputs each maximum came from: 2 * row + column. */
+    uint8_t winner[POOL_SIZE];
 };
 
 /* Room for intermediate maps of one image. */

@@ -13,39 +13,29 @@
 enum { DRAWN_TRAINING = 60000, DRAWN_TEST = 10000 };
 enum { MESSAGE_BYTES = PATH_MAX + 256 };
 
-static const char training_images[] = "train-images-idx3-ubyte";
-static const char training_labels[] = "train-labels-idx1-ubyte";
-static const char test_images[] = "t10k-images-idx3-ubyte";
-static const char test_labels[] = "t10k-labels-idx1-ubyte";
+static const char images[] = "images-idx3", labels[] = "labels-idx1";
 
 /* Finds a file of a folder, plain or gzipped; without either `path` names the plain one. */
-static bool find_file(const char *directory, const char *name, char path[PATH_MAX])
+static bool find_file(const char *directory, const char *set, const char *kind, char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/%s.gz", directory, name);
+    snprintf(path, PATH_MAX, "%s/%s-%s-ubyte.gz", directory, set, kind);
     if (access(path, F_OK) == 0)
         return true;
-    snprintf(path, PATH_MAX, "%s/%s", directory, name);
+    snprintf(path, PATH_MAX, "%s/%s-%s-ubyte", directory, set, kind);
     return access(path, F_OK) == 0;
 }
 
-static bool read_pair(const char *directory, const char *image_name, const char *label_name,
-                      struct image_set *set, char *error)
+static bool read_pair(const char *directory, const char *name, struct image_set *set, char *error)
 {
     char image_path[PATH_MAX], label_path[PATH_MAX];
-    const char *missing = !find_file(directory, image_name, image_path)   ? image_path
-                          : !find_file(directory, label_name, label_path) ? label_path
-                                                                          : NULL;
+    const char *missing = !find_file(directory, name, images, image_path)   ? image_path
+                          : !find_file(directory, name, labels, label_path) ? label_path
+                                                                            : NULL;
     if (missing == NULL)
         return idx_read_set(image_path, label_path, set, error, MESSAGE_BYTES);
     snprintf(error, MESSAGE_BYTES, "%s: no such file, nor with .gz (examples/get_mnist.sh gets it)",
              missing);
     return false;
-}
-
-static bool read_all(const char *directory, struct dataset *dataset, char *error)
-{
-    return read_pair(directory, training_images, training_labels, &dataset->training, error) &&
-           read_pair(directory, test_images, test_labels, &dataset->test, error);
 }
 
 static bool draw_all(int limit, struct dataset *dataset, char *error)
@@ -64,7 +54,7 @@ static const char *find_directory(char searched[MESSAGE_BYTES])
     const char *places[] = {getenv("MNIST_DIR"), "data/mnist"};
     char path[PATH_MAX];
     for (size_t i = 0; i < 2; i++)
-        if (places[i] != NULL && find_file(places[i], training_images, path))
+        if (places[i] != NULL && find_file(places[i], "train", images, path))
             return places[i];
     snprintf(searched, MESSAGE_BYTES, "%s%s%s", places[0] != NULL ? places[0] : "",
              places[0] != NULL ? " or " : "", places[1]);
@@ -85,7 +75,9 @@ static bool obtain(const char *directory, int limit, bool quiet, struct dataset 
     } else if (draw) {
         printf("training on generated digits\n");
     }
-    if (draw ? !draw_all(limit, dataset, error) : !read_all(directory, dataset, error))
+    if (draw ? !draw_all(limit, dataset, error)
+             : !read_pair(directory, "train", &dataset->training, error) ||
+                   !read_pair(directory, "t10k", &dataset->test, error))
         return false;
     if (limit > 0 && limit < dataset->training.count)
         dataset->training.count = limit;

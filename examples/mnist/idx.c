@@ -23,16 +23,18 @@ struct source {
     size_t error_size;
 };
 
-__attribute__((format(printf, 2, 3))) static void complain(struct source *source,
+/* Makes the message; returns false. */
+__attribute__((format(printf, 2, 3))) static bool complain(struct source *source,
                                                            const char *format, ...)
 {
     int used = snprintf(source->error, source->error_size, "%s: ", source->path);
     if (used < 0 || (size_t)used >= source->error_size)
-        return;
+        return false;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(source->error + used, source->error_size - (size_t)used, format, arguments);
     va_end(arguments);
+    return false;
 }
 
 /* Reads so many bytes, or says why there are fewer; `whole` is the size the file should have. */
@@ -44,13 +46,11 @@ static bool read_exactly(struct source *source, void *bytes, size_t count, size_
         return true;
     gzerror(source->file, &code);
     if (code == Z_ERRNO)
-        complain(source, "cannot be read: %s", strerror(errno));
-    else if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        complain(source, "damaged after byte %zu of %zu: %s", source->position, whole,
-                 zError(code));
-    else
-        complain(source, "truncated at byte %zu of %zu", source->position, whole);
-    return false;
+        return complain(source, "cannot be read: %s", strerror(errno));
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return complain(source, "damaged after byte %zu of %zu: %s", source->position, whole,
+                        zError(code));
+    return complain(source, "truncated at byte %zu of %zu", source->position, whole);
 }
 
 static uint32_t big_endian(const uint8_t *bytes)
@@ -66,11 +66,10 @@ static bool read_header(struct source *source, int dimensions, size_t *count)
     if (!read_exactly(source, bytes, HEADER_BYTES, header))
         return false;
     uint32_t magic = big_endian(bytes), wanted = MAGIC_UNSIGNED_BYTES + (uint32_t)dimensions;
-    if (magic != wanted) {
-        complain(source, "bad magic 0x%08x, not 0x%08x (IDX, unsigned bytes, dimensions: %d)",
-                 magic, wanted, dimensions);
-        return false;
-    }
+    if (magic != wanted)
+        return complain(source,
+                        "bad magic 0x%08x, not 0x%08x (IDX, unsigned bytes, dimensions: %d)", magic,
+                        wanted, dimensions);
     if (!read_exactly(source, bytes + HEADER_BYTES, header - HEADER_BYTES, header))
         return false;
     const uint8_t *extent = bytes + HEADER_BYTES;
@@ -83,11 +82,9 @@ static bool read_header(struct source *source, int dimensions, size_t *count)
     if (dimensions == MOST_DIMENSIONS) {
         uint32_t rows = big_endian(extent + EXTENT_BYTES);
         uint32_t columns = big_endian(extent + 2 * EXTENT_BYTES);
-        if (rows != IMAGE_SIDE || columns != IMAGE_SIDE) {
-            complain(source, "wrong dimensions: images of %ux%u, not %dx%d", rows, columns,
-                     IMAGE_SIDE, IMAGE_SIDE);
-            return false;
-        }
+        if (rows != IMAGE_SIDE || columns != IMAGE_SIDE)
+            return complain(source, "wrong dimensions: images of %ux%u, not %dx%d", rows, columns,
+                            IMAGE_SIDE, IMAGE_SIDE);
     }
     return true;
 }
@@ -117,66 +114,56 @@ static bool at_end(struct source *source)
 {
     uint8_t beyond;
     int code = Z_OK;
-    if (gzread(source->file, &beyond, 1) > 0) {
-        complain(source, "has more than the %zu bytes that its header declares", source->position);
-        return false;
-    }
+    if (gzread(source->file, &beyond, 1) > 0)
+        return complain(source, "has more than the %zu bytes that its header declares",
+                        source->position);
     gzerror(source->file, &code);
-    if (code == Z_OK || code == Z_STREAM_END)
-        return true;
-    complain(source, "damaged after byte %zu: %s", source->position, zError(code));
-    return false;
+    return code == Z_OK || code == Z_STREAM_END ||
+           complain(source, "damaged after byte %zu: %s", source->position, zError(code));
 }
 
 /* Returns the items of a file with 1 or 3 dimensions and their count, or NULL and the message. */
-static uint8_t *read_file(const char *path, int dimensions, size_t *count, char *error,
-                          size_t error_size)
+static uint8_t *read_file(struct source *source, int dimensions, size_t *count)
 {
-    struct source source = {.path = path, .error = error, .error_size = error_size};
-    source.file = gzopen(path, "rb");
-    if (source.file == NULL) {
-        complain(&source, "cannot be opened: %s", strerror(errno));
+    source->file = gzopen(source->path, "rb");
+    if (source->file == NULL) {
+        complain(source, "cannot be opened: %s", strerror(errno));
         return NULL;
     }
     uint8_t *body = NULL;
-    if (read_header(&source, dimensions, count))
-        body = read_body(&source, *count * (dimensions == MOST_DIMENSIONS ? IMAGE_PIXELS : 1));
-    if (body != NULL && !at_end(&source)) {
+    if (read_header(source, dimensions, count))
+        body = read_body(source, *count * (dimensions == MOST_DIMENSIONS ? IMAGE_PIXELS : 1));
+    if (body != NULL && !at_end(source)) {
         free(body);
         body = NULL;
     }
-    gzclose(source.file);
+    gzclose(source->file);
     return body;
 }
 
-static bool labels_fit(const char *path, const struct image_set *set, size_t label_count,
-                       char *error, size_t error_size)
+static bool labels_fit(struct source *source, const struct image_set *set, size_t label_count)
 {
-    if (label_count != (size_t)set->count) {
-        snprintf(error, error_size, "%s: holds %zu labels for %d images", path, label_count,
-                 set->count);
-        return false;
-    }
-    for (int i = 0; i < set->count; i++) {
-        if (set->labels[i] >= IMAGE_CLASSES) {
-            snprintf(error, error_size, "%s: label %d of item %d is greater than %d", path,
-                     set->labels[i], i, IMAGE_CLASSES - 1);
-            return false;
-        }
-    }
+    if (label_count != (size_t)set->count)
+        return complain(source, "holds %zu labels for %d images", label_count, set->count);
+    for (int i = 0; i < set->count; i++)
+        if (set->labels[i] >= IMAGE_CLASSES)
+            return complain(source, "label %d of item %d is greater than %d", set->labels[i], i,
+                            IMAGE_CLASSES - 1);
     return true;
 }
 
 bool idx_read_set(const char *image_path, const char *label_path, struct image_set *set,
                   char *error, size_t error_size)
 {
+    struct source images = {.path = image_path, .error = error, .error_size = error_size};
+    struct source labels = {.path = label_path, .error = error, .error_size = error_size};
     size_t image_count = 0, label_count = 0;
     memset(set, 0, sizeof *set);
-    set->pixels = read_file(image_path, MOST_DIMENSIONS, &image_count, error, error_size);
+    set->pixels = read_file(&images, MOST_DIMENSIONS, &image_count);
     if (set->pixels != NULL)
-        set->labels = read_file(label_path, 1, &label_count, error, error_size);
+        set->labels = read_file(&labels, 1, &label_count);
     set->count = (int)image_count;
-    if (set->labels != NULL && labels_fit(label_path, set, label_count, error, error_size))
+    if (set->labels != NULL && labels_fit(&labels, set, label_count))
         return true;
     free(set->pixels);
     free(set->labels);

@@ -54,7 +54,7 @@ struct trainer {
     struct score *scores;   /* of the epoch's steps */
     double *seconds;        /* training time at their ends */
     int *images;            /* their batches */
-    double train_seconds;
+    double train_seconds, allreduce_seconds;
     FILE *log;             /* rank 0's CSV file, or NULL */
     bool prints;           /* rank 0 prints a line per epoch ... */
     bool shows_progress;   /* ... and, on a terminal, how far the epoch is */
@@ -140,8 +140,9 @@ static void train_step(struct trainer *trainer, int step, int total, float learn
     /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
     float scale = (float)trainer->ranks / (float)size;
     uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
-    trainer->scores[step] = network_step(trainer->network, &batch, scale, dropout, begin,
-                                         learning_rate, (float)options->momentum);
+    trainer->scores[step] =
+        network_step(trainer->network, &batch, scale, dropout, begin, learning_rate,
+                     (float)options->momentum, &trainer->allreduce_seconds);
     trainer->images[step] = size;
 }
 
@@ -286,7 +287,7 @@ static bool train(const struct options *options, const struct dataset *dataset)
         printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "
                "allreduce %.1f %%\n",
                accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
-               100 * network_allreduce_seconds(trainer.network) / trainer.train_seconds);
+               100 * trainer.allreduce_seconds / trainer.train_seconds);
     }
     trainer_free(&trainer);
     return good;

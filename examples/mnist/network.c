@@ -15,7 +15,6 @@ struct network {
     float *feature_rows, *feature_gradients; /* NULL without convolutions */
     float *hidden_rows, *hidden_gradients;
     float *outputs;
-    double allreduce_seconds;
 };
 
 struct network *network_new(enum network_model which, int capacity, uint64_t seed)
@@ -113,19 +112,15 @@ static void train(struct network *network, const struct batch *batch, float scal
 }
 
 struct score network_step(struct network *network, const struct batch *batch, float scale,
-                          uint64_t dropout, int first_item, float learning_rate, float momentum)
+                          uint64_t dropout, int first_item, float learning_rate, float momentum,
+                          double *allreduce_seconds)
 {
     if (batch->count > 0)
         train(network, batch, scale, dropout, first_item);
     else
         device_zero(network->device, network->gradients, network->model.parameters);
-    network->allreduce_seconds +=
+    *allreduce_seconds +=
         device_step(network->device, &network->model, network->weights, network->velocity,
                     network->gradients, learning_rate, momentum);
     return batch->count > 0 ? device_score(network->device) : (struct score){0};
-}
-
-double network_allreduce_seconds(const struct network *network)
-{
-    return network->allreduce_seconds;
 }

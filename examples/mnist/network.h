@@ -17,14 +17,13 @@ void network_free(struct network *network);
 /* One step (collective): forward and backward pass over a batch, which may be empty, then gradient
  * descent with momentum on the mean of the ranks' gradients, each `scale` times the sum over the
  * batch. Image i drops out what stream `dropout` says of item first_item + i, so that the same
- * image of a step drops the same units on whichever rank it lies. Returns this rank's score. */
+ * image of a step drops the same units on whichever rank it lies. Returns this rank's score, and
+ * adds the seconds that the sum over the ranks took. */
 struct score network_step(struct network *network, const struct batch *batch, float scale,
-                          uint64_t dropout, int first_item, float learning_rate, float momentum);
+                          uint64_t dropout, int first_item, float learning_rate, float momentum,
+                          double *allreduce_seconds);
 
 /* Classifies a batch without dropout. */
 struct score network_evaluate(struct network *network, const struct batch *batch);
-
-/* Seconds that this rank spent on sums over the ranks so far. */
-double network_allreduce_seconds(const struct network *network);
 
 #endif

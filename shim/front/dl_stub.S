@@ -10,20 +10,16 @@
 dlsym:
     .cfi_startproc
     endbr64
-    push    %rdi
-    .cfi_adjust_cfa_offset 8
-    push    %rsi
-    .cfi_adjust_cfa_offset 8
-    sub     $8, %rsp
-    .cfi_adjust_cfa_offset 8
+    sub     $24, %rsp
+    .cfi_adjust_cfa_offset 24
+    mov     %rdi, 16(%rsp)
+    mov     %rsi, 8(%rsp)
     mov     24(%rsp), %rdx              /* the return address */
     call    cshim_dl_filter
-    add     $8, %rsp
-    .cfi_adjust_cfa_offset -8
-    pop     %rsi
-    .cfi_adjust_cfa_offset -8
-    pop     %rdi
-    .cfi_adjust_cfa_offset -8
+    mov     8(%rsp), %rsi
+    mov     16(%rsp), %rdi
+    add     $24, %rsp
+    .cfi_adjust_cfa_offset -24
     test    %rax, %rax
     jnz     1f
     jmp     *cshim_dl_real(%rip)

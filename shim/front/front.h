@@ -36,6 +36,11 @@ const void *cshim_object_base(const void *address);
  * for dlsym, which the caller may close; NULL if `address` is in no object. */
 void *cshim_open_object(const void *address, int flags);
 
+/* Only Open MPI defines this. */
+#define CSHIM_OPEN_MPI_SYMBOL "ompi_mpi_comm_self"
+/* Whether a function is in a library of Open MPI, or in a tool that is linked to one. */
+bool cshim_is_open_mpi(const void *function);
+
 /* Whether both addresses are in one loaded object. */
 bool cshim_same_object(const void *one, const void *other);
 /* The same of two callers, for which the loader is asked once as long as a thread's stay the same:
@@ -51,12 +56,6 @@ bool cshim_begins_with_one_of(const char *text, const char *const *beginnings);
 CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
 
 /* The loader, loader.c ------------------------------------------------------------------------- */
-
-/* Whether the environment switches the shim off (COMPSHIM=off or 0). */
-bool cshim_is_off(void);
-
-/* Whether a function is in a library of Open MPI, or in a tool that is linked to one. */
-bool cshim_is_open_mpi(const void *function);
 
 /* Opens the engine for the MPI that `real_function` belongs to. Returns NULL, after a warning, if
  * there is none or it cannot be used. */

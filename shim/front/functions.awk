@@ -135,7 +135,7 @@ function write_wrapper(symbol,    has_own) {
     if (kind == "finalize")
         emit("    stop_engine();")
     emit("    if (function != NULL)\n" fold("        status = function(" list(arguments) ");"))
-    emit("    end(&call);")
+    emit("    cshim_leave(&nesting, &call.frame);")
     if (kind == "init")
         emit("    if (status == 0)\n        start_engine(call.real, __builtin_return_address(0));")
     emit("    return status;\n}")

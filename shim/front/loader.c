@@ -56,12 +56,6 @@ static const void *open_engine(const char *file, const char *symbol, unsigned ab
     return engine;
 }
 
-/* The MPI in the process. */
-struct target {
-    const char *file; /* of the engine for it; NULL if there is none */
-    int (*probe)(char *, int *);
-};
-
 /* Whether a library is MPICH or keeps its ABI. A translator between ABIs has handles of its own,
  * and its version begins with other words. */
 static bool is_mpich(int (*get_version)(char *, int *))
@@ -81,71 +75,46 @@ static bool has_standard_abi(int (*get_abi)(int *, int *))
     return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
 }
 
-/* Only Open MPI defines this symbol. */
-static bool has_open_mpi(void *library)
+/* Finds the MPI that holds real_function, or that the tool which holds it is linked to. Returns the
+ * file of the engine for it, NULL if there is none; *probe becomes its function PROBE. */
+static const char *find_file(const void *real_function, int (**probe)(char *, int *))
 {
-    return dlsym(library, "ompi_mpi_comm_self") != NULL;
-}
-
-bool cshim_is_open_mpi(const void *function)
-{
-    void *library = cshim_open_object(function, 0);
-    if (library == NULL)
-        return false;
-    const bool is = has_open_mpi(library);
-    dlclose(library);
-    return is;
-}
-
-/* Finds the MPI that holds real_function, or that the tool which holds it is linked to. */
-static struct target find_target(const void *real_function)
-{
-    struct target target = {NULL, NULL};
+    const char *file = NULL;
     void *library = cshim_open_object(real_function, 0);
     if (library == NULL || dlsym(library, PROBE) == NULL)
         library = dlopen(NULL, RTLD_LAZY);
     if (library == NULL)
-        return target;
-    target.probe = (int (*)(char *, int *))dlsym(library, PROBE);
+        return NULL;
+    *probe = (int (*)(char *, int *))dlsym(library, PROBE);
     if (has_standard_abi((int (*)(int *, int *))dlsym(library, "PMPI_Abi_get_version")))
-        target.file = FILE_ABI;
-    else if (has_open_mpi(library))
-        target.file = FILE_OMPI;
-    else if (is_mpich(target.probe))
-        target.file = FILE_MPICH;
+        file = FILE_ABI;
+    else if (dlsym(library, CSHIM_OPEN_MPI_SYMBOL) != NULL)
+        file = FILE_OMPI;
+    else if (is_mpich(*probe))
+        file = FILE_MPICH;
     dlclose(library);
-    return target;
-}
-
-/* Makes the symbols of the MPI global. The engines for MPICH and for the standard ABI are not
- * linked to an MPI library, because libraries of one ABI have several file names; they find its
- * symbols in the global scope. Returns false if another MPI comes first there. */
-static bool make_global(const struct target *target)
-{
-    (void)cshim_open_object((const void *)target->probe, RTLD_GLOBAL);
-    return dlsym(RTLD_DEFAULT, PROBE) == (void *)target->probe;
-}
-
-bool cshim_is_off(void)
-{
-    const char *value = secure_getenv("COMPSHIM");
-    return value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
+    return file;
 }
 
 const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
 {
-    const struct target target = find_target(real_function);
-    if (target.file == NULL) {
+    int (*probe)(char *, int *) = NULL;
+    const char *file = find_file(real_function, &probe);
+    if (file == NULL) {
         cshim_log(CSHIM_LOG_WARN, "this MPI is neither Open MPI nor of the MPICH or MPI-5 ABI, and "
                                   "there is no engine for it: all calls are passed on");
         return NULL;
     }
-    if (!make_global(&target)) {
+    /* Makes the symbols of the MPI global. The engines for MPICH and for the standard ABI are not
+     * linked to an MPI library, because libraries of one ABI have several file names; they find its
+     * symbols in the global scope. */
+    (void)cshim_open_object((const void *)probe, RTLD_GLOBAL);
+    if (dlsym(RTLD_DEFAULT, PROBE) != (void *)probe) {
         cshim_log(CSHIM_LOG_WARN, "there are two MPI libraries in this process, and the program "
                                   "uses the second: all calls are passed on");
         return NULL;
     }
-    return open_engine(target.file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, false);
+    return open_engine(file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, false);
 }
 
 /* Whether an engine for MPI has been opened. */

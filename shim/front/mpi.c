@@ -7,13 +7,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "shim/core/environment.h"
 #include "shim/front/front.h"
 #include "shim/front/narrow.h"
 #include "shim/front/nesting.h"
 #include "shim/mpi/engine.h"
 #include "shim/core/log.h"
 
-/* Returned where no real function is found. */
 #define NOT_FOUND CSHIM_MPI_ERR_OTHER
 
 #define ALIAS(name) CSHIM_EXPORT extern __typeof__(name) P##name __attribute__((alias(#name)))
@@ -99,11 +99,6 @@ static inline void begin(struct call *call, enum cshim_mpi_index index, const vo
                        : NULL;
     if (call->engine == NULL)
         call->real = real_function(&functions[index], caller);
-}
-
-static inline void end(struct call *call)
-{
-    cshim_leave(&nesting, &call->frame);
 }
 
 static void stop_in_child(void)

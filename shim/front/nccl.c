@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "shim/core/environment.h"
 #include "shim/front/front.h"
 #include "shim/front/nesting.h"
 #include "shim/nccl/engine.h"
@@ -95,8 +96,8 @@ static struct copy *copy_of(const void *caller)
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static int tried; /* to start the engine; read without the lock, because groups are many */
-static int
-    has_communicators; /* or is about to: CUDA is in use, and a child of fork cannot use it */
+/* Or is about to: CUDA is in use, and a child of fork cannot use it. */
+static int has_communicators;
 
 /* A process may make an id and then fork its ranks. The engine starts anew in them. */
 static void stop_in_child(void)
@@ -172,11 +173,6 @@ static void begin(struct call *call, enum cshim_nccl_index index, const void *ca
     else
         cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
                   functions[index].name);
-}
-
-static void end(struct call *call)
-{
-    cshim_leave(&nesting, &call->frame);
 }
 
 #include "nccl_wrappers.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells compshim run that a process uses MPI or NCCL, by a datagram of one byte. The message is
- * lost, without an error, where compshim run does not listen: on another host, in another network
- * namespace, or after it has ended. */
+/* The message is a datagram of one byte. It is lost, without an error, where compshim run does not
+ * listen: on another host, in another network namespace, or after it has ended. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

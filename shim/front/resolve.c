@@ -81,6 +81,11 @@ static void *from_object(const char *name, const void *within)
     return address;
 }
 
+bool cshim_is_open_mpi(const void *function)
+{
+    return from_object(CSHIM_OPEN_MPI_SYMBOL, function) != NULL;
+}
+
 struct search {
     const char *const *files; /* beginnings of file names, up to NULL */
     unsigned skip;            /* how many matches to pass over */

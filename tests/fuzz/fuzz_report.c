@@ -44,13 +44,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_ledger(&ledger);
     ledger_close(&ledger);
-    char name[] = "report";
-    char forms[][16] = {"--csv", "--html", "--json", "--markdown"};
-    char *as_tables[] = {name, file.path, file.path, NULL};
-    FUZZ_CHECK(tool_report.run(3, as_tables) == TOOL_GOOD);
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        char *as_form[] = {name, forms[i], file.path, file.path, NULL};
-        FUZZ_CHECK(tool_report.run(4, as_form) == TOOL_GOOD);
+    char *words[] = {file.path, file.path, NULL};
+    FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);
+    for (const struct tool_option *form = tool_report.options; form->name != NULL; form++) {
+        *(bool *)form->field = true;
+        FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);
+        *(bool *)form->field = false;
     }
     return 0;
 }

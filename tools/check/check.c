@@ -7,12 +7,10 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-struct check_options {
-    bool json;
-};
+static bool as_json;
 
 static const struct tool_option options[] = {
-    {"json", 0, TOOL_FLAG, offsetof(struct check_options, json), NULL, "print the same as JSON"},
+    {"json", 0, TOOL_FLAG, &as_json, NULL, "print the same as JSON"},
     {0},
 };
 
@@ -183,23 +181,21 @@ static void print_json(const struct check_result *result, const char *name)
     tool_json_print(root);
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct check_options chosen = {0};
     struct check_result result = {0};
-    int first = tool_parse(&tool_check, argc, argv, &chosen);
-    if (first == argc)
+    if (words[0] == NULL)
         tool_misuse("check", "no program to check");
-    if (first + 1 < argc)
-        tool_misuse("check", "'%s' is one word too many", argv[first + 1]);
-    char *problem = check_find(&result.findings, argv[first]);
+    if (words[1] != NULL)
+        tool_misuse("check", "'%s' is one word too many", words[1]);
+    char *problem = check_find(&result.findings, words[0]);
     if (problem != NULL)
         tool_fail(TOOL_SYSTEM, "%s", problem);
-    check_judge(&result, argv[first]);
-    if (chosen.json)
-        print_json(&result, argv[first]);
+    check_judge(&result, words[0]);
+    if (as_json)
+        print_json(&result, words[0]);
     else
-        print_text(&result, argv[first]);
+        print_text(&result, words[0]);
     return tool_finish(result.program.reason == CHECK_INTERPOSED ? TOOL_GOOD : TOOL_NOT_SO);
 }
 

@@ -42,17 +42,12 @@ const char *check_verdict_name(enum check_reason reason)
     return names[check_reasons[reason].verdict];
 }
 
-/* Sets the reason, the remedy and, as printf(3) does, the explanation. */
-__attribute__((format(printf, 4, 5))) static void set(struct check_judgement *judgement,
-                                                      enum check_reason reason, const char *remedy,
-                                                      const char *explanation, ...)
+static void set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
+                const char *explanation)
 {
-    va_list arguments;
-    va_start(arguments, explanation);
     judgement->reason = reason;
     judgement->remedy = remedy;
-    judgement->explanation = tool_format_list(explanation, arguments);
-    va_end(arguments);
+    judgement->explanation = explanation;
 }
 
 static const char *object_name(const struct check_findings *findings, size_t index)
@@ -191,15 +186,17 @@ static void judge_caught(const struct check_findings *findings, const struct che
     if (abi == NULL)
         set(judgement, CHECK_MISSING,
             tool_format("check the program that loads %s together with its MPI or NCCL", caller),
-            "%s calls %s, and no library that it needs defines that", caller, use->symbol);
+            tool_format("%s calls %s, and no library that it needs defines that", caller,
+                        use->symbol));
     else if (judgement->engine != NULL)
         set(judgement, CHECK_INTERPOSED, start,
-            "%s calls %s of %s, through the loader; %s serves it", caller, use->symbol, abi->name,
-            abi->engine);
+            tool_format("%s calls %s of %s, through the loader; %s serves it", caller, use->symbol,
+                        abi->name, abi->engine));
     else
         set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
-            "%s calls %s of %s, for which no engine is installed: its calls are passed on", caller,
-            use->symbol, abi->name);
+            tool_format(
+                "%s calls %s of %s, for which no engine is installed: its calls are passed on",
+                caller, use->symbol, abi->name));
 }
 
 static void judge_not_wrapped(const struct check_findings *findings, const struct check_use *use,
@@ -209,12 +206,13 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
     if (!is_interposable(findings, use))
         set(judgement, CHECK_MISSING,
             "run it with the shim: its report counts the calls that were caught",
-            "%s calls %s, and no Fortran layer that it needs calls P%s", caller, use->symbol,
-            use->function);
+            tool_format("%s calls %s, and no Fortran layer that it needs calls P%s", caller,
+                        use->symbol, use->function));
     else
         set(judgement, CHECK_NOT_WRAPPED,
             tool_format("install a compshim that wraps %s", use->function),
-            "%s calls %s, which this libcompshim.so does not wrap", caller, use->symbol);
+            tool_format("%s calls %s, which this libcompshim.so does not wrap", caller,
+                        use->symbol));
 }
 
 /* Judges the use of one library. The first of its best uses stands for all. */
@@ -246,20 +244,21 @@ static void judge_library(const struct check_findings *findings, enum check_libr
                             : "build %s with the shared libnccl (Horovod: "
                               "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
                         object_name(findings, best->object)),
-            "%s has a copy of %s of its own, and its calls are bound to that",
-            object_name(findings, best->object), best->symbol);
+            tool_format("%s has a copy of %s of its own, and its calls are bound to that",
+                        object_name(findings, best->object), best->symbol));
         break;
     case OPENED:
         set(judgement, CHECK_OPENED,
             "run it with compshim run --dlsym: the report counts the calls that were caught",
-            "%s opens libraries at run time and names %s: functions that it fetches with "
-            "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-            object_name(findings, best->object), best->symbol);
+            tool_format(
+                "%s opens libraries at run time and names %s: functions that it fetches with "
+                "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
+                object_name(findings, best->object), best->symbol));
         break;
     case SILENT:
         set(judgement, CHECK_NO_CALL, "nothing to do",
-            "nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
-            library == CHECK_MPI ? "MPI" : "NCCL");
+            tool_format("nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
+                        library == CHECK_MPI ? "MPI" : "NCCL"));
     }
 }
 
@@ -280,26 +279,29 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
         set(judgement, CHECK_INTERPRETS,
             "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
             "PyTorch's libtorch_cuda.so",
-            "%s loads libraries as the programs that it interprets ask for them", file);
+            tool_format("%s loads libraries as the programs that it interprets ask for them",
+                        file));
     else if (calling == CHECK_STARTER)
         set(judgement, CHECK_STARTS, "check the program that it starts",
-            "%s starts other programs, and they inherit the preload", file);
+            tool_format("%s starts other programs, and they inherit the preload", file));
     else if (missing != NULL)
         set(judgement, CHECK_MISSING,
             "make it findable (module load, LD_LIBRARY_PATH) and check again",
-            "%s, which %s needs, %s", missing->name, object_name(findings, missing->loader),
-            missing->path == NULL ? "was not found" : "is damaged");
+            tool_format("%s, which %s needs, %s", missing->name,
+                        object_name(findings, missing->loader),
+                        missing->path == NULL ? "was not found" : "is damaged"));
     else if (has_gloo)
         set(judgement, CHECK_NO_CALL,
             "train over NCCL or with Horovod; the preload is harmless here",
-            "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
-            "gloo is not MPI, even where mpirun starts it",
-            file);
+            tool_format(
+                "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
+                "gloo is not MPI, even where mpirun starts it",
+                file));
     else
         set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
-            "neither %s nor a library that it needs calls an all-reduce, reduce or "
-            "reduce-scatter of MPI or NCCL",
-            file);
+            tool_format("neither %s nor a library that it needs calls an all-reduce, reduce or "
+                        "reduce-scatter of MPI or NCCL",
+                        file));
 }
 
 /* Whether an object is a program without a loader. A position-independent one differs from a
@@ -358,26 +360,26 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
     const char *secure = secure_mode(findings->program.path);
     if (!object_is_elf(object))
         set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
-            "%s is neither an ELF file nor a script that begins with #!", file);
+            tool_format("%s is neither an ELF file nor a script that begins with #!", file));
     else if (object->elf_class != 0 && !object_is_for(object, front))
         set(judgement, CHECK_MACHINE, "build compshim for the program's machine",
-            "%s is for %s, and libcompshim.so is for %s", file, describe_machine(object),
-            describe_machine(front));
+            tool_format("%s is for %s, and libcompshim.so is for %s", file,
+                        describe_machine(object), describe_machine(front)));
     else if (object->damage != NULL)
-        set(judgement, CHECK_DAMAGED, "build, copy or install it again", "%s: %s", file,
-            object->damage);
+        set(judgement, CHECK_DAMAGED, "build, copy or install it again",
+            tool_format("%s: %s", file, object->damage));
     else if (is_static(object))
         set(judgement, CHECK_STATIC, "link it without -static, to the shared MPI or NCCL library",
-            "%s is linked statically: no loader runs that could preload", file);
+            tool_format("%s is linked statically: no loader runs that could preload", file));
     else if (object->interpreter != NULL &&
              !tool_starts_with(basename(object->interpreter), "ld-linux ld64.so ld.so ld-2."))
         set(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
-            "%s runs with %s, which is not the loader of glibc", file,
-            basename(object->interpreter));
+            tool_format("%s runs with %s, which is not the loader of glibc", file,
+                        basename(object->interpreter)));
     else if (secure != NULL)
         set(judgement, CHECK_SECURE,
             "run a copy of the file: cp leaves such bits and capabilities behind",
-            "%s %s, and the loader ignores LD_PRELOAD for you", file, secure);
+            tool_format("%s %s, and the loader ignores LD_PRELOAD for you", file, secure));
     else
         return false;
     return true;

@@ -11,35 +11,7 @@
 #include "tools/compare/compare.h"
 #include "tools/lib/json.h"
 
-#define OPTION(field) offsetof(struct compare_options, field)
-
-static const struct tool_option options[] = {
-    {"modes", 'm', TOOL_TEXT, OPTION(modes), "LIST",
-     "off, codecs, policy files (default off,fp16,fp8_e4m3)"},
-    {"policy", 'p', TOOL_TEXT, OPTION(policy), "LIST", "policy files to add to the modes"},
-    {"ranks", 'n', TOOL_TEXT, OPTION(ranks), "LIST",
-     "numbers of ranks (default 2); for 1 only off is run"},
-    {"serial", 0, TOOL_TEXT, OPTION(serial), "COMMAND",
-     "the program without MPI, a line for sh: a row of its own"},
-    {"repeat", 'r', TOOL_COUNT, OPTION(repeat), "N",
-     "run all N times, modes in turn: medians and their spread (default 1)"},
-    {"min-size", 0, TOOL_SIZE, OPTION(min_size), "SIZE",
-     "a codec's mode leaves smaller buffers alone (default 64KiB)"},
-    {"metric-time", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_TIME]), "REGEX",
-     "group 1 of its last match in the output is the time"},
-    {"metric-accuracy", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_ACCURACY]), "REGEX",
-     "the same for the accuracy"},
-    {"metric-step", 0, TOOL_TEXT, OPTION(metrics[COMPARE_FIGURE_STEP]), "REGEX",
-     "the same for milliseconds per step"},
-    {"html", 0, TOOL_TEXT, OPTION(html), "FILE", "write a page with tables and plots there"},
-    {"markdown", 0, TOOL_TEXT, OPTION(markdown), "FILE", "write the tables as Markdown there"},
-    {"json", 'j', TOOL_TEXT, OPTION(json), "FILE", "write all results and every run there"},
-    {"title", 0, TOOL_TEXT, OPTION(title), "TEXT", "the first line of the tables and of the page"},
-    {"link", 0, TOOL_TEXT, OPTION(link), "TEXT", "what joins the ranks (default shared memory)"},
-    {0},
-};
-
-static const struct compare_options defaults = {
+static struct compare_options chosen = {
     .modes = "off,fp16,fp8_e4m3",
     .ranks = "2",
     .title = "All-reduce, compressed and not",
@@ -49,6 +21,32 @@ static const struct compare_options defaults = {
                 [COMPARE_FIGURE_ACCURACY] = "test accuracy +([0-9.]+)"},
     .repeat = 1,
     .min_size = 65536,
+};
+
+static const struct tool_option options[] = {
+    {"modes", 'm', TOOL_TEXT, &chosen.modes, "LIST",
+     "off, codecs, policy files (default off,fp16,fp8_e4m3)"},
+    {"policy", 'p', TOOL_TEXT, &chosen.policy, "LIST", "policy files to add to the modes"},
+    {"ranks", 'n', TOOL_TEXT, &chosen.ranks, "LIST",
+     "numbers of ranks (default 2); for 1 only off is run"},
+    {"serial", 0, TOOL_TEXT, &chosen.serial, "COMMAND",
+     "the program without MPI, a line for sh: a row of its own"},
+    {"repeat", 'r', TOOL_COUNT, &chosen.repeat, "N",
+     "run all N times, modes in turn: medians and their spread (default 1)"},
+    {"min-size", 0, TOOL_SIZE, &chosen.min_size, "SIZE",
+     "a codec's mode leaves smaller buffers alone (default 64KiB)"},
+    {"metric-time", 0, TOOL_TEXT, &chosen.metrics[COMPARE_FIGURE_TIME], "REGEX",
+     "group 1 of its last match in the output is the time"},
+    {"metric-accuracy", 0, TOOL_TEXT, &chosen.metrics[COMPARE_FIGURE_ACCURACY], "REGEX",
+     "the same for the accuracy"},
+    {"metric-step", 0, TOOL_TEXT, &chosen.metrics[COMPARE_FIGURE_STEP], "REGEX",
+     "the same for milliseconds per step"},
+    {"html", 0, TOOL_TEXT, &chosen.html, "FILE", "write a page with tables and plots there"},
+    {"markdown", 0, TOOL_TEXT, &chosen.markdown, "FILE", "write the tables as Markdown there"},
+    {"json", 'j', TOOL_TEXT, &chosen.json, "FILE", "write all results and every run there"},
+    {"title", 0, TOOL_TEXT, &chosen.title, "TEXT", "the first line of the tables and of the page"},
+    {"link", 0, TOOL_TEXT, &chosen.link, "TEXT", "what joins the ranks (default shared memory)"},
+    {0},
 };
 
 static void compile_metrics(struct compare_plan *plan)
@@ -287,16 +285,14 @@ static bool write_file(const struct compare_plan *plan, const char *path,
     return !lost;
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct compare_options chosen = defaults;
     struct compare_plan plan;
-    int first = tool_parse(&tool_compare, argc, argv, &chosen);
-    if (first == argc)
+    if (*words == NULL)
         tool_misuse("compare", "no command to run");
-    make_plan(&plan, &chosen, argv + first);
+    make_plan(&plan, &chosen, words);
     child_catch_signals();
-    launch_permit_mpirun(argv + first, false); /* tells root once; each run counts its ranks */
+    launch_permit_mpirun(words, false); /* tells root once; each run counts its ranks */
     compare_watch_load();
     enum child_end end = run_all(&plan);
     compare_add_load(plan.environment);

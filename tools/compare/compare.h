@@ -30,15 +30,10 @@ enum compare_figure {
 
 /* What the command line says. */
 struct compare_options {
-    const char *modes;
-    const char *policy;
-    const char *ranks;
+    const char *modes, *policy, *ranks;
     const char *serial; /* for sh -c, or NULL */
-    const char *json;
-    const char *markdown;
-    const char *html;
-    const char *title;
-    const char *link;
+    const char *json, *markdown, *html;
+    const char *title, *link;
     const char *metrics[COMPARE_METRIC_COUNT]; /* regular expressions */
     uint32_t repeat;
     uint64_t min_size; /* bytes */

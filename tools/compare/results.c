@@ -236,10 +236,17 @@ static struct tool_table rule_table(const struct compare_plan *plan)
     return table;
 }
 
-#define SECTIONS 5
+#define TABLES 5
+
+static struct tool_table titled(const char *name, const char *title, struct tool_table table)
+{
+    table.name = name;
+    table.title = title;
+    return table;
+}
 
 /* Makes all tables, in the order in which they are shown. */
-static void make_sections(const struct compare_plan *plan, struct page_section sections[SECTIONS])
+static void make_tables(const struct compare_plan *plan, struct tool_table tables[TABLES])
 {
     static const struct column time[] = {{"time s", COMPARE_FIGURE_TIME, "%.1f"},
                                          {"speed-up", COMPARE_FIGURE_SPEED_UP, "%.2f"},
@@ -254,31 +261,29 @@ static void make_sections(const struct compare_plan *plan, struct page_section s
     const struct layout times = {is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2, false, repeated,
                                  time};
     const struct layout accuracies = {1, false, repeated, accuracy};
-    sections[0] = (struct page_section){"environment", "Environment", environment_table(plan)};
-    sections[1] = (struct page_section){
-        "time",
-        tool_format("%s, %s; speed-up against off with as many ranks",
-                    uses_wall(plan) ? "Time of the whole command (not every output "
-                                      "has a match for --metric-time)"
-                                    : "Time",
-                    runs),
-        mode_table(plan, &times)};
-    sections[2] = (struct page_section){"accuracy", tool_format("Accuracy, %s", runs), {0}};
-    if (is_known(plan, COMPARE_FIGURE_ACCURACY))
-        sections[2].table = mode_table(plan, &accuracies);
-    sections[3] =
-        (struct page_section){"bytes", "Bytes of the compressed all-reduces, sent by all ranks",
-                              mode_table(plan, &(struct layout){3, true, false, bytes})};
-    sections[4] = (struct page_section){"rules", "Rules, with the sampled error of a result",
-                                        rule_table(plan)};
+    const struct tool_table none = {0};
+    tables[0] = titled("environment", "Environment", environment_table(plan));
+    tables[1] = titled("time",
+                       tool_format("%s, %s; speed-up against off with as many ranks",
+                                   uses_wall(plan) ? "Time of the whole command (not every output "
+                                                     "has a match for --metric-time)"
+                                                   : "Time",
+                                   runs),
+                       mode_table(plan, &times));
+    tables[2] =
+        titled("accuracy", tool_format("Accuracy, %s", runs),
+               is_known(plan, COMPARE_FIGURE_ACCURACY) ? mode_table(plan, &accuracies) : none);
+    tables[3] = titled("bytes", "Bytes of the compressed all-reduces, sent by all ranks",
+                       mode_table(plan, &(struct layout){3, true, false, bytes}));
+    tables[4] = titled("rules", "Rules, with the sampled error of a result", rule_table(plan));
 }
 
 static void write_tables(const struct compare_plan *plan, bool markdown, FILE *file)
 {
-    struct page_section sections[SECTIONS];
-    make_sections(plan, sections);
-    for (size_t i = 0; i < SECTIONS; i++)
-        tool_table_print_titled(&sections[i].table, sections[i].title, markdown, file);
+    struct tool_table tables[TABLES];
+    make_tables(plan, tables);
+    for (size_t i = 0; i < TABLES; i++)
+        tool_table_print_titled(&tables[i], markdown, file);
 }
 
 void compare_write_text(const struct compare_plan *plan, FILE *file)
@@ -335,9 +340,9 @@ void compare_write_json(const struct compare_plan *plan, FILE *file)
 
 void compare_write_page(const struct compare_plan *plan, FILE *file)
 {
-    struct page_section sections[SECTIONS];
-    make_sections(plan, sections);
+    struct tool_table tables[TABLES];
+    make_tables(plan, tables);
     page_write(plan->options->title, json_pack("{s:o}", "comparison", make_json(plan)),
-               plan->is_complete ? "" : "Stopped early: this is what was finished.\n", sections,
-               SECTIONS, file);
+               plan->is_complete ? "" : "Stopped early: this is what was finished.\n", tables,
+               TABLES, file);
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an ELF file: its segments, its dynamic table, its symbols and which of them the loader
- * binds. */
 #include "tools/elf/elf.h"
 
 #include <errno.h>

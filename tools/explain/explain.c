@@ -11,28 +11,34 @@
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000
-#define OPTION(field) offsetof(struct explain_options, field)
+
+static struct explain_options chosen = {.size = UINT64_MAX,
+                                        .collective = "allreduce",
+                                        .dtype = "float32",
+                                        .op = "sum",
+                                        .ranks = 4,
+                                        .library = "mpi"};
 
 static const struct tool_option options[] = {
-    {"policy", 'p', TOOL_TEXT, OPTION(policy), "FILE",
+    {"policy", 'p', TOOL_TEXT, &chosen.policy, "FILE",
      "explain this policy.ini (default: the one a run would find)"},
-    {"size", 's', TOOL_SIZE, OPTION(size), "SIZE", "bytes of the caller's buffer, such as 25MiB"},
-    {"sizes", 0, TOOL_TEXT, OPTION(sizes), "LIST",
+    {"size", 's', TOOL_SIZE, &chosen.size, "SIZE", "bytes of the caller's buffer, such as 25MiB"},
+    {"sizes", 0, TOOL_TEXT, &chosen.sizes, "LIST",
      "a table of sizes: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
-    {"report", 0, TOOL_TEXT, OPTION(report), "FILE",
+    {"report", 0, TOOL_TEXT, &chosen.report, "FILE",
      "a run with COMPSHIM=observe: what the policy would have done to it"},
-    {"link", 0, TOOL_TEXT, OPTION(link), "RATE",
+    {"link", 0, TOOL_TEXT, &chosen.link, "RATE",
      "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
-    {"collective", 0, TOOL_TEXT, OPTION(collective), "NAME",
+    {"collective", 0, TOOL_TEXT, &chosen.collective, "NAME",
      "allreduce (default), reduce_scatter, reduce (MPI's), allgather"},
-    {"dtype", 0, TOOL_TEXT, OPTION(dtype), "NAME",
+    {"dtype", 0, TOOL_TEXT, &chosen.dtype, "NAME",
      "float32 (default), float64, float16, bfloat16, other"},
-    {"op", 0, TOOL_TEXT, OPTION(op), "NAME", "sum (default), avg, other"},
-    {"ranks", 'n', TOOL_COUNT, OPTION(ranks), "N", "ranks of the communicator (default 4)"},
-    {"nodes", 0, TOOL_COUNT, OPTION(nodes), "N",
+    {"op", 0, TOOL_TEXT, &chosen.op, "NAME", "sum (default), avg, other"},
+    {"ranks", 'n', TOOL_COUNT, &chosen.ranks, "N", "ranks of the communicator (default 4)"},
+    {"nodes", 0, TOOL_COUNT, &chosen.nodes, "N",
      "nodes that hold them, as evenly as can be (default: as many as ranks)"},
-    {"library", 0, TOOL_TEXT, OPTION(library), "NAME", "mpi (default), nccl"},
-    {"json", 0, TOOL_FLAG, OPTION(json), NULL, "print the same as JSON"},
+    {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl"},
+    {"json", 0, TOOL_FLAG, &chosen.json, NULL, "print the same as JSON"},
     {0},
 };
 
@@ -54,21 +60,20 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
 }
 
 /* The call that the options describe, without its size. */
-static struct cshim_call describe_call(const struct explain_options *chosen)
+static struct cshim_call describe_call(void)
 {
     struct cshim_call call = {
-        .library = parse_word("library", "library", CSHIM_LIBRARIES, chosen->library, UINT_MAX),
+        .library = parse_word("library", "library", CSHIM_LIBRARIES, chosen.library, UINT_MAX),
         .collective =
-            parse_word("collective", "collective", CSHIM_COLLECTIVES, chosen->collective, UINT_MAX),
-        .dtype =
-            parse_word("dtype", "element type", CSHIM_DTYPES, chosen->dtype, CSHIM_DTYPE_OTHER),
-        .op = parse_word("op", "operation", CSHIM_OPS, chosen->op, CSHIM_OP_OTHER),
-        .ranks = chosen->ranks,
-        .nodes = chosen->nodes > 0 ? chosen->nodes : chosen->ranks,
+            parse_word("collective", "collective", CSHIM_COLLECTIVES, chosen.collective, UINT_MAX),
+        .dtype = parse_word("dtype", "element type", CSHIM_DTYPES, chosen.dtype, CSHIM_DTYPE_OTHER),
+        .op = parse_word("op", "operation", CSHIM_OPS, chosen.op, CSHIM_OP_OTHER),
+        .ranks = chosen.ranks,
+        .nodes = chosen.nodes > 0 ? chosen.nodes : chosen.ranks,
     };
     if (!cshim_library_compresses(call.library, call.collective))
-        tool_misuse("explain", "--collective: %s is never compressed in %s", chosen->collective,
-                    chosen->library);
+        tool_misuse("explain", "--collective: %s is never compressed in %s", chosen.collective,
+                    chosen.library);
     if (call.nodes > call.ranks)
         tool_misuse("explain", "--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
@@ -76,15 +81,15 @@ static struct cshim_call describe_call(const struct explain_options *chosen)
 }
 
 /* One of --size, --sizes and --report has to be given. */
-static void check_choice(const struct explain_options *chosen)
+static void check_choice(void)
 {
-    int choices = (chosen->size != UINT64_MAX) + (chosen->sizes != NULL) + (chosen->report != NULL);
+    int choices = (chosen.size != UINT64_MAX) + (chosen.sizes != NULL) + (chosen.report != NULL);
     if (choices == 0)
         tool_misuse("explain",
                     "--size is missing: the bytes of the buffer (or --sizes, or --report)");
     if (choices > 1)
         tool_misuse("explain", "take one of --size, --sizes and --report");
-    if (chosen->link != NULL && chosen->report == NULL)
+    if (chosen.link != NULL && chosen.report == NULL)
         tool_misuse("explain", "--link goes with --report");
 }
 
@@ -108,13 +113,12 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
 }
 
 /* Explains the call for each size of a list. */
-static void explain_sizes(const struct explain_options *chosen, const struct cshim_policy *policy,
-                          const struct cshim_call *call)
+static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
 {
     static const char *const headings[] = {"size",   "rule", "codec", "algorithm", "segments",
                                            "native", "wire", "ratio", "error"};
     static uint64_t sizes[SIZES_MAX];
-    const size_t count = tool_parse_sizes(&tool_explain, chosen->sizes, sizes, SIZES_MAX);
+    const size_t count = tool_parse_sizes(&tool_explain, chosen.sizes, sizes, SIZES_MAX);
     struct tool_table table = {.columns = 9, .numeric_from = 4, .headings = 1};
     json_t *answers = json_array();
     tool_table_copy(&table, headings);
@@ -123,7 +127,7 @@ static void explain_sizes(const struct explain_options *chosen, const struct csh
         add_answer(&table, &answer);
         json_array_append_new(answers, explain_json(&answer));
     }
-    if (chosen->json) {
+    if (chosen.json) {
         tool_json_print(answers);
     } else {
         printf("%s %s, %s, %s, ranks %u, nodes %u, policy %s\n", cshim_library_name(call->library),
@@ -133,24 +137,17 @@ static void explain_sizes(const struct explain_options *chosen, const struct csh
     }
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct explain_options chosen = {.size = UINT64_MAX,
-                                     .collective = "allreduce",
-                                     .dtype = "float32",
-                                     .op = "sum",
-                                     .ranks = 4,
-                                     .library = "mpi"};
-    int first = tool_parse(&tool_explain, argc, argv, &chosen);
-    if (first < argc)
-        tool_misuse("explain", "'%s' is one word too many", argv[first]);
-    check_choice(&chosen);
-    struct cshim_call call = describe_call(&chosen);
+    if (*words != NULL)
+        tool_misuse("explain", "'%s' is one word too many", *words);
+    check_choice();
+    struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
         explain_run(&chosen, policy);
     } else if (chosen.sizes != NULL) {
-        explain_sizes(&chosen, policy, &call);
+        explain_sizes(policy, &call);
     } else {
         struct explain_answer answer = explain_call(policy, &call, chosen.size);
         if (chosen.json)

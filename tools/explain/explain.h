@@ -9,17 +9,11 @@
 #include "tools/lib/tool.h"
 
 struct explain_options {
-    const char *policy;
+    const char *policy, *sizes, *report, *link;
+    const char *library, *collective, *dtype, *op;
     uint64_t size; /* UINT64_MAX: none given */
-    const char *sizes;
-    const char *report;
-    const char *link;
-    const char *collective;
-    const char *dtype;
-    const char *op;
     uint32_t ranks;
     uint32_t nodes; /* 0: as many as ranks */
-    const char *library;
     bool json;
 };
 

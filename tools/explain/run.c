@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "shim/core/sample.h"
-#include "shim/report/observed.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
@@ -17,13 +16,6 @@
  * Both were measured over TCP: see docs/measurements.md. */
 #define LINK_SHARE 0.95
 #define STEP_SECONDS 150e-6
-
-/* One measurement of the shim's exchange. */
-struct point {
-    enum cshim_codec_id codec;
-    uint64_t bytes_wire; /* sent by all ranks */
-    double seconds;
-};
 
 /* A kind of call, its plan, and figures over all its calls. */
 struct outcome {
@@ -42,9 +34,8 @@ struct dry_run {
     struct ledger_file report;
     const struct cshim_policy *policy;
     enum cshim_library library;
-    double link; /* bytes per second of a node's link, each way; 0: take the points */
-    size_t point_count;
-    struct point points[CSHIM_PROBES_MAX]; /* two for each codec that was measured */
+    double link;            /* bytes per second of a node's link, each way; 0: take the exchange */
+    const json_t *exchange; /* measurements of it, two for each codec that was measured */
     size_t count;
     struct outcome *outcomes;
     /* Sums over all kinds: */
@@ -82,59 +73,60 @@ static bool parse_rate(const char *text, double *bytes_per_second)
     return false;
 }
 
-static double by_link(const struct dry_run *run, const struct cshim_plan *plan, uint32_t nodes)
+static unsigned find_word(enum cshim_word_set set, const json_t *kind, const char *key,
+                          unsigned other)
 {
-    if (nodes < 2)
-        return NAN;
-    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
-    return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
+    unsigned value;
+    return cshim_word_find(set, ledger_text(kind, key), &value) != NULL ? value : other;
 }
 
 /* Takes the time from the line through the smallest and the largest measurement of the codec, over
  * the bytes that a rank sends. */
-static double by_points(const struct dry_run *run, const struct cshim_plan *plan)
+static double by_exchange(const struct dry_run *run, const struct cshim_plan *plan)
 {
-    const enum cshim_codec_id codec =
-        plan->codec == CSHIM_CODEC_FP32 ? CSHIM_CODEC_RAW : plan->codec;
-    const struct point *small = NULL, *large = NULL;
-    for (size_t i = 0; i < run->point_count; i++) {
-        const struct point *point = &run->points[i];
-        if (point->codec != codec)
-            continue;
-        if (small == NULL || point->bytes_wire < small->bytes_wire)
-            small = point;
-        if (large == NULL || point->bytes_wire > large->bytes_wire)
-            large = point;
-    }
-    if (small == NULL || large->bytes_wire == small->bytes_wire)
-        return NAN;
+    const unsigned codec = plan->codec == CSHIM_CODEC_FP32 ? CSHIM_CODEC_RAW : plan->codec;
     const double ranks = fmax(1, ledger_number(run->report.root, "ranks"));
-    const double per_byte = fmax(0, (large->seconds - small->seconds) /
-                                        ((double)(large->bytes_wire - small->bytes_wire) / ranks));
-    const double any = fmax(0, small->seconds - per_byte * (double)small->bytes_wire / ranks);
+    const json_t *point, *small = NULL, *large = NULL;
+    double least = INFINITY, most = -1; /* bytes of these, sent by all ranks */
+    size_t i;
+    json_array_foreach(run->exchange, i, point)
+    {
+        const double bytes = fmax(0, ledger_number(point, "bytes_wire"));
+        if (find_word(CSHIM_CODECS, point, "codec", CSHIM_CODEC_NONE) != codec)
+            continue;
+        small = bytes < least ? point : small;
+        large = bytes > most ? point : large;
+        least = fmin(least, bytes);
+        most = fmax(most, bytes);
+    }
+    if (!(most > least))
+        return NAN;
+    const double seconds = ledger_number(small, "seconds");
+    const double per_byte =
+        fmax(0, (ledger_number(large, "seconds") - seconds) / ((most - least) / ranks));
+    const double any = fmax(0, seconds - per_byte * least / ranks);
     return any + per_byte * (double)plan->bytes_wire / plan->ranks;
 }
 
 /* Seconds of a call that its plan compresses: a time for every call, and a time for each byte that
- * a rank sends. NAN if there is nothing to estimate it from: a link needs several nodes, and points
- * have to be of the plan's codec (those of raw stand for fp32). */
+ * a rank sends. NAN if there is nothing to estimate it from: a link needs several nodes, and the
+ * measurements have to be of the plan's codec (those of raw stand for fp32). */
 static double seconds_compressed(const struct dry_run *run, const struct explain_answer *answer)
 {
-    return run->link > 0 ? by_link(run, &answer->plan, answer->call.nodes)
-                         : by_points(run, &answer->plan);
+    const struct cshim_plan *plan = &answer->plan;
+    const uint32_t nodes = answer->call.nodes;
+    const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
+    if (run->link == 0)
+        return by_exchange(run, plan);
+    if (nodes < 2)
+        return NAN;
+    return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
 }
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
     tool_fail(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it",
               run->report.path, kind, what);
-}
-
-static unsigned find_word(enum cshim_word_set set, const json_t *kind, const char *key,
-                          unsigned other)
-{
-    unsigned value;
-    return cshim_word_find(set, ledger_text(kind, key), &value) != NULL ? value : other;
 }
 
 /* A whole number of a kind, from `least` up to the largest that a double holds exactly. */
@@ -247,22 +239,6 @@ static void estimate(struct dry_run *run, struct outcome *outcome)
     run->seconds_after += outcome->seconds_after;
 }
 
-static void read_points(struct dry_run *run, const json_t *exchange)
-{
-    size_t i;
-    const json_t *point;
-    json_array_foreach(exchange, i, point)
-    {
-        const unsigned codec = find_word(CSHIM_CODECS, point, "codec", CSHIM_CODEC_NONE);
-        if (codec != CSHIM_CODEC_NONE && run->point_count < CSHIM_PROBES_MAX)
-            run->points[run->point_count++] = (struct point){
-                .codec = (enum cshim_codec_id)codec,
-                .bytes_wire = (uint64_t)fmax(0, ledger_number(point, "bytes_wire")),
-                .seconds = ledger_number(point, "seconds"),
-            };
-    }
-}
-
 static void open_report(struct dry_run *run, const struct explain_options *chosen)
 {
     char message[LEDGER_MESSAGE_MAX];
@@ -281,7 +257,7 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
                   chosen->report);
     run->library =
         strncmp(ledger_text(run->report.root, "library"), "NCCL", 4) == 0 ? CSHIM_NCCL : CSHIM_MPI;
-    read_points(run, json_object_get(observed, "exchange"));
+    run->exchange = json_object_get(observed, "exchange");
     run->count = json_array_size(kinds);
     run->outcomes = tool_allocate(run->count, sizeof *run->outcomes);
     for (size_t i = 0; i < run->count; i++)

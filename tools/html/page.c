@@ -12,7 +12,7 @@ static const char template[] =
 #include "page_html.h"
     ;
 
-static json_t *table_json(const struct tool_table *table, const char *title)
+static json_t *table_json(const struct tool_table *table)
 {
     json_t *rows = json_array();
     for (size_t row = 0; row < table->rows; row++) {
@@ -23,30 +23,28 @@ static json_t *table_json(const struct tool_table *table, const char *title)
         }
         json_array_append_new(rows, cells);
     }
-    return json_pack("{s:o, s:I, s:I, s:o}", "title", tool_json_text(title), "headings",
+    return json_pack("{s:o, s:I, s:I, s:o}", "title", tool_json_text(table->title), "headings",
                      (json_int_t)table->headings, "numeric_from", (json_int_t)table->numeric_from,
                      "rows", rows);
 }
 
 /* Adds the tables to the data, and returns them as text, which the caller frees. */
-static char *add_tables(json_t *data, const char *note, const struct page_section *sections,
+static char *add_tables(json_t *data, const char *note, const struct tool_table *tables,
                         size_t count)
 {
     char *text = NULL;
     size_t length = 0;
-    json_t *tables = json_object();
+    json_t *by_name = json_object();
     FILE *file = open_memstream(&text, &length);
     if (file == NULL)
         tool_fail(TOOL_SYSTEM, "out of memory");
     fputs(note, file);
-    for (size_t i = 0; i < count; i++) {
-        const struct page_section *section = &sections[i];
-        if (section->table.rows <= section->table.headings)
-            continue;
-        json_object_set_new(tables, section->name, table_json(&section->table, section->title));
-        tool_table_print_titled(&section->table, section->title, false, file);
+    for (const struct tool_table *table = tables; table < tables + count; table++) {
+        if (table->rows > table->headings)
+            json_object_set_new(by_name, table->name, table_json(table));
+        tool_table_print_titled(table, false, file);
     }
-    json_object_set_new(data, "tables", tables);
+    json_object_set_new(data, "tables", by_name);
     fclose(file);
     return text;
 }
@@ -77,10 +75,10 @@ static void write_json(FILE *file, const json_t *json)
     free(text);
 }
 
-void page_write(const char *title, json_t *data, const char *note,
-                const struct page_section *sections, size_t count, FILE *file)
+void page_write(const char *title, json_t *data, const char *note, const struct tool_table *tables,
+                size_t count, FILE *file)
 {
-    char *text = add_tables(data, note, sections, count);
+    char *text = add_tables(data, note, tables, count);
     const char *rest = template;
     for (const char *mark = NULL; (mark = strstr(rest, "{{")) != NULL;) {
         fwrite(rest, 1, (size_t)(mark - rest), file);

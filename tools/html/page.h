@@ -10,18 +10,12 @@
 
 #include "tools/lib/tool.h"
 
-/* A table with a title above it. One that has only headings is left out. */
-struct page_section {
-    const char *name; /* by which the script finds it */
-    const char *title;
-    struct tool_table table;
-};
-
 /* Writes a page, and releases `data`, which is for the script: an object with either "comparison"
  * (the results as `compshim compare --json` writes them) or "reports" (as `compshim report --json`
  * prints them). Where scripts do not run, readers see the note ("": none) and the tables as text.
- * The caller finds write errors by ferror and fclose. */
-void page_write(const char *title, json_t *data, const char *note,
-                const struct page_section *sections, size_t count, FILE *file);
+ * A table that has only headings is left out. The caller finds write errors by ferror and fclose.
+ */
+void page_write(const char *title, json_t *data, const char *note, const struct tool_table *tables,
+                size_t count, FILE *file);
 
 #endif

@@ -46,18 +46,17 @@ static void describe(const struct tool_command *command, struct option *longs, c
 }
 
 static void store(const struct tool_command *command, const struct tool_option *option,
-                  const char *text, void *fields)
+                  const char *text)
 {
-    char *field = (char *)fields + option->offset;
     switch (option->kind) {
     case TOOL_FLAG:
-        *(bool *)field = true;
+        *(bool *)option->field = true;
         break;
     case TOOL_TEXT:
-        *(const char **)field = text;
+        *(const char **)option->field = text;
         break;
     case TOOL_SIZE:
-        if (!cshim_parse_size(text, (uint64_t *)field))
+        if (!cshim_parse_size(text, option->field))
             tool_misuse(command->name, "--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)",
                         option->name, text);
         break;
@@ -69,7 +68,7 @@ static void store(const struct tool_command *command, const struct tool_option *
             strchr(text, '-') != NULL)
             tool_misuse(command->name, "--%s: '%s' is not a whole number from 1 to %lu",
                         option->name, text, COUNT_MAX);
-        *(uint32_t *)field = (uint32_t)count;
+        *(uint32_t *)option->field = (uint32_t)count;
         break;
     }
     }
@@ -90,7 +89,7 @@ static _Noreturn void refuse(const struct tool_command *command, const char *wor
                 tool_hint("--", name, names, count));
 }
 
-int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields)
+char **tool_parse(const struct tool_command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 2];
     char letters[2 * OPTIONS_MAX + 4];
@@ -110,9 +109,9 @@ int tool_parse(const struct tool_command *command, int argc, char **argv, void *
         size_t index = 0;
         while (code_of(command->options, index) != code)
             index++;
-        store(command, &command->options[index], optarg, fields);
+        store(command, &command->options[index], optarg);
     }
-    return optind;
+    return argv + optind;
 }
 
 static uint64_t parse_size(const struct tool_command *command, const char *text)
@@ -166,7 +165,7 @@ static void help_option(const struct tool_option *option, size_t width)
 
 void tool_help(const struct tool_command *command)
 {
-    static const struct tool_option help = {"help", 'h', TOOL_FLAG, 0, NULL, "print this help"};
+    static const struct tool_option help = {"help", 'h', TOOL_FLAG, NULL, NULL, "print this help"};
     size_t width = strlen("--help");
     for (const struct tool_option *option = command->options; option->name != NULL; option++) {
         const size_t length = option_width(option);

@@ -159,12 +159,11 @@ static void print_markdown(const struct tool_table *table, FILE *file)
     }
 }
 
-void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,
-                             FILE *file)
+void tool_table_print_titled(const struct tool_table *table, bool markdown, FILE *file)
 {
     if (table->rows <= table->headings)
         return;
-    fprintf(file, markdown ? "\n%s:\n\n" : "\n%s\n", title);
+    fprintf(file, markdown ? "\n%s:\n\n" : "\n%s\n", table->title);
     if (markdown)
         print_markdown(table, file);
     else

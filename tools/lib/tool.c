@@ -6,6 +6,7 @@
 #include <err.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,20 +60,15 @@ char *tool_copy(const char *text)
     return tool_format("%s", text);
 }
 
-char *tool_format_list(const char *format, va_list arguments)
-{
-    char *text = NULL;
-    if (vasprintf(&text, format, arguments) < 0)
-        tool_fail(TOOL_SYSTEM, "out of memory");
-    return text;
-}
-
 char *tool_format(const char *format, ...)
 {
+    char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
-    char *text = tool_format_list(format, arguments);
+    const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
+    if (length < 0)
+        tool_fail(TOOL_SYSTEM, "out of memory");
     return text;
 }
 

@@ -7,7 +7,6 @@
 #ifndef TOOL_H
 #define TOOL_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@ enum tool_status {
     TOOL_SYSTEM = 3 /* no file, process or memory, as the system says */
 };
 
-/* What an option's argument is, and the type of the field that it fills. */
+/* What an option's argument is, and the type of the variable that it sets. */
 enum tool_option_kind {
     TOOL_FLAG, /* bool, no argument */
     TOOL_TEXT, /* const char *, pointing into argv */
@@ -34,7 +33,7 @@ struct tool_option {
     const char *name;
     char letter; /* 0 for none */
     enum tool_option_kind kind;
-    size_t offset;        /* of the field in the command's own options struct */
+    void *field;          /* of that type; holds the default until tool_parse */
     const char *argument; /* its name in --help */
     const char *help;     /* one line */
 };
@@ -46,7 +45,7 @@ struct tool_command {
     const char *details; /* what --help prints below the options, or NULL */
     bool takes_command;  /* its operands are a command line, which may have options of its own */
     const struct tool_option *options;
-    int (*run)(int argc, char **argv);
+    int (*run)(char **words); /* the operands, up to a NULL; returns the exit status */
 };
 
 extern const struct tool_command tool_check;
@@ -57,9 +56,9 @@ extern const struct tool_command tool_compare;
 extern const struct tool_command tool_tune;
 extern const struct tool_command tool_top;
 
-/* Parses argv by the command's table into the struct at `fields`; returns the index of the first
- * operand. --help prints the help and exits 0; wrong use exits 2. */
-int tool_parse(const struct tool_command *command, int argc, char **argv, void *fields);
+/* Parses argv by the command's table and sets its variables; returns the operands, up to a NULL.
+ * --help prints the help and exits 0; wrong use exits 2. */
+char **tool_parse(const struct tool_command *command, int argc, char **argv);
 
 /* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
  * A range stands for its first size, the doubles of that, and its last size. Any other text, or
@@ -88,10 +87,9 @@ void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements, and
  * returns the array, which may have moved; the caller frees it. */
 void *tool_append(void *array, size_t *count, size_t size, const void *element);
-/* strdup, asprintf and vasprintf: the caller frees the result. */
+/* strdup and asprintf: the caller frees the result. */
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-char *tool_format_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 /* The whole of a file, NUL-terminated; the caller frees it. Returns NULL with errno set if it
  * cannot be read. */
@@ -120,6 +118,8 @@ void tool_print_markdown(const char *text, FILE *file);
 /* A table of text, printed with aligned columns, as CSV or as Markdown. Where there are two rows of
  * headings, an empty cell of the first belongs to the one left of it. */
 struct tool_table {
+    const char *name;  /* by which a page's script finds it */
+    const char *title; /* above it, where one is printed */
     size_t columns;
     size_t numeric_from; /* columns from this one on are aligned right */
     size_t headings;     /* rows above the line */
@@ -134,10 +134,9 @@ void tool_table_add(struct tool_table *table, char **cells);
 void tool_table_copy(struct tool_table *table, const char *const *cells);
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
-/* Prints the table, as Markdown or as tool_table_print does, below an empty line and a title.
+/* Prints the table, as Markdown or as tool_table_print does, below an empty line and its title.
  * Prints nothing if the table has only headings. */
-void tool_table_print_titled(const struct tool_table *table, const char *title, bool markdown,
-                             FILE *file);
+void tool_table_print_titled(const struct tool_table *table, bool markdown, FILE *file);
 void tool_table_free(struct tool_table *table);
 
 /* "25.0 MiB" for readers; the caller frees it. */

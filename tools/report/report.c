@@ -8,21 +8,14 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-struct report_options {
-    bool csv;
-    bool html;
-    bool json;
-    bool markdown;
-};
-
-#define OPTION(field) offsetof(struct report_options, field)
+static bool csv, html, json, markdown;
 
 static const struct tool_option options[] = {
-    {"csv", 0, TOOL_FLAG, OPTION(csv), NULL,
+    {"csv", 0, TOOL_FLAG, &csv, NULL,
      "print the compressed rows as comma-separated values, sizes in bytes, times in seconds"},
-    {"html", 0, TOOL_FLAG, OPTION(html), NULL, "print a page with tables and plots"},
-    {"json", 0, TOOL_FLAG, OPTION(json), NULL, "print the reports as one JSON document"},
-    {"markdown", 0, TOOL_FLAG, OPTION(markdown), NULL, "print the tables as Markdown"},
+    {"html", 0, TOOL_FLAG, &html, NULL, "print a page with tables and plots"},
+    {"json", 0, TOOL_FLAG, &json, NULL, "print the reports as one JSON document"},
+    {"markdown", 0, TOOL_FLAG, &markdown, NULL, "print the tables as Markdown"},
     {0},
 };
 
@@ -144,7 +137,6 @@ static const struct column observed_columns[] = {
 /* What verify and check_ranks found is shown of the rows that have it; max_rel_error moves kinds of
  * calls; COMPSHIM=observe writes all calls down. */
 static const struct layout layouts[TABLES] = {
-    [SUMMARY] = {"Summary", "summary", NULL, 0, 1, NULL},
     [ROWS] = {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
     [WATCHED] = {"Verified natively, and compared across ranks", "watched", "rows",
                  COUNT(watched_columns), 4, watched_columns},
@@ -243,7 +235,11 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
 /* A line for each fact, and a column for each report. */
 static struct tool_table summary_table(const struct report_set *set)
 {
-    struct tool_table table = {.columns = set->count + 1, .numeric_from = 1, .headings = 1};
+    struct tool_table table = {.name = "summary",
+                               .title = "Summary",
+                               .columns = set->count + 1,
+                               .numeric_from = 1,
+                               .headings = 1};
     char **cells = tool_allocate(table.columns, sizeof *cells);
     for (size_t i = 0; i < set->count; i++)
         cells[i + 1] = tool_copy(set->ledgers[i].path);
@@ -260,31 +256,30 @@ static struct tool_table summary_table(const struct report_set *set)
     return table;
 }
 
-/* Whether an element of the array has a row in the table. */
-static bool is_shown(enum table which, const json_t *element)
+/* The table's first `columns` columns, behind one that names the report. */
+static struct tool_table array_table(const struct report_set *set, enum table which, size_t columns,
+                                     bool exact)
 {
-    return which != WATCHED || json_object_get(element, "verified") != NULL ||
-           json_object_get(element, "ranks_checked") != NULL;
-}
-
-static struct tool_table array_table(const struct report_set *set, enum table which,
-                                     const struct layout *layout, bool exact)
-{
-    struct tool_table table = {.columns = layout->columns + 1, .numeric_from = layout->texts};
+    const struct layout *layout = &layouts[which];
+    struct tool_table table = {.name = layout->name,
+                               .title = layout->title,
+                               .columns = columns + 1,
+                               .numeric_from = layout->texts,
+                               .headings = 1};
     char **cells = tool_allocate(table.columns, sizeof *cells);
     cells[0] = tool_copy("report");
-    for (size_t i = 0; i < layout->columns; i++)
+    for (size_t i = 0; i < columns; i++)
         cells[i + 1] = tool_copy(layout->column[i].heading);
     tool_table_add(&table, cells);
-    table.headings = 1;
     for (size_t i = 0; i < set->count; i++) {
         const json_t *array = member(set->ledgers[i].root, layout->array);
         for (size_t at = 0; at < json_array_size(array); at++) {
             const json_t *element = json_array_get(array, at);
-            if (!is_shown(which, element))
+            if (which == WATCHED && json_object_get(element, "verified") == NULL &&
+                json_object_get(element, "ranks_checked") == NULL)
                 continue;
             cells[0] = tool_copy(set->ledgers[i].path);
-            for (size_t column = 0; column < layout->columns; column++) {
+            for (size_t column = 0; column < columns; column++) {
                 char *text = cell_text(element, &layout->column[column], exact);
                 /* Programs take an empty cell for a missing number. */
                 if (exact && column + 1 >= layout->texts && strcmp(text, "-") == 0)
@@ -298,45 +293,30 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
     return table;
 }
 
-/* Makes the tables, which free_tables frees. */
-static void make_tables(const struct report_set *set, struct page_section tables[TABLES])
+static struct tool_table make_table(const struct report_set *set, enum table which)
 {
-    for (enum table which = 0; which < TABLES; which++) {
-        const struct layout *layout = &layouts[which];
-        tables[which] = (struct page_section){
-            layout->name, layout->title,
-            which == SUMMARY ? summary_table(set) : array_table(set, which, layout, false)};
-    }
+    return which == SUMMARY ? summary_table(set)
+                            : array_table(set, which, layouts[which].columns, false);
 }
 
-static void free_tables(struct page_section tables[TABLES])
+static void print_tables(const struct report_set *set)
 {
-    for (enum table which = 0; which < TABLES; which++)
-        tool_table_free(&tables[which].table);
-}
-
-static void print_tables(const struct report_set *set, bool markdown)
-{
-    struct page_section tables[TABLES];
-    make_tables(set, tables);
     for (enum table which = 0; which < TABLES; which++) {
-        const struct tool_table *table = &tables[which].table;
+        struct tool_table table = make_table(set, which);
         if (which == SUMMARY && !markdown)
-            tool_table_print(table, stdout);
+            tool_table_print(&table, stdout);
         else
-            tool_table_print_titled(table, tables[which].title, markdown, stdout);
-        if (which == ROWS && table->rows <= table->headings)
+            tool_table_print_titled(&table, markdown, stdout);
+        if (which == ROWS && table.rows <= table.headings)
             puts("\nNothing was compressed.");
+        tool_table_free(&table);
     }
-    free_tables(tables);
 }
 
 /* Prints the compressed rows with all their figures, in bytes and seconds. */
 static void print_csv(const struct report_set *set)
 {
-    struct layout all = layouts[ROWS];
-    all.columns = COUNT(row_columns);
-    struct tool_table table = array_table(set, ROWS, &all, true);
+    struct tool_table table = array_table(set, ROWS, COUNT(row_columns), true);
     tool_table_print_csv(&table, stdout);
     tool_table_free(&table);
 }
@@ -356,40 +336,42 @@ static json_t *make_json(const struct report_set *set)
 
 static void print_page(const struct report_set *set)
 {
-    struct page_section tables[TABLES];
-    make_tables(set, tables);
+    struct tool_table tables[TABLES];
+    for (enum table which = 0; which < TABLES; which++)
+        tables[which] = make_table(set, which);
     char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
                                   : tool_format("%zu reports", set->count);
     page_write(title, make_json(set), "", tables, TABLES, stdout);
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which]);
     free(title);
-    free_tables(tables);
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct report_options chosen = {0};
-    int first = tool_parse(&tool_report, argc, argv, &chosen);
-    if (chosen.csv + chosen.html + chosen.json + chosen.markdown > 1)
+    size_t count = 0;
+    if (csv + html + json + markdown > 1)
         tool_misuse("report", "--csv, --html, --json and --markdown exclude each other");
-    if (first == argc)
+    if (*words == NULL)
         tool_misuse("report", "no report given");
-    size_t count = (size_t)(argc - first);
+    while (words[count] != NULL)
+        count++;
     struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
     for (size_t i = 0; i < count; i++) {
         bool unreadable = false;
         char message[LEDGER_MESSAGE_MAX];
-        if (!ledger_open(argv[first + (int)i], &ledgers[i], &unreadable, message))
+        if (!ledger_open(words[i], &ledgers[i], &unreadable, message))
             tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     }
     const struct report_set set = {ledgers, count};
-    if (chosen.csv)
+    if (csv)
         print_csv(&set);
-    else if (chosen.html)
+    else if (html)
         print_page(&set);
-    else if (chosen.json)
+    else if (json)
         tool_json_print(make_json(&set));
     else
-        print_tables(&set, chosen.markdown);
+        print_tables(&set);
     for (size_t i = 0; i < count; i++)
         ledger_close(&ledgers[i]);
     free(ledgers);

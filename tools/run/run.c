@@ -36,58 +36,46 @@
 #define WITNESS_SECONDS 0.2 /* after a signal, until the witness is asked */
 #define QUESTION SIGRTMAX   /* the witness takes this signal after all others that have come */
 
-struct run_options {
-    const char *policy;
-    bool off;
-    bool dlsym;
-    bool verbose;
-};
+static const char *policy_file;
+static bool off, with_dlsym, verbose;
 
 static const struct tool_option options[] = {
-    {"policy", 'p', TOOL_TEXT, offsetof(struct run_options, policy), "FILE",
+    {"policy", 'p', TOOL_TEXT, &policy_file, "FILE",
      "use this policy.ini (it is checked before anything starts)"},
-    {"off", 0, TOOL_FLAG, offsetof(struct run_options, off), NULL,
-     "preload the shim but let it compress nothing"},
-    {"dlsym", 0, TOOL_FLAG, offsetof(struct run_options, dlsym), NULL,
+    {"off", 0, TOOL_FLAG, &off, NULL, "preload the shim but let it compress nothing"},
+    {"dlsym", 0, TOOL_FLAG, &with_dlsym, NULL,
      "also catch MPI and NCCL functions that the program fetches with dlsym"},
-    {"verbose", 'v', TOOL_FLAG, offsetof(struct run_options, verbose), NULL,
+    {"verbose", 'v', TOOL_FLAG, &verbose, NULL,
      "say on stderr what is set, what was found, and how it reaches the ranks"},
     {0},
 };
 
-static void set(const char *name, const char *value, bool verbose)
+static void set(const char *name, const char *value, bool is_told)
 {
     if (setenv(name, value, 1) != 0)
         tool_fail(TOOL_SYSTEM, "cannot set %s: %s", name, strerror(errno));
-    if (verbose)
+    if (is_told)
         tool_warn("%s=%s", name, value);
 }
 
 /* Sets the command's environment. */
-static void prepare(const struct run_options *chosen)
+static void prepare(void)
 {
     char *library = launch_find_library();
-    if (!chosen->off || chosen->policy != NULL) {
+    if (!off || policy_file != NULL) {
         /* A policy with an error would end the job at its start: it is found before. */
-        const struct cshim_policy *policy = launch_load_policy(chosen->policy);
-        if (chosen->verbose)
+        const struct cshim_policy *policy = launch_load_policy(policy_file);
+        if (verbose)
             tool_warn("policy: %s", policy->source);
     }
-    if (chosen->dlsym)
+    if (with_dlsym)
         library = launch_with_dlsym(library);
-    if (chosen->policy != NULL)
-        set("COMPSHIM_POLICY", launch_absolute(chosen->policy), chosen->verbose);
-    if (chosen->off)
-        set("COMPSHIM", "off", chosen->verbose);
-    set("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), chosen->verbose);
+    if (policy_file != NULL)
+        set("COMPSHIM_POLICY", launch_absolute(policy_file), verbose);
+    if (off)
+        set("COMPSHIM", "off", verbose);
+    set("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
 }
-
-/* A launcher's words, from its own name up to the program's. */
-struct launcher {
-    char **words;
-    char **end;
-    bool verbose;
-};
 
 /* Adds to a list the names of the shim's variables that are set and not in it yet. */
 static const char *add_ours(const char *list)
@@ -100,32 +88,29 @@ static const char *add_ours(const char *list)
     return list;
 }
 
-/* Finds the word with an option's value: "--export=VALUE", or the word behind "--export". NULL if
- * the option is not given. */
-static char **find_option(const struct launcher *launcher, const char *option)
+/* Finds the word with the value of --export among a launcher's words, of which the first is its own
+ * name: "--export=VALUE", or the word behind "--export". NULL if the option is not given. */
+static char **find_export(char **words, char *const *end)
 {
-    for (char **word = launcher->words + 1; word < launcher->end; word++) {
-        if (!tool_starts_with(*word, option))
-            continue;
-        if ((*word)[strlen(option)] == '=')
+    for (char **word = words + 1; word < end; word++)
+        if (tool_starts_with(*word, "--export="))
             return word;
-        if ((*word)[strlen(option)] == '\0' && word + 1 < launcher->end)
+        else if (strcmp(*word, "--export") == 0 && word + 1 < end)
             return word + 1;
-    }
     return NULL;
 }
 
 /* srun gives its tasks the variables of its list; all, if there is no list or it has ALL in it. */
-static void mend_srun(const struct launcher *launcher)
+static void mend_srun(char **words, char *const *end)
 {
-    char **word = find_option(launcher, "--export");
+    char **word = find_export(words, end);
     const char *begin = word != NULL && tool_starts_with(*word, "--export=") ? "--export=" : "";
     const char *list = word != NULL ? *word + strlen(begin) : getenv("SLURM_EXPORT_ENV");
     const char *mended = list;
     if (list != NULL && !tool_is_listed(list, ',', "ALL", strlen("ALL")))
         mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
     if (list == NULL || strcmp(mended, list) == 0) {
-        if (launcher->verbose)
+        if (verbose)
             tool_warn("srun: LD_PRELOAD and COMPSHIM_* go to all tasks");
         return;
     }
@@ -138,14 +123,14 @@ static void mend_srun(const struct launcher *launcher)
 }
 
 /* Changes nothing: what a batch job's script does with its environment is not known. */
-static void see_sbatch(const struct launcher *launcher)
+static void see_sbatch(char **words, char *const *end)
 {
-    char **word = find_option(launcher, "--export");
+    char **word = find_export(words, end);
     const char *list = word != NULL ? *word : getenv("SBATCH_EXPORT");
     if (list != NULL && strstr(list, "ALL") == NULL && strstr(list, "LD_PRELOAD") == NULL)
         tool_warn("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
                   "program by compshim run");
-    else if (launcher->verbose)
+    else if (verbose)
         tool_warn("sbatch: LD_PRELOAD and COMPSHIM_* go to the script and to what it starts");
 }
 
@@ -159,10 +144,10 @@ static bool is_hydra(const char *name)
     return real != NULL && strstr(basename(real), "hydra") != NULL;
 }
 
-static void see_mpirun(const struct launcher *launcher)
+static void see_mpirun(char **words, char *const *end)
 {
-    bool hydra = is_hydra(launcher->words[0]);
-    for (char **word = launcher->words + 1; word < launcher->end; word++) {
+    bool hydra = is_hydra(words[0]);
+    for (char **word = words + 1; word < end; word++) {
         if (strcmp(*word, "mca_base_env_list") == 0)
             tool_warn("mpirun: mca_base_env_list stands as it is given: it has to name LD_PRELOAD "
                       "and COMPSHIM_*");
@@ -172,41 +157,37 @@ static void see_mpirun(const struct launcher *launcher)
                 "and COMPSHIM_*",
                 *word);
     }
-    if (launcher->verbose)
+    if (verbose)
         tool_warn(hydra ? "mpirun: Hydra gives its environment to all ranks"
                         : "mpirun: the library has Open MPI forward LD_PRELOAD and COMPSHIM_* to "
                           "all nodes");
 }
 
-static void see_torchrun(const struct launcher *launcher)
+static void see_horovodrun(char **words, char *const *end)
 {
-    if (launcher->verbose)
-        tool_warn("torchrun: the workers of this node inherit the environment; start torchrun by "
-                  "compshim run on each node");
-}
-
-static void see_horovodrun(const struct launcher *launcher)
-{
-    for (char **word = launcher->words + 1; word < launcher->end; word++)
+    for (char **word = words + 1; word < end; word++)
         if (strcmp(*word, "--gloo") == 0)
             tool_warn("horovodrun: gloo is neither MPI nor NCCL: its all-reduces are not caught; "
                       "use --mpi");
-    if (launcher->verbose)
-        tool_warn("horovodrun: it gives its environment to all ranks");
 }
 
 /* Sees to it that the launchers in a command line hand LD_PRELOAD and COMPSHIM_*, which are set
  * already, to all ranks. Adds them to srun's --export where that would leave them out: in the
- * words, or in SLURM_EXPORT_ENV. Warns of what it cannot change. verbose: tells of each launcher
- * what it does with the variables. */
-static void forward(char **words, bool verbose)
+ * words, or in SLURM_EXPORT_ENV. Warns of what it cannot change. */
+static void forward(char **words)
 {
     static const struct {
         const char *names;
-        void (*see)(const struct launcher *launcher);
+        void (*see)(char **words, char *const *end);
+        const char *told; /* if verbose */
     } known[] = {
-        {"srun", mend_srun},        {"sbatch salloc", see_sbatch},  {"mpirun mpiexec", see_mpirun},
-        {"torchrun", see_torchrun}, {"horovodrun", see_horovodrun},
+        {"srun", mend_srun, NULL},
+        {"sbatch salloc", see_sbatch, NULL},
+        {"mpirun mpiexec", see_mpirun, NULL},
+        {"torchrun", NULL,
+         "torchrun: the workers of this node inherit the environment; start torchrun by compshim "
+         "run on each node"},
+        {"horovodrun", see_horovodrun, "horovodrun: it gives its environment to all ranks"},
     };
     char **program = check_behind_launchers(words);
     char **end = program;
@@ -214,8 +195,12 @@ static void forward(char **words, bool verbose)
         end++;
     for (char **word = words; word <= program && *word != NULL; word++)
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            if (tool_is_program(*word, known[i].names))
-                known[i].see(&(struct launcher){word, word < program ? program : end, verbose});
+            if (tool_is_program(*word, known[i].names)) {
+                if (known[i].see != NULL)
+                    known[i].see(word, word < program ? program : end);
+                if (known[i].told != NULL && verbose)
+                    tool_warn("%s", known[i].told);
+            }
 }
 
 struct watch {
@@ -254,8 +239,7 @@ static int open_receiver(void)
     const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
     const bool nested = others != NULL && *others != '\0';
     name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
-    if (setenv(CSHIM_PRESENCE_VARIABLE, name, 1) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot set " CSHIM_PRESENCE_VARIABLE ": %s", strerror(errno));
+    set(CSHIM_PRESENCE_VARIABLE, name, false);
     return receiver;
 }
 
@@ -444,10 +428,10 @@ static _Noreturn void end_by(int signal_number)
 
 /* Starts a command, whose words end with NULL, and waits for its end. Hands signals for this
  * process on to the command, and stops when the command stops. At the end warns if nothing came to
- * the socket, unless the command was interrupted. dlsym: whether libcompshim_dl.so is preloaded,
- * too. Returns the command's exit status; if a signal has ended the command, ends this process by
- * the same signal. Exits with TOOL_SYSTEM if the command cannot be started. */
-static int watch_command(char **words, int receiver, bool dlsym)
+ * the socket, unless the command was interrupted. Returns the command's exit status; if a signal
+ * has ended the command, ends this process by the same signal. Exits with TOOL_SYSTEM if the
+ * command cannot be started. */
+static int watch_command(char **words, int receiver)
 {
     struct watch watch = {.receiver = receiver};
     block_signals(&watch);
@@ -462,33 +446,25 @@ static int watch_command(char **words, int receiver, bool dlsym)
             "nothing was caught: no process of this job on this host came to MPI or NCCL through "
             "the library; 'compshim check %s' tells more%s",
             program != NULL ? program : "PROGRAM",
-            dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
+            with_dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
     return WEXITSTATUS(watch.status);
 }
 
-static bool is_off(const struct run_options *chosen)
+static int run(char **words)
 {
-    const char *value = getenv("COMPSHIM");
-    return chosen->off || (value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0));
-}
-
-static int run(int argc, char **argv)
-{
-    struct run_options chosen = {0};
-    int first = tool_parse(&tool_run, argc, argv, &chosen);
-    if (first == argc)
+    if (*words == NULL)
         tool_misuse("run", "no command to run");
-    prepare(&chosen);
-    if (!chosen.off)
-        check_warn(argv + first, chosen.verbose);
-    int receiver = !is_off(&chosen) && locality_is_certain(argv + first) ? open_receiver() : -1;
-    forward(argv + first, chosen.verbose);
+    prepare();
+    if (!off)
+        check_warn(words, verbose);
+    int receiver = !cshim_is_off() && locality_is_certain(words) ? open_receiver() : -1;
+    forward(words);
     if (receiver >= 0)
-        return watch_command(argv + first, receiver, chosen.dlsym);
-    execvp(argv[first], argv + first);
+        return watch_command(words, receiver);
+    execvp(words[0], words);
     int error = errno;
     unsetenv("LD_PRELOAD");
-    tool_fail(TOOL_SYSTEM, "cannot run '%s': %s", argv[first], strerror(error));
+    tool_fail(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
 }
 
 const struct tool_command tool_run = {

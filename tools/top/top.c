@@ -18,16 +18,12 @@
 
 #define PROCESSES_MAX 4096
 
-struct top_options {
-    bool once;
-    uint32_t interval;
-};
+static bool once;
+static uint32_t interval = 1;
 
 static const struct tool_option options[] = {
-    {"once", '1', TOOL_FLAG, offsetof(struct top_options, once), NULL,
-     "print once, after one interval, and end"},
-    {"interval", 'i', TOOL_COUNT, offsetof(struct top_options, interval), "SECONDS",
-     "time between two looks (default 1)"},
+    {"once", '1', TOOL_FLAG, &once, NULL, "print once, after one interval, and end"},
+    {"interval", 'i', TOOL_COUNT, &interval, "SECONDS", "time between two looks (default 1)"},
     {0},
 };
 
@@ -195,38 +191,36 @@ static void print_look(const struct look *before, const struct look *after)
 }
 
 /* Prints looks until a signal comes, or one if so chosen. Returns whether the last saw a job. */
-static bool watch(struct look looks[2], const struct top_options *chosen)
+static bool watch(struct look looks[2])
 {
-    const bool is_screen = !chosen->once && isatty(STDOUT_FILENO);
+    const bool is_screen = !once && isatty(STDOUT_FILENO);
     look_around(&looks[0]);
     for (size_t turn = 1;; turn++) {
         struct look *const after = &looks[turn % 2];
-        sleep(chosen->interval); /* a signal ends it */
+        sleep(interval); /* a signal ends it */
         if (is_stopped)
             return true;
         look_around(after);
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
         print_look(&looks[(turn - 1) % 2], after);
         fflush(stdout);
-        if (chosen->once || ferror(stdout))
+        if (once || ferror(stdout))
             return after->count > 0;
     }
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct top_options chosen = {.interval = 1};
     /* Without SA_RESTART a signal ends sleep(). */
     const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
-    const int first = tool_parse(&tool_top, argc, argv, &chosen);
-    if (first < argc)
-        tool_misuse("top", "'%s' is one word too many", argv[first]);
+    if (*words != NULL)
+        tool_misuse("top", "'%s' is one word too many", *words);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)
         looks[i].processes = tool_allocate(PROCESSES_MAX, sizeof *looks[i].processes);
-    return tool_finish(watch(looks, &chosen) || is_stopped ? TOOL_GOOD : TOOL_NOT_SO);
+    return tool_finish(watch(looks) || is_stopped ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
 const struct tool_command tool_top = {

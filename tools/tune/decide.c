@@ -86,18 +86,9 @@ static char *size_text(uint64_t bytes)
 static enum cshim_algorithm automatic(const struct tune_measured *measured,
                                       enum cshim_codec_id codec, uint64_t bytes)
 {
-    struct cshim_rule rule = {
-        .libraries = UINT32_MAX,
-        .collectives = UINT32_MAX,
-        .dtypes = UINT32_MAX,
-        .ops = UINT32_MAX,
-        .max_size = UINT64_MAX,
-        .max_ranks = UINT32_MAX,
-        .max_nodes = UINT32_MAX,
-        .codec = codec,
-        .algorithm = CSHIM_ALGORITHM_AUTO,
-    };
-    const struct cshim_policy policy = {.rule_count = 1, .rules = &rule};
+    char message[CSHIM_MESSAGE_MAX];
+    const char *text = tool_format("[rule all]\ncodec = %s\n", cshim_codec_name(codec));
+    const struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "auto", message);
     const struct cshim_call call = {
         .library = CSHIM_MPI,
         .collective = CSHIM_ALLREDUCE,
@@ -108,7 +99,7 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
         .nodes = measured->nodes,
         .ranks_per_node = measured->ranks / measured->nodes,
     };
-    return cshim_plan_call(&policy, &call, bytes / sizeof(float)).algorithm;
+    return cshim_plan_call(policy, &call, bytes / sizeof(float)).algorithm;
 }
 
 /* Adds the row of a size: the size, the choice, the native time, and for each codec the time of its

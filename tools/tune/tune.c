@@ -13,28 +13,25 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-struct tune_options {
-    const char *output;
+static struct {
+    const char *output, *max_rel_error, *sizes, *save, *from;
     bool force;
     uint32_t time;
-    const char *max_rel_error;
-    const char *sizes;
-    const char *save;
-    const char *from;
-};
-
-#define OPTION(field) offsetof(struct tune_options, field)
+} chosen = {.output = "policy.ini",
+            .time = 120,
+            .max_rel_error = "0.01",
+            .sizes = "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB"};
 
 static const struct tool_option options[] = {
-    {"output", 'o', TOOL_TEXT, OPTION(output), "FILE", "the policy to write (default policy.ini)"},
-    {"force", 'f', TOOL_FLAG, OPTION(force), NULL, "write it even if there is one already"},
-    {"time", 't', TOOL_COUNT, OPTION(time), "SECONDS", "measure for about so long (default 120)"},
-    {"max-rel-error", 'e', TOOL_TEXT, OPTION(max_rel_error), "X",
+    {"output", 'o', TOOL_TEXT, &chosen.output, "FILE", "the policy to write (default policy.ini)"},
+    {"force", 'f', TOOL_FLAG, &chosen.force, NULL, "write it even if there is one already"},
+    {"time", 't', TOOL_COUNT, &chosen.time, "SECONDS", "measure for about so long (default 120)"},
+    {"max-rel-error", 'e', TOOL_TEXT, &chosen.max_rel_error, "X",
      "the relative error that a result may have (default 0.01)"},
-    {"sizes", 0, TOOL_TEXT, OPTION(sizes), "LIST",
+    {"sizes", 0, TOOL_TEXT, &chosen.sizes, "LIST",
      "sizes to measure: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
-    {"save", 0, TOOL_TEXT, OPTION(save), "FILE", "write the measurements as JSON, too"},
-    {"from", 0, TOOL_TEXT, OPTION(from), "FILE", "measure nothing: decide by measurements saved"},
+    {"save", 0, TOOL_TEXT, &chosen.save, "FILE", "write the measurements as JSON, too"},
+    {"from", 0, TOOL_TEXT, &chosen.from, "FILE", "measure nothing: decide by measurements saved"},
     {0},
 };
 
@@ -172,18 +169,13 @@ static void load(const char *path, struct tune_measured *measured)
                   i > 0 ? measured->sizes[i - 1].bytes : 0, &measured->sizes[i]);
 }
 
-static int run(int argc, char **argv)
+static int run(char **words)
 {
-    struct tune_options chosen = {.output = "policy.ini",
-                                  .time = 120,
-                                  .max_rel_error = "0.01",
-                                  .sizes = "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB"};
     static struct tune_measured measured;
-    const int first = tool_parse(&tool_tune, argc, argv, &chosen);
     const double max_rel_error = parse_error(chosen.max_rel_error);
-    if ((first == argc) == (chosen.from == NULL))
-        tool_misuse("tune", first == argc ? "no command that starts ranks, such as 'mpirun -n 4'"
-                                          : "--from needs no command: nothing is run");
+    if ((*words == NULL) == (chosen.from == NULL))
+        tool_misuse("tune", *words == NULL ? "no command that starts ranks, such as 'mpirun -n 4'"
+                                           : "--from needs no command: nothing is run");
     if (chosen.from == NULL)
         set_sizes(chosen.sizes, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
@@ -192,7 +184,7 @@ static int run(int argc, char **argv)
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
-        tune_measure(argv + first, chosen.time, chosen.output, &measured);
+        tune_measure(words, chosen.time, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         save(&measured, chosen.save);
