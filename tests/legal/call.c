@@ -301,7 +301,8 @@ void legal_complete(int count, MPI_Request requests[], int way)
     int index, done = 0, ended = 0, indices[2 * STEPS_MAX];
     MPI_Status status;
 #ifdef MPICH_NUMVERSION
-    way = way == 4 ? 3 : way; /* its MPI_Testall gives an error for a persistent call that is done */
+    way =
+        way == 4 ? 3 : way; /* its MPI_Testall gives an error for a persistent call that is done */
 #endif
     switch (way) {
     case 0:
