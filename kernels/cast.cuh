@@ -6,7 +6,7 @@
 
 #include "kernels/formats.cuh"
 
-CSHIM_DEVICE void find_buffer_largest(const struct cshim_kernel_largest &parameters)
+CSHIM_DEVICE void find_buffer_largest(const struct cshim_kernel_cast &parameters)
 {
     const uint32_t dtype = parameters.dtype;
     const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);

@@ -11,14 +11,15 @@
 #include "shim/nccl/job.h"
 
 struct cshim_nccl_comm {
-    ncclComm_t comm;
+    ncclComm_t comm;            /* NULL: it is being made, ... */
+    ncclComm_t *made_at;        /* ... and its handle will be here */
     unsigned references;        /* one as it is known, and one for each thread that works with it */
     struct cshim_nccl_job *job; /* NULL: its ranks have not agreed on one */
     struct cshim_nccl_job *counted; /* at rank 0: where its calls are counted; else NULL */
     enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why no call is compressed */
     int rank;
     int ranks;
-    struct cshim_member *member; /* of the rendezvous where its ranks agreed, or NULL */
+    struct cshim_member *member; /* of the rendezvous where its ranks agree, or NULL */
     pthread_mutex_t asking;      /* held while NCCL is asked about it; an abort waits for that */
     atomic_bool aborted;         /* its handle may not be used any more */
 
@@ -55,27 +56,14 @@ struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
 /* What a communicator holds goes with its last reference. Releasing NULL does nothing. */
 void cshim_registry_release(struct cshim_nccl_comm *comm);
 
-/* A communicator that is being made. Its ranks agree by way of the rendezvous if there is a member,
- * or have agreed on a job; without both it stays native. */
-struct cshim_newcomer {
-    ncclComm_t *comm;
-    bool nonblocking; /* NCCL is not to be asked about it: these are its ranks and its rank */
-    int ranks;
-    int rank;
-    struct cshim_member *member;
-    struct cshim_nccl_job *job;
-    uint32_t nodes;                /* that hold its ranks; 0 if that is not known yet */
-    struct cshim_nccl_comm *known; /* made when the handle is there */
-};
+/* A communicator that is being made, by the place of its handle. Its ranks agree by way of the
+ * rendezvous if it gets a member, or have agreed on a job; without both it stays native. The caller
+ * adds it or releases it. Returns NULL without memory. */
+struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nccl_job *job);
 
-/* Asks NCCL about a communicator whose handle is there. The caller adds it or releases it. Returns
- * NULL, and why, if NCCL does not tell or there is no memory. */
-struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer,
-                                            char why[CSHIM_CUDA_WHY_MAX]);
-
-/* Adds what was made of a newcomer, with the job that its ranks have agreed on. Takes the
+/* Adds a communicator whose handle is there, with the job that its ranks have agreed on. Takes the
  * reference over. */
-void cshim_registry_add(const struct cshim_newcomer *newcomer);
+void cshim_registry_add(struct cshim_nccl_comm *comm);
 
 /* Takes a communicator out before its handle can become another's; NULL if it is not known. The
  * caller ends it, which writes the reports that are due if it was the last. Ending NULL does

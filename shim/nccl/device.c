@@ -47,13 +47,14 @@ void cshim_device_leave(struct cshim_scope *scope)
         cshim_cuda.CtxPopCurrent(NULL);
 }
 
-bool cshim_device_happened(CUevent event)
+CUresult cshim_device_query(CUevent event, CUstream stream)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const bool happened = cshim_cuda.EventQuery(event) == CUDA_SUCCESS;
+    const CUresult result =
+        event != NULL ? cshim_cuda.EventQuery(event) : cshim_cuda.StreamQuery(stream);
     cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
-    return happened;
+    return result;
 }
 
 ncclResult_t cshim_device_check(CUresult result, const char *what)

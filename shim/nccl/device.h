@@ -27,8 +27,9 @@ struct cshim_scope {
 struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm);
 void cshim_device_leave(struct cshim_scope *scope);
 
-/* Whether an event has happened; asking breaks no thread's capture. */
-bool cshim_device_happened(CUevent event);
+/* Whether an event has happened or, if it is NULL, all work on a stream: CUDA_SUCCESS,
+ * CUDA_ERROR_NOT_READY or an error. Asking breaks no thread's capture. */
+CUresult cshim_device_query(CUevent event, CUstream stream);
 
 /* An error of the driver as one of NCCL. Logs it as an error about `what`. */
 ncclResult_t cshim_device_check(CUresult result, const char *what);

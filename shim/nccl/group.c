@@ -19,9 +19,9 @@ struct list {
 
 static __thread struct group {
     int depth;
-    struct list calls;     /* struct cshim_nccl_call */
-    struct list newcomers; /* struct cshim_newcomer */
-    struct list ops;       /* struct ended_op */
+    struct list calls;                 /* struct cshim_nccl_call */
+    struct list ops;                   /* struct ended_op */
+    struct cshim_nccl_comm *newcomers; /* that are being made, in their order */
 } group;
 
 /* Adds an item to a list whose items all have this size. Returns false without memory. */
@@ -69,29 +69,37 @@ static void end_ops(void)
     list_clear(&group.ops);
 }
 
-/* Tells the other ranks that a new communicator is there. Does not wait for them. */
-static void announce(struct cshim_newcomer *newcomer)
+/* Describes a new communicator whose handle is there, and tells the other ranks whether this one
+ * can compress. Does not wait for them. */
+static void announce(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
-    if (*newcomer->comm != NULL)
-        newcomer->known = cshim_registry_make(newcomer, why);
-    if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
-        cshim_prepare_reserve(newcomer->known, why);
-    if (newcomer->member != NULL)
-        cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
+    const ncclComm_t handle = *comm->made_at;
+    /* NCCL is not to be asked about a non-blocking one. */
+    if (handle != NULL && (comm->reason == CSHIM_REASON_NONBLOCKING ||
+                           (cshim_nccl.real->CommCount(handle, &comm->ranks) == ncclSuccess &&
+                            cshim_nccl.real->CommUserRank(handle, &comm->rank) == ncclSuccess &&
+                            cshim_nccl.real->CommCuDevice(handle, &comm->device) == ncclSuccess)))
+        comm->comm = handle;
+    else if (handle != NULL)
+        snprintf(why, sizeof why, "NCCL does not describe the communicator");
+    if (comm->comm != NULL && (comm->member != NULL || comm->job != NULL))
+        cshim_prepare_reserve(comm, why);
+    if (comm->member != NULL)
+        cshim_rendezvous_ready(comm->member, why[0] != '\0' ? why : NULL);
 }
 
 /* Waits for the ranks' decision about a new communicator. Fails if this rank cannot follow it: it
  * would make native calls among ranks that compress. */
-static ncclResult_t decide(struct cshim_newcomer *newcomer)
+static ncclResult_t decide(struct cshim_nccl_comm *comm)
 {
-    struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
-    newcomer->nodes = decision.nodes;
+    struct cshim_decision decision = cshim_rendezvous_decide(comm->member);
+    comm->nodes = decision.nodes;
     if (decision.on)
-        newcomer->job = cshim_nccl_job_find(&decision.offer);
+        comm->job = cshim_nccl_job_find(&decision.offer);
     free(decision.offer.text);
-    if (decision.on && newcomer->job == NULL) {
-        cshim_rendezvous_done(newcomer->member, "it has no memory for the policy");
+    if (decision.on && comm->job == NULL) {
+        cshim_rendezvous_done(comm->member, "it has no memory for the policy");
         return ncclSystemError;
     }
     if (!decision.known) {
@@ -99,23 +107,21 @@ static ncclResult_t decide(struct cshim_newcomer *newcomer)
                   decision.why);
         return ncclSystemError;
     }
-    if (!decision.on && decision.speaker == (uint32_t)newcomer->rank)
+    if (decision.on)
+        return ncclSuccess;
+    if (decision.speaker == (uint32_t)comm->rank)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
+    cshim_rendezvous_leave(comm->member);
+    comm->member = NULL;
     return ncclSuccess;
 }
 
 /* Adds a new communicator as its ranks decided. */
-static ncclResult_t welcome(struct cshim_newcomer *newcomer)
+static ncclResult_t welcome(struct cshim_nccl_comm *comm)
 {
-    const ncclResult_t status = newcomer->member != NULL ? decide(newcomer) : ncclSuccess;
-    struct cshim_nccl_comm *comm = newcomer->known;
-    if (comm != NULL && status == ncclSuccess && newcomer->job != NULL) {
-        comm->member = newcomer->member;
-        newcomer->member = NULL;
-    }
-    cshim_rendezvous_leave(newcomer->member);
-    if (comm != NULL && status == ncclSuccess)
-        cshim_registry_add(newcomer);
+    const ncclResult_t status = comm->member != NULL ? decide(comm) : ncclSuccess;
+    if (comm->comm != NULL && status == ncclSuccess)
+        cshim_registry_add(comm);
     else
         cshim_registry_release(comm);
     return status;
@@ -124,24 +130,27 @@ static ncclResult_t welcome(struct cshim_newcomer *newcomer)
 /* Adds the communicators that were made in this group. Those of a failed group do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
-    struct cshim_newcomer *newcomers = group.newcomers.items;
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < group.newcomers.count && made; i++)
-        announce(&newcomers[i]);
-    for (size_t i = 0; i < group.newcomers.count; i++) {
-        const ncclResult_t settled = made ? welcome(&newcomers[i]) : ncclSuccess;
+    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL && made; comm = comm->next)
+        announce(comm);
+    for (struct cshim_nccl_comm *comm; (comm = group.newcomers) != NULL;) {
+        group.newcomers = comm->next;
+        const ncclResult_t settled = made ? welcome(comm) : ncclSuccess;
         status = settled != ncclSuccess ? settled : status;
         if (!made)
-            cshim_rendezvous_leave(newcomers[i].member);
+            cshim_registry_release(comm);
     }
-    list_clear(&group.newcomers);
     return status;
 }
 
-ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
+ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm)
 {
-    if (!list_add(&group.newcomers, newcomer, sizeof *newcomer))
+    struct cshim_nccl_comm **end = &group.newcomers;
+    if (comm == NULL)
         return ncclSystemError;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = comm;
     return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
 }
 

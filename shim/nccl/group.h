@@ -18,8 +18,9 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 /* ncclRedOpDestroy: at the end of the group, whose calls may still need the operation. */
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
-/* Adds a communicator to those that are known, at the end of the group or at once. */
-ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer);
+/* Adds a communicator that is being made to those that are known, at the end of the group or at
+ * once. Takes the reference over; NULL is an error. */
+ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm);
 
 /* batch.c: runs the calls that wait at the end of a group, in their order. Some are made natively
  * after all, if the preparation or the planner says so. */

@@ -323,8 +323,9 @@ static void read_timeline(struct cshim_measurement *measurement, struct cshim_ti
 
 static bool has_happened(const struct cshim_timeline *timeline)
 {
-    bool has = timeline->is_broken ||
-               cshim_device_happened(timeline->marks[timeline->mark_count - 1].event);
+    bool has =
+        timeline->is_broken ||
+        cshim_device_query(timeline->marks[timeline->mark_count - 1].event, NULL) == CUDA_SUCCESS;
     for (size_t i = 0; i < timeline->call_count && has; i++) {
         const struct cshim_sample_slot *slot = timeline->calls[i].slot;
         has = slot == NULL || cshim_sample_has_happened(slot);

@@ -183,23 +183,35 @@ static bool is_scaled(const struct cshim_segment *segment)
     return segment->call->plan.codec == CSHIM_CODEC_FP16;
 }
 
-static ncclResult_t find_largest(const struct cshim_segment *segment)
+/* Launches one of the kernels that cast, on the whole segment. */
+static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_operation operation)
 {
-    struct cshim_kernel_largest parameters = {
-        .input = segment->input,
+    const struct cshim_nccl_call *call = segment->call;
+    const bool widens = operation == CSHIM_KERNEL_WIDEN;
+    struct cshim_kernel_cast parameters = {
+        .input = widens ? segment->sent : segment->input,
+        .output = widens ? segment->output : segment->sent,
         .count = segment->length,
-        .dtype = segment->call->plan.dtype,
-        .factor = segment->call->premul.factor,
-        .factor_at = segment->call->premul.factor_at,
+        .dtype = call->plan.dtype,
+        .headroom = cshim_cast_headroom(segment->peers),
+        .factor = widens ? last_factor(segment) : call->premul.factor,
+        .factor_at = widens ? NULL : call->premul.factor_at,
         .largest = segment->largest,
     };
+    if (call->plan.codec == CSHIM_CODEC_RAW)
+        return ncclSuccess;
+    return launch(segment, operation, segment->length, &parameters);
+}
+
+static ncclResult_t find_largest(const struct cshim_segment *segment)
+{
     if (!is_scaled(segment))
         return ncclSuccess;
     const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(result, "clearing a word");
-    return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
+    return cast(segment, CSHIM_KERNEL_LARGEST);
 }
 
 static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
@@ -208,25 +220,6 @@ static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
         return ncclSuccess;
     return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
                                       segment->comm, segment->call->stream);
-}
-
-static ncclResult_t convert(const struct cshim_segment *segment, bool narrows)
-{
-    const struct cshim_nccl_call *call = segment->call;
-    struct cshim_kernel_cast parameters = {
-        .input = narrows ? segment->input : segment->sent,
-        .output = narrows ? segment->sent : segment->output,
-        .count = segment->length,
-        .dtype = call->plan.dtype,
-        .headroom = cshim_cast_headroom(segment->peers),
-        .factor = narrows ? call->premul.factor : last_factor(segment),
-        .factor_at = narrows ? call->premul.factor_at : NULL,
-        .largest = segment->largest,
-    };
-    if (call->plan.codec == CSHIM_CODEC_RAW)
-        return ncclSuccess;
-    return launch(segment, narrows ? CSHIM_KERNEL_NARROW : CSHIM_KERNEL_WIDEN, segment->length,
-                  &parameters);
 }
 
 static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
@@ -259,13 +252,13 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
     case CSHIM_STEP_EXCHANGE:
         return by_library ? agree_on_largest(segment) : exchange(segment, false);
     case CSHIM_STEP_NARROW:
-        return convert(segment, true);
+        return cast(segment, CSHIM_KERNEL_NARROW);
     case CSHIM_STEP_SUM:
         return sum(segment);
     case CSHIM_STEP_COLLECT:
         return by_library ? reduce_narrowed(segment) : exchange(segment, true);
     case CSHIM_STEP_DECODE:
-        return by_library ? convert(segment, false) : decode(segment);
+        return by_library ? cast(segment, CSHIM_KERNEL_WIDEN) : decode(segment);
     default:
         return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
                                           call->datatype, call->comm->inside, call->stream);
