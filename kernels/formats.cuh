@@ -106,7 +106,7 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     }
 };
 
-/* Small floats that the hardware converts in pairs, by way of binary16 (convert.cuh). */
+/* Small floats that the hardware converts in pairs, by way of binary16 (values.cuh). */
 template <int ID> struct paired : family<ID> {
     CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
     {

@@ -42,6 +42,7 @@ void cshim_registry_release(struct cshim_nccl_comm *comm)
     cshim_prepare_undo(comm);
     cshim_rendezvous_leave(comm->member);
     pthread_mutex_destroy(&comm->asking);
+    pthread_mutex_destroy(&comm->measurement.lock);
     free(comm);
 }
 
@@ -55,6 +56,7 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nc
     comm->references = 1;
     comm->reason = CSHIM_REASON_NOT_AGREED;
     pthread_mutex_init(&comm->asking, NULL);
+    pthread_mutex_init(&comm->measurement.lock, NULL);
     return comm;
 }
 

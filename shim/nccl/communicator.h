@@ -10,6 +10,21 @@
 #include "kernels/driver.h"
 #include "shim/nccl/job.h"
 
+/* Events of a communicator. While all of them are under way, what comes is not divided or not
+ * timed. */
+#define CSHIM_EVENTS 1024
+/* measure.c: the times of a communicator's calls. */
+struct cshim_measurement {
+    pthread_mutex_t lock;         /* guards all of it: another thread may abort the communicator */
+    struct cshim_timeline *first; /* under way, in the order of the calls */
+    struct cshim_timeline *last;
+    CUevent base; /* for traces: it happened at base_at of the host's clock; or NULL */
+    double base_at;
+    size_t made;
+    size_t free_count;
+    CUevent free[CSHIM_EVENTS];
+};
+
 struct cshim_nccl_comm {
     ncclComm_t comm;            /* NULL: it is being made, ... */
     ncclComm_t *made_at;        /* ... and its handle will be here */
@@ -43,9 +58,9 @@ struct cshim_nccl_comm {
     uint32_t sequence;       /* number of the latest compressed call */
     uint32_t *calls_by_rule; /* calls that were not captured: they choose what is sampled */
     uint32_t sampled;        /* sampled calls of the group under way */
-    struct cshim_sample_slot *samples;     /* the workspace's, at rank 0; NULL: none are compared */
-    struct cshim_measurement *measurement; /* or NULL: calls are not timed */
-    CUmemoryPool pool;                     /* of the residuals */
+    struct cshim_sample_slot *samples; /* the workspace's, at rank 0; NULL: none are compared */
+    struct cshim_measurement measurement;
+    CUmemoryPool pool; /* of the residuals */
     struct cshim_residual *residuals;
     struct cshim_nccl_comm *next;
 };
@@ -90,31 +105,5 @@ ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 
 /* Gives back what the preparation has made. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm);
-
-/* premul.c: the operations that ncclRedOpCreatePreMulSum makes: sums whose elements are first
- * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
- * functions are thread-safe. */
-
-/* The planner's name of an element type. */
-enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype);
-
-struct cshim_premul {
-    double factor;
-    const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
-    ncclDataType_t datatype; /* of the calls: NCCL refuses others */
-};
-
-/* ncclRedOpCreatePreMulSum. */
-ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
-                                 ncclScalarResidence_t residence, ncclComm_t comm);
-
-/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. `premul` may be NULL. */
-bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
-
-/* ncclRedOpDestroy, at once. */
-ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
-
-/* The communicator ends, and its operations with it. */
-void cshim_premul_forget(ncclComm_t comm);
 
 #endif

@@ -74,7 +74,7 @@ struct cshim_workspace {
     CUevent idle;    /* recorded behind the last batch */
     bool used;       /* whether `idle` has been recorded */
     uint32_t *fault; /* kernels describe a wrong message here; this is its address on the host, */
-    CUdeviceptr fault_device;          /* and this is the device's */
+    uint32_t *fault_device;            /* and this is the device's */
     struct cshim_sample_slot *samples; /* made when a rank 0 first uses it; or NULL */
 };
 

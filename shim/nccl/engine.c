@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/nccl/group.h"
+#include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */

@@ -17,8 +17,8 @@ static uint64_t residual_bytes(const struct cshim_plan *plan)
 /* Frees the memory in the order of the communicator's stream. */
 static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
 {
-    if (residual->sent != 0)
-        cshim_cuda.MemFreeAsync(residual->sent, comm->stream);
+    if (residual->memory != 0)
+        cshim_cuda.MemFreeAsync(residual->memory, comm->stream);
     bytes_in_use -= residual->bytes;
     free(residual);
 }
@@ -64,10 +64,10 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     if (result == CUDA_SUCCESS && comm->pool == NULL)
         result = cshim_cuda.MemPoolCreate(&comm->pool, &properties);
     if (result == CUDA_SUCCESS)
-        result = cshim_cuda.MemAllocFromPoolAsync(&residual->sent, residual->bytes, comm->pool,
+        result = cshim_cuda.MemAllocFromPoolAsync(&residual->memory, residual->bytes, comm->pool,
                                                   call->stream);
     if (result == CUDA_SUCCESS)
-        result = cshim_cuda.MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float),
+        result = cshim_cuda.MemsetD32Async(residual->memory, 0, residual->bytes / sizeof(float),
                                            call->stream);
     if (result != CUDA_SUCCESS)
         free_residual(comm, residual);
@@ -86,10 +86,7 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
     }
     *residual = (struct cshim_residual){
         .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
-    if (allocate(call, residual) != CUDA_SUCCESS)
-        return NULL;
-    residual->reduced = residual->sent + residual->count * sizeof(float);
-    return residual;
+    return allocate(call, residual) == CUDA_SUCCESS ? residual : NULL;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/group.h"
+#include "shim/nccl/describe.h"
 
 #include <stdlib.h>
 #include <string.h>

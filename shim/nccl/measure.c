@@ -6,26 +6,12 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/timeline.h"
 
-/* Events of a communicator. While all of them are under way, what comes is not divided or not
- * timed. */
-#define EVENTS 1024
 /* A batch has a mark for each step, and one for waiting. */
 #define MARKS_OF_BATCH (CSHIM_STEPS + 1)
 /* CUDA tells times between events as floats. So after so many seconds they are counted from a later
  * event. */
 #define BASE_SECONDS 1.0
 #define TIES 4
-
-struct cshim_measurement {
-    pthread_mutex_t lock;         /* guards all of it: another thread may abort the communicator */
-    struct cshim_timeline *first; /* under way, in the order of the calls */
-    struct cshim_timeline *last;
-    CUevent base; /* for traces: it happened at base_at of the host's clock; or NULL */
-    double base_at;
-    size_t made;
-    size_t free_count;
-    CUevent free[EVENTS];
-};
 
 void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason)
 {
@@ -74,15 +60,15 @@ static void count(const struct cshim_nccl_call *call)
 }
 
 /* Events --------------------------------------------------------------------------------------- */
-static CUevent take_event(const struct cshim_nccl_comm *comm)
+static CUevent take_event(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = comm->measurement;
+    struct cshim_measurement *measurement = &comm->measurement;
     CUevent event = NULL;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     pthread_mutex_lock(&measurement->lock);
     if (measurement->free_count > 0)
         event = measurement->free[--measurement->free_count];
-    else if (measurement->made < EVENTS && scope.result == CUDA_SUCCESS &&
+    else if (measurement->made < CSHIM_EVENTS && scope.result == CUDA_SUCCESS &&
              cshim_cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         measurement->made++;
     pthread_mutex_unlock(&measurement->lock);
@@ -118,7 +104,6 @@ static bool is_measured(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     return call->plan.reason == CSHIM_REASON_COMPRESS && call->capture_id == 0 &&
-           comm->measurement != NULL &&
            (comm->job->trace != NULL || (comm->rank == 0 && comm->job->is_reported));
 }
 
@@ -145,7 +130,7 @@ static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_
         segments += calls[i].plan.segments;
     const size_t shares = segments * MARKS_OF_BATCH;
     struct cshim_timeline *timeline =
-        cshim_timeline_make(shares < EVENTS ? shares + 1 : EVENTS, shares, call_count);
+        cshim_timeline_make(shares < CSHIM_EVENTS ? shares + 1 : CSHIM_EVENTS, shares, call_count);
     if (timeline == NULL)
         return NULL;
     timeline->comm = first->comm;
@@ -228,7 +213,7 @@ void cshim_measure_step(struct cshim_timeline *timelines, enum cshim_step step)
 /* Hands a timeline on to whoever collects it. */
 static void keep(struct cshim_timeline *timeline, bool is_good)
 {
-    struct cshim_measurement *measurement = timeline->comm->measurement;
+    struct cshim_measurement *measurement = &timeline->comm->measurement;
     if (timeline->is_short && timeline->reserve != NULL) {
         record(timeline, timeline->reserve);
         timeline->reserve = NULL;
@@ -336,9 +321,7 @@ static bool has_happened(const struct cshim_timeline *timeline)
 /* Timelines of one stream happen in their order. One of another stream may wait for them here. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = comm->measurement;
-    if (measurement == NULL)
-        return;
+    struct cshim_measurement *measurement = &comm->measurement;
     pthread_mutex_lock(&measurement->lock);
     for (struct cshim_timeline *timeline;
          (timeline = measurement->first) != NULL && has_happened(timeline);) {
@@ -360,21 +343,16 @@ static void tie_clocks(struct cshim_nccl_comm *comm)
         const double began = cshim_seconds();
         is_seen = cshim_cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
                   cshim_cuda.EventSynchronize(event) == CUDA_SUCCESS;
-        comm->measurement->base_at = (began + cshim_seconds()) / 2;
+        comm->measurement.base_at = (began + cshim_seconds()) / 2;
     }
     if (is_seen)
-        comm->measurement->base = event;
+        comm->measurement.base = event;
     else if (event != NULL)
-        comm->measurement->free[comm->measurement->free_count++] = event;
+        comm->measurement.free[comm->measurement.free_count++] = event;
 }
 
 void cshim_measure_make(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = calloc(1, sizeof *measurement);
-    if (measurement == NULL)
-        return;
-    pthread_mutex_init(&measurement->lock, NULL);
-    comm->measurement = measurement;
     if (comm->job->trace != NULL)
         tie_clocks(comm);
     cshim_sample_make(comm);
@@ -382,9 +360,7 @@ void cshim_measure_make(struct cshim_nccl_comm *comm)
 
 void cshim_measure_free(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = comm->measurement;
-    if (measurement == NULL)
-        return;
+    struct cshim_measurement *measurement = &comm->measurement;
     for (struct cshim_timeline *timeline; (timeline = measurement->first) != NULL;) {
         measurement->first = timeline->next;
         free_timeline(measurement, timeline);
@@ -393,7 +369,4 @@ void cshim_measure_free(struct cshim_nccl_comm *comm)
         cshim_cuda.EventDestroy(measurement->base);
     for (size_t i = 0; i < measurement->free_count; i++)
         cshim_cuda.EventDestroy(measurement->free[i]);
-    pthread_mutex_destroy(&measurement->lock);
-    free(measurement);
-    comm->measurement = NULL;
 }

@@ -240,13 +240,9 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
 static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
-    bool wanted = false;
-    for (size_t i = 0; i < count; i++) {
-        if (cshim_nccl.real->CommSplit == NULL)
-            comms[i]->ranks_per_node = 0;
-        wanted = wanted || has_levels(comms[i]);
-    }
-    for (int kind = 0; kind < 2 && wanted && status == ncclSuccess; kind++) {
+    for (size_t i = 0; i < count && cshim_nccl.real->CommSplit == NULL; i++)
+        comms[i]->ranks_per_node = 0;
+    for (int kind = 0; kind < 2 && status == ncclSuccess; kind++) {
         status = cshim_nccl.real->GroupStart();
         for (size_t i = 0; i < count && status == ncclSuccess; i++) {
             struct cshim_nccl_comm *comm = comms[i];

@@ -39,12 +39,6 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     return cshim_device_check(result, "launching a kernel");
 }
 
-/* The kernels write here which message was not the expected one. */
-static uint32_t *fault_of(const struct cshim_segment *segment)
-{
-    return (uint32_t *)(uintptr_t)segment->call->comm->workspace->fault_device;
-}
-
 /* The sum is multiplied by this at the end. */
 static double last_factor(const struct cshim_segment *segment)
 {
@@ -63,14 +57,11 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
                            ((uint64_t)call->sequence << 32) +
                            (uint64_t)call->comm->rank * CSHIM_MESSAGES + message;
-    CUdeviceptr kept = 0;
+    const uint64_t kept = parts ? segment->first : call->plan.count + segment->first_sum;
     if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};
-    if (residual != NULL)
-        kept = parts ? residual->sent + segment->first * sizeof(float)
-                     : residual->reduced + segment->first_sum * sizeof(float);
     return (struct cshim_kernel_options){
-        .residual = (float *)(uintptr_t)kept,
+        .residual = residual != NULL ? (float *)(uintptr_t)residual->memory + kept : NULL,
         .stochastic = call->plan.rule->stochastic,
         .key = cshim_mix(which),
         .first = first,
@@ -145,7 +136,7 @@ static ncclResult_t sum(const struct cshim_segment *segment)
         .output = travels ? NULL : segment->output,
         .reencoded = travels ? segment->sums + segment->rank * segment->stride : NULL,
         .factor = last_factor(segment),
-        .fault = fault_of(segment),
+        .fault = segment->call->comm->workspace->fault_device,
     };
     if (elements == 0)
         return ncclSuccess;
@@ -169,7 +160,7 @@ static ncclResult_t decode(const struct cshim_segment *segment)
         .dtype = segment->call->plan.dtype,
         .output = segment->output,
         .output_stride = segment->piece_stride,
-        .fault = fault_of(segment),
+        .fault = segment->call->comm->workspace->fault_device,
     };
     set_header(parameters.header, segment, summed ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
