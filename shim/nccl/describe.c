@@ -9,6 +9,7 @@ struct operation {
     ncclRedOp_t op;
     ncclComm_t comm;
     struct cshim_premul premul;
+    const void *ended_in; /* the group at whose end it is destroyed, or NULL */
     struct operation *next;
 };
 
@@ -24,16 +25,22 @@ enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype)
                                       : CSHIM_DTYPE_OTHER;
 }
 
-bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
+/* The lock is held. */
+static struct operation *find(ncclRedOp_t op, ncclComm_t comm)
 {
-    pthread_mutex_lock(&lock);
-    const struct operation *operation = operations;
+    struct operation *operation = operations;
     while (operation != NULL && (operation->op != op || operation->comm != comm))
         operation = operation->next;
-    if (operation != NULL && premul != NULL)
+    return operation;
+}
+
+void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
+{
+    pthread_mutex_lock(&lock);
+    const struct operation *operation = find(op, comm);
+    if (operation != NULL)
         *premul = operation->premul;
     pthread_mutex_unlock(&lock);
-    return operation != NULL;
 }
 
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
@@ -61,8 +68,37 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
     return status;
 }
 
-/* Forgets one operation of a communicator, or all of them (NULL). */
-static void forget(ncclComm_t comm, const ncclRedOp_t *op)
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group)
+{
+    pthread_mutex_lock(&lock);
+    struct operation *operation = find(op, comm);
+    if (operation != NULL)
+        operation->ended_in = group;
+    pthread_mutex_unlock(&lock);
+    if (operation != NULL && group != NULL)
+        return ncclSuccess;
+    const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
+    if (status == ncclSuccess)
+        cshim_premul_forget(comm, &op);
+    return status;
+}
+
+void cshim_premul_end_group(const void *group)
+{
+    pthread_mutex_lock(&lock);
+    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
+        if (one->ended_in != group) {
+            place = &one->next;
+            continue;
+        }
+        cshim_nccl.real->RedOpDestroy(one->op, one->comm);
+        *place = one->next;
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op)
 {
     pthread_mutex_lock(&lock);
     for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
@@ -74,19 +110,6 @@ static void forget(ncclComm_t comm, const ncclRedOp_t *op)
         free(one);
     }
     pthread_mutex_unlock(&lock);
-}
-
-ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
-{
-    const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
-    if (status == ncclSuccess)
-        forget(comm, &op);
-    return status;
-}
-
-void cshim_premul_forget(ncclComm_t comm)
-{
-    forget(comm, NULL);
 }
 
 /* A sum whose elements are multiplied first is a sum. */

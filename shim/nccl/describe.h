@@ -22,14 +22,16 @@ struct cshim_premul {
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                  ncclScalarResidence_t residence, ncclComm_t comm);
 
-/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. `premul` may be NULL. */
-bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
+/* Leaves `premul` as it is if the operation was not made by ncclRedOpCreatePreMulSum. */
+void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
-/* ncclRedOpDestroy, at once. */
-ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
+/* ncclRedOpDestroy: at the end of a group, whose calls may still need the operation; or at once,
+ * without a group. */
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
+void cshim_premul_end_group(const void *group);
 
-/* The communicator ends, and its operations with it. */
-void cshim_premul_forget(ncclComm_t comm);
+/* An operation of a communicator is gone; or, with NULL, all are, as the communicator ends. */
+void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op);
 
 /* The elements of a sampled call that are compared (sample.h). */
 struct cshim_nccl_sample {
@@ -91,7 +93,7 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
 /* Adds a call to the group, or runs it where there is none. Takes the call's reference over. */
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 
-/* ncclRedOpDestroy: at the end of the group, whose calls may still need the operation. */
+/* ncclRedOpDestroy. */
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
 /* Adds a communicator that is being made to those that are known, at the end of the group or at

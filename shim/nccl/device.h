@@ -20,7 +20,6 @@ bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX
  */
 struct cshim_scope {
     CUresult result;
-    bool relaxed;
     CUstreamCaptureMode mode;
 };
 #define CSHIM_SCOPE __attribute__((cleanup(cshim_device_leave))) struct cshim_scope

@@ -210,7 +210,7 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm);
+    cshim_premul_forget(comm, NULL);
     end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
     if (known != NULL)
@@ -224,7 +224,7 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm);
+    cshim_premul_forget(comm, NULL);
     if (known != NULL) {
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);

@@ -38,19 +38,6 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
     comm->pool = NULL;
 }
 
-/* Says once in a process that there is no more memory for residuals. */
-static void warn(const struct cshim_nccl_call *call)
-{
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&said))
-        return;
-    cshim_log(CSHIM_LOG_WARN,
-              "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
-              "= %llu): such buffers go on without error feedback",
-              call->plan.rule->name, (unsigned long long)residual_bytes(&call->plan),
-              call->comm->rank, (unsigned long long)call->comm->job->policy->feedback_memory);
-}
-
 /* Allocates zeros, in the order of the call's stream. */
 static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
 {
@@ -91,6 +78,7 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
 {
+    static atomic_flag warned = ATOMIC_FLAG_INIT; /* once in a process */
     struct cshim_nccl_comm *comm = call->comm;
     struct cshim_residual **link = &comm->residuals;
     while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
@@ -99,11 +87,15 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
     if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
         return *link;
     struct cshim_residual *residual = make_residual(call);
-    if (residual == NULL) {
-        warn(call);
-        return NULL;
+    if (residual != NULL) {
+        residual->next = comm->residuals;
+        comm->residuals = residual;
+    } else if (!atomic_flag_test_and_set(&warned)) {
+        cshim_log(CSHIM_LOG_WARN,
+                  "rule '%s': no memory for another residual of %llu bytes on rank %d "
+                  "(feedback_memory = %llu): such buffers go on without error feedback",
+                  call->plan.rule->name, (unsigned long long)residual_bytes(&call->plan),
+                  comm->rank, (unsigned long long)comm->job->policy->feedback_memory);
     }
-    residual->next = comm->residuals;
-    comm->residuals = residual;
     return residual;
 }

@@ -2,71 +2,29 @@
 #include "shim/nccl/describe.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* An operation that the program has destroyed while calls with it wait. */
-struct ended_op {
-    ncclRedOp_t op;
-    ncclComm_t comm;
-};
-
-/* An array that grows. Zeros are an empty one. */
-struct list {
-    void *items;
-    size_t count;
-    size_t room;
-};
 
 static __thread struct group {
     int depth;
-    struct list calls;                 /* struct cshim_nccl_call */
-    struct list ops;                   /* struct ended_op */
+    struct cshim_nccl_call *calls; /* that wait */
+    size_t call_count;
+    size_t call_room;
     struct cshim_nccl_comm *newcomers; /* that are being made, in their order */
 } group;
 
-/* Adds an item to a list whose items all have this size. Returns false without memory. */
-static bool list_add(struct list *list, const void *item, size_t size)
-{
-    if (list->count == list->room) {
-        const size_t room = list->room == 0 ? 8 : 2 * list->room;
-        void *grown = realloc(list->items, room * size);
-        if (grown == NULL)
-            return false;
-        list->items = grown;
-        list->room = room;
-    }
-    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
-    return true;
-}
-
-static void list_clear(struct list *list)
-{
-    free(list->items);
-    *list = (struct list){0};
-}
-
-/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. */
+/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. Destroys the
+ * operations that they may have needed; those whose communicator is gone are gone. */
 static ncclResult_t end_calls(bool is_good)
 {
-    struct cshim_nccl_call *calls = group.calls.items;
-    const size_t count = group.calls.count;
-    const ncclResult_t status =
-        is_good && count > 0 ? cshim_batches_run(calls, count) : ncclSuccess;
-    for (size_t i = 0; i < count; i++)
-        cshim_registry_release(calls[i].comm);
-    list_clear(&group.calls);
+    ncclResult_t status = ncclSuccess;
+    if (is_good && group.call_count > 0)
+        status = cshim_batches_run(group.calls, group.call_count);
+    for (size_t i = 0; i < group.call_count; i++)
+        cshim_registry_release(group.calls[i].comm);
+    free(group.calls);
+    group.calls = NULL;
+    group.call_count = group.call_room = 0;
+    cshim_premul_end_group(&group);
     return status;
-}
-
-/* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
-static void end_ops(void)
-{
-    const struct ended_op *ops = group.ops.items;
-    for (size_t i = 0; i < group.ops.count; i++) {
-        if (cshim_premul_find(ops[i].op, ops[i].comm, NULL))
-            cshim_premul_destroy(ops[i].op, ops[i].comm);
-    }
-    list_clear(&group.ops);
 }
 
 /* Describes a new communicator whose handle is there, and tells the other ranks whether this one
@@ -156,10 +114,17 @@ ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm)
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 {
-    if (!list_add(&group.calls, call, sizeof *call)) {
-        cshim_registry_release(call->comm);
-        return ncclSystemError;
+    if (group.call_count == group.call_room) {
+        const size_t room = group.call_room == 0 ? 8 : 2 * group.call_room;
+        struct cshim_nccl_call *grown = realloc(group.calls, room * sizeof *grown);
+        if (grown == NULL) {
+            cshim_registry_release(call->comm);
+            return ncclSystemError;
+        }
+        group.calls = grown;
+        group.call_room = room;
     }
+    group.calls[group.call_count++] = *call;
     if (group.depth > 0)
         return ncclSuccess;
     return end_calls(true);
@@ -167,11 +132,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
-    const struct ended_op ended = {op, comm};
-    if (group.depth == 0 || !cshim_premul_find(op, comm, NULL) ||
-        !list_add(&group.ops, &ended, sizeof ended))
-        return cshim_premul_destroy(op, comm);
-    return ncclSuccess;
+    return cshim_premul_destroy(op, comm, group.depth > 0 ? &group : NULL);
 }
 
 ncclResult_t cshim_group_start(void)
@@ -192,23 +153,19 @@ ncclResult_t cshim_group_end(void)
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
     const ncclResult_t ran = end_calls(going);
-    status = ran != ncclSuccess ? ran : status;
-    end_ops();
-    return status;
+    return ran != ncclSuccess ? ran : status;
 }
 
 /* Nothing is launched. NCCL estimates the group with the calls that waited, as native ones. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;
-    const struct cshim_nccl_call *calls = group.calls.items;
     const bool outermost = group.depth == 1;
-    for (size_t i = 0; i < group.calls.count && outermost && status == ncclSuccess; i++)
-        status = cshim_call_natively(&calls[i]);
+    for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
+        status = cshim_call_natively(&group.calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
         end_calls(false);
-        end_ops();
         settle_newcomers(false);
     }
     return status == ncclSuccess ? ended : status;

@@ -167,13 +167,6 @@ static ncclResult_t decode(const struct cshim_segment *segment)
 }
 
 /* An all-reduce of the library's own, of narrowed elements ------------------------------------- */
-/* Only fp16 has too small a range for gradients: its elements are scaled by the largest
- * magnitude. */
-static bool is_scaled(const struct cshim_segment *segment)
-{
-    return segment->call->plan.codec == CSHIM_CODEC_FP16;
-}
-
 /* Launches one of the kernels that cast, on the whole segment. */
 static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_operation operation)
 {
@@ -194,9 +187,11 @@ static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_
     return launch(segment, operation, segment->length, &parameters);
 }
 
+/* Only fp16 has too small a range for gradients: its elements are scaled by the largest
+ * magnitude. */
 static ncclResult_t find_largest(const struct cshim_segment *segment)
 {
-    if (!is_scaled(segment))
+    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
@@ -207,7 +202,7 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
 
 static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
 {
-    if (!is_scaled(segment))
+    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
                                       segment->comm, segment->call->stream);
