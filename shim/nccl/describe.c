@@ -16,7 +16,8 @@ struct operation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards operations */
 static struct operation *operations;
 
-enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype)
+/* The planner's name of an element type. */
+static enum cshim_dtype dtype_of(ncclDataType_t datatype)
 {
     return datatype == ncclFloat32    ? CSHIM_FLOAT32
            : datatype == ncclFloat64  ? CSHIM_FLOAT64
@@ -50,7 +51,7 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         cshim_nccl.real->RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
     if (status != ncclSuccess)
         return status;
-    const enum cshim_dtype dtype = cshim_nccl_dtype(datatype);
+    const enum cshim_dtype dtype = dtype_of(datatype);
     struct operation *made = calloc(1, sizeof *made);
     if (made == NULL) /* the other ranks have made theirs: this one cannot go on without */
         return ncclSystemError;
@@ -131,7 +132,7 @@ uint64_t cshim_call_elements(const struct cshim_nccl_call *call)
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
-    const enum cshim_dtype dtype = cshim_nccl_dtype(call->datatype);
+    const enum cshim_dtype dtype = dtype_of(call->datatype);
     /* NCCL's operation with a factor belongs to the communicator, not to that of a node. */
     const bool has_levels = comm->inside != NULL && call->op < ncclNumOps;
     return (struct cshim_call){

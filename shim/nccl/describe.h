@@ -9,9 +9,6 @@
  * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
  * functions are thread-safe. */
 
-/* The planner's name of an element type. */
-enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype);
-
 struct cshim_premul {
     double factor;
     const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
@@ -67,8 +64,7 @@ struct cshim_nccl_call {
     uint32_t sequence;                 /* of the communicator's compressed calls, from 1 */
     uint64_t segments_done;            /* that are enqueued */
     bool in_batch;                     /* the next one belongs to the batch that is being made */
-    struct cshim_timeline *timeline;   /* where its times are kept, or NULL; ... */
-    uint32_t timed;                    /* ... and which of the calls there it is */
+    struct cshim_timed_call *timed;    /* where its times are kept, or NULL */
     struct cshim_nccl_sample sample;
 };
 

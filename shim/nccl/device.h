@@ -14,10 +14,7 @@ bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX
 /* While a scope lasts, the communicator's context is current, which stream 0 and allocations need,
  * and allocating and waiting do not break the captures of other threads. `result` tells whether the
  * context is current: at the end of a process CUDA may be gone. The scope ends with the block that
- * declares it:
- *
- *     CSHIM_SCOPE scope = cshim_device_enter(comm);
- */
+ * declares it: CSHIM_SCOPE scope = cshim_device_enter(comm); */
 struct cshim_scope {
     CUresult result;
     CUstreamCaptureMode mode;

@@ -109,9 +109,8 @@ static bool is_measured(const struct cshim_nccl_call *call)
 
 static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *call)
 {
-    call->timeline = timeline;
-    call->timed = (uint32_t)timeline->call_count;
-    timeline->calls[timeline->call_count++] = (struct cshim_timed_call){
+    call->timed = &timeline->calls[timeline->call_count++];
+    *call->timed = (struct cshim_timed_call){
         .plan = call->plan,
         .sequence = call->sequence,
         .bytes = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
@@ -148,7 +147,7 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_coun
 {
     const ncclResult_t status = cshim_sample_begin(calls, call_count);
     for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
-        if (calls[i].timeline == NULL && is_measured(&calls[i]))
+        if (calls[i].timed == NULL && is_measured(&calls[i]))
             *end = make_timeline(calls, call_count, &calls[i]);
         if (*end != NULL)
             end = &(*end)->next;
@@ -190,9 +189,8 @@ void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_se
     }
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
-        if (call->timeline != NULL)
-            call->timeline->calls[call->timed].batch_bytes +=
-                segments[i].result * cshim_dtype_bytes(call->plan.dtype);
+        if (call->timed != NULL)
+            call->timed->batch_bytes += segments[i].result * cshim_dtype_bytes(call->plan.dtype);
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next) {
         if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)
@@ -236,7 +234,7 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
         if (is_good)
             count(&calls[i]);
         if (calls[i].sample.slot != NULL)
-            cshim_sample_end(&calls[i], is_good && calls[i].timeline != NULL);
+            cshim_sample_end(&calls[i], is_good && calls[i].timed != NULL);
     }
     for (struct cshim_timeline *timeline = timelines, *next; timeline != NULL; timeline = next) {
         next = timeline->next;
