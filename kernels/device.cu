@@ -1,21 +1,296 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels by name (kernels.h). There is one for each operation, not for each codec: all of
  * them, compiled for every architecture, are in each copy of the library. */
-#include "kernels/cast.cuh"
-#include "kernels/exchange.cuh"
+#include "kernels/message.cuh"
 
-/* A multiprocessor holds this many blocks at once: the fewest with which enough loads are under
- * way. */
-#define KERNEL(name, parameter, blocks, body)                                                      \
+/* A kernel; its parameter is called `parameters`. A multiprocessor holds this many blocks at once:
+ * the fewest with which enough loads are under way. */
+#define KERNEL(name, parameter, blocks)                                                            \
     extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, blocks)                     \
-        cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)           \
-    {                                                                                              \
-        body(parameters);                                                                          \
-    }
+        cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)
 
-KERNEL(encode, encode, 4, encode_pieces)
-KERNEL(decode, decode, 4, decode_pieces)
-KERNEL(reduce, reduce, 3, reduce_parts)
-KERNEL(narrow, cast, 4, narrow_buffer)
-KERNEL(widen, cast, 4, widen_buffer)
-KERNEL(largest, largest, 4, find_buffer_largest)
+/* Encoding, decoding and adding the pieces of a segment ---------------------------------------- */
+/* Where the lane's part of a grain lies in a message of the codec raw; the elements that pad the
+ * message are valid there. */
+CSHIM_DEVICE struct place raw_place(const uint8_t *message, unsigned bytes, struct grain grain)
+{
+    const uint64_t offset = (grain.first + LANE_ELEMENTS * lane_number()) * bytes;
+    const int64_t left = (int64_t)(padded(grain.elements * bytes) - offset);
+    const int64_t room = left > 0 ? left / bytes : 0;
+    return {(uint8_t *)message + HEADER_BYTES + offset,
+            room < LANE_ELEMENTS ? (int)room : LANE_ELEMENTS,
+            grain.elements >= grain.first + CSHIM_GRAIN};
+}
+
+/* Copies elements one by one, `valid` of them; zeros follow up to the place's end. */
+CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint8_t *to, int end)
+{
+#pragma unroll 1
+    for (int i = 0; i < end; i++) {
+        if (bytes == 8)
+            ((uint64_t *)to)[i] = i < valid ? ((const uint64_t *)from)[i] : 0;
+        else if (bytes == 4)
+            ((uint32_t *)to)[i] = i < valid ? ((const uint32_t *)from)[i] : 0;
+        else
+            ((uint16_t *)to)[i] = i < valid ? ((const uint16_t *)from)[i] : 0;
+    }
+}
+
+/* Copies a lane's elements; both places have to be plain for whole words. */
+CSHIM_DEVICE void copy_elements(unsigned bytes, const struct place &from, const struct place &to)
+{
+    uint32_t words[2 * LANE_ELEMENTS];
+    if (!from.is_plain || !to.is_plain) {
+        copy_singly(bytes, from.address, from.valid, to.address, to.valid);
+    } else if (bytes == 2) {
+        load_units<1>(from.address, words);
+        store_units<1>(to.address, words);
+    } else if (bytes == 4) {
+        load_units<2>(from.address, words);
+        store_units<2>(to.address, words);
+    } else {
+        load_units<4>(from.address, words);
+        store_units<4>(to.address, words);
+    }
+}
+
+CSHIM_RARE void multiply_doubles(const double *from, int valid, struct factor factor, double *to,
+                                 int end)
+{
+#pragma unroll 1
+    for (int i = 0; i < end; i++)
+        to[i] = i < valid ? multiply_double(from[i], factor) : 0.0;
+}
+
+CSHIM_DEVICE void encode_raw_grain(uint32_t dtype, const struct place &from, struct factor factor,
+                                   const struct place &to)
+{
+    if (factor.is_one) {
+        copy_elements(element_bytes(dtype), from, to);
+    } else if (dtype == CSHIM_FLOAT64) {
+        multiply_doubles((const double *)from.address, from.valid, factor, (double *)to.address,
+                         to.valid);
+    } else {
+        struct lane_values values;
+        load_values(dtype, from, factor, values);
+        store_values(dtype, to, values);
+    }
+}
+
+KERNEL(encode, encode, 4)
+{
+    const uint32_t codec = parameters.codec, dtype = parameters.dtype;
+    const unsigned bytes = element_bytes(dtype);
+    const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
+    for_each_grain(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain grain) {
+        const uint8_t *input =
+            (const uint8_t *)parameters.input + parameters.input_stride * grain.piece * bytes;
+        const struct place place = place_of(input, bytes, grain);
+        const bool is_own = parameters.own != NULL && grain.piece == parameters.own_piece;
+        uint8_t *message = is_own ? (uint8_t *)parameters.own
+                                  : (uint8_t *)parameters.encoded + parameters.stride * grain.piece;
+        const struct target target = {message, grain, grain.piece * parameters.chunk + grain.first};
+        if (codec == CSHIM_CODEC_RAW) {
+            encode_raw_grain(dtype, place, factor, raw_place(message, bytes, grain));
+        } else {
+            struct lane_values values;
+            load_values(dtype, place, factor, values);
+            encode_grain(codec, &target, &parameters.options, values);
+        }
+        if (grain.first == 0)
+            write_header(message, parameters.header, grain.elements);
+    });
+}
+
+KERNEL(decode, decode, 4)
+{
+    const uint32_t codec = parameters.codec, dtype = parameters.dtype;
+    const unsigned bytes = element_bytes(dtype);
+    for_each_grain(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain grain) {
+        const uint8_t *message =
+            (const uint8_t *)parameters.encoded + parameters.stride * grain.piece;
+        uint8_t *output =
+            (uint8_t *)parameters.output + parameters.output_stride * grain.piece * bytes;
+        const struct place place = place_of(output, bytes, grain);
+        if (grain.first == 0)
+            check_header(message, parameters.header, grain.elements, grain.piece, parameters.fault);
+        if (codec == CSHIM_CODEC_RAW) {
+            copy_elements(bytes, raw_place(message, bytes, grain), place);
+        } else {
+            struct lane_values values;
+            sum_parts<1>({codec, message, 0, 1, grain.elements}, grain.first, values);
+            store_values(dtype, place, values);
+        }
+    });
+}
+
+CSHIM_DEVICE const uint8_t *part_of(const struct cshim_kernel_reduce &parameters, uint32_t rank)
+{
+    return (const uint8_t *)parameters.parts + parameters.stride * rank;
+}
+
+CSHIM_DEVICE double sum_element(const struct cshim_kernel_reduce &parameters, uint64_t element,
+                                struct factor factor)
+{
+    double sum = 0.0;
+#pragma unroll 1
+    for (uint32_t rank = 0; rank < parameters.ranks; rank++) {
+        const uint8_t *part = part_of(parameters, rank);
+        const double value =
+            parameters.codec == CSHIM_CODEC_RAW
+                ? ((const double *)(part + HEADER_BYTES))[element]
+                : cshim_widen_float(value_at(parameters.codec, part, parameters.count, element));
+        sum = rank == 0 ? value : cshim_sum_double(sum, value);
+    }
+    return multiply_double(sum, factor);
+}
+
+/* Adds a lane's elements of float64 one by one. Stores the sums in the output and, if the codec is
+ * raw, in the message; leaves them as values to encode. */
+CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64_t first,
+                            struct lane_values *values)
+{
+    const struct factor factor = read_factor(parameters.factor, NULL, CSHIM_FLOAT64);
+    double *const output = (double *)parameters.output;
+    const bool is_raw = parameters.codec == CSHIM_CODEC_RAW && parameters.reencoded != NULL;
+    double *const raw = (double *)((uint8_t *)parameters.reencoded + HEADER_BYTES);
+    const uint64_t end = padded(parameters.count * sizeof(double)) / sizeof(double);
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS; i++) {
+        const bool is_valid = first + i < parameters.count;
+        const double sum = is_valid ? sum_element(parameters, first + i, factor) : 0.0;
+        if (is_valid && output != NULL)
+            output[first + i] = sum;
+        if (is_raw && first + i < end)
+            raw[first + i] = sum;
+        values->value[i] = cshim_narrow_double(sum);
+    }
+}
+
+KERNEL(reduce, reduce, 3)
+{
+    const uint32_t codec = parameters.codec, dtype = parameters.dtype;
+    const unsigned bytes = element_bytes(dtype);
+    const struct factor factor = read_factor(parameters.factor, NULL, dtype);
+    const struct parts parts = {part_codec(codec, dtype), (const uint8_t *)parameters.parts,
+                                parameters.stride, parameters.ranks, parameters.count};
+    uint8_t *const message = (uint8_t *)parameters.reencoded;
+    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+        struct lane_values sum;
+#pragma unroll 1
+        for (uint32_t rank = 0; rank < parameters.ranks && grain.first == 0; rank++)
+            check_header(part_of(parameters, rank), parameters.header, grain.elements, rank,
+                         parameters.fault);
+        if (dtype == CSHIM_FLOAT64) {
+            struct lane_values narrowed;
+            sum_doubles(parameters, grain.first + LANE_ELEMENTS * lane_number(), &narrowed);
+            sum = narrowed;
+        } else {
+            sum_parts<4>(parts, grain.first, sum);
+            multiply_all(sum, factor);
+            if (parameters.output != NULL)
+                store_values(dtype, place_of(parameters.output, bytes, grain), sum);
+            zero_invalid(sum, valid_elements(grain));
+        }
+        if (message == NULL)
+            return;
+        const struct target target = {message, grain, grain.first};
+        if (codec != CSHIM_CODEC_RAW)
+            encode_grain(codec, &target, &parameters.options, sum);
+        else if (dtype != CSHIM_FLOAT64)
+            store_values(dtype, raw_place(message, bytes, grain), sum);
+        if (grain.first == 0)
+            write_header(message, parameters.reencoded_header, grain.elements);
+    });
+}
+
+/* The algorithm cast --------------------------------------------------------------------------- */
+KERNEL(largest, cast, 4)
+{
+    const uint32_t dtype = parameters.dtype;
+    const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
+    uint32_t largest = 0;
+    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+        struct lane_values values;
+        load_values(dtype, place_of(parameters.input, element_bytes(dtype), grain), factor, values);
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            largest = max(largest, cshim_finite_magnitude(values.value[i]));
+    });
+    largest = block_largest<CSHIM_GRAIN>(largest);
+    if (lane_number() == 0 && largest > 0)
+        atomicMax(parameters.largest, largest);
+}
+
+/* The type of a narrowed buffer's elements. */
+CSHIM_DEVICE uint32_t narrow_dtype(uint32_t codec)
+{
+    return codec == CSHIM_CODEC_FP16   ? CSHIM_FLOAT16
+           : codec == CSHIM_CODEC_BF16 ? CSHIM_BFLOAT16
+                                       : CSHIM_FLOAT32;
+}
+
+/* The exponent of the power of two that a whole buffer is divided by. */
+CSHIM_DEVICE int cast_exponent(const struct cshim_kernel_cast &parameters)
+{
+    return parameters.codec == CSHIM_CODEC_FP16
+               ? cshim_cast_exponent(*parameters.largest, (int)parameters.headroom)
+               : 0;
+}
+
+/* Multiplies values by 2^exponent; those that are finite stay so. */
+CSHIM_DEVICE void scale_all(struct lane_values &values, int exponent)
+{
+    if (exponent == 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i++) {
+        const float value = values.value[i], scaled = cshim_scale_by_power(value, exponent);
+        const uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
+        values.value[i] = magnitude < CSHIM_INFINITY_BITS ? cshim_saturate(scaled) : value;
+    }
+}
+
+KERNEL(narrow, cast, 4)
+{
+    const uint32_t dtype = parameters.dtype, narrow = narrow_dtype(parameters.codec);
+    const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
+    const int exponent = cast_exponent(parameters);
+    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+        struct lane_values values;
+        load_values(dtype, place_of(parameters.input, element_bytes(dtype), grain), factor, values);
+        scale_all(values, -exponent);
+        store_values(narrow, place_of(parameters.output, element_bytes(narrow), grain), values);
+    });
+}
+
+/* Multiplies in float64 and stores. */
+CSHIM_RARE void widen_doubles(const struct lane_values *values, int valid, struct factor factor,
+                              double *output)
+{
+#pragma unroll 1
+    for (int i = 0; i < valid; i++)
+        output[i] = multiply_double(cshim_widen_float(values->value[i]), factor);
+}
+
+KERNEL(widen, cast, 4)
+{
+    const uint32_t dtype = parameters.dtype, narrow = narrow_dtype(parameters.codec);
+    const struct factor one = {1.0, true}, factor = read_factor(parameters.factor, NULL, dtype);
+    const int exponent = cast_exponent(parameters);
+    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+        struct lane_values values;
+        load_values(narrow, place_of(parameters.input, element_bytes(narrow), grain), one, values);
+        const struct place to = place_of(parameters.output, element_bytes(dtype), grain);
+        scale_all(values, exponent);
+        if (narrow != CSHIM_FLOAT32)
+            make_canonical(values);
+        if (dtype == CSHIM_FLOAT64) {
+            const struct lane_values copy = values;
+            widen_doubles(&copy, to.valid, factor, (double *)to.address);
+        } else {
+            multiply_all(values, factor);
+            store_values(dtype, to, values);
+        }
+    });
+}

@@ -88,52 +88,38 @@ extern const unsigned char cshim_kernels_binary[] __attribute__((visibility("hid
 static CUlibrary library;
 static CUkernel kernels[CSHIM_KERNEL_OPERATION_COUNT];
 
-/* Loads the library, and finds the kernel of each operation, which is the same for all of its
- * codecs. */
-static bool load_library(char why[CSHIM_CUDA_WHY_MAX])
+/* Finds the kernel of each operation, which is the same for all of its codecs, and loads it onto
+ * the device of the current context. The first launch would do so too, but could wait for a
+ * collective that waits for us. */
+static bool load(char why[CSHIM_CUDA_WHY_MAX])
 {
     const char *what = "the driver does not take the kernels";
-    CUlibrary loaded = NULL;
-    if (library != NULL)
-        return true;
-    CUresult error =
-        cshim_cuda.LibraryLoadData(&loaded, cshim_kernels_binary, NULL, NULL, 0, NULL, NULL, 0);
+    CUresult error = CUDA_SUCCESS;
+    if (library == NULL)
+        error = cshim_cuda.LibraryLoadData(&library, cshim_kernels_binary, NULL, NULL, 0, NULL,
+                                           NULL, 0);
     for (int i = 0; i < CSHIM_KERNEL_OPERATION_COUNT && error == CUDA_SUCCESS; i++) {
-        what = cshim_kernel_name((enum cshim_kernel_operation)i, CSHIM_CODEC_FP32);
-        error = cshim_cuda.LibraryGetKernel(&kernels[i], loaded, what);
-    }
-    if (error == CUDA_SUCCESS) {
-        library = loaded;
-        return true;
-    }
-    cshim_cuda_explain(what, error, why);
-    memset(kernels, 0, sizeof kernels);
-    if (loaded != NULL)
-        cshim_cuda.LibraryUnload(loaded);
-    return false;
-}
-
-/* Loads every kernel onto the device of the current context. The first launch would do so too, but
- * could wait for a collective that waits for us. */
-static bool load_all(char why[CSHIM_CUDA_WHY_MAX])
-{
-    for (int i = 0; i < CSHIM_KERNEL_OPERATION_COUNT; i++) {
         CUfunction function = NULL;
-        CUresult error = cshim_cuda.KernelGetFunction(&function, kernels[i]);
+        if (kernels[i] == NULL) {
+            what = cshim_kernel_name((enum cshim_kernel_operation)i, CSHIM_CODEC_FP32);
+            error = cshim_cuda.LibraryGetKernel(&kernels[i], library, what);
+        }
+        if (error != CUDA_SUCCESS)
+            break;
+        what = "the device does not take the kernels";
+        error = cshim_cuda.KernelGetFunction(&function, kernels[i]);
         if (error == CUDA_SUCCESS && cshim_cuda.FuncLoad != NULL)
             error = cshim_cuda.FuncLoad(function);
-        if (error != CUDA_SUCCESS) {
-            cshim_cuda_explain("the device does not take the kernels", error, why);
-            return false;
-        }
     }
-    return true;
+    if (error != CUDA_SUCCESS)
+        cshim_cuda_explain(what, error, why);
+    return error == CUDA_SUCCESS;
 }
 
 bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX])
 {
     pthread_mutex_lock(&lock);
-    const bool loaded = load_library(why) && load_all(why);
+    const bool loaded = load(why);
     pthread_mutex_unlock(&lock);
     return loaded;
 }

@@ -51,7 +51,6 @@
     FUNCTION(MemcpyAsync, 4000)                                                                    \
     FUNCTION(MemcpyDtoDAsync, 3020)                                                                \
     FUNCTION(LibraryLoadData, 12000)                                                               \
-    FUNCTION(LibraryUnload, 12000)                                                                 \
     FUNCTION(LibraryGetKernel, 12000)                                                              \
     FUNCTION(KernelGetFunction, 12000)                                                             \
     FUNCTION(LaunchKernel, 4000)

@@ -4,10 +4,13 @@
  * As types, where the codec is known when this is compiled: the fast way of each codec for ordinary
  * blocks, inlined. Every row of codecs/formats.def is a type format<ID> by its family; a
  * specialisation may bring a faster way. A type has these functions, in which `stored` is a scale
- * as messages have it: choose(largest, at_random)           the scale of a block
+ * as messages have it:
+ *
+ *   choose(largest, at_random)           the scale of a block
  *   encode_fast(values, stored, codes)   adds the codes of finite values to zeros
  *   is_fast(codes, stored)               whether add_fast may be called
  *   add_fast(codes, stored, sum)         adds the decoded values to sums
+ *
  * As numbers: single elements, through codecs/scalar.h in functions that exist once per kernel, and
  * the way to a codec's type.
  */
@@ -106,7 +109,7 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     }
 };
 
-/* Small floats that the hardware converts in pairs, by way of binary16 (convert.cuh). */
+/* Small floats that the hardware converts in pairs, by way of binary16 (values.cuh). */
 template <int ID> struct paired : family<ID> {
     CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
     {

@@ -40,7 +40,6 @@ struct cshim_kernel_options {
     uint64_t key;
     uint64_t first; /* number of the segment's first element in its call; whole grains */
     uint32_t stochastic;
-    uint32_t reserved;
 };
 
 /* Encodes the pieces of a segment. */
@@ -52,7 +51,6 @@ struct cshim_kernel_encode {
     uint64_t count;        /* elements of the segment, all pieces */
     uint64_t chunk;        /* elements of every piece but the last ones */
     uint32_t pieces;
-    uint32_t reserved;
     void *encoded; /* piece p's message goes stride * p bytes on */
     uint64_t stride;
     void *own; /* where the message of piece own_piece goes instead, unless this is NULL */
@@ -75,7 +73,6 @@ struct cshim_kernel_decode {
     uint64_t count;
     uint64_t chunk;
     uint32_t pieces;
-    uint32_t reserved;
     void *output;           /* piece p begins output_stride * p elements on */
     uint64_t output_stride; /* in elements */
     uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
@@ -90,7 +87,6 @@ struct cshim_kernel_reduce {
     uint64_t stride;
     uint64_t count; /* elements of the chunk */
     uint32_t ranks;
-    uint32_t reserved;
     void *output;    /* the sum, rounded once to dtype; or NULL */
     void *reencoded; /* the sum as a message; or NULL */
     double factor;   /* the sum is multiplied by it before it is rounded or encoded; 1 for none */
@@ -100,33 +96,21 @@ struct cshim_kernel_reduce {
     struct cshim_kernel_options options; /* of the encoding of the sum; not its input's */
 };
 
-/* The algorithm cast: the largest finite magnitude of a buffer, as the bits of a float32, by
- * an atomic maximum with *largest (zero it before). */
-struct cshim_kernel_largest {
-    uint32_t codec; /* the kernel needs none */
-    uint32_t dtype;
-    const void *input;
-    uint64_t count;
-    double factor; /* as in struct cshim_kernel_encode */
-    const void *factor_at;
-    uint32_t *largest;
-};
-
 /* The algorithm cast: narrowing a buffer to floats of 16 bits (fp32: 32 bits) without header or
  * scales, and widening it back. fp16 divides the whole buffer by one power of two: the least with
  * which 2^headroom times *largest stays below the top code (cshim_cast_exponent, codecs/scalar.h).
- */
+ * `largest` finds the largest finite magnitude of a buffer before, as the bits of a float32, by an
+ * atomic maximum with *largest (zero it before). */
 struct cshim_kernel_cast {
     uint32_t codec;
     uint32_t dtype;    /* of the caller's buffer */
-    const void *input; /* narrow: dtype; widen: the codec's element, 16-byte aligned */
-    void *output;
+    const void *input; /* of dtype; widen: the codec's element, 16-byte aligned */
+    void *output;      /* not of largest */
     uint64_t count;
     uint32_t headroom;
-    uint32_t reserved;
     double factor; /* as in struct cshim_kernel_encode; widen multiplies what it has widened */
-    const void *factor_at;   /* narrow only */
-    const uint32_t *largest; /* fp16 only */
+    const void *factor_at; /* not of widen */
+    uint32_t *largest;     /* fp16 only */
 };
 
 enum cshim_kernel_operation {

@@ -150,7 +150,8 @@ CSHIM_DEVICE uint32_t random_of(uint64_t stream, uint64_t element)
     return (uint32_t)(element % 2 == 0 ? pair : pair >> 32);
 }
 
-/* Encodes a lane's values, with rounding at random if the options say so. */
+/* Encodes a lane's values, with rounding at random if the options say so. The codes are zeros to
+ * begin with. */
 CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
                                      const struct cshim_kernel_options *options,
                                      const struct lane_values *values, uint32_t stored,
@@ -158,9 +159,6 @@ CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
 {
     const uint64_t stream = cshim_random_stream(options->key);
     const uint64_t first = options->first + number;
-#pragma unroll 1
-    for (int i = 0; i < LANE_ELEMENTS; i++)
-        codes->word[i] = 0;
 #pragma unroll 1
     for (int i = 0; i < LANE_ELEMENTS; i++) {
         const float value = values->value[i];
@@ -211,7 +209,7 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
     const uint64_t offset = (target->grain.first + LANE_ELEMENTS * lane_number()) * bits / 8;
     const bool at_random = options->stochastic != 0;
     uint32_t largest = block_largest_finite(values, layout.block_exponent), stored = 0;
-    struct lane_codes codes;
+    struct lane_codes codes = {};
     if (residual != NULL) {
         add_residuals(residual, valid, residual_limit(codec, largest, at_random), values);
         largest = block_largest_finite(values, layout.block_exponent);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "shim/core/header.h"
-#include "shim/nccl/group.h"
+#include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
 
 struct batch {
@@ -67,27 +67,20 @@ static ncclResult_t order(const struct batch *batch, bool releases)
     return status;
 }
 
-static ncclResult_t launch(const struct batch *batch, enum cshim_step step)
+/* Enqueues a step of all segments. What NCCL exchanges goes in one group. */
+static ncclResult_t enqueue(const struct batch *batch, enum cshim_step step)
 {
-    ncclResult_t status = ncclSuccess;
+    const bool is_group = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE;
+    ncclResult_t status = is_group ? cshim_nccl.real->GroupStart() : ncclSuccess;
+    if (status != ncclSuccess)
+        return status;
     for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
-        const struct cshim_nccl_comm *comm = batch->segments[i].call->comm;
-        CSHIM_SCOPE scope = cshim_device_enter(comm);
+        CSHIM_SCOPE scope = cshim_device_enter(batch->segments[i].call->comm);
         status = cshim_device_check(scope.result, "entering the communicator's context");
         if (status == ncclSuccess)
             status = cshim_step_enqueue(&batch->segments[i], step);
     }
-    return status;
-}
-
-static ncclResult_t exchange(const struct batch *batch, enum cshim_step step)
-{
-    ncclResult_t status = cshim_nccl.real->GroupStart();
-    if (status != ncclSuccess)
-        return status;
-    for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
-        status = cshim_step_enqueue(&batch->segments[i], step);
-    return cshim_nccl_end_group(status);
+    return is_group ? cshim_nccl_end_group(status) : status;
 }
 
 /* Another thread may abort a communicator at any time. Then its handle may not be used any more. */
@@ -105,8 +98,7 @@ static ncclResult_t run(const struct batch *batch)
             continue;
         if (aborted)
             return ncclSystemError;
-        status = cshim_step_phase(step) == CSHIM_PHASE_EXCHANGE ? exchange(batch, step)
-                                                                : launch(batch, step);
+        status = enqueue(batch, step);
         cshim_measure_step(batch->timelines, step);
     }
     return status == ncclSuccess ? order(batch, true) : status;

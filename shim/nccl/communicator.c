@@ -42,55 +42,40 @@ void cshim_registry_release(struct cshim_nccl_comm *comm)
     cshim_prepare_undo(comm);
     cshim_rendezvous_leave(comm->member);
     pthread_mutex_destroy(&comm->asking);
+    pthread_mutex_destroy(&comm->measurement.lock);
     free(comm);
 }
 
-struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer,
-                                            char why[CSHIM_CUDA_WHY_MAX])
+struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nccl_job *job)
 {
     struct cshim_nccl_comm *comm = calloc(1, sizeof *comm);
-    if (comm == NULL) {
-        snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
+    if (comm == NULL)
         return NULL;
-    }
-    comm->comm = *newcomer->comm;
+    comm->made_at = made_at;
+    comm->job = job;
     comm->references = 1;
-    comm->rank = newcomer->rank;
-    comm->ranks = newcomer->ranks;
-    comm->reason = newcomer->nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
+    comm->reason = CSHIM_REASON_NOT_AGREED;
     pthread_mutex_init(&comm->asking, NULL);
-    /* None of these calls waits for other ranks. */
-    if (newcomer->nonblocking ||
-        (cshim_nccl.real->CommCount(comm->comm, &comm->ranks) == ncclSuccess &&
-         cshim_nccl.real->CommUserRank(comm->comm, &comm->rank) == ncclSuccess &&
-         cshim_nccl.real->CommCuDevice(comm->comm, &comm->device) == ncclSuccess))
-        return comm;
-    snprintf(why, CSHIM_CUDA_WHY_MAX, "NCCL does not describe the communicator");
-    cshim_registry_release(comm);
-    return NULL;
+    pthread_mutex_init(&comm->measurement.lock, NULL);
+    return comm;
 }
 
 /* A communicator of the same handle is gone, though the program has not destroyed it. */
-void cshim_registry_add(const struct cshim_newcomer *newcomer)
+void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
-    struct cshim_nccl_comm *comm = newcomer->known;
-    struct cshim_nccl_job *job = newcomer->job;
-    comm->job = job;
-    comm->nodes = newcomer->nodes;
-    if (job != NULL)
+    if (comm->job != NULL)
         comm->reason = CSHIM_REASON_COMPRESS;
     if (comm->rank == 0)
-        comm->counted = job != NULL ? job : cshim_nccl_job_native();
+        comm->counted = comm->job != NULL ? comm->job : cshim_nccl_job_native();
     cshim_registry_end(cshim_registry_take(comm->comm));
     pthread_mutex_lock(&lock);
     struct cshim_nccl_comm **link = link_to(comm->comm);
     comm->next = *link;
     *link = comm;
-    compressing += job != NULL;
+    compressing += comm->job != NULL;
     reporting += comm->counted != NULL;
     pthread_mutex_unlock(&lock);
-    if (job == NULL)
-        job = comm->counted;
+    struct cshim_nccl_job *job = comm->job != NULL ? comm->job : comm->counted;
     if (job != NULL)
         cshim_nccl_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }

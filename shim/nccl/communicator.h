@@ -10,15 +10,31 @@
 #include "kernels/driver.h"
 #include "shim/nccl/job.h"
 
+/* Events of a communicator. While all of them are under way, what comes is not divided or not
+ * timed. */
+#define CSHIM_EVENTS 1024
+/* measure.c: the times of a communicator's calls. */
+struct cshim_measurement {
+    pthread_mutex_t lock;         /* guards all of it: another thread may abort the communicator */
+    struct cshim_timeline *first; /* under way, in the order of the calls */
+    struct cshim_timeline *last;
+    CUevent base; /* for traces: it happened at base_at of the host's clock; or NULL */
+    double base_at;
+    size_t made;
+    size_t free_count;
+    CUevent free[CSHIM_EVENTS];
+};
+
 struct cshim_nccl_comm {
-    ncclComm_t comm;
+    ncclComm_t comm;            /* NULL: it is being made, ... */
+    ncclComm_t *made_at;        /* ... and its handle will be here */
     unsigned references;        /* one as it is known, and one for each thread that works with it */
     struct cshim_nccl_job *job; /* NULL: its ranks have not agreed on one */
     struct cshim_nccl_job *counted; /* at rank 0: where its calls are counted; else NULL */
     enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why no call is compressed */
     int rank;
     int ranks;
-    struct cshim_member *member; /* of the rendezvous where its ranks agreed, or NULL */
+    struct cshim_member *member; /* of the rendezvous where its ranks agree, or NULL */
     pthread_mutex_t asking;      /* held while NCCL is asked about it; an abort waits for that */
     atomic_bool aborted;         /* its handle may not be used any more */
 
@@ -42,9 +58,9 @@ struct cshim_nccl_comm {
     uint32_t sequence;       /* number of the latest compressed call */
     uint32_t *calls_by_rule; /* calls that were not captured: they choose what is sampled */
     uint32_t sampled;        /* sampled calls of the group under way */
-    struct cshim_sample_slot *samples;     /* the workspace's, at rank 0; NULL: none are compared */
-    struct cshim_measurement *measurement; /* or NULL: calls are not timed */
-    CUmemoryPool pool;                     /* of the residuals */
+    struct cshim_sample_slot *samples; /* the workspace's, at rank 0; NULL: none are compared */
+    struct cshim_measurement measurement;
+    CUmemoryPool pool; /* of the residuals */
     struct cshim_residual *residuals;
     struct cshim_nccl_comm *next;
 };
@@ -55,27 +71,14 @@ struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
 /* What a communicator holds goes with its last reference. Releasing NULL does nothing. */
 void cshim_registry_release(struct cshim_nccl_comm *comm);
 
-/* A communicator that is being made. Its ranks agree by way of the rendezvous if there is a member,
- * or have agreed on a job; without both it stays native. */
-struct cshim_newcomer {
-    ncclComm_t *comm;
-    bool nonblocking; /* NCCL is not to be asked about it: these are its ranks and its rank */
-    int ranks;
-    int rank;
-    struct cshim_member *member;
-    struct cshim_nccl_job *job;
-    uint32_t nodes;                /* that hold its ranks; 0 if that is not known yet */
-    struct cshim_nccl_comm *known; /* made when the handle is there */
-};
+/* A communicator that is being made, by the place of its handle. Its ranks agree by way of the
+ * rendezvous if it gets a member, or have agreed on a job; without both it stays native. The caller
+ * adds it or releases it. Returns NULL without memory. */
+struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nccl_job *job);
 
-/* Asks NCCL about a communicator whose handle is there. The caller adds it or releases it. Returns
- * NULL, and why, if NCCL does not tell or there is no memory. */
-struct cshim_nccl_comm *cshim_registry_make(const struct cshim_newcomer *newcomer,
-                                            char why[CSHIM_CUDA_WHY_MAX]);
-
-/* Adds what was made of a newcomer, with the job that its ranks have agreed on. Takes the
+/* Adds a communicator whose handle is there, with the job that its ranks have agreed on. Takes the
  * reference over. */
-void cshim_registry_add(const struct cshim_newcomer *newcomer);
+void cshim_registry_add(struct cshim_nccl_comm *comm);
 
 /* Takes a communicator out before its handle can become another's; NULL if it is not known. The
  * caller ends it, which writes the reports that are due if it was the last. Ending NULL does
@@ -102,31 +105,5 @@ ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 
 /* Gives back what the preparation has made. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm);
-
-/* premul.c: the operations that ncclRedOpCreatePreMulSum makes: sums whose elements are first
- * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
- * functions are thread-safe. */
-
-/* The planner's name of an element type. */
-enum cshim_dtype cshim_nccl_dtype(ncclDataType_t datatype);
-
-struct cshim_premul {
-    double factor;
-    const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
-    ncclDataType_t datatype; /* of the calls: NCCL refuses others */
-};
-
-/* ncclRedOpCreatePreMulSum. */
-ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
-                                 ncclScalarResidence_t residence, ncclComm_t comm);
-
-/* Returns false if the operation was not made by ncclRedOpCreatePreMulSum. `premul` may be NULL. */
-bool cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
-
-/* ncclRedOpDestroy, at once. */
-ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
-
-/* The communicator ends, and its operations with it. */
-void cshim_premul_forget(ncclComm_t comm);
 
 #endif

@@ -1,6 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/describe.h"
 
+#include <stdlib.h>
+
+#include "shim/core/sample.h"
+
+struct operation {
+    ncclRedOp_t op;
+    ncclComm_t comm;
+    struct cshim_premul premul;
+    const void *ended_in; /* the group at whose end it is destroyed, or NULL */
+    struct operation *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards operations */
+static struct operation *operations;
+
+/* The planner's name of an element type. */
+static enum cshim_dtype dtype_of(ncclDataType_t datatype)
+{
+    return datatype == ncclFloat32    ? CSHIM_FLOAT32
+           : datatype == ncclFloat64  ? CSHIM_FLOAT64
+           : datatype == ncclFloat16  ? CSHIM_FLOAT16
+           : datatype == ncclBfloat16 ? CSHIM_BFLOAT16
+                                      : CSHIM_DTYPE_OTHER;
+}
+
+/* The lock is held. */
+static struct operation *find(ncclRedOp_t op, ncclComm_t comm)
+{
+    struct operation *operation = operations;
+    while (operation != NULL && (operation->op != op || operation->comm != comm))
+        operation = operation->next;
+    return operation;
+}
+
+void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
+{
+    pthread_mutex_lock(&lock);
+    const struct operation *operation = find(op, comm);
+    if (operation != NULL)
+        *premul = operation->premul;
+    pthread_mutex_unlock(&lock);
+}
+
+ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                 ncclScalarResidence_t residence, ncclComm_t comm)
+{
+    const ncclResult_t status =
+        cshim_nccl.real->RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
+    if (status != ncclSuccess)
+        return status;
+    const enum cshim_dtype dtype = dtype_of(datatype);
+    struct operation *made = calloc(1, sizeof *made);
+    if (made == NULL) /* the other ranks have made theirs: this one cannot go on without */
+        return ncclSystemError;
+    made->op = *op;
+    made->comm = comm;
+    made->premul = (struct cshim_premul){.factor = 1, .datatype = datatype};
+    if (residence != ncclScalarHostImmediate)
+        made->premul.factor_at = scalar;
+    else if (dtype != CSHIM_DTYPE_OTHER)
+        cshim_sample_widen(dtype, scalar, 1, &made->premul.factor);
+    pthread_mutex_lock(&lock);
+    made->next = operations;
+    operations = made;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group)
+{
+    pthread_mutex_lock(&lock);
+    struct operation *operation = find(op, comm);
+    if (operation != NULL)
+        operation->ended_in = group;
+    pthread_mutex_unlock(&lock);
+    if (operation != NULL && group != NULL)
+        return ncclSuccess;
+    const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
+    if (status == ncclSuccess)
+        cshim_premul_forget(comm, &op);
+    return status;
+}
+
+void cshim_premul_end_group(const void *group)
+{
+    pthread_mutex_lock(&lock);
+    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
+        if (one->ended_in != group) {
+            place = &one->next;
+            continue;
+        }
+        cshim_nccl.real->RedOpDestroy(one->op, one->comm);
+        *place = one->next;
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op)
+{
+    pthread_mutex_lock(&lock);
+    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
+        if (one->comm != comm || (op != NULL && one->op != *op)) {
+            place = &one->next;
+            continue;
+        }
+        *place = one->next;
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* A sum whose elements are multiplied first is a sum. */
 static enum cshim_op op_of(const struct cshim_nccl_call *call)
 {
@@ -20,7 +132,7 @@ uint64_t cshim_call_elements(const struct cshim_nccl_call *call)
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
-    const enum cshim_dtype dtype = cshim_nccl_dtype(call->datatype);
+    const enum cshim_dtype dtype = dtype_of(call->datatype);
     /* NCCL's operation with a factor belongs to the communicator, not to that of a node. */
     const bool has_levels = comm->inside != NULL && call->op < ncclNumOps;
     return (struct cshim_call){

@@ -5,6 +5,31 @@
 
 #include "shim/nccl/device.h"
 
+/* The operations that ncclRedOpCreatePreMulSum makes: sums whose elements are first
+ * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
+ * functions are thread-safe. */
+
+struct cshim_premul {
+    double factor;
+    const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
+    ncclDataType_t datatype; /* of the calls: NCCL refuses others */
+};
+
+/* ncclRedOpCreatePreMulSum. */
+ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                 ncclScalarResidence_t residence, ncclComm_t comm);
+
+/* Leaves `premul` as it is if the operation was not made by ncclRedOpCreatePreMulSum. */
+void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
+
+/* ncclRedOpDestroy: at the end of a group, whose calls may still need the operation; or at once,
+ * without a group. */
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
+void cshim_premul_end_group(const void *group);
+
+/* An operation of a communicator is gone; or, with NULL, all are, as the communicator ends. */
+void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op);
+
 /* The elements of a sampled call that are compared (sample.h). */
 struct cshim_nccl_sample {
     uint32_t length; /* elements of each rank; 0: the call is not sampled */
@@ -39,8 +64,7 @@ struct cshim_nccl_call {
     uint32_t sequence;                 /* of the communicator's compressed calls, from 1 */
     uint64_t segments_done;            /* that are enqueued */
     bool in_batch;                     /* the next one belongs to the batch that is being made */
-    struct cshim_timeline *timeline;   /* where its times are kept, or NULL; ... */
-    uint32_t timed;                    /* ... and which of the calls there it is */
+    struct cshim_timed_call *timed;    /* where its times are kept, or NULL */
     struct cshim_nccl_sample sample;
 };
 
@@ -53,6 +77,29 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call);
 /* Makes NCCL's own call. */
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call);
 
+/* group.c: NCCL's groups. What a program calls inside a group may come before other work on its
+ * stream. So nothing is launched before the end of the outermost group, and then first what NCCL
+ * does itself. The state is the thread's, as NCCL's is. */
+
+/* ncclGroupStart, ncclGroupEnd, ncclGroupSimulateEnd. */
+ncclResult_t cshim_group_start(void);
+ncclResult_t cshim_group_end(void);
+ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
+
+/* Adds a call to the group, or runs it where there is none. Takes the call's reference over. */
+ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
+
+/* ncclRedOpDestroy. */
+ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
+
+/* Adds a communicator that is being made to those that are known, at the end of the group or at
+ * once. Takes the reference over; NULL is an error. */
+ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm);
+
+/* batch.c: runs the calls that wait at the end of a group, in their order. Some are made natively
+ * after all, if the preparation or the planner says so. */
+ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
+
 /* feedback.c: error_feedback: what rounding took from each element is kept on the device and added
  * to the next call of the same buffer.
  *
@@ -60,14 +107,14 @@ ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call);
  * one changes only the numbers that it sends: a rank without memory for it goes on without. The
  * buffer may hold another tensor by now: the kernels add no more than a step of a residual. */
 
-/* Addresses are those of float32 elements on the device. They are zeros at first. */
 struct cshim_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    uint64_t bytes;      /* of memory, against the policy's limit */
-    CUdeviceptr sent;    /* of the elements this rank has encoded, by their place in the buffer */
-    CUdeviceptr reduced; /* of the sums it has encoded as their owner, chunk behind chunk */
+    uint64_t bytes; /* of memory, against the policy's limit */
+    /* float32 elements on the device, zeros at first: of those that this rank has encoded, by their
+     * place in the buffer; then of the sums it has encoded as their owner, chunk behind chunk. */
+    CUdeviceptr memory;
     struct cshim_residual *next;
 };
 

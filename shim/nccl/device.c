@@ -35,25 +35,26 @@ struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm)
     struct cshim_scope scope = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
     scope.result = cshim_cuda.CtxPushCurrent(comm->context);
     if (scope.result == CUDA_SUCCESS)
-        scope.relaxed = cshim_cuda.ThreadExchangeStreamCaptureMode(&scope.mode) == CUDA_SUCCESS;
+        cshim_cuda.ThreadExchangeStreamCaptureMode(&scope.mode);
     return scope;
 }
 
 void cshim_device_leave(struct cshim_scope *scope)
 {
-    if (scope->relaxed)
-        cshim_cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
-    if (scope->result == CUDA_SUCCESS)
-        cshim_cuda.CtxPopCurrent(NULL);
+    if (scope->result != CUDA_SUCCESS)
+        return;
+    cshim_cuda.ThreadExchangeStreamCaptureMode(&scope->mode);
+    cshim_cuda.CtxPopCurrent(NULL);
 }
 
-bool cshim_device_happened(CUevent event)
+CUresult cshim_device_query(CUevent event, CUstream stream)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const bool happened = cshim_cuda.EventQuery(event) == CUDA_SUCCESS;
+    const CUresult result =
+        event != NULL ? cshim_cuda.EventQuery(event) : cshim_cuda.StreamQuery(stream);
     cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
-    return happened;
+    return result;
 }
 
 ncclResult_t cshim_device_check(CUresult result, const char *what)

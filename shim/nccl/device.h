@@ -14,21 +14,18 @@ bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX
 /* While a scope lasts, the communicator's context is current, which stream 0 and allocations need,
  * and allocating and waiting do not break the captures of other threads. `result` tells whether the
  * context is current: at the end of a process CUDA may be gone. The scope ends with the block that
- * declares it:
- *
- *     CSHIM_SCOPE scope = cshim_device_enter(comm);
- */
+ * declares it: CSHIM_SCOPE scope = cshim_device_enter(comm); */
 struct cshim_scope {
     CUresult result;
-    bool relaxed;
     CUstreamCaptureMode mode;
 };
 #define CSHIM_SCOPE __attribute__((cleanup(cshim_device_leave))) struct cshim_scope
 struct cshim_scope cshim_device_enter(const struct cshim_nccl_comm *comm);
 void cshim_device_leave(struct cshim_scope *scope);
 
-/* Whether an event has happened; asking breaks no thread's capture. */
-bool cshim_device_happened(CUevent event);
+/* Whether an event has happened or, if it is NULL, all work on a stream: CUDA_SUCCESS,
+ * CUDA_ERROR_NOT_READY or an error. Asking breaks no thread's capture. */
+CUresult cshim_device_query(CUevent event, CUstream stream);
 
 /* An error of the driver as one of NCCL. Logs it as an error about `what`. */
 ncclResult_t cshim_device_check(CUresult result, const char *what);
@@ -73,7 +70,7 @@ struct cshim_workspace {
     CUevent idle;    /* recorded behind the last batch */
     bool used;       /* whether `idle` has been recorded */
     uint32_t *fault; /* kernels describe a wrong message here; this is its address on the host, */
-    CUdeviceptr fault_device;          /* and this is the device's */
+    uint32_t *fault_device;            /* and this is the device's */
     struct cshim_sample_slot *samples; /* made when a rank 0 first uses it; or NULL */
 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/nccl/group.h"
+#include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
@@ -15,11 +15,6 @@
 /* Is called again in a child that was forked before a communicator was made. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
-    static bool registered;
-    if (!registered)
-        pthread_atfork(cshim_rendezvous_before_fork, cshim_rendezvous_in_parent,
-                       cshim_rendezvous_in_child);
-    registered = true;
     cshim_nccl.beside_mpi = beside_mpi != 0;
     cshim_nccl.real = real;
     cshim_nccl.pid = getpid();
@@ -54,65 +49,72 @@ static bool is_nonblocking(const ncclConfig_t *config)
 }
 
 /* Says at the rendezvous that a rank is there. Comes before the real call. */
-static struct cshim_newcomer join(ncclComm_t *comm, const ncclUniqueId *id, int ranks, int rank,
-                                  const ncclConfig_t *config)
+static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id, int ranks,
+                                    int rank, const ncclConfig_t *config)
 {
-    char why[CSHIM_RENDEZVOUS_WHY_MAX];
-    struct cshim_newcomer newcomer = {
-        .comm = comm, .nonblocking = is_nonblocking(config), .ranks = ranks, .rank = rank};
+    char why[CSHIM_RENDEZVOUS_WHY_MAX] = "no memory for it";
+    const bool nonblocking = is_nonblocking(config);
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
         .host = cshim_device_host(),
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
-        .nonblocking = newcomer.nonblocking,
+        .nonblocking = nonblocking,
     };
-    if (id == NULL)
-        return newcomer;
-    newcomer.member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
-    if (newcomer.member == NULL)
+    struct cshim_nccl_comm *comm = cshim_registry_make(made_at, NULL);
+    if (comm != NULL) {
+        comm->ranks = ranks;
+        comm->rank = rank;
+        comm->reason = nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
+    }
+    if (comm != NULL && id != NULL)
+        comm->member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
+    if (comm == NULL || (id != NULL && comm->member == NULL))
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", why);
-    return newcomer;
+    return comm;
 }
 
 /* Comes after the real call. A non-blocking communicator has its handle by then, too. It stays
  * native, and its calls are counted as such. */
-static ncclResult_t expect(ncclResult_t status, struct cshim_newcomer newcomer)
+static ncclResult_t expect(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
-    newcomer.nonblocking = newcomer.nonblocking || status == ncclInProgress;
-    if (!newcomer.nonblocking && status == ncclSuccess)
-        return cshim_group_expect(&newcomer);
-    cshim_rendezvous_leave(newcomer.member);
-    if (status != ncclSuccess && status != ncclInProgress)
+    if (comm == NULL)
         return status;
+    if (status == ncclSuccess && comm->reason != CSHIM_REASON_NONBLOCKING)
+        return cshim_group_expect(comm);
+    if (status != ncclSuccess && status != ncclInProgress) {
+        cshim_registry_release(comm);
+        return status;
+    }
     cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
                               "(config.blocking or NCCL_COMM_BLOCKING)");
-    newcomer.member = NULL;
-    cshim_group_expect(&newcomer);
+    cshim_rendezvous_leave(comm->member);
+    comm->member = NULL;
+    comm->reason = CSHIM_REASON_NONBLOCKING;
+    cshim_group_expect(comm);
     return status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-    const struct cshim_newcomer newcomer = join(comm, &id, ranks, rank, NULL);
-    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), newcomer);
+    struct cshim_nccl_comm *joined = join(comm, &id, ranks, rank, NULL);
+    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), joined);
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
-    const struct cshim_newcomer newcomer = join(comm, &id, ranks, rank, config);
-    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), newcomer);
+    struct cshim_nccl_comm *joined = join(comm, &id, ranks, rank, config);
+    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), joined);
 }
 
 /* There may be several ids: the ranks meet at the first. */
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
-    const struct cshim_newcomer newcomer =
-        join(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
+    struct cshim_nccl_comm *joined = join(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
     return expect(cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config),
-                  newcomer);
+                  joined);
 }
 
 /* All ranks are in this process: they need no rendezvous. */
@@ -126,8 +128,10 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     struct cshim_nccl_job *job = cshim_nccl_job_find(&offer);
     free(offer.text);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
-        const struct cshim_newcomer newcomer = {.comm = &comms[i], .job = job, .nodes = 1};
-        status = cshim_group_expect(&newcomer);
+        struct cshim_nccl_comm *comm = cshim_registry_make(&comms[i], job);
+        if (comm != NULL)
+            comm->nodes = 1;
+        status = cshim_group_expect(comm);
     }
     return status;
 }
@@ -139,9 +143,11 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
     struct cshim_nccl_comm *known = cshim_registry_find(parent);
     if (known == NULL)
         return status;
-    const struct cshim_newcomer newcomer = {.comm = child, .job = known->job};
+    struct cshim_nccl_job *job = known->job;
     cshim_registry_release(known);
-    return status != ncclSuccess || is_nonblocking(config) ? status : cshim_group_expect(&newcomer);
+    if (status != ncclSuccess || is_nonblocking(config))
+        return status;
+    return cshim_group_expect(cshim_registry_make(child, job));
 }
 
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
@@ -204,7 +210,7 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm);
+    cshim_premul_forget(comm, NULL);
     end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
     if (known != NULL)
@@ -218,7 +224,7 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm);
+    cshim_premul_forget(comm, NULL);
     if (known != NULL) {
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);

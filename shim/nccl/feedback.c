@@ -17,8 +17,8 @@ static uint64_t residual_bytes(const struct cshim_plan *plan)
 /* Frees the memory in the order of the communicator's stream. */
 static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
 {
-    if (residual->sent != 0)
-        cshim_cuda.MemFreeAsync(residual->sent, comm->stream);
+    if (residual->memory != 0)
+        cshim_cuda.MemFreeAsync(residual->memory, comm->stream);
     bytes_in_use -= residual->bytes;
     free(residual);
 }
@@ -38,19 +38,6 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
     comm->pool = NULL;
 }
 
-/* Says once in a process that there is no more memory for residuals. */
-static void warn(const struct cshim_nccl_call *call)
-{
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&said))
-        return;
-    cshim_log(CSHIM_LOG_WARN,
-              "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
-              "= %llu): such buffers go on without error feedback",
-              call->plan.rule->name, (unsigned long long)residual_bytes(&call->plan),
-              call->comm->rank, (unsigned long long)call->comm->job->policy->feedback_memory);
-}
-
 /* Allocates zeros, in the order of the call's stream. */
 static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
 {
@@ -64,10 +51,10 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     if (result == CUDA_SUCCESS && comm->pool == NULL)
         result = cshim_cuda.MemPoolCreate(&comm->pool, &properties);
     if (result == CUDA_SUCCESS)
-        result = cshim_cuda.MemAllocFromPoolAsync(&residual->sent, residual->bytes, comm->pool,
+        result = cshim_cuda.MemAllocFromPoolAsync(&residual->memory, residual->bytes, comm->pool,
                                                   call->stream);
     if (result == CUDA_SUCCESS)
-        result = cshim_cuda.MemsetD32Async(residual->sent, 0, residual->bytes / sizeof(float),
+        result = cshim_cuda.MemsetD32Async(residual->memory, 0, residual->bytes / sizeof(float),
                                            call->stream);
     if (result != CUDA_SUCCESS)
         free_residual(comm, residual);
@@ -86,14 +73,12 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
     }
     *residual = (struct cshim_residual){
         .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
-    if (allocate(call, residual) != CUDA_SUCCESS)
-        return NULL;
-    residual->reduced = residual->sent + residual->count * sizeof(float);
-    return residual;
+    return allocate(call, residual) == CUDA_SUCCESS ? residual : NULL;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
 {
+    static atomic_flag warned = ATOMIC_FLAG_INIT; /* once in a process */
     struct cshim_nccl_comm *comm = call->comm;
     struct cshim_residual **link = &comm->residuals;
     while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
@@ -102,11 +87,15 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
     if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
         return *link;
     struct cshim_residual *residual = make_residual(call);
-    if (residual == NULL) {
-        warn(call);
-        return NULL;
+    if (residual != NULL) {
+        residual->next = comm->residuals;
+        comm->residuals = residual;
+    } else if (!atomic_flag_test_and_set(&warned)) {
+        cshim_log(CSHIM_LOG_WARN,
+                  "rule '%s': no memory for another residual of %llu bytes on rank %d "
+                  "(feedback_memory = %llu): such buffers go on without error feedback",
+                  call->plan.rule->name, (unsigned long long)residual_bytes(&call->plan),
+                  comm->rank, (unsigned long long)comm->job->policy->feedback_memory);
     }
-    residual->next = comm->residuals;
-    comm->residuals = residual;
     return residual;
 }

@@ -1,63 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/group.h"
+#include "shim/nccl/describe.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* An operation that the program has destroyed while calls with it wait. */
-struct ended_op {
-    ncclRedOp_t op;
-    ncclComm_t comm;
-};
-
-/* An array that grows. Zeros are an empty one. */
-struct list {
-    void *items;
-    size_t count;
-    size_t room;
-};
 
 static __thread struct group {
     int depth;
-    struct list calls;     /* struct cshim_nccl_call */
-    struct list newcomers; /* struct cshim_newcomer */
-    struct list ops;       /* struct ended_op */
+    struct cshim_nccl_call *calls; /* that wait */
+    size_t call_count;
+    size_t call_room;
+    struct cshim_nccl_comm *newcomers; /* that are being made, in their order */
 } group;
 
-/* Adds an item to a list whose items all have this size. Returns false without memory. */
-static bool list_add(struct list *list, const void *item, size_t size)
-{
-    if (list->count == list->room) {
-        const size_t room = list->room == 0 ? 8 : 2 * list->room;
-        void *grown = realloc(list->items, room * size);
-        if (grown == NULL)
-            return false;
-        list->items = grown;
-        list->room = room;
-    }
-    memcpy((uint8_t *)list->items + list->count++ * size, item, size);
-    return true;
-}
-
-static void list_clear(struct list *list)
-{
-    free(list->items);
-    *list = (struct list){0};
-}
-
-/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. */
+/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. Destroys the
+ * operations that they may have needed; those whose communicator is gone are gone. */
 static ncclResult_t end_calls(bool is_good)
 {
-    struct cshim_nccl_call *calls = group.calls.items;
-    const size_t count = group.calls.count;
-    const ncclResult_t status =
-        is_good && count > 0 ? cshim_batches_run(calls, count) : ncclSuccess;
-    for (size_t i = 0; i < count; i++)
-        cshim_registry_release(calls[i].comm);
-    list_clear(&group.calls);
+    ncclResult_t status = ncclSuccess;
+    if (is_good && group.call_count > 0)
+        status = cshim_batches_run(group.calls, group.call_count);
+    for (size_t i = 0; i < group.call_count; i++)
+        cshim_registry_release(group.calls[i].comm);
+    free(group.calls);
+    group.calls = NULL;
+    group.call_count = group.call_room = 0;
+    cshim_premul_end_group(&group);
     return status;
 }
 
+<<<<<<< HEAD
 /* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
 static void end_ops(void)
 {
@@ -70,27 +40,39 @@ static void end_ops(void)
 
 /* Tells the other ranks that a new communicator is there. Does not wait for them. */
 static void announce(struct cshim_newcomer *newcomer)
+=======
+/* Describes a new communicator whose handle is there, and tells the other ranks whether this one
+ * can compress. Does not wait for them. */
+static void announce(struct cshim_nccl_comm *comm)
+>>>>>>> nccl-23
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
-    if (*newcomer->comm != NULL)
-        newcomer->known = cshim_registry_make(newcomer, why);
-    if (newcomer->known != NULL && (newcomer->member != NULL || newcomer->job != NULL))
-        cshim_prepare_reserve(newcomer->known, why);
-    if (newcomer->member != NULL)
-        cshim_rendezvous_ready(newcomer->member, why[0] != '\0' ? why : NULL);
+    const ncclComm_t handle = *comm->made_at;
+    /* NCCL is not to be asked about a non-blocking one. */
+    if (handle != NULL && (comm->reason == CSHIM_REASON_NONBLOCKING ||
+                           (cshim_nccl.real->CommCount(handle, &comm->ranks) == ncclSuccess &&
+                            cshim_nccl.real->CommUserRank(handle, &comm->rank) == ncclSuccess &&
+                            cshim_nccl.real->CommCuDevice(handle, &comm->device) == ncclSuccess)))
+        comm->comm = handle;
+    else if (handle != NULL)
+        snprintf(why, sizeof why, "NCCL does not describe the communicator");
+    if (comm->comm != NULL && (comm->member != NULL || comm->job != NULL))
+        cshim_prepare_reserve(comm, why);
+    if (comm->member != NULL)
+        cshim_rendezvous_ready(comm->member, why[0] != '\0' ? why : NULL);
 }
 
 /* Waits for the ranks' decision about a new communicator. Fails if this rank cannot follow it: it
  * would make native calls among ranks that compress. */
-static ncclResult_t decide(struct cshim_newcomer *newcomer)
+static ncclResult_t decide(struct cshim_nccl_comm *comm)
 {
-    struct cshim_decision decision = cshim_rendezvous_decide(newcomer->member);
-    newcomer->nodes = decision.nodes;
+    struct cshim_decision decision = cshim_rendezvous_decide(comm->member);
+    comm->nodes = decision.nodes;
     if (decision.on)
-        newcomer->job = cshim_nccl_job_find(&decision.offer);
+        comm->job = cshim_nccl_job_find(&decision.offer);
     free(decision.offer.text);
-    if (decision.on && newcomer->job == NULL) {
-        cshim_rendezvous_done(newcomer->member, "it has no memory for the policy");
+    if (decision.on && comm->job == NULL) {
+        cshim_rendezvous_done(comm->member, "it has no memory for the policy");
         return ncclSystemError;
     }
     if (!decision.known) {
@@ -98,23 +80,21 @@ static ncclResult_t decide(struct cshim_newcomer *newcomer)
                   decision.why);
         return ncclSystemError;
     }
-    if (!decision.on && decision.speaker == (uint32_t)newcomer->rank)
+    if (decision.on)
+        return ncclSuccess;
+    if (decision.speaker == (uint32_t)comm->rank)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
+    cshim_rendezvous_leave(comm->member);
+    comm->member = NULL;
     return ncclSuccess;
 }
 
 /* Adds a new communicator as its ranks decided. */
-static ncclResult_t welcome(struct cshim_newcomer *newcomer)
+static ncclResult_t welcome(struct cshim_nccl_comm *comm)
 {
-    const ncclResult_t status = newcomer->member != NULL ? decide(newcomer) : ncclSuccess;
-    struct cshim_nccl_comm *comm = newcomer->known;
-    if (comm != NULL && status == ncclSuccess && newcomer->job != NULL) {
-        comm->member = newcomer->member;
-        newcomer->member = NULL;
-    }
-    cshim_rendezvous_leave(newcomer->member);
-    if (comm != NULL && status == ncclSuccess)
-        cshim_registry_add(newcomer);
+    const ncclResult_t status = comm->member != NULL ? decide(comm) : ncclSuccess;
+    if (comm->comm != NULL && status == ncclSuccess)
+        cshim_registry_add(comm);
     else
         cshim_registry_release(comm);
     return status;
@@ -123,33 +103,43 @@ static ncclResult_t welcome(struct cshim_newcomer *newcomer)
 /* Adds the communicators that were made in this group. Those of a failed group do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
-    struct cshim_newcomer *newcomers = group.newcomers.items;
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < group.newcomers.count && made; i++)
-        announce(&newcomers[i]);
-    for (size_t i = 0; i < group.newcomers.count; i++) {
-        const ncclResult_t settled = made ? welcome(&newcomers[i]) : ncclSuccess;
+    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL && made; comm = comm->next)
+        announce(comm);
+    for (struct cshim_nccl_comm *comm; (comm = group.newcomers) != NULL;) {
+        group.newcomers = comm->next;
+        const ncclResult_t settled = made ? welcome(comm) : ncclSuccess;
         status = settled != ncclSuccess ? settled : status;
         if (!made)
-            cshim_rendezvous_leave(newcomers[i].member);
+            cshim_registry_release(comm);
     }
-    list_clear(&group.newcomers);
     return status;
 }
 
-ncclResult_t cshim_group_expect(const struct cshim_newcomer *newcomer)
+ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm)
 {
-    if (!list_add(&group.newcomers, newcomer, sizeof *newcomer))
+    struct cshim_nccl_comm **end = &group.newcomers;
+    if (comm == NULL)
         return ncclSystemError;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = comm;
     return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 {
-    if (!list_add(&group.calls, call, sizeof *call)) {
-        cshim_registry_release(call->comm);
-        return ncclSystemError;
+    if (group.call_count == group.call_room) {
+        const size_t room = group.call_room == 0 ? 8 : 2 * group.call_room;
+        struct cshim_nccl_call *grown = realloc(group.calls, room * sizeof *grown);
+        if (grown == NULL) {
+            cshim_registry_release(call->comm);
+            return ncclSystemError;
+        }
+        group.calls = grown;
+        group.call_room = room;
     }
+    group.calls[group.call_count++] = *call;
     if (group.depth > 0)
         return ncclSuccess;
     return end_calls(true);
@@ -157,11 +147,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
-    const struct ended_op ended = {op, comm};
-    if (group.depth == 0 || !cshim_premul_find(op, comm, NULL) ||
-        !list_add(&group.ops, &ended, sizeof ended))
-        return cshim_premul_destroy(op, comm);
-    return ncclSuccess;
+    return cshim_premul_destroy(op, comm, group.depth > 0 ? &group : NULL);
 }
 
 ncclResult_t cshim_group_start(void)
@@ -182,23 +168,19 @@ ncclResult_t cshim_group_end(void)
     const ncclResult_t settled = settle_newcomers(going);
     status = settled != ncclSuccess ? settled : status;
     const ncclResult_t ran = end_calls(going);
-    status = ran != ncclSuccess ? ran : status;
-    end_ops();
-    return status;
+    return ran != ncclSuccess ? ran : status;
 }
 
 /* Nothing is launched. NCCL estimates the group with the calls that waited, as native ones. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;
-    const struct cshim_nccl_call *calls = group.calls.items;
     const bool outermost = group.depth == 1;
-    for (size_t i = 0; i < group.calls.count && outermost && status == ncclSuccess; i++)
-        status = cshim_call_natively(&calls[i]);
+    for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
+        status = cshim_call_natively(&group.calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0) {
         end_calls(false);
-        end_ops();
         settle_newcomers(false);
     }
     return status == ncclSuccess ? ended : status;

@@ -6,26 +6,12 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/timeline.h"
 
-/* Events of a communicator. While all of them are under way, what comes is not divided or not
- * timed. */
-#define EVENTS 1024
 /* A batch has a mark for each step, and one for waiting. */
 #define MARKS_OF_BATCH (CSHIM_STEPS + 1)
 /* CUDA tells times between events as floats. So after so many seconds they are counted from a later
  * event. */
 #define BASE_SECONDS 1.0
 #define TIES 4
-
-struct cshim_measurement {
-    pthread_mutex_t lock;         /* guards all of it: another thread may abort the communicator */
-    struct cshim_timeline *first; /* under way, in the order of the calls */
-    struct cshim_timeline *last;
-    CUevent base; /* for traces: it happened at base_at of the host's clock; or NULL */
-    double base_at;
-    size_t made;
-    size_t free_count;
-    CUevent free[EVENTS];
-};
 
 void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason)
 {
@@ -74,15 +60,15 @@ static void count(const struct cshim_nccl_call *call)
 }
 
 /* Events --------------------------------------------------------------------------------------- */
-static CUevent take_event(const struct cshim_nccl_comm *comm)
+static CUevent take_event(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = comm->measurement;
+    struct cshim_measurement *measurement = &comm->measurement;
     CUevent event = NULL;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     pthread_mutex_lock(&measurement->lock);
     if (measurement->free_count > 0)
         event = measurement->free[--measurement->free_count];
-    else if (measurement->made < EVENTS && scope.result == CUDA_SUCCESS &&
+    else if (measurement->made < CSHIM_EVENTS && scope.result == CUDA_SUCCESS &&
              cshim_cuda.EventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         measurement->made++;
     pthread_mutex_unlock(&measurement->lock);
@@ -118,15 +104,13 @@ static bool is_measured(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     return call->plan.reason == CSHIM_REASON_COMPRESS && call->capture_id == 0 &&
-           comm->measurement != NULL &&
            (comm->job->trace != NULL || (comm->rank == 0 && comm->job->is_reported));
 }
 
 static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *call)
 {
-    call->timeline = timeline;
-    call->timed = (uint32_t)timeline->call_count;
-    timeline->calls[timeline->call_count++] = (struct cshim_timed_call){
+    call->timed = &timeline->calls[timeline->call_count++];
+    *call->timed = (struct cshim_timed_call){
         .plan = call->plan,
         .sequence = call->sequence,
         .bytes = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
@@ -145,7 +129,7 @@ static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_
         segments += calls[i].plan.segments;
     const size_t shares = segments * MARKS_OF_BATCH;
     struct cshim_timeline *timeline =
-        cshim_timeline_make(shares < EVENTS ? shares + 1 : EVENTS, shares, call_count);
+        cshim_timeline_make(shares < CSHIM_EVENTS ? shares + 1 : CSHIM_EVENTS, shares, call_count);
     if (timeline == NULL)
         return NULL;
     timeline->comm = first->comm;
@@ -162,7 +146,7 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_coun
 {
     const ncclResult_t status = cshim_sample_begin(calls, call_count);
     for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
-        if (calls[i].timeline == NULL && is_measured(&calls[i]))
+        if (calls[i].timed == NULL && is_measured(&calls[i]))
             *end = make_timeline(calls, call_count, &calls[i]);
         if (*end != NULL)
             end = &(*end)->next;
@@ -203,9 +187,8 @@ void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_se
             timeline->calls[i].batch_bytes = 0;
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
-        if (call->timeline != NULL)
-            call->timeline->calls[call->timed].batch_bytes +=
-                segments[i].result * cshim_dtype_bytes(call->plan.dtype);
+        if (call->timed != NULL)
+            call->timed->batch_bytes += segments[i].result * cshim_dtype_bytes(call->plan.dtype);
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)
@@ -224,7 +207,7 @@ void cshim_measure_step(struct cshim_timeline *timelines, enum cshim_step step)
 /* Hands a timeline on to whoever collects it. */
 static void keep(struct cshim_timeline *timeline, bool is_good)
 {
-    struct cshim_measurement *measurement = timeline->comm->measurement;
+    struct cshim_measurement *measurement = &timeline->comm->measurement;
     if (timeline->is_short && timeline->reserve != NULL) {
         record(timeline, timeline->reserve);
         timeline->reserve = NULL;
@@ -247,7 +230,7 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
         if (is_good)
             count(&calls[i]);
         if (calls[i].sample.slot != NULL)
-            cshim_sample_end(&calls[i], is_good && calls[i].timeline != NULL);
+            cshim_sample_end(&calls[i], is_good && calls[i].timed != NULL);
     }
     for (struct cshim_timeline *timeline = timelines, *next; timeline != NULL; timeline = next) {
         next = timeline->next;
@@ -319,8 +302,9 @@ static void read_timeline(struct cshim_measurement *measurement, struct cshim_ti
 
 static bool has_happened(const struct cshim_timeline *timeline)
 {
-    bool has = timeline->is_broken ||
-               cshim_device_happened(timeline->marks[timeline->mark_count - 1].event);
+    bool has =
+        timeline->is_broken ||
+        cshim_device_query(timeline->marks[timeline->mark_count - 1].event, NULL) == CUDA_SUCCESS;
     for (size_t i = 0; i < timeline->call_count && has; i++) {
         const struct cshim_sample_slot *slot = timeline->calls[i].slot;
         has = slot == NULL || cshim_sample_has_happened(slot);
@@ -331,9 +315,7 @@ static bool has_happened(const struct cshim_timeline *timeline)
 /* Timelines of one stream happen in their order. One of another stream may wait for them here. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = comm->measurement;
-    if (measurement == NULL)
-        return;
+    struct cshim_measurement *measurement = &comm->measurement;
     pthread_mutex_lock(&measurement->lock);
     for (struct cshim_timeline *timeline;
          (timeline = measurement->first) != NULL && has_happened(timeline);) {
@@ -355,21 +337,16 @@ static void tie_clocks(struct cshim_nccl_comm *comm)
         const double began = cshim_seconds();
         is_seen = cshim_cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
                   cshim_cuda.EventSynchronize(event) == CUDA_SUCCESS;
-        comm->measurement->base_at = (began + cshim_seconds()) / 2;
+        comm->measurement.base_at = (began + cshim_seconds()) / 2;
     }
     if (is_seen)
-        comm->measurement->base = event;
+        comm->measurement.base = event;
     else if (event != NULL)
-        comm->measurement->free[comm->measurement->free_count++] = event;
+        comm->measurement.free[comm->measurement.free_count++] = event;
 }
 
 void cshim_measure_make(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = calloc(1, sizeof *measurement);
-    if (measurement == NULL)
-        return;
-    pthread_mutex_init(&measurement->lock, NULL);
-    comm->measurement = measurement;
     if (comm->job->trace != NULL)
         tie_clocks(comm);
     cshim_sample_make(comm);
@@ -377,9 +354,7 @@ void cshim_measure_make(struct cshim_nccl_comm *comm)
 
 void cshim_measure_free(struct cshim_nccl_comm *comm)
 {
-    struct cshim_measurement *measurement = comm->measurement;
-    if (measurement == NULL)
-        return;
+    struct cshim_measurement *measurement = &comm->measurement;
     for (struct cshim_timeline *timeline; (timeline = measurement->first) != NULL;) {
         measurement->first = timeline->next;
         free_timeline(measurement, timeline);
@@ -388,7 +363,4 @@ void cshim_measure_free(struct cshim_nccl_comm *comm)
         cshim_cuda.EventDestroy(measurement->base);
     for (size_t i = 0; i < measurement->free_count; i++)
         cshim_cuda.EventDestroy(measurement->free[i]);
-    pthread_mutex_destroy(&measurement->lock);
-    free(measurement);
-    comm->measurement = NULL;
 }

@@ -32,8 +32,8 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
 /* Takes the times and errors that are known by now into ledger and trace. Any thread may do so. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm);
 
-/* Makes what measuring a communicator's calls needs. Its context is current. Without memory its
- * calls are not timed. Waits for the GPU if there is a trace. */
+/* Makes what measuring a communicator's calls needs. Its context is current. Waits for the GPU if
+ * there is a trace. */
 void cshim_measure_make(struct cshim_nccl_comm *comm);
 /* What is not known yet will not be told. */
 void cshim_measure_free(struct cshim_nccl_comm *comm);

@@ -159,16 +159,6 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
     return ncclSuccess;
 }
 
-/* Whether the facts have come. Asking breaks no thread's capture. */
-static CUresult query(const struct cshim_nccl_comm *comm)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
-    const CUresult result = cshim_cuda.StreamQuery(comm->exchange->stream);
-    cshim_cuda.ThreadExchangeStreamCaptureMode(&mode);
-    return result;
-}
-
 static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
@@ -177,7 +167,8 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
     bool missing;
     ncclResult_t status = ncclSuccess;
     CUresult result = CUDA_SUCCESS;
-    while (status == ncclSuccess && (result = query(comm)) == CUDA_ERROR_NOT_READY) {
+    while (status == ncclSuccess &&
+           (result = cshim_device_query(NULL, comm->exchange->stream)) == CUDA_ERROR_NOT_READY) {
         nanosleep(&pause, NULL);
         status = look_for_failure(comm);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
@@ -249,13 +240,9 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
 static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
-    bool wanted = false;
-    for (size_t i = 0; i < count; i++) {
-        if (cshim_nccl.real->CommSplit == NULL)
-            comms[i]->ranks_per_node = 0;
-        wanted = wanted || has_levels(comms[i]);
-    }
-    for (int kind = 0; kind < 2 && wanted && status == ncclSuccess; kind++) {
+    for (size_t i = 0; i < count && cshim_nccl.real->CommSplit == NULL; i++)
+        comms[i]->ranks_per_node = 0;
+    for (int kind = 0; kind < 2 && status == ncclSuccess; kind++) {
         status = cshim_nccl.real->GroupStart();
         for (size_t i = 0; i < count && status == ncclSuccess; i++) {
             struct cshim_nccl_comm *comm = comms[i];

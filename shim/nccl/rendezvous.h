@@ -53,8 +53,8 @@ struct cshim_offer {
 };
 
 /* Leaves an address in a fresh id, and answers there as long as the process lives: one thread and
- * one socket serve all its ids. The offer is copied. Returns false, and why, if the id has no room
- * or there can be no server; then the communicator stays native. */
+ * one socket serve all its ids; a forked child has neither. The offer is copied. Returns false, and
+ * why, if the id has no room or there can be no server; then the communicator stays native. */
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
@@ -106,11 +106,5 @@ void cshim_rendezvous_done(struct cshim_member *member, const char *failure);
 
 /* Frees a member; NULL is none. */
 void cshim_rendezvous_leave(struct cshim_member *member);
-
-/* To be called around a fork: no thread holds a lock meanwhile, and the child leaves the sockets to
- * its parent. */
-void cshim_rendezvous_before_fork(void);
-void cshim_rendezvous_in_parent(void);
-void cshim_rendezvous_in_child(void);
 
 #endif

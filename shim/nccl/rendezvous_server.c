@@ -333,18 +333,18 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
     return is_served;
 }
 
-void cshim_rendezvous_before_fork(void)
+static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-void cshim_rendezvous_in_parent(void)
+static void in_parent(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
 /* The child has no such thread, and must not keep the parent's connections open. */
-void cshim_rendezvous_in_child(void)
+static void in_child(void)
 {
     for (const struct connection *one = connections; one != NULL; one = one->next)
         close(one->socket);
@@ -355,4 +355,9 @@ void cshim_rendezvous_in_child(void)
     }
     is_running = false;
     pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
 }

@@ -16,21 +16,20 @@ static struct lane {
     int device;
 } lanes[LANES];
 static size_t lane_count;
-static size_t written;                                   /* events, so far */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these */
+static size_t written; /* events, so far; the lock of the jobs guards these, too */
 
 /* Lanes are numbered from 1. */
 static uint8_t lane_of(const struct cshim_timeline *timeline)
 {
     const struct cshim_nccl_comm *comm = timeline->comm;
     size_t lane = 0;
-    pthread_mutex_lock(&lock);
+    cshim_nccl_jobs_lock();
     while (lane < lane_count &&
            (lanes[lane].context != comm->context || lanes[lane].stream != timeline->stream))
         lane++;
     if (lane == lane_count && lane_count < LANES)
         lanes[lane_count++] = (struct lane){comm->context, timeline->stream, comm->device};
-    pthread_mutex_unlock(&lock);
+    cshim_nccl_jobs_unlock();
     return (uint8_t)(lane < LANES ? lane + 1 : LANES);
 }
 
@@ -133,7 +132,6 @@ void cshim_nccl_trace_write(void)
     const struct cshim_nccl_job *jobs = cshim_nccl_jobs_lock();
     for (const struct cshim_nccl_job *job = jobs; job != NULL; job = job->next)
         count += job->trace != NULL ? job->trace->count : 0;
-    pthread_mutex_lock(&lock);
     if (count > written) {
         written = count;
         if (name_file(wanted, rank, name) &&
@@ -142,7 +140,6 @@ void cshim_nccl_trace_write(void)
         else
             cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
     }
-    pthread_mutex_unlock(&lock);
     cshim_nccl_jobs_unlock();
 }
 

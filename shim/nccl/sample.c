@@ -125,7 +125,8 @@ static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
         struct cshim_sample_slot *slot = &comm->samples[i];
         const int state = slot->state;
-        if (state != FREE && (state != DROPPED || !cshim_device_happened(slot->copied)))
+        if (state != FREE &&
+            (state != DROPPED || cshim_device_query(slot->copied, NULL) != CUDA_SUCCESS))
             continue;
         if (slot->copied == NULL &&
             cshim_cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
@@ -198,7 +199,7 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 
 bool cshim_sample_has_happened(const struct cshim_sample_slot *slot)
 {
-    return slot->state != COPIED || cshim_device_happened(slot->copied);
+    return slot->state != COPIED || cshim_device_query(slot->copied, NULL) == CUDA_SUCCESS;
 }
 
 /* The sum of the elements of all ranks, each times its rank's factor. */

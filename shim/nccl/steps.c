@@ -39,12 +39,6 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     return cshim_device_check(result, "launching a kernel");
 }
 
-/* The kernels write here which message was not the expected one. */
-static uint32_t *fault_of(const struct cshim_segment *segment)
-{
-    return (uint32_t *)(uintptr_t)segment->call->comm->workspace->fault_device;
-}
-
 /* The sum is multiplied by this at the end. */
 static double last_factor(const struct cshim_segment *segment)
 {
@@ -63,14 +57,11 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
                            ((uint64_t)call->sequence << 32) +
                            (uint64_t)call->comm->rank * CSHIM_MESSAGES + message;
-    CUdeviceptr kept = 0;
+    const uint64_t kept = parts ? segment->first : call->plan.count + segment->first_sum;
     if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};
-    if (residual != NULL)
-        kept = parts ? residual->sent + segment->first * sizeof(float)
-                     : residual->reduced + segment->first_sum * sizeof(float);
     return (struct cshim_kernel_options){
-        .residual = (float *)(uintptr_t)kept,
+        .residual = residual != NULL ? (float *)(uintptr_t)residual->memory + kept : NULL,
         .stochastic = call->plan.rule->stochastic,
         .key = cshim_mix(which),
         .first = first,
@@ -145,7 +136,7 @@ static ncclResult_t sum(const struct cshim_segment *segment)
         .output = travels ? NULL : segment->output,
         .reencoded = travels ? segment->sums + segment->rank * segment->stride : NULL,
         .factor = last_factor(segment),
-        .fault = fault_of(segment),
+        .fault = segment->call->comm->workspace->fault_device,
     };
     if (elements == 0)
         return ncclSuccess;
@@ -169,64 +160,52 @@ static ncclResult_t decode(const struct cshim_segment *segment)
         .dtype = segment->call->plan.dtype,
         .output = segment->output,
         .output_stride = segment->piece_stride,
-        .fault = fault_of(segment),
+        .fault = segment->call->comm->workspace->fault_device,
     };
     set_header(parameters.header, segment, summed ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
 }
 
 /* An all-reduce of the library's own, of narrowed elements ------------------------------------- */
-/* Only fp16 has too small a range for gradients: its elements are scaled by the largest
- * magnitude. */
-static bool is_scaled(const struct cshim_segment *segment)
+/* Launches one of the kernels that cast, on the whole segment. */
+static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_operation operation)
 {
-    return segment->call->plan.codec == CSHIM_CODEC_FP16;
-}
-
-static ncclResult_t find_largest(const struct cshim_segment *segment)
-{
-    struct cshim_kernel_largest parameters = {
-        .input = segment->input,
+    const struct cshim_nccl_call *call = segment->call;
+    const bool widens = operation == CSHIM_KERNEL_WIDEN;
+    struct cshim_kernel_cast parameters = {
+        .input = widens ? segment->sent : segment->input,
+        .output = widens ? segment->output : segment->sent,
         .count = segment->length,
-        .dtype = segment->call->plan.dtype,
-        .factor = segment->call->premul.factor,
-        .factor_at = segment->call->premul.factor_at,
+        .dtype = call->plan.dtype,
+        .headroom = cshim_cast_headroom(segment->peers),
+        .factor = widens ? last_factor(segment) : call->premul.factor,
+        .factor_at = widens ? NULL : call->premul.factor_at,
         .largest = segment->largest,
     };
-    if (!is_scaled(segment))
+    if (call->plan.codec == CSHIM_CODEC_RAW)
+        return ncclSuccess;
+    return launch(segment, operation, segment->length, &parameters);
+}
+
+/* Only fp16 has too small a range for gradients: its elements are scaled by the largest
+ * magnitude. */
+static ncclResult_t find_largest(const struct cshim_segment *segment)
+{
+    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(result, "clearing a word");
-    return launch(segment, CSHIM_KERNEL_LARGEST, segment->length, &parameters);
+    return cast(segment, CSHIM_KERNEL_LARGEST);
 }
 
 static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
 {
-    if (!is_scaled(segment))
+    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
                                       segment->comm, segment->call->stream);
-}
-
-static ncclResult_t convert(const struct cshim_segment *segment, bool narrows)
-{
-    const struct cshim_nccl_call *call = segment->call;
-    struct cshim_kernel_cast parameters = {
-        .input = narrows ? segment->input : segment->sent,
-        .output = narrows ? segment->sent : segment->output,
-        .count = segment->length,
-        .dtype = call->plan.dtype,
-        .headroom = cshim_cast_headroom(segment->peers),
-        .factor = narrows ? call->premul.factor : last_factor(segment),
-        .factor_at = narrows ? call->premul.factor_at : NULL,
-        .largest = segment->largest,
-    };
-    if (call->plan.codec == CSHIM_CODEC_RAW)
-        return ncclSuccess;
-    return launch(segment, narrows ? CSHIM_KERNEL_NARROW : CSHIM_KERNEL_WIDEN, segment->length,
-                  &parameters);
 }
 
 static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
@@ -259,13 +238,13 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
     case CSHIM_STEP_EXCHANGE:
         return by_library ? agree_on_largest(segment) : exchange(segment, false);
     case CSHIM_STEP_NARROW:
-        return convert(segment, true);
+        return cast(segment, CSHIM_KERNEL_NARROW);
     case CSHIM_STEP_SUM:
         return sum(segment);
     case CSHIM_STEP_COLLECT:
         return by_library ? reduce_narrowed(segment) : exchange(segment, true);
     case CSHIM_STEP_DECODE:
-        return by_library ? convert(segment, false) : decode(segment);
+        return by_library ? cast(segment, CSHIM_KERNEL_WIDEN) : decode(segment);
     default:
         return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
                                           call->datatype, call->comm->inside, call->stream);

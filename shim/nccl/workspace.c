@@ -18,12 +18,14 @@ static struct cshim_workspace *make(const struct cshim_nccl_comm *comm,
         return NULL;
     }
     workspace->item = (struct cshim_pool_item){.device = comm->device, .ranks = INT32_MAX};
+    CUdeviceptr fault = 0;
     CUresult result = cshim_cuda.EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         result = cshim_cuda.MemHostAlloc((void **)&workspace->fault, FAULT_BYTES,
                                          CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
     if (result == CUDA_SUCCESS)
-        result = cshim_cuda.MemHostGetDevicePointer(&workspace->fault_device, workspace->fault, 0);
+        result = cshim_cuda.MemHostGetDevicePointer(&fault, workspace->fault, 0);
+    workspace->fault_device = (uint32_t *)(uintptr_t)fault;
     if (result == CUDA_SUCCESS &&
         (result = cshim_cuda.MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples)) ==
             CUDA_SUCCESS)

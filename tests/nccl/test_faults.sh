@@ -33,7 +33,7 @@ fails() {
     contains "$1: by the call's result" "rank 1: refused: "
 }
 fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a kernel: "
-fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:13 "entering the communicator's context: "
+fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:14 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
 expect "no memory for a graph: ends" 3 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$program" graph

@@ -184,7 +184,7 @@ TEST(without_files_ranks_come_in_later)
     uint8_t id[CSHIM_ID_BYTES];
     int ready[2];
     assert_int_equal(pipe(ready), 0);
-    const pid_t server = fork_apart();
+    const pid_t server = fork();
     if (server == 0) {
         serve(id);
         getrlimit(RLIMIT_NOFILE, &all);

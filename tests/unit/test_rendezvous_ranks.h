@@ -138,21 +138,12 @@ static inline void all_are_told(const struct rank *ranks, int count, const char 
     }
 }
 
-/* A child without the parent's server. */
-static inline pid_t fork_apart(void)
-{
-    cshim_rendezvous_before_fork();
-    const pid_t child = fork();
-    (child == 0 ? cshim_rendezvous_in_child : cshim_rendezvous_in_parent)();
-    return child;
-}
-
 /* A process that makes an id, and is at hand to be ended; its id in `id`. */
 static inline pid_t serve_apart(uint8_t id[CSHIM_ID_BYTES])
 {
     int ready[2];
     assert_int_equal(pipe(ready), 0);
-    const pid_t server = fork_apart();
+    const pid_t server = fork();
     if (server == 0) {
         serve(id);
         (void)!write(ready[1], id, CSHIM_ID_BYTES);

@@ -252,11 +252,11 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     give_array(&output);
     give_array(&codes);
     give_array(&largest);
-    struct cshim_kernel_largest find = {.dtype = dtype,
-                                        .input = input.device,
-                                        .count = count,
-                                        .factor = 1,
-                                        .largest = (uint32_t *)(void *)largest.device};
+    struct cshim_kernel_cast find = {.dtype = dtype,
+                                     .input = input.device,
+                                     .count = count,
+                                     .factor = 1,
+                                     .largest = (uint32_t *)(void *)largest.device};
     machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
     struct cshim_kernel_cast cast = {.dtype = dtype,
                                      .input = input.device,

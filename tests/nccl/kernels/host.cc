@@ -70,7 +70,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
         launch<struct cshim_kernel_cast, cshim_widen>(codec, parameters);
         break;
     case CSHIM_KERNEL_LARGEST:
-        launch<struct cshim_kernel_largest, cshim_largest>(codec, parameters);
+        launch<struct cshim_kernel_cast, cshim_largest>(codec, parameters);
         break;
     default:
         launch<struct cshim_kernel_reduce, kernel_reduce>(codec, parameters);

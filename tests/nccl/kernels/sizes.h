@@ -13,7 +13,7 @@ static inline uint32_t kernel_parameter_bytes(enum cshim_kernel_operation operat
         [CSHIM_KERNEL_REDUCE] = sizeof(struct cshim_kernel_reduce),
         [CSHIM_KERNEL_NARROW] = sizeof(struct cshim_kernel_cast),
         [CSHIM_KERNEL_WIDEN] = sizeof(struct cshim_kernel_cast),
-        [CSHIM_KERNEL_LARGEST] = sizeof(struct cshim_kernel_largest),
+        [CSHIM_KERNEL_LARGEST] = sizeof(struct cshim_kernel_cast),
     };
     return bytes[operation];
 }

@@ -307,7 +307,7 @@ static float *floats_of(struct site *site, const void *pointer, enum cshim_dtype
     return values;
 }
 
-static void largest(struct site *site, const struct cshim_kernel_largest *p)
+static void largest(struct site *site, const struct cshim_kernel_cast *p)
 {
     float *values =
         floats_of(site, p->input, (enum cshim_dtype)p->dtype, p->count, p->factor, p->factor_at);
