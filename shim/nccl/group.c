@@ -27,24 +27,9 @@ static ncclResult_t end_calls(bool is_good)
     return status;
 }
 
-<<<<<<< HEAD
-/* Destroys the operations that calls may have needed. Those whose communicator is gone are gone. */
-static void end_ops(void)
-{
-    const struct ended_op *ops = group.ops.items;
-    for (size_t i = 0; i < group.ops.count; i++)
-        if (cshim_premul_find(ops[i].op, ops[i].comm, NULL))
-            cshim_premul_destroy(ops[i].op, ops[i].comm);
-    list_clear(&group.ops);
-}
-
-/* Tells the other ranks that a new communicator is there. Does not wait for them. */
-static void announce(struct cshim_newcomer *newcomer)
-=======
 /* Describes a new communicator whose handle is there, and tells the other ranks whether this one
  * can compress. Does not wait for them. */
 static void announce(struct cshim_nccl_comm *comm)
->>>>>>> nccl-23
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     const ncclComm_t handle = *comm->made_at;
