@@ -31,9 +31,9 @@ static enum cshim_codec_id next_codec(enum cshim_codec_id codec, enum cshim_dtyp
     return next;
 }
 
-enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t rule,
-                                      enum cshim_codec_id own, enum cshim_dtype dtype,
-                                      uint64_t count)
+enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, size_t rule,
+                                          enum cshim_codec_id own, enum cshim_dtype dtype,
+                                          uint64_t count)
 {
     const enum cshim_codec_id moved =
         (enum cshim_codec_id)watch->codec[slot_of(rule, dtype, count)];
@@ -43,8 +43,8 @@ enum cshim_codec_id cshim_watch_codec(const struct cshim_watch *watch, size_t ru
     return moved;
 }
 
-enum cshim_codec_id cshim_watch_move(struct cshim_watch *watch, size_t rule,
-                                     const struct cshim_plan *plan)
+enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t rule,
+                                         const struct cshim_plan *plan)
 {
     const enum cshim_codec_id next = next_codec(plan->codec, plan->dtype);
     watch->codec[slot_of(rule, plan->dtype, plan->count)] = (uint8_t)next;
@@ -77,7 +77,7 @@ static void add_sample(const struct cshim_plan *plan, const void *input, size_t 
     }
 }
 
-float cshim_watch_measure(const struct cshim_plan *plan, const void *input, uint64_t count)
+float cshim_tolerance_measure(const struct cshim_plan *plan, const void *input, uint64_t count)
 {
     const size_t element = cshim_dtype_bytes(plan->dtype);
     const uint64_t grains = (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN;

@@ -43,9 +43,10 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
     exchange->residual = rule->error_feedback ? cshim_feedback_find(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
-    exchange->error = rule->max_rel_error > 0 ? cshim_watch_measure(exchange->plan, exchange->input,
-                                                                    exchange->source.length)
-                                              : 0;
+    exchange->error =
+        rule->max_rel_error > 0
+            ? cshim_tolerance_measure(exchange->plan, exchange->input, exchange->source.length)
+            : 0;
 }
 
 /* Has every rank know the largest error of any rank's encoding. From the headers each rank knows
@@ -77,7 +78,7 @@ static int watch_error(struct cshim_exchange *exchange)
     if (status != 0 || (double)exchange->error <= plan->rule->max_rel_error ||
         plan->codec == CSHIM_CODEC_RAW)
         return status;
-    const enum cshim_codec_id next = cshim_watch_move(&comm->watch, rule, plan);
+    const enum cshim_codec_id next = cshim_tolerance_move(&comm->watch, rule, plan);
     if (comm->rank != 0)
         return status;
     cshim_log(CSHIM_LOG_INFO,

@@ -31,7 +31,7 @@ struct cshim_communicator {
     uint32_t number;         /* of the process's communicators that have had memory, from 0 */
     uint32_t sequence;       /* compressed calls so far */
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
-    struct cshim_watch watch;
+    struct cshim_tolerance watch;
     struct cshim_residual *residuals; /* the latest used first */
     uint8_t *scratch;                 /* of the call under way */
     uint64_t

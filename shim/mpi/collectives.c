@@ -23,7 +23,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (*status != MPI_SUCCESS)
         return true;
     cshim_nonblocking_drain(state);
-    call->instead = cshim_watch_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
+    call->instead = cshim_tolerance_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
                                       rule->codec, call->dtype, count);
     plan.reason = state->reason;
     if (plan.reason == CSHIM_REASON_COMPRESS)

@@ -204,6 +204,14 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
     comm->ranks_per_node = least == most ? least : 0;
 }
 
+/* Gives a communicator its number among those of its device, which a program makes in the same
+ * order in every run. */
+static void give_number(struct cshim_nccl_comm *comm)
+{
+    static uint32_t given[64]; /* atomic; devices whose numbers are 64 apart share one */
+    comm->number = __atomic_fetch_add(&given[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
+}
+
 static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
 {
     struct cshim_fact_exchange *exchange = comm->exchange;
@@ -224,6 +232,7 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     find_nodes(comm, all);
     cshim_nccl_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
     cshim_measure_make(comm);
+    give_number(comm);
     comm->prepared = true;
     return ncclSuccess;
 }

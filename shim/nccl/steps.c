@@ -45,8 +45,8 @@ static double last_factor(const struct cshim_segment *segment)
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Random numbers differ from rank to rank, from call to call, and between parts and sums. What
- * loses nothing has no options. */
+/* Random numbers differ between communicators, from rank to rank, from call to call, and between
+ * parts and sums. What loses nothing has no options. */
 static struct cshim_kernel_options options_of(const struct cshim_segment *segment,
                                               enum cshim_message message)
 {
@@ -55,7 +55,7 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
     const bool parts = message == CSHIM_MESSAGE_PARTS;
     const uint64_t first = parts ? segment->first : segment->first + segment->rank * segment->chunk;
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
-                           ((uint64_t)call->sequence << 32) +
+                           cshim_mix(call->comm->number) + ((uint64_t)call->sequence << 32) +
                            (uint64_t)call->comm->rank * CSHIM_MESSAGES + message;
     const uint64_t kept = parts ? segment->first : call->plan.count + segment->first_sum;
     if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)

@@ -17,7 +17,7 @@
 #include "tests/mpi/either_count.h"
 #include "tests/sums.h"
 
-/* All ranks must hold the same bits. NaN counts as NaN, whatever its payload. */
+/* All ranks must hold the same bits. */
 static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
 {
     uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes) & INT64_MAX, lowest, highest;

@@ -4,7 +4,9 @@
  * one call; the policy in force says which. Fails where ranks differ or the mean is not within
  * LIMIT.
  *
- *   nccl_feedback CALLS LIMIT [larger]    after a call with larger numbers in the same memory
+ *   nccl_feedback CALLS LIMIT [larger|anew]
+ *     larger: after a call with larger numbers in the same memory
+ *     anew: each call on a communicator of its own
  */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
@@ -15,12 +17,14 @@ int main(int argc, char **argv)
 {
     const int calls = argc > 1 ? atoi(argv[1]) : 64;
     const double limit = argc > 2 ? atof(argv[2]) : 1;
+    const char *mode = argc > 3 ? argv[3] : "";
+    const bool anew = strcmp(mode, "anew") == 0;
     struct gpu_world world = gpu_join();
     float *host = malloc(COUNT * sizeof *host);
     double *mean = calloc(COUNT, sizeof *mean), errors = 0, squares = 0;
     float *send = gpu_allocate(COUNT * sizeof *host), *receive = gpu_allocate(COUNT * sizeof *host);
     struct reference reference = sums_reference(NORMAL, world.ranks, COUNT);
-    if (argc > 3) {
+    if (strcmp(mode, "larger") == 0) {
         for (size_t i = 0; i < COUNT; i++)
             store(host, i, 1e4 * element(NORMAL, world.rank, world.ranks, i));
         gpu_write(send, host, COUNT * sizeof *host);
@@ -31,8 +35,13 @@ int main(int argc, char **argv)
         store(host, i, element(NORMAL, world.rank, world.ranks, i));
     gpu_write(send, host, COUNT * sizeof *host);
     for (int call = 0; call < calls; call++) {
-        NCCL(ncclAllReduce(send, receive, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+        ncclComm_t comm = world.comm;
+        if (anew)
+            NCCL(ncclCommSplit(world.comm, 0, world.rank, &comm, NULL));
+        NCCL(ncclAllReduce(send, receive, COUNT, ncclFloat32, ncclSum, comm, world.stream));
         CUDA(cuStreamSynchronize(world.stream));
+        if (anew)
+            NCCL(ncclCommDestroy(comm));
         gpu_read(host, receive, COUNT * sizeof *host);
         digest_bytes(host, COUNT * sizeof *host);
         for (size_t i = 0; i < COUNT; i++)

@@ -84,24 +84,24 @@ TEST(moves)
         {CSHIM_BFLOAT16, "int4 fp8_e5m2 int5 fp8_e4m3 int6 int8 bf16 raw "},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct cshim_watch watch = {0};
+        struct cshim_tolerance watch = {0};
         struct cshim_plan plan = {
             .codec = CSHIM_CODEC_INT4, .dtype = cases[i].dtype, .count = 1000};
         char way[128] = "";
         int length = 0;
-        assert_int_equal(cshim_watch_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
+        assert_int_equal(cshim_tolerance_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
                          CSHIM_CODEC_NONE);
         for (int step = 0; step < 10; step++) {
             const enum cshim_codec_id before = plan.codec;
             length += snprintf(way + length, sizeof way - (size_t)length, "%s ",
                                cshim_codec_name(before));
-            plan.codec = cshim_watch_move(&watch, 2, &plan);
-            assert_int_equal(cshim_watch_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
+            plan.codec = cshim_tolerance_move(&watch, 2, &plan);
+            assert_int_equal(cshim_tolerance_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
                              plan.codec);
             if (before == CSHIM_CODEC_RAW)
                 break;
         }
-        assert_int_equal(cshim_watch_codec(&watch, 1, CSHIM_CODEC_INT4, plan.dtype, 1000),
+        assert_int_equal(cshim_tolerance_codec(&watch, 1, CSHIM_CODEC_INT4, plan.dtype, 1000),
                          CSHIM_CODEC_NONE);
         assert_string_equal(way, cases[i].way);
     }
@@ -111,14 +111,14 @@ TEST(moves)
  * not carry its type. */
 TEST(slots_are_shared)
 {
-    struct cshim_watch watch;
+    struct cshim_tolerance watch;
     memset(watch.codec, CSHIM_CODEC_FP8_E5M2, sizeof watch.codec);
-    assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT32, 9),
+    assert_int_equal(cshim_tolerance_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT32, 9),
                      CSHIM_CODEC_FP8_E5M2);
-    assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_FP16, CSHIM_FLOAT32, 9),
+    assert_int_equal(cshim_tolerance_codec(&watch, 0, CSHIM_CODEC_FP16, CSHIM_FLOAT32, 9),
                      CSHIM_CODEC_NONE);
     memset(watch.codec, CSHIM_CODEC_BF16, sizeof watch.codec);
-    assert_int_equal(cshim_watch_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT16, 9),
+    assert_int_equal(cshim_tolerance_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT16, 9),
                      CSHIM_CODEC_NONE);
 }
 
@@ -135,19 +135,19 @@ TEST(errors_are_measured)
     struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8, .dtype = CSHIM_FLOAT32, .count = COUNT};
     const double typical = cshim_codec_info(CSHIM_CODEC_INT8)->typical;
     /* Evenly distributed values have the largest magnitudes nearer than normal ones. */
-    assert_in_range(1000 * (double)cshim_watch_measure(&plan, values, plan.count) / typical, 500,
+    assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical, 500,
                     1000);
     plan.codec = CSHIM_CODEC_RAW;
-    assert_true(cshim_watch_measure(&plan, values, plan.count) == 0);
+    assert_true(cshim_tolerance_measure(&plan, values, plan.count) == 0);
     plan.codec = CSHIM_CODEC_INT8;
     values[0] = NAN;
     values[1] = INFINITY;
-    assert_in_range(1000 * (double)cshim_watch_measure(&plan, values, plan.count) / typical, 500,
+    assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical, 500,
                     1000);
     plan.count = 1; /* nothing that is finite */
-    assert_true(cshim_watch_measure(&plan, values, plan.count) == 0);
+    assert_true(cshim_tolerance_measure(&plan, values, plan.count) == 0);
     values[2] = 3;
     for (plan.count = 1; plan.count < 2000; plan.count++)
-        assert_true(cshim_watch_measure(&plan, values + 2, plan.count) < 0.01f);
+        assert_true(cshim_tolerance_measure(&plan, values + 2, plan.count) < 0.01f);
     free(values);
 }
