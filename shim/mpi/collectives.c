@@ -23,8 +23,9 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (*status != MPI_SUCCESS)
         return true;
     cshim_nonblocking_drain(state);
-    call->instead = cshim_tolerance_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
-                                      rule->codec, call->dtype, count);
+    call->instead =
+        cshim_tolerance_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
+                              rule->codec, call->dtype, count);
     plan.reason = state->reason;
     if (plan.reason == CSHIM_REASON_COMPRESS)
         *status = cshim_device_check(arguments, &on_device);

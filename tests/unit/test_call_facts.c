@@ -135,15 +135,15 @@ TEST(errors_are_measured)
     struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8, .dtype = CSHIM_FLOAT32, .count = COUNT};
     const double typical = cshim_codec_info(CSHIM_CODEC_INT8)->typical;
     /* Evenly distributed values have the largest magnitudes nearer than normal ones. */
-    assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical, 500,
-                    1000);
+    assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical,
+                    500, 1000);
     plan.codec = CSHIM_CODEC_RAW;
     assert_true(cshim_tolerance_measure(&plan, values, plan.count) == 0);
     plan.codec = CSHIM_CODEC_INT8;
     values[0] = NAN;
     values[1] = INFINITY;
-    assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical, 500,
-                    1000);
+    assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical,
+                    500, 1000);
     plan.count = 1; /* nothing that is finite */
     assert_true(cshim_tolerance_measure(&plan, values, plan.count) == 0);
     values[2] = 3;
