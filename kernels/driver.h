@@ -84,8 +84,7 @@ void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WH
  * the process, and forces each kernel onto the context's device, so that no launch has to load
  * anything. Call it before the first launch in each context; calling it again costs little. While
  * streams may be being captured the thread has to be in relaxed mode. Returns false, and in `why`
- * the reason, if the driver or the device cannot take the kernels. Thread-safe; all calls of a
- * process must come with the same driver. */
+ * the reason, if the driver or the device cannot take the kernels. Thread-safe. */
 bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;

@@ -83,7 +83,8 @@ static ncclResult_t enqueue(const struct batch *batch, enum cshim_step step)
     return is_group ? cshim_nccl_end_group(status) : status;
 }
 
-/* Another thread may abort a communicator at any time. Then its handle may not be used any more. */
+/* Another thread may abort a communicator at any time. Then its handle may not be used any more:
+ * each step looks before it begins. */
 static ncclResult_t run(const struct batch *batch)
 {
     ncclResult_t status = order(batch, false);

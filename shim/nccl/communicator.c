@@ -63,11 +63,13 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nc
 /* A communicator of the same handle is gone, though the program has not destroyed it. */
 void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
+    static uint32_t made[64]; /* atomic; devices whose numbers are 64 apart share one */
     if (comm->job != NULL)
         comm->reason = CSHIM_REASON_COMPRESS;
     if (comm->rank == 0)
         comm->counted = comm->job != NULL ? comm->job : cshim_nccl_job_native();
     cshim_registry_end(cshim_registry_take(comm->comm));
+    comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&lock);
     struct cshim_nccl_comm **link = link_to(comm->comm);
     comm->next = *link;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the engine knows of a communicator, and the communicators that it knows, by NCCL's handle. A
- * handle may become another communicator's after it was destroyed. All functions are thread-safe.
- */
+ * handle may become another communicator's after it was destroyed. All functions are thread-safe,
+ * those of prepare.c for different communicators. */
 #ifndef CSHIM_NCCL_COMMUNICATOR_H
 #define CSHIM_NCCL_COMMUNICATOR_H
 
@@ -55,7 +55,7 @@ struct cshim_nccl_comm {
     uint32_t ranks_per_node; /* 0 where nodes hold different numbers of ranks */
     ncclComm_t inside;       /* hierarchical: the ranks of this node, ... */
     ncclComm_t across;       /* ... and those of this local rank on all nodes */
-    uint32_t number;         /* of the device's communicators that were prepared, from 0 */
+    uint32_t number;         /* in the order in which those of its device were made, from 0 */
     uint32_t sequence;       /* number of the latest compressed call */
     uint32_t *calls_by_rule; /* calls that were not captured: they choose what is sampled */
     uint32_t sampled;        /* sampled calls of the group under way */

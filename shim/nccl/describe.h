@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call as the program made it, and what policy and planner need to know of it. */
+/* A call as the program made it, what policy and planner need to know of it, and the operations,
+ * groups and batches of calls. */
 #ifndef CSHIM_NCCL_DESCRIBE_H
 #define CSHIM_NCCL_DESCRIBE_H
 
@@ -30,7 +31,7 @@ void cshim_premul_end_group(const void *group);
 /* An operation of a communicator is gone; or, with NULL, all are, as the communicator ends. */
 void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op);
 
-/* The elements of a sampled call that are compared (sample.h). */
+/* The elements of a sampled call that are compared (sample.c). */
 struct cshim_nccl_sample {
     uint32_t length; /* elements of each rank; 0: the call is not sampled */
     uint32_t ranks;  /* whose elements are compared: all, or rank 0 alone */

@@ -204,14 +204,6 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
     comm->ranks_per_node = least == most ? least : 0;
 }
 
-/* Gives a communicator its number among those of its device, which a program makes in the same
- * order in every run. */
-static void give_number(struct cshim_nccl_comm *comm)
-{
-    static uint32_t given[64]; /* atomic; devices whose numbers are 64 apart share one */
-    comm->number = __atomic_fetch_add(&given[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
-}
-
 static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
 {
     struct cshim_fact_exchange *exchange = comm->exchange;
@@ -232,7 +224,6 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     find_nodes(comm, all);
     cshim_nccl_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
     cshim_measure_make(comm);
-    give_number(comm);
     comm->prepared = true;
     return ncclSuccess;
 }
@@ -249,9 +240,13 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
 static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < count && cshim_nccl.real->CommSplit == NULL; i++)
-        comms[i]->ranks_per_node = 0;
-    for (int kind = 0; kind < 2 && status == ncclSuccess; kind++) {
+    bool wanted = false;
+    for (size_t i = 0; i < count; i++) {
+        if (cshim_nccl.real->CommSplit == NULL)
+            comms[i]->ranks_per_node = 0;
+        wanted |= has_levels(comms[i]);
+    }
+    for (int kind = 0; kind < 2 && wanted && status == ncclSuccess; kind++) {
         status = cshim_nccl.real->GroupStart();
         for (size_t i = 0; i < count && status == ncclSuccess; i++) {
             struct cshim_nccl_comm *comm = comms[i];

@@ -113,6 +113,7 @@ static struct session *find(uint64_t nonce)
 static void decide_off(struct session *session)
 {
     session->decided = true;
+    session->reply.on = 0; /* it was on, if a rank of another communicator comes afterwards */
     session->reply.speaker = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
         if (session->places[rank].here && (session->ready == 0 || session->places[rank].ready))

@@ -16,20 +16,21 @@ static struct lane {
     int device;
 } lanes[LANES];
 static size_t lane_count;
-static size_t written; /* events, so far; the lock of the jobs guards these, too */
+static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t written; /* events, so far; the lock of the jobs guards it, too */
 
 /* Lanes are numbered from 1. */
 static uint8_t lane_of(const struct cshim_timeline *timeline)
 {
     const struct cshim_nccl_comm *comm = timeline->comm;
     size_t lane = 0;
-    cshim_nccl_jobs_lock();
+    pthread_mutex_lock(&lanes_lock);
     while (lane < lane_count &&
            (lanes[lane].context != comm->context || lanes[lane].stream != timeline->stream))
         lane++;
     if (lane == lane_count && lane_count < LANES)
         lanes[lane_count++] = (struct lane){comm->context, timeline->stream, comm->device};
-    cshim_nccl_jobs_unlock();
+    pthread_mutex_unlock(&lanes_lock);
     return (uint8_t)(lane < LANES ? lane + 1 : LANES);
 }
 
@@ -71,6 +72,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
 
 static void name_lanes(struct cshim_trace_file *file, int rank)
 {
+    pthread_mutex_lock(&lanes_lock);
     for (size_t i = 0; i < lane_count; i++) {
         char name[64];
         unsigned number = 0;
@@ -79,6 +81,7 @@ static void name_lanes(struct cshim_trace_file *file, int rank)
         snprintf(name, sizeof name, "device %d, stream %u", lanes[i].device, number);
         cshim_trace_thread(file, rank, (unsigned)i + 1, name);
     }
+    pthread_mutex_unlock(&lanes_lock);
 }
 
 /* Writing files -------------------------------------------------------------------------------- */
