@@ -15,6 +15,7 @@ pattern=${1-} passed=0 failed=0 skipped=0 failures=()
 logs=$(mktemp -d)
 chmod 755 "$logs" # some tests act as another user
 trap 'rm -rf "$logs"' EXIT
+trap 'echo "ended while there ran:$(for number in "${running[@]}"; do echo " ${tests[number]%% *}"; done)"; exit 130' INT TERM
 
 # count LOG: sets $counts to the checks that passed, failed and were skipped, and $ended to whether the
 # test came to its end. cmocka names a failed or skipped test twice.

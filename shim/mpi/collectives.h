@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the front calls, each with the contract of its MPI function, but for those of
- * collectives.c, which return when they are done. */
+/* What the front calls: the engine's begin and end, and functions with the contract of their MPI
+ * function each. */
 #ifndef CSHIM_MPI_COLLECTIVES_H
 #define CSHIM_MPI_COLLECTIVES_H
 

@@ -42,7 +42,7 @@ defect "a reduce with root 0 always" shim/mpi/describe.c 's/call->root = \(uint3
 defect "a call that was jumped out of is not left" shim/front/nesting.h 's/nesting->depth > 0, 0\) && cshim_(is_left|same_caller)/0, 0) \&\& cshim_\1/'
 defect "a residual of any size" codecs/floats.h 's/\(magnitude < largest \? magnitude : largest\)\) & \(0u - is_near\)/magnitude) | (0u \& is_near \& largest)/'
 in_call='({ static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(\&one);'
-in_call+=' int s = cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm); pthread_mutex_unlock(\&one); end(\&call, s); })'
-defect "a lock held over the callbacks of a call" shim/mpi/collectives.c "s/end\(&call, cshim_mpi\.real->MPI_Allreduce\(CSHIM_REDUCTION_A, comm\)\)/$in_call/"
+in_call+=' int s = cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm); pthread_mutex_unlock(\&one); s; })'
+defect "a lock held over the callbacks of a call" shim/mpi/collectives.c "s/(ENDED\(call, )cshim_mpi\.real->MPI_Allreduce\(CSHIM_REDUCTION_A, comm\)/\1$in_call/"
 defect "scratch that no later call takes" shim/host/scratch.c 's/struct piece \*piece = pieces;/struct piece *piece = NULL;/'
 finish

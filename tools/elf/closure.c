@@ -130,13 +130,14 @@ static const char *expand(const struct closure_object *object, const char *text,
     };
     const size_t count = sizeof tokens / sizeof *tokens;
     const char *result = "";
-    for (const char *end = text + length; text < end;) {
+    for (size_t part; length > 0; text += part, length -= part) {
         size_t i = 0;
         while (i < count && !tool_starts_with(text, tokens[i][0]))
             i++;
+        part = i < count ? strlen(tokens[i][0]) : 1 + strcspn(text + 1, "$");
+        part = part < length ? part : length;
         result = i < count ? tool_format("%s%s", result, tokens[i][1])
-                           : tool_format("%s%c", result, *text);
-        text += i < count ? strlen(tokens[i][0]) : 1;
+                           : tool_format("%s%.*s", result, (int)part, text);
     }
     return result;
 }
