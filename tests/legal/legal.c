@@ -36,8 +36,9 @@
 #define THREADS_MAX 3
 #define SECONDS 120 /* that a program may take, which needs less than one: LEGAL_SECONDS */
 /* KiB by which the third and the fourth quarter of a job's programs may both grow the process: what
- * the library keeps for early messages grows by leaps. */
-#define GROWTH 4096
+ * the library keeps for early messages grows by leaps, and Open MPI 4 natively keeps 100 KiB or so
+ * of each program. */
+#define GROWTH 16384
 
 static int ranks;
 static MPI_Comm comms[STEPS_MAX + 1];
