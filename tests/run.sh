@@ -40,7 +40,7 @@ show_failures() {
         lines-- > 0' "$1"
 }
 
-run() { # NAME CMD...: leaves its output, status and seconds in $logs/NUMBER.*
+run() { # LOG CMD...: leaves its output in LOG, its status and its seconds in LOG.ended
     local log=$1 began=$SECONDS
     shift
     # nohup and background jobs ignore some signals; mpiruns that end remove folders of others that begin

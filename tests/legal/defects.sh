@@ -8,7 +8,7 @@ seconds=${1:-120} only=${2-}
 
 # defect NAME FILE SED
 defect() {
-    local tree=$scratch/tree out
+    local tree=$scratch/tree told
     [[ $1 == *"$only"* ]] || return
     rm -rf "$tree"
     mkdir -p "$tree/build/tests" "$tree/tools/html"
@@ -19,15 +19,15 @@ defect() {
     cp -a "$build/obj" "$tree/build"
     find "$tree/build" -type f -exec touch {} + # the same times: only what is changed is built again
     sed -i -E "$3" "$tree/$2"
-    if cmp -s "$top/$2" "$tree/$2" || ! out=$(make -s -C "$tree" BUILD=build CC="${CC:-gcc}" build/libcompshim.so build/libcompshim-ompi.so 2>&1); then
-        fail "$1" "cannot be put into $2: ${out-}"
+    if cmp -s "$top/$2" "$tree/$2" || ! told=$(make -s -C "$tree" BUILD=build CC="${CC:-gcc}" build/libcompshim.so build/libcompshim-ompi.so 2>&1); then
+        fail "$1" "cannot be put into $2: ${told-}"
         return
     fi
     # The first line tells after how many programs the first failure came, the first of "legal:" what it was.
-    if out=$(BUILD=$tree/build LEGAL_SECONDS=20 SHRINK=no bash "$tree/tests/legal/legal.sh" "$seconds" "${SEED:-1}"); then
-        fail "$1" "$out"
+    if told=$(BUILD=$tree/build LEGAL_SECONDS=20 SHRINK=no bash "$tree/tests/legal/legal.sh" "$seconds" "${SEED:-1}"); then
+        fail "$1" "$told"
     else
-        pass "$1: $(sed -n '1s/ in job.*//p' <<<"$out"): $(sed -n 's/^legal: program//p' <<<"$out" | head -n 1)"
+        pass "$1: $(sed -n '1s/ in job.*//p' <<<"$told"): $(sed -n 's/^legal: program//p' <<<"$told" | head -n 1)"
     fi
 }
 defect "persistent calls in one sequence with the others" shim/mpi/requests.c 's/&found->plan, found->comm,/\&found->plan, found->comm->whole,/'
