@@ -237,7 +237,7 @@ static void find_nodes(void)
     cshim_mpi.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
     PMPI_Comm_free(&node);
     cshim_mpi.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_mpi.world);
-    if (!cshim_layout_make(&cshim_job.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
+    if (!cshim_layout_make(&cshim_mpi.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
                            cshim_job.rank))
         cshim_mpi_end_job("no memory for the nodes of the ranks");
     free(lowest_of);
@@ -317,7 +317,7 @@ bool cshim_agree(void)
 void cshim_agree_finalize(void)
 {
     PMPI_Group_free(&cshim_mpi.group);
-    cshim_layout_free(&cshim_job.layout);
+    cshim_layout_free(&cshim_mpi.layout);
     free(hello_requests); /* no message is on its way, because the job had agreed */
     free(acknowledge_requests);
     free(others);

@@ -154,6 +154,7 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
     bool outside = false, enough = true;
     state->references = 1;
     state->host.transport = &cshim_mpi_transport;
+    state->host.job = &cshim_job;
     state->program = comm;
     state->node = MPI_COMM_NULL;
     PMPI_Comm_rank(comm, &state->host.rank);
@@ -168,8 +169,8 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
         state->reason = CSHIM_REASON_NOT_AGREED;
     } else if (status == MPI_SUCCESS) {
         for (int i = 0; i < ranks; i++)
-            ids[i] = cshim_job.layout.node_of[state->world_ranks[i]];
-        enough = cshim_layout_make(&state->host.layout, ids, ranks, (int)cshim_job.layout.nodes,
+            ids[i] = cshim_mpi.layout.node_of[state->world_ranks[i]];
+        enough = cshim_layout_make(&state->host.layout, ids, ranks, (int)cshim_mpi.layout.nodes,
                                    state->host.rank);
     }
     free(ids);
@@ -284,6 +285,7 @@ int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct 
                                            (int)layout->nodes, state->host.rank))
         cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks wait */
     part->host.transport = state->host.transport;
+    part->host.job = state->host.job;
     part->host.rank = state->host.rank;
     part->host.ranks = state->host.ranks;
     part->references = 1;

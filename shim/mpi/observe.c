@@ -73,7 +73,7 @@ void cshim_observe_end(struct cshim_observation *observation)
     if (observation->comm == MPI_COMM_NULL)
         return;
     observation->kind.seconds = cshim_seconds() - observation->began;
-    cshim_event_passed(&observation->kind, observation->reason, observation->began);
+    cshim_event_passed(&cshim_job, &observation->kind, observation->reason, observation->began);
     PMPI_Comm_rank(observation->comm, &rank);
     if (cshim_job.observed != NULL && rank == 0)
         cshim_observed_add(cshim_job.observed, &observation->kind);
