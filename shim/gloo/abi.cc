@@ -12,10 +12,11 @@
 #include <memory>
 #include <vector>
 
-namespace
-{
-
 using milliseconds = std::chrono::milliseconds;
+
+/* The subclasses are gloo's: the compiler must not take it for a class of this file alone. */
+namespace cshim
+{
 
 /* gloo::transport::UnboundBuffer: its first virtual functions, in their order. */
 class Buffer
@@ -31,6 +32,13 @@ class Buffer
     virtual void send(int to, uint64_t slot, size_t offset, size_t bytes) = 0;
     virtual void receive(int from, uint64_t slot, size_t offset, size_t bytes) = 0;
 };
+
+} // namespace cshim
+
+namespace
+{
+
+using cshim::Buffer;
 using OwnedBuffer = std::unique_ptr<Buffer>;
 
 /* Parts of the names of these functions in any transport, in their places in the table of virtual
@@ -384,13 +392,12 @@ try {
     return keep(exception);
 }
 
-int cshim_gloo_wait_received(cshim_gloo_buffer *buffer, int64_t timeout, int *rank,
+int cshim_gloo_wait_received(cshim_gloo_buffer *buffer, int64_t timeout, bool *has_come,
                              void **exception)
 try {
-    int from = -1;
-    const bool has_come = buffer_of(buffer)->wait_received(&from, milliseconds(timeout));
-    if (rank != nullptr)
-        *rank = has_come ? from : -1;
+    const bool is_complete = buffer_of(buffer)->wait_received(nullptr, milliseconds(timeout));
+    if (has_come != nullptr)
+        *has_come = is_complete;
     return 0;
 } catch (...) {
     return keep(exception);

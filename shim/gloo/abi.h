@@ -84,10 +84,10 @@ int cshim_gloo_send(struct cshim_gloo_buffer *buffer, int to, uint64_t slot, siz
 int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
                        size_t bytes, void **exception);
 /* Wait until one more of the messages that were started is complete. A wait that takes longer than
- * so many milliseconds is an exception, and breaks the connections of the context. A receive may be
- * ended by abort: then *rank, which may be NULL, becomes -1, else the sender. */
+ * so many milliseconds is an exception, and breaks the connections of the context. *has_come, which
+ * may be NULL, becomes false if abort has ended the wait. */
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
-int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds, int *rank,
+int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds, bool *has_come,
                              void **exception);
 void cshim_gloo_abort_receive(struct cshim_gloo_buffer *buffer);
 

@@ -168,19 +168,17 @@ static void receive(struct cshim_gloo_agreement *agreement, enum word word, int 
     check(agreement, exception);
 }
 
-/* Waits for one of the messages that are being received. Returns its sender, or -1. */
-static int wait_for_one(struct cshim_gloo_agreement *agreement, enum word word,
-                        int64_t milliseconds)
+/* Waits for one of the messages that are being received. Returns whether it has come. */
+static bool wait_for_one(struct cshim_gloo_agreement *agreement, enum word word,
+                         int64_t milliseconds)
 {
     void *exception = NULL;
-    int from = -1;
+    bool has_come = false;
     if (agreement->is_broken)
-        return -1;
-    cshim_gloo_wait_received(agreement->received[word], milliseconds, &from, &exception);
-    if (!check(agreement, exception) || from < 0)
-        return -1;
-    agreement->receiving[word]--;
-    return from;
+        return false;
+    cshim_gloo_wait_received(agreement->received[word], milliseconds, &has_come, &exception);
+    agreement->receiving[word] -= has_come;
+    return check(agreement, exception) && has_come;
 }
 
 /* Waits for all of them, so many seconds at most. Returns whether all have come. */
@@ -188,20 +186,17 @@ static bool wait_for_all(struct cshim_gloo_agreement *agreement, enum word word,
 {
     const int64_t beyond = (int64_t)(10000 * (seconds + 60)); /* the limit ends it before */
     struct limit limit;
-    int from = 0;
+    bool goes_on = true;
     if (agreement->is_broken || agreement->receiving[word] == 0)
         return !agreement->is_broken;
     if (!start_limit(&limit, agreement->received[word], seconds)) {
         cshim_log(CSHIM_LOG_WARN, "no thread can be started to agree with the other ranks");
         return false;
     }
-    while (agreement->receiving[word] > 0 && from >= 0) {
-        from = wait_for_one(agreement, word, beyond);
-        if (word == HELLO && from >= 0)
-            agreement->has_said[from] = true;
-    }
+    while (agreement->receiving[word] > 0 && goes_on)
+        goes_on = wait_for_one(agreement, word, beyond);
     stop_limit(&limit);
-    return from >= 0;
+    return goes_on;
 }
 
 static void wait_until_sent(struct cshim_gloo_agreement *agreement, enum word word, unsigned count)
@@ -273,6 +268,8 @@ static bool collect_hellos(struct cshim_gloo_agreement *agreement)
     char missing[700] = "";
     receive(agreement, HELLO, 1, agreement->ranks, agreement->hellos, sizeof(struct hello));
     wait_for_all(agreement, HELLO, patience(agreement));
+    for (int rank = 1; rank < agreement->ranks; rank++) /* gloo does not tell which have come */
+        agreement->has_said[rank] = agreement->hellos[rank].fingerprint != 0;
     const bool all = !agreement->is_broken && describe_missing(agreement, missing, sizeof missing);
     if (!all && !agreement->is_broken)
         cshim_log(
@@ -362,7 +359,7 @@ static bool agree_as_other(struct cshim_gloo_agreement *agreement)
     if (!agreement->proposal)
         return false;
     send(agreement, ACKNOWLEDGEMENT, 0, &agreement->acknowledgement, sizeof(uint32_t));
-    if (wait_for_one(agreement, DECISION, agreement->arguments->timeout) < 0 ||
+    if (!wait_for_one(agreement, DECISION, agreement->arguments->timeout) ||
         !agreement->decision.on)
         return false;
     agreement->terms = malloc(agreement->decision.terms_bytes);
@@ -371,7 +368,7 @@ static bool agree_as_other(struct cshim_gloo_agreement *agreement)
         _exit(1);
     }
     receive(agreement, TERMS, 0, 1, agreement->terms, agreement->decision.terms_bytes);
-    return wait_for_one(agreement, TERMS, agreement->arguments->timeout) == 0;
+    return wait_for_one(agreement, TERMS, agreement->arguments->timeout);
 }
 
 /* What has been agreed ------------------------------------------------------------------------- */

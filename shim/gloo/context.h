@@ -71,8 +71,7 @@ void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
 /* transport.c: the runner's transport (shim/host/transport.h) over gloo's messages and gloo's own
  * all-reduce. Errors are exceptions, kept in the call. */
 extern const struct cshim_transport cshim_gloo_transport;
-/* Makes and frees the buffers of a call around its scratch. Returns an error of the transport. */
-int cshim_gloo_transport_begin(struct cshim_gloo_call *call, uint8_t *scratch, size_t bytes);
+/* Frees the buffers of a call that is over. */
 void cshim_gloo_transport_end(struct cshim_gloo_call *call);
 
 /* describe.c: finds element type and operation of a call by trying its reduction on a few elements.

@@ -88,7 +88,9 @@ static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
         .element_bytes = arguments->element_bytes,
         .number = arguments->tag + 1 != 0 ? arguments->tag + 1 : 1,
     };
-    if (cshim_call_run(&exchange) != 0)
+    const int status = cshim_call_run(&exchange);
+    cshim_gloo_transport_end(call);
+    if (status != 0)
         return;
     for (size_t i = 1; i < arguments->outputs; i++)
         memcpy(cshim_gloo_output(arguments, i), output,

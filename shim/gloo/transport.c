@@ -31,16 +31,16 @@ static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
            (uint64_t)kind << KIND_SHIFT | place;
 }
 
-int cshim_gloo_transport_begin(struct cshim_gloo_call *call, uint8_t *scratch, size_t bytes)
+/* The buffer of a message, made for the call's first one of its kind. NULL with an exception. */
+static struct cshim_gloo_buffer *open_buffer(struct cshim_gloo_call *call, unsigned index)
 {
-    for (unsigned i = 0; i < CSHIM_GLOO_BUFFERS; i++) {
-        call->pending[i] = 0;
-        call->buffers[i] =
-            cshim_gloo_buffer_make(call->arguments->context, scratch, bytes, &call->exception);
-        if (call->buffers[i] == NULL)
-            return 1;
-    }
-    return 0;
+    struct cshim_gloo_buffer **buffer = &call->buffers[index];
+    if (*buffer == NULL)
+        *buffer = cshim_gloo_buffer_make(call->arguments->context, call->host.scratch,
+                                         CSHIM_SCRATCH_LIMIT, &call->exception);
+    if (*buffer != NULL)
+        call->pending[index]++;
+    return *buffer;
 }
 
 void cshim_gloo_transport_end(struct cshim_gloo_call *call)
@@ -48,6 +48,7 @@ void cshim_gloo_transport_end(struct cshim_gloo_call *call)
     for (unsigned i = 0; i < CSHIM_GLOO_BUFFERS; i++) {
         cshim_gloo_buffer_free(call->buffers[i]);
         call->buffers[i] = NULL;
+        call->pending[i] = 0;
     }
 }
 
@@ -61,9 +62,10 @@ static int receive(const struct cshim_exchange *exchange, unsigned request, void
                    size_t bytes, int from, enum cshim_message kind)
 {
     struct cshim_gloo_call *call = call_of(exchange);
-    const unsigned buffer = buffer_of(exchange, request);
-    call->pending[buffer]++;
-    return cshim_gloo_receive(call->buffers[buffer], from, slot_of(exchange, request, kind),
+    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
+    if (buffer == NULL)
+        return 1;
+    return cshim_gloo_receive(buffer, from, slot_of(exchange, request, kind),
                               (size_t)((uint8_t *)message - call->host.scratch), bytes,
                               &call->exception);
 }
@@ -72,9 +74,10 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
                 size_t bytes, int to, enum cshim_message kind)
 {
     struct cshim_gloo_call *call = call_of(exchange);
-    const unsigned buffer = buffer_of(exchange, request);
-    call->pending[buffer]++;
-    return cshim_gloo_send(call->buffers[buffer], to, slot_of(exchange, request, kind),
+    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
+    if (buffer == NULL)
+        return 1;
+    return cshim_gloo_send(buffer, to, slot_of(exchange, request, kind),
                            (size_t)((const uint8_t *)message - call->host.scratch), bytes,
                            &call->exception);
 }
