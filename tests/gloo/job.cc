@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/gloo/job.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -48,6 +49,12 @@ struct bfloat16 {
 
 struct pair {
     float first, second;
+    explicit pair(float number) : first(number), second(-number)
+    {
+    }
+    pair(float first, float second) : first(first), second(second)
+    {
+    }
     pair operator+(const pair &other) const
     {
         return {first + other.first, second + other.second};
@@ -170,14 +177,23 @@ template <typename T> void set_buffers(gloo::AllreduceOptions &options, const st
     options.setReduceFunction(reduction<T>(call->operation));
 }
 
-using SetBuffers = void (*)(gloo::AllreduceOptions &, const struct sum_call *);
-const struct {
+template <typename T> void put(void *buffer, size_t i, int number)
+{
+    static_cast<T *>(buffer)[i] = T(static_cast<float>(number));
+}
+
+struct Type {
     size_t bytes;
-    SetBuffers set_buffers;
-} types[ELEMENT_TYPES] = {
-    {4, set_buffers<float>},    {8, set_buffers<double>}, {2, set_buffers<gloo::float16>},
-    {2, set_buffers<bfloat16>}, {1, set_buffers<int8_t>}, {4, set_buffers<int32_t>},
-    {8, set_buffers<int64_t>},  {8, set_buffers<pair>},
+    void (*set_buffers)(gloo::AllreduceOptions &, const struct sum_call *);
+    void (*put)(void *buffer, size_t i, int number);
+};
+template <typename T> constexpr Type type_of()
+{
+    return {sizeof(T), set_buffers<T>, put<T>};
+}
+const Type types[ELEMENT_TYPES] = {
+    type_of<float>(),  type_of<double>(),  type_of<gloo::float16>(), type_of<bfloat16>(),
+    type_of<int8_t>(), type_of<int32_t>(), type_of<int64_t>(),       type_of<pair>(),
 };
 
 int number_from(const char *variable)
@@ -196,6 +212,11 @@ size_t element_bytes(enum element_type type)
     return types[type].bytes;
 }
 
+void element_put(enum element_type type, void *buffer, size_t i, int number)
+{
+    types[type].put(buffer, i, number);
+}
+
 int job_rank(void)
 {
     return number_from("RANK");
@@ -208,6 +229,7 @@ int job_ranks(void)
 
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place)
 {
+    signal(SIGPIPE, SIG_IGN); // gloo leaves it to its caller; Python does the same
     auto *context = new struct context;
     char *wrong = text_of_exception([&] {
         const char *folder = getenv("ID_FILE");
@@ -218,6 +240,8 @@ struct context *context_make(const char *name, int rank, int ranks, int timeout,
             AtPlace<gloo::rendezvous::Context>(place), rank, ranks);
         context->gloo->setTimeout(milliseconds(timeout));
         context->gloo->connectFullMesh(own, device());
+        gloo::BarrierOptions options(context->gloo); // so that no rank leaves before all have come
+        gloo::barrier(options);
     });
     if (wrong != nullptr) {
         fprintf(stderr, "context %s: %s\n", name, wrong);
@@ -311,13 +335,5 @@ char *other_collective(struct context *context, enum other other, float *input, 
             options.setRoot(0);
             gloo::broadcast(options);
         }
-    });
-}
-
-char *barrier(struct context *context, uint32_t tag)
-{
-    return text_of_exception([&] {
-        auto options = options_of<gloo::BarrierOptions>(context, tag);
-        gloo::barrier(options);
     });
 }

@@ -43,6 +43,8 @@ struct sum_call {
 struct context; /* a gloo::Context */
 
 size_t element_bytes(enum element_type type);
+/* Stores a small number, in a pair also its negative. */
+void element_put(enum element_type type, void *buffer, size_t i, int number);
 
 /* This process's place in the job, from RANK and WORLD_SIZE. */
 int job_rank(void);
@@ -50,7 +52,8 @@ int job_ranks(void);
 
 /* Joins a context of `ranks` ranks as `rank`, under a name that no other context of the job has
  * had; all its calls have `timeout` ms where they name no other. The object lies at the fixed
- * address `place`, unless there is a context already. Exits if that fails. */
+ * address `place`, unless there is a context already. Waits for all its ranks. Exits if that fails.
+ */
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place);
 /* How many contexts have been at an address that had another before. */
 unsigned contexts_at_same_address(void);
@@ -61,8 +64,6 @@ char *allreduce(struct context *context, const struct sum_call *call);
 /* Another collective, with the root 0: of `count` floats from each rank, to each rank. */
 char *other_collective(struct context *context, enum other other, float *input, float *output,
                        size_t count, uint32_t tag);
-/* gloo's barrier. */
-char *barrier(struct context *context, uint32_t tag);
 
 #ifdef __cplusplus
 }

@@ -39,6 +39,6 @@ fails_on() { setting=(sh -c '"$@" || [ "$RANK" = '"$1"' ]' sh); }
 # shellcheck disable=SC2016
 on_nodes() {
     unshare --uts true 2>/dev/null || return
-    setting=(NODES="$1" unshare --uts sh -c 'hostname "$NCCL_HOSTID" && exec "$@"' sh)
+    setting=(unshare --uts sh -c 'hostname "node$(echo "$0" | cut -d , -f $((RANK + 1)))" && exec "$@"' "$1")
 }
 rule() { printf '%s\n' "[rule all]" "$@" >"$scratch/policy.ini"; }

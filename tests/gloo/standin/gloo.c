@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for libgloo: its all-reduce counts its calls and remembers the last one's options.
- * What an engine that is deceived would call ends the program. */
+/* A stand-in for libgloo: its all-reduce counts its calls and remembers the last one's options. Its
+ * other functions have gloo's names, and end the program: only an engine that is deceived calls
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +12,6 @@ EXPORTED const void *standin_options;
 
 EXPORTED void
 standin_allreduce(const void *options) __asm__("_ZN4gloo9allreduceERKNS_16AllreduceOptionsE");
-EXPORTED void standin_create_buffer(void) __asm__("_ZN4gloo7Context19createUnboundBufferEPvm");
 
 void standin_allreduce(const void *options)
 {
@@ -19,8 +19,26 @@ void standin_allreduce(const void *options)
     standin_options = options;
 }
 
-void standin_create_buffer(void)
-{
-    fprintf(stderr, "a buffer is made\n");
-    abort();
-}
+#define NEVER(function, name)                                                                      \
+    EXPORTED void function(void) __asm__(name);                                                    \
+    void function(void)                                                                            \
+    {                                                                                              \
+        fprintf(stderr, "called: %s\n", name);                                                     \
+        abort();                                                                                   \
+    }
+#define BUFFER "_ZN4gloo9transport7standin13UnboundBuffer"
+NEVER(make_buffer, "_ZN4gloo7Context19createUnboundBufferEPvm")
+NEVER(destroy, BUFFER "D1Ev")
+NEVER(destroy_and_free, BUFFER "D0Ev")
+NEVER(wait_receive, BUFFER "8waitRecvEPiNSt6chrono8durationIlSt5ratioILl1ELl1000EEEE")
+NEVER(wait_send, BUFFER "8waitSendEPiNSt6chrono8durationIlSt5ratioILl1ELl1000EEEE")
+NEVER(abort_wait_receive, BUFFER "13abortWaitRecvEv")
+NEVER(abort_wait_send, BUFFER "13abortWaitSendEv")
+NEVER(send_bytes, BUFFER "4sendEimmm")
+NEVER(receive, BUFFER "4recvEimmm")
+NEVER(receive_from_any, BUFFER "4recvESt6vectorIiSaIiEEmmm")
+
+/* The virtual functions of a buffer, in gloo's order. */
+EXPORTED void (*const standin_buffer_functions[])(void) = {
+    destroy,         destroy_and_free, wait_receive, wait_send,       abort_wait_receive,
+    abort_wait_send, send_bytes,       receive,      receive_from_any};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls the stand-in's gloo::allreduce with options that are laid out otherwise than in gloo: from
- * one member on, all are 8 bytes further behind. Each object ends where readable memory ends. Each
- * call must reach the library once, and none of the functions in the objects may be called.
+/* Calls the stand-in's gloo::allreduce with options, a context and a buffer made of words, as they
+ * lie in gloo, or with a word put into one of them, which moves all behind it by 8 bytes. Each
+ * object ends where readable memory ends. Each call must reach the library once, and none of the
+ * functions in the objects may be called.
  *
  *   gloo_layout right      as in gloo, in a context of one rank
- *   gloo_layout moved      from each of the members on
+ *   gloo_layout moved      with a word more at every place
  */
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,153 +16,117 @@
 
 extern unsigned standin_calls;
 extern const void *standin_options;
+extern void (*const standin_buffer_functions[])(void);
 void gloo_allreduce(const void *options) __asm__("_ZN4gloo9allreduceERKNS_16AllreduceOptionsE");
 
-/* The members of the three objects, and where gloo has them. A vector is three pointers, a
- * std::function 16 bytes and two pointers. */
+/* A word of 0 or of 0xff bytes is put before word `place` of an object. */
 enum object { OPTIONS, CONTEXT, BUFFER, OBJECTS };
-enum member {
-    OPTIONS_CONTEXT,
-    TIMEOUT,
-    ALGORITHM,
-    INPUTS,
-    OUTPUTS,
-    ELEMENTS,
-    ELEMENT_SIZE,
-    REDUCE,
-    TAG,
-    SEGMENT,
-    RANK,
-    SIZE,
-    BUFFER_POINTER,
-    BUFFER_SIZE,
-    MEMBERS
-};
-static const struct {
+static struct {
     enum object object;
-    size_t offset;
-} members[MEMBERS] = {
-    {OPTIONS, 0},  {OPTIONS, 16}, {OPTIONS, 24}, {OPTIONS, 32},  {OPTIONS, 56},
-    {OPTIONS, 80}, {OPTIONS, 88}, {OPTIONS, 96}, {OPTIONS, 128}, {OPTIONS, 136},
-    {CONTEXT, 8},  {CONTEXT, 12}, {BUFFER, 8},   {BUFFER, 16},
-};
-static const size_t object_bytes[OBJECTS] = {144, 72, 24};
+    size_t place;
+    uint64_t word;
+} more = {.object = OBJECTS};
 
-static enum member moved_from;
-static unsigned char *objects[OBJECTS];
-
-/* Memory behind which there is a page that cannot be read, and before it another. */
-static unsigned char *guarded(size_t bytes, int fill)
+/* Words that end where a page ends which cannot be read, behind one that cannot be read either. */
+static uintptr_t guarded(const uint64_t *words, size_t count)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char *memory = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory + page, page, PROT_READ | PROT_WRITE) != 0)
         exit(3);
-    memset(memory + page, fill, page);
-    return memory + 2 * page - bytes;
+    memcpy(memory + 2 * page - count * sizeof *words, words, count * sizeof *words);
+    return (uintptr_t)memory + 2 * page - count * sizeof *words;
 }
 
-static bool is_moved(enum object object, size_t offset)
+static uintptr_t laid_out(enum object object, const uint64_t *words, size_t count)
 {
-    return moved_from < MEMBERS && members[moved_from].object == object &&
-           offset >= members[moved_from].offset;
+    uint64_t all[32];
+    if (object != more.object)
+        return guarded(words, count);
+    memcpy(all, words, more.place * sizeof *words);
+    all[more.place] = more.word;
+    memcpy(all + more.place + 1, words + more.place, (count - more.place) * sizeof *words);
+    return guarded(all, count + 1);
 }
 
-static void put(enum member member, size_t behind, const void *value, size_t bytes)
+/* What a std::function calls when it is copied or destroyed, and when it is called: then the
+ * arguments come by reference. */
+static void manage(void)
 {
-    const size_t offset = members[member].offset;
-    const enum object object = members[member].object;
-    memcpy(objects[object] + offset + behind + (is_moved(object, offset) ? 8 : 0), value, bytes);
-}
-
-static void put_pointer(enum member member, size_t behind, const void *pointer)
-{
-    put(member, behind, &pointer, sizeof pointer);
-}
-
-static void put_number(enum member member, uint64_t number, size_t bytes)
-{
-    put(member, 0, &number, bytes);
-}
-
-static void never(void)
-{
-    fprintf(stderr, "a function of an object is called\n");
+    fprintf(stderr, "the reduction is copied\n");
     abort();
 }
 
-/* What std::function calls: the stored function's arguments by reference. */
-static void reduce(const void *function, void **result, const void **a, const void **b,
-                   const size_t *count)
+static void reduce(const void *function, float *const *result, const float *const *a,
+                   const float *const *b, const size_t *count)
 {
     (void)function;
     for (size_t i = 0; i < *count; i++)
-        ((float *)*result)[i] = ((const float *)*a)[i] + ((const float *)*b)[i];
+        (*result)[i] = (*a)[i] + (*b)[i];
 }
 
-static void put_vector(enum member member, void *first, size_t count)
+#define OPTIONS_WORDS 18
+#define CONTEXT_WORDS 9
+#define BUFFER_WORDS 3
+
+static uintptr_t make_options(uint64_t ranks)
 {
-    void **elements = (void *)guarded(count * sizeof *elements, 0);
-    if (count > 0)
-        elements[0] = first;
-    put_pointer(member, 0, elements);
-    put_pointer(member, 8, elements + count);
-    put_pointer(member, 16, elements + count);
+    static const uint64_t data[100]; /* 200 floats */
+    const uint64_t functions =
+        (uintptr_t)standin_buffer_functions; /* also of the context: none is called */
+    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* and the rank: 0 */, 2};
+    const uint64_t buffer[BUFFER_WORDS] = {functions, guarded(data, 100), sizeof data};
+    const uint64_t output = laid_out(BUFFER, buffer, BUFFER_WORDS);
+    const uintptr_t outputs = guarded(&output, 1);
+    const uint64_t options[OPTIONS_WORDS] = {
+        laid_out(CONTEXT, context, CONTEXT_WORDS),
+        0, /* nobody counts who shares the context */
+        30000 /* the time-out, in ms */,
+        0 /* the algorithm */,
+        0 /* the vector of inputs: its beginning, its end, the end of its memory */,
+        0,
+        0,
+        outputs,
+        outputs + sizeof output,
+        outputs + sizeof output,
+        200,
+        sizeof(float),
+        0 /* the reduction: two words of its own, what manages it, what calls it */,
+        0,
+        (uintptr_t)manage,
+        (uintptr_t)reduce,
+        7 /* the tag */,
+        1 << 20 /* the most bytes of a segment */,
+    };
+    return laid_out(OPTIONS, options, OPTIONS_WORDS);
 }
 
-static void lay_out(uint64_t ranks, int fill)
-{
-    const uint64_t count = 1000;
-    void (*table[24])(void);
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        table[i] = never;
-    void *functions = guarded(sizeof table, 0);
-    memcpy(functions, table, sizeof table);
-    for (int object = 0; object < OBJECTS; object++)
-        objects[object] =
-            guarded(object_bytes[object] + (is_moved((enum object)object, SIZE_MAX) ? 8 : 0), fill);
-    memcpy(objects[CONTEXT], &functions, sizeof functions);
-    memcpy(objects[BUFFER], &functions, sizeof functions);
-    put_number(RANK, 0, 4);
-    put_number(SIZE, ranks, 4);
-    put_pointer(BUFFER_POINTER, 0, guarded(count * sizeof(float), 0));
-    put_number(BUFFER_SIZE, count * sizeof(float), 8);
-    put_pointer(OPTIONS_CONTEXT, 0, objects[CONTEXT]);
-    put_pointer(OPTIONS_CONTEXT, 8, NULL); /* nobody counts who shares the context */
-    put_number(TIMEOUT, 30000, 8);
-    put_number(ALGORITHM, 0, 4);
-    put_vector(INPUTS, NULL, 0);
-    put_vector(OUTPUTS, objects[BUFFER], 1);
-    put_number(ELEMENTS, count, 8);
-    put_number(ELEMENT_SIZE, sizeof(float), 8);
-    put_pointer(REDUCE, 16, (void *)(uintptr_t)never); /* copies or destroys the function */
-    put_pointer(REDUCE, 24, (void *)(uintptr_t)reduce);
-    put_number(TAG, 7, 4);
-    put_number(SEGMENT, 1 << 20, 8);
-}
-
-static int call(uint64_t ranks, int fill)
+static int call(uint64_t ranks)
 {
     const unsigned before = standin_calls;
-    lay_out(ranks, fill);
-    gloo_allreduce(objects[OPTIONS]);
-    if (standin_calls == before + 1 && standin_options == objects[OPTIONS])
+    const void *options = (const void *)make_options(ranks);
+    gloo_allreduce(options);
+    if (standin_calls == before + 1 && standin_options == options)
         return 0;
-    fprintf(stderr, "moved from member %d: %u calls\n", (int)moved_from, standin_calls - before);
+    fprintf(stderr, "object %d, place %zu: %u calls\n", (int)more.object, more.place,
+            standin_calls - before);
     return 1;
 }
 
 int main(int argc, char **argv)
 {
+    static const size_t words[OBJECTS] = {OPTIONS_WORDS, 2 /* behind is what no one reads */,
+                                          BUFFER_WORDS};
     int failures = 0;
-    moved_from = MEMBERS;
-    if (argc > 1 && strcmp(argv[1], "right") == 0) {
-        failures = call(1, 0);
-    } else {
-        for (moved_from = 0; moved_from < MEMBERS; moved_from++)
-            if (moved_from != SIZE) /* an int: 8 bytes further it would not be behind the rank */
-                failures += call(2, 0) + call(2, 0xff);
-    }
+    if (argc > 1 && strcmp(argv[1], "right") == 0)
+        failures = call(1);
+    else
+        for (more.object = OPTIONS; more.object < OBJECTS; more.object++)
+            for (more.place = 0; more.place < words[more.object]; more.place++)
+                for (int bits = 0; bits < 2; bits++) {
+                    more.word = bits ? UINT64_MAX : 0;
+                    failures += call(2);
+                }
     printf("%u calls, %d failures\n", standin_calls, failures);
     return failures != 0;
 }
