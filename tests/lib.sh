@@ -17,7 +17,7 @@
 #   has_ended PID              whether there is no such process, or only what its parent must collect
 #   children_of PID            prints the processes whose parent it is
 #
-#   mpi, shimmed, policy, json see below, as differing
+#   mpi, shimmed, policy, json, reports see below, as differing
 #   to_hosts HOSTS AGENT       see below
 #   only_open_mpi WHAT         whether the MPI is Open MPI; if not, WHAT is skipped
 #   carries_on PROGRAM         whether nonblocking calls are compressed with the program's MPI
@@ -202,6 +202,18 @@ carries_on() {
 # no beginning of it.
 told_by_mpich() {
     [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
+}
+
+# reports NAME PYTHON: passes if the expression is true of $scratch/report.json, which is `report`; `rows`
+# and `passed` are parts of it
+reports() {
+    check "$1" python3 - "$scratch/report.json" "$2" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+rows, passed = report["rows"], report["passed_through"]
+if not eval(sys.argv[2]):
+    sys.exit(f"not so: {sys.argv[2]}\n{json.dumps(report, indent=1)}")
+P
 }
 
 # json PYTHON: prints a value of the report in $scratch/report.json, which is `r`

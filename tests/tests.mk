@@ -150,6 +150,26 @@ $(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
 
+# Programs of gloo: C, and what they use of gloo in C++.
+gloo_header := $(wildcard /usr/include/gloo/allreduce.h)
+gloo_tests := $(patsubst tests/gloo/%.c,$(BUILD)/tests/gloo_%,$(wildcard tests/gloo/*.c))
+$(BUILD)/obj/tests/gloo/%.o: tests/gloo/%.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 $(OPTIMIZE) $(CFLAGS) $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
+
+$(BUILD)/tests/gloo_%: $(BUILD)/obj/tests/gloo/%.o $(BUILD)/obj/tests/gloo/job.o \
+		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
+	@mkdir -p $(@D)
+	$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
+
+# A stand-in for libgloo whose structures are laid out otherwise.
+$(BUILD)/tests/standin_gloo.so: $(BUILD)/obj/tests/gloo/standin/gloo.o
+	@mkdir -p $(@D)
+	$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^
+
+$(BUILD)/tests/gloo_layout: $(BUILD)/obj/tests/gloo/standin/layout.o $(BUILD)/tests/standin_gloo.so
+	$(CC) $(flags) -Wl,-rpath,'$$ORIGIN' -o $@ $^
+
 $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 		$(call objects,tests/fuzz/replay.c $(fuzz_sources))
 	@mkdir -p $(@D)
@@ -165,6 +185,9 @@ test-programs: $(BUILD)/tests/kernels_host
 test-programs: all $(unit_tests) $(mpi_tests) $(standins) $(fuzz_targets:%=$(BUILD)/tests/fuzz_%)
 ifneq ($(nccl_header),)
 test-programs: $(nccl_tests)
+endif
+ifneq ($(gloo_header),)
+test-programs: $(gloo_tests) $(BUILD)/tests/gloo_layout
 endif
 ifneq ($(have_cublas),)
 test-programs: $(standin_runtime)
@@ -248,6 +271,7 @@ test-valgrind: packages-test
 test-tsan: packages-test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SANITIZE=thread test-programs
 	@BUILD=$(BUILD)-tsan SANITIZE=thread bash tests/mpi/tsan.sh
+	@BUILD=$(BUILD)-tsan SANITIZE=thread bash tests/gloo/tsan.sh
 
 .PHONY: lint
 lint: packages-lint

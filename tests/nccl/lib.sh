@@ -5,9 +5,8 @@
 #   preloaded N [VARIABLE=VALUE...] PROGRAM... the same with it, under $scratch/policy.ini, with a
 #                                              report in $scratch/report.json and the stand-in's
 #                                              calls in $scratch/RANK.calls
-#   reports NAME PYTHON                        passes if the expression is true of the report, which
-#                                              is `report`; `rows` and `passed` are parts of it
-#   calls NAME PYTHON                          the same of the calls, a list for each rank
+#   calls NAME PYTHON                          passes if the expression is true of the calls, a list
+#                                              for each rank
 #
 # $cuda is the folder of CUDA's toolkit.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -32,15 +31,6 @@ preloaded() {
     rm -f "$scratch"/*.calls "$scratch"/report*.json
     job "$ranks" LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" \
         STANDIN_LOG="$scratch/{rank}.calls" "$@"
-}
-reports() {
-    check "$1" python3 - "$scratch/report.json" "$2" <<'P'
-import json, sys
-report = json.load(open(sys.argv[1]))
-rows, passed = report["rows"], report["passed_through"]
-if not eval(sys.argv[2]):
-    sys.exit(f"not so: {sys.argv[2]}\n{json.dumps(report, indent=1)}")
-P
 }
 calls() {
     check "$1" python3 - "$scratch" "$2" <<'P'

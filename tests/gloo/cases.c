@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong in a job, or is out of the ordinary, each by its name:
+ *
+ *   gloo_cases sums [CALLS [COUNT]]   that many sums; LATE=ms: this rank comes so late to the first
+ *   gloo_cases wrong                  calls that gloo refuses
+ *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
+ *   gloo_cases killed DELAY           after so many ms of sums rank 1 is killed
+ *   gloo_cases absent [CALLS]         so many sums, then the last rank makes no other; the others
+ * wait 2 s gloo_cases exit                   rank 1 exits while a thread of it waits for the last
+ * rank gloo_cases fork                   processes are made while sums run
+ *
+ * Exceptions are printed, and how many sums were right. */
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/gloo/job.h"
+
+#define COUNT 50001
+
+static int rank, ranks, failures;
+static struct context *world;
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void sleep_ms(int milliseconds)
+{
+    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
+}
+
+/* Tell other ranks that something has happened, and wait until a rank tells it. */
+static void file_of(char name[512], const char *event, int of)
+{
+    snprintf(name, 512, "%s/%s.%d", getenv("ID_FILE"), event, of);
+}
+
+static void tell(const char *event)
+{
+    char name[512];
+    file_of(name, event, rank);
+    FILE *file = fopen(name, "w");
+    if (file == NULL || fclose(file) != 0)
+        exit(3);
+}
+
+static void await(const char *event, int of)
+{
+    char name[512];
+    file_of(name, event, of);
+    while (access(name, F_OK) != 0)
+        sleep_ms(5);
+}
+
+/* Sums small integers in place. Returns whether gloo raised no exception; if it did, prints it. */
+static bool sum(size_t count, uint32_t tag, int timeout)
+{
+    float *data = malloc((count + 1) * sizeof *data);
+    struct sum_call call = {.outputs = 1, .count = count, .tag = tag, .timeout = timeout};
+    const double began = seconds();
+    for (size_t i = 0; i < count; i++)
+        data[i] = (float)(i % 3);
+    call.output[0] = data;
+    char *text = allreduce(world, &call);
+    for (size_t i = 0; i < count && text == NULL; i++)
+        if (data[i] != (float)(i % 3) * (float)ranks) {
+            failures++;
+            break;
+        }
+    if (text != NULL)
+        printf("rank %d: after %.1f s: %s\n", rank, seconds() - began, text);
+    const bool good = text == NULL;
+    free(text), free(data);
+    return good;
+}
+
+static void sums(int calls, size_t count)
+{
+    const char *late = getenv("LATE");
+    sleep_ms(late != NULL ? atoi(late) : 0);
+    for (int call = 0; call < calls; call++)
+        failures += !sum(count, 0, 0);
+}
+
+static void wrong_calls(void)
+{
+    float data[8] = {0}, result[8];
+    struct sum_call calls[] = {{.inputs = 1}, /* no output */
+                               {.inputs = 1, .outputs = 1, .operation = NO_FUNCTION},
+                               {.inputs = 2, .outputs = 1, .operation = THROWING}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        calls[i].count = 8;
+        calls[i].input[0] = calls[i].input[1] = data;
+        calls[i].output[0] = result;
+        char *text = allreduce(world, &calls[i]);
+        printf("rank %d: call %zu: %s\n", rank, i, text != NULL ? text : "none");
+        free(text);
+    }
+}
+
+static void others(void)
+{
+    const size_t count = 1000;
+    float *input = calloc(count * (size_t)ranks, sizeof *input);
+    float *output = calloc(count * (size_t)ranks, sizeof *output);
+    for (int other = 0; other < OTHERS; other++) {
+        char *text = other_collective(world, (enum other)other, input, output, count, 0);
+        failures += text != NULL;
+        free(text);
+    }
+    free(input), free(output);
+}
+
+static void *kill_later(void *delay)
+{
+    sleep_ms(*(int *)delay);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static void killed(int delay)
+{
+    pthread_t thread;
+    failures += !sum(COUNT, 0, 0);
+    if (rank == 1)
+        pthread_create(&thread, NULL, kill_later, &delay);
+    while (sum((size_t)COUNT * 20, 0, 0))
+        ;
+}
+
+static void absent(int calls)
+{
+    sums(calls, COUNT);
+    for (int other = 0; rank == ranks - 1 && other < ranks - 1; other++)
+        await("done", other);
+    if (rank < ranks - 1) {
+        failures += sum(COUNT, 0, 2000);
+        tell("done");
+    }
+}
+
+static void *sum_in_thread(void *unused)
+{
+    (void)unused;
+    if (!sum(COUNT, 0, 2000))
+        tell("done");
+    return NULL;
+}
+
+static void exit_in_call(void)
+{
+    pthread_t thread;
+    failures += !sum(COUNT, 0, 0);
+    if (rank == ranks - 1) {
+        await("done", 0);
+        return;
+    }
+    pthread_create(&thread, NULL, sum_in_thread, NULL);
+    sleep_ms(200);
+    if (rank == 1)
+        exit(7);
+    pthread_join(thread, NULL);
+}
+
+static void *sum_often(void *unused)
+{
+    (void)unused;
+    sums(60, COUNT);
+    return NULL;
+}
+
+/* Children end by _exit, by exit, and as another program; each must end well. */
+static void forks(void)
+{
+    pthread_t thread;
+    failures += !sum(COUNT, 0, 0);
+    pthread_create(&thread, NULL, sum_often, NULL);
+    for (int i = 0; i < 12; i++) {
+        int status;
+        const pid_t child = fork();
+        if (child == 0 && i % 3 == 0)
+            _exit(0);
+        if (child == 0 && i % 3 == 1)
+            exit(0);
+        if (child == 0)
+            execlp("true", "true", (char *)NULL);
+        failures += waitpid(child, &status, 0) != child || status != 0;
+    }
+    pthread_join(thread, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "sums";
+    const int number = argc > 2 ? atoi(argv[2]) : 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    rank = job_rank();
+    ranks = job_ranks();
+    world = context_make("world", rank, ranks, 60000, ANYWHERE);
+    if (strcmp(name, "wrong") == 0)
+        wrong_calls();
+    else if (strcmp(name, "others") == 0)
+        others();
+    else if (strcmp(name, "killed") == 0)
+        killed(number);
+    else if (strcmp(name, "absent") == 0)
+        absent(number);
+    else if (strcmp(name, "exit") == 0)
+        exit_in_call();
+    else if (strcmp(name, "fork") == 0)
+        forks();
+    else
+        sums(argc > 2 ? number : 3, argc > 3 ? strtoul(argv[3], NULL, 10) : COUNT);
+    printf("rank %d: %d failures\n", rank, failures);
+    context_free(world);
+    return failures != 0;
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gloo/job.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstring>
+#include <cxxabi.h>
+#include <mutex>
+
+#include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
+#include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/reduce.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
+#include <gloo/transport/tcp/device.h>
+
+namespace
+{
+using milliseconds = std::chrono::milliseconds;
+using Reduction = gloo::AllreduceOptions::Func;
+
+struct bfloat16 {
+    uint16_t bits;
+    bfloat16(float value = 0)
+    {
+        uint32_t all;
+        std::memcpy(&all, &value, sizeof all);
+        bits = static_cast<uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16);
+        if (value != value)
+            bits = 0x7fc0;
+    }
+    operator float() const
+    {
+        const uint32_t all = static_cast<uint32_t>(bits) << 16;
+        float value;
+        std::memcpy(&value, &all, sizeof value);
+        return value;
+    }
+};
+
+struct pair {
+    float first, second;
+    explicit pair(float number) : first(number), second(-number)
+    {
+    }
+    pair(float first, float second) : first(first), second(second)
+    {
+    }
+    pair operator+(const pair &other) const
+    {
+        return {first + other.first, second + other.second};
+    }
+};
+
+// What gloo's templates need besides: a pair has no order and no product.
+pair operator*(const pair &a, const pair &b)
+{
+    return a + b;
+}
+bool operator<(const pair &a, const pair &b)
+{
+    return a.first < b.first;
+}
+
+// A function of a type that gloo has not seen, which changes itself: calls must not copy it apart.
+template <typename T> struct UserSum {
+    std::shared_ptr<std::atomic<size_t>> added = std::make_shared<std::atomic<size_t>>(0);
+    void operator()(void *result, const void *a, const void *b, size_t count)
+    {
+        *added += count;
+        for (size_t i = 0; i < count; i++)
+            static_cast<T *>(result)[i] =
+                static_cast<const T *>(a)[i] + static_cast<const T *>(b)[i];
+    }
+};
+
+template <typename T> Reduction reduction(enum operation operation)
+{
+    using Function = void (*)(void *, const void *, const void *, size_t);
+    switch (operation) {
+    case PRODUCT:
+        return static_cast<Function>(gloo::product<T>);
+    case LARGEST:
+        return static_cast<Function>(gloo::max<T>);
+    case SMALLEST:
+        return static_cast<Function>(gloo::min<T>);
+    case USER:
+        return UserSum<T>();
+    case NO_FUNCTION:
+        return nullptr;
+    case THROWING:
+        return [](void *, const void *, const void *, size_t) { throw std::runtime_error("mine"); };
+    default:
+        return static_cast<Function>(gloo::sum<T>);
+    }
+}
+
+// Memory at fixed addresses; elsewhere where one is taken.
+alignas(64) unsigned char places[PLACES][1024];
+bool taken[PLACES], used[PLACES];
+unsigned same_address;
+std::mutex lock;
+
+template <typename T> struct AtPlace {
+    using value_type = T;
+    unsigned place;
+    explicit AtPlace(unsigned place) : place(place)
+    {
+    }
+    template <typename U> AtPlace(const AtPlace<U> &other) : place(other.place)
+    {
+    }
+    T *allocate(size_t count)
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        static_assert(sizeof(T) <= sizeof places[0], "a place is too small");
+        if (place >= PLACES || taken[place])
+            return static_cast<T *>(::operator new(count * sizeof(T)));
+        same_address += used[place];
+        taken[place] = used[place] = true;
+        return reinterpret_cast<T *>(places[place]);
+    }
+    void deallocate(T *memory, size_t)
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        for (unsigned i = 0; i < PLACES; i++)
+            if (static_cast<void *>(memory) == places[i]) {
+                taken[i] = false;
+                return;
+            }
+        ::operator delete(memory);
+    }
+};
+
+// Never destroyed: a rank may exit while its threads are in calls.
+std::shared_ptr<gloo::transport::Device> &device()
+{
+    static auto *device = new std::shared_ptr<gloo::transport::Device>(
+        gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1")));
+    return *device;
+}
+
+template <typename Call> char *text_of_exception(Call call)
+{
+    try {
+        call();
+    } catch (const std::exception &exception) {
+        char *text,
+            *name = abi::__cxa_demangle(typeid(exception).name(), nullptr, nullptr, nullptr);
+        if (asprintf(&text, "%s: %s", name, exception.what()) < 0)
+            abort();
+        free(name);
+        return text;
+    }
+    return nullptr;
+}
+
+template <typename T> void set_buffers(gloo::AllreduceOptions &options, const struct sum_call *call)
+{
+    std::vector<T *> inputs, outputs;
+    for (unsigned i = 0; i < call->inputs; i++)
+        inputs.push_back(static_cast<T *>(call->input[i]));
+    for (unsigned i = 0; i < call->outputs; i++)
+        outputs.push_back(static_cast<T *>(call->output[i]));
+    if (!inputs.empty())
+        options.setInputs(inputs, call->count);
+    options.setOutputs(outputs, call->count);
+    options.setReduceFunction(reduction<T>(call->operation));
+}
+
+template <typename T> void put(void *buffer, size_t i, int number)
+{
+    static_cast<T *>(buffer)[i] = T(static_cast<float>(number));
+}
+
+struct Type {
+    size_t bytes;
+    void (*set_buffers)(gloo::AllreduceOptions &, const struct sum_call *);
+    void (*put)(void *buffer, size_t i, int number);
+};
+template <typename T> constexpr Type type_of()
+{
+    return {sizeof(T), set_buffers<T>, put<T>};
+}
+const Type types[ELEMENT_TYPES] = {
+    type_of<float>(),  type_of<double>(),  type_of<gloo::float16>(), type_of<bfloat16>(),
+    type_of<int8_t>(), type_of<int32_t>(), type_of<int64_t>(),       type_of<pair>(),
+};
+
+int number_from(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text != nullptr ? atoi(text) : 0;
+}
+} // namespace
+
+struct context {
+    std::shared_ptr<gloo::rendezvous::Context> gloo;
+};
+
+size_t element_bytes(enum element_type type)
+{
+    return types[type].bytes;
+}
+
+void element_put(enum element_type type, void *buffer, size_t i, int number)
+{
+    types[type].put(buffer, i, number);
+}
+
+int job_rank(void)
+{
+    return number_from("RANK");
+}
+
+int job_ranks(void)
+{
+    return number_from("WORLD_SIZE");
+}
+
+struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place)
+{
+    signal(SIGPIPE, SIG_IGN); // gloo leaves it to its caller; Python does the same
+    auto *context = new struct context;
+    char *wrong = text_of_exception([&] {
+        const char *folder = getenv("ID_FILE");
+        mkdir(folder, 0700);
+        gloo::rendezvous::FileStore store(folder);
+        gloo::rendezvous::PrefixStore own(name, store);
+        context->gloo = std::allocate_shared<gloo::rendezvous::Context>(
+            AtPlace<gloo::rendezvous::Context>(place), rank, ranks);
+        context->gloo->setTimeout(milliseconds(timeout));
+        context->gloo->connectFullMesh(own, device());
+        gloo::BarrierOptions options(context->gloo); // so that no rank leaves before all have come
+        gloo::barrier(options);
+    });
+    if (wrong != nullptr) {
+        fprintf(stderr, "context %s: %s\n", name, wrong);
+        exit(3);
+    }
+    return context;
+}
+
+unsigned contexts_at_same_address(void)
+{
+    const std::lock_guard<std::mutex> guard(lock);
+    return same_address;
+}
+
+void context_free(struct context *context)
+{
+    delete context;
+}
+
+char *allreduce(struct context *context, const struct sum_call *call)
+{
+    return text_of_exception([&] {
+        gloo::AllreduceOptions options(context->gloo);
+        types[call->type].set_buffers(options, call);
+        options.setAlgorithm(static_cast<gloo::AllreduceOptions::Algorithm>(call->ring));
+        options.setTag(call->tag);
+        if (call->timeout != 0)
+            options.setTimeout(milliseconds(call->timeout));
+        if (call->segment != 0)
+            options.setMaxSegmentSize(call->segment);
+        gloo::allreduce(options);
+    });
+}
+
+namespace
+{
+// Buffers and tag are set alike for most collectives.
+template <typename Options> Options options_of(struct context *context, uint32_t tag)
+{
+    Options options(context->gloo);
+    options.setTag(tag);
+    return options;
+}
+
+template <typename Options>
+Options with_buffers(struct context *context, uint32_t tag, float *input, size_t in, float *output,
+                     size_t out)
+{
+    Options options = options_of<Options>(context, tag);
+    options.setInput(input, in);
+    options.setOutput(output, out);
+    return options;
+}
+} // namespace
+
+char *other_collective(struct context *context, enum other other, float *input, float *output,
+                       size_t count, uint32_t tag)
+{
+    const size_t ranks = static_cast<size_t>(context->gloo->size), all = ranks * count;
+    return text_of_exception([&] {
+        if (other == REDUCE) {
+            auto options =
+                with_buffers<gloo::ReduceOptions>(context, tag, input, count, output, count);
+            options.setRoot(0);
+            options.setReduceFunction(reduction<float>(SUM));
+            gloo::reduce(options);
+        } else if (other == ALLGATHER) {
+            auto options =
+                with_buffers<gloo::AllgatherOptions>(context, tag, input, count, output, all);
+            gloo::allgather(options);
+        } else if (other == ALLGATHERV) {
+            auto options = options_of<gloo::AllgathervOptions>(context, tag);
+            options.setInput(input, count);
+            options.setOutput(output, std::vector<size_t>(ranks, count));
+            gloo::allgatherv(options);
+        } else if (other == ALLTOALL) {
+            auto options =
+                with_buffers<gloo::AlltoallOptions>(context, tag, input, all, output, all);
+            gloo::alltoall(options);
+        } else if (other == ALLTOALLV) {
+            const std::vector<int64_t> counts(ranks, static_cast<int64_t>(count));
+            auto options = options_of<gloo::AlltoallvOptions>(context, tag);
+            options.setInput(input, counts);
+            options.setOutput(output, counts);
+            gloo::alltoallv(options);
+        } else {
+            auto options = options_of<gloo::BroadcastOptions>(context, tag);
+            if (context->gloo->rank == 0)
+                options.setInput(input, count);
+            options.setOutput(output, count);
+            options.setRoot(0);
+            gloo::broadcast(options);
+        }
+    });
+}

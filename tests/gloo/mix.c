@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A gloo program drawn by chance, which is the same on all ranks but for what each rank does in an
+ * order of its own. Steps make contexts of some of the ranks, in any order, free contexts (a new
+ * one often gets the address of one that is gone), and make calls: several at once, each in a
+ * thread of its own, of different types, operations and collectives, on several contexts and with
+ * different tags; every rank starts them in an order of its own. All values are small integers,
+ * which every float format but fp8_e5m2 carries exactly: each result must be that of integers.
+ *
+ *   gloo_mix SEED STEPS [CALLS]     CALLS at once at most (5)
+ *
+ * Prints of each rank how many all-reduces it has made as rank 0 of their context. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/gloo/job.h"
+#include "tests/sums.h"
+
+#define CONTEXTS 6
+#define MEMBERS 8
+#define CALLS_MAX 32
+
+struct group {
+    bool live;
+    int ranks, member[MEMBERS]; /* their ranks in the job, by rank in the context */
+    int rank;                   /* this process's rank in it; -1: it is no member */
+    struct context *context;
+};
+
+struct job_call {
+    pthread_t thread;
+    const struct group *group;
+    uint64_t key; /* of the values */
+    bool is_other;
+    enum other other;
+    struct sum_call sum;
+    unsigned delay; /* µs before it is made */
+};
+
+static int rank, ranks;
+static struct group groups[CONTEXTS];
+static uint64_t common, own; /* states of what all ranks draw alike, and of what each rank draws */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned draw(unsigned limit)
+{
+    return (unsigned)(mix(common++) % limit);
+}
+
+static unsigned draw_own(unsigned limit)
+{
+    return (unsigned)(mix(own++) % limit);
+}
+
+static void wrong(const struct job_call *call, const char *what)
+{
+    pthread_mutex_lock(&lock);
+    if (failures++ < 10)
+        fprintf(stderr, "rank %d: %s %d, type %d, operation %d, %zu elements, %d ranks: %s\n", rank,
+                call->is_other ? "collective" : "all-reduce", (int)call->other, (int)call->sum.type,
+                (int)call->sum.operation, call->sum.count, call->group->ranks, what);
+    pthread_mutex_unlock(&lock);
+}
+
+static int value(const struct job_call *call, int of, size_t i)
+{
+    const int number = (int)(mix(call->key ^ ((uint64_t)of << 48) ^ i) % 5) - 2;
+    return number == 0 && call->sum.operation == PRODUCT ? 1 : number; /* no product is -0 */
+}
+
+static int combined(const struct job_call *call, size_t i)
+{
+    int all = value(call, 0, i);
+    for (int of = 1; of < call->group->ranks; of++) {
+        const int next = value(call, of, i);
+        if (call->sum.operation == PRODUCT)
+            all *= next;
+        else if (call->sum.operation == LARGEST)
+            all = next > all ? next : all;
+        else if (call->sum.operation == SMALLEST)
+            all = next < all ? next : all;
+        else
+            all += next;
+    }
+    return all;
+}
+
+/* Where two buffers add up, one of them has the value and the other one has 0; else all have it. */
+static int part(const struct job_call *call, unsigned buffer, unsigned buffers, size_t i)
+{
+    const bool adds = call->sum.operation == SUM || call->sum.operation == USER;
+    return adds && i % buffers != buffer ? 0 : value(call, call->group->rank, i);
+}
+
+/* Of a product only one buffer may have the value. */
+static unsigned buffers_of(enum operation operation)
+{
+    return operation == PRODUCT ? 1 : 1 + draw(BUFFERS_MAX);
+}
+
+static void make_sum(struct job_call *call)
+{
+    struct sum_call *sum = &call->sum;
+    const size_t size = element_bytes(sum->type), bytes = sum->count * size;
+    const unsigned inputs = sum->inputs != 0 ? sum->inputs : sum->outputs;
+    unsigned char want[8];
+    for (unsigned b = 0; b < sum->outputs; b++) {
+        sum->output[b] = malloc(bytes);
+        /* gloo::float16 is not assigned where its old bits, as a number, are the new value. */
+        memset(sum->output[b], 0xa5, bytes);
+    }
+    for (unsigned b = 0; b < sum->inputs; b++)
+        sum->input[b] = malloc(bytes);
+    for (unsigned b = 0; b < inputs; b++)
+        for (size_t i = 0; i < sum->count; i++)
+            element_put(sum->type, sum->inputs != 0 ? sum->input[b] : sum->output[b], i,
+                        part(call, b, inputs, i));
+    char *text = allreduce(call->group->context, sum);
+    if (text != NULL)
+        wrong(call, text);
+    for (size_t i = 0, good = text == NULL; good && i < sum->count; i++) {
+        element_put(sum->type, want, 0, combined(call, i));
+        for (unsigned b = 0; b < sum->outputs; b++)
+            good = good && memcmp(want, (char *)sum->output[b] + i * size, size) == 0;
+        if (!good)
+            wrong(call, "not the right result");
+    }
+    for (unsigned b = 0; b < sum->outputs; b++)
+        free(sum->output[b]);
+    for (unsigned b = 0; b < sum->inputs; b++)
+        free(sum->input[b]);
+    free(text);
+}
+
+/* What the rank holds after the call at element i. */
+static int other_result(const struct job_call *call, size_t i)
+{
+    const size_t count = call->sum.count;
+    switch (call->other) {
+    case REDUCE:
+        return combined(call, i);
+    case BROADCAST:
+        return value(call, 0, i);
+    case ALLGATHER:
+    case ALLGATHERV:
+        return value(call, (int)(i / count), i % count);
+    default:
+        return value(call, (int)(i / count), (size_t)call->group->rank * count + i % count);
+    }
+}
+
+static void make_other(struct job_call *call)
+{
+    const size_t count = call->sum.count, all = count * (size_t)call->group->ranks;
+    float *input = malloc(all * sizeof *input), *output = malloc(all * sizeof *output);
+    for (size_t i = 0; i < all; i++)
+        input[i] = (float)value(call, call->group->rank, i);
+    char *text =
+        other_collective(call->group->context, call->other, input, output, count, call->sum.tag);
+    const bool is_single = call->other == REDUCE || call->other == BROADCAST;
+    if (text != NULL)
+        wrong(call, text);
+    for (size_t i = 0; text == NULL && i < (is_single ? count : all); i++)
+        if ((call->other != REDUCE || call->group->rank == 0) &&
+            output[i] != (float)other_result(call, i)) {
+            wrong(call, "not the right result");
+            break;
+        }
+    free(input), free(output), free(text);
+}
+
+static void *make_call(void *argument)
+{
+    struct job_call *call = argument;
+    usleep(call->delay);
+    if (call->is_other)
+        make_other(call);
+    else
+        make_sum(call);
+    return NULL;
+}
+
+static void make_group(struct group *group, unsigned number)
+{
+    int order[MEMBERS];
+    for (int i = 0; i < ranks; i++) { /* a permutation of the ranks */
+        const int at = (int)draw((unsigned)i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    *group = (struct group){.live = true, .rank = -1};
+    group->ranks = number < 2 || draw(3) == 0 ? ranks : 1 + (int)draw((unsigned)ranks);
+    for (int i = 0; i < group->ranks; i++) {
+        group->member[i] = number == 0 ? i : order[i];
+        if (group->member[i] == rank)
+            group->rank = i;
+    }
+    char name[32];
+    snprintf(name, sizeof name, "context%u", number);
+    if (group->rank >= 0)
+        group->context = context_make(name, group->rank, group->ranks, 60000,
+                                      draw_own(3) == 0 ? ANYWHERE : (unsigned)(group - groups));
+}
+
+static void free_group(struct group *group)
+{
+    if (group->live && group->rank >= 0)
+        context_free(group->context);
+    group->live = false;
+}
+
+static struct group *live_group(void)
+{
+    struct group *group = &groups[draw(CONTEXTS)];
+    while (!group->live)
+        group = &groups[draw(CONTEXTS)];
+    return group;
+}
+
+static size_t draw_count(void)
+{
+    static const size_t counts[] = {1, 2, 255, 256, 257, 1000};
+    const unsigned kind = draw(10);
+    return kind < 4   ? counts[draw(sizeof counts / sizeof counts[0])]
+           : kind < 9 ? 1 + draw(20000)
+                      : 1 + draw(200000);
+}
+
+static void draw_call(struct job_call *call, unsigned position, unsigned calls)
+{
+    struct sum_call *sum = &call->sum;
+    *call = (struct job_call){.group = live_group(), .key = mix(common++)};
+    call->delay = draw_own(2) == 0 ? 0 : draw_own(3000);
+    call->is_other = draw(4) == 0;
+    call->other = (enum other)draw(OTHERS);
+    sum->count = draw_count();
+    if (call->is_other) { /* other collectives may have a tag that an all-reduce has, too */
+        sum->tag = calls - 1 - position;
+        return;
+    }
+    sum->tag = position;
+    sum->type = draw(2) == 0 ? FLOAT32 : (enum element_type)draw(ELEMENT_TYPES);
+    sum->operation = draw(2) == 0        ? SUM
+                     : sum->type == PAIR ? USER
+                                         : (enum operation)draw(OPERATIONS);
+    sum->ring = (enum ring)draw(3);
+    sum->inputs = draw(2) == 0 ? 0 : buffers_of(sum->operation);
+    sum->outputs = buffers_of(sum->operation);
+    sum->segment = draw(4) == 0 ? 1024u << draw(8) : 0;
+}
+
+/* Returns how many of the all-reduces are on contexts of which this process is rank 0. */
+static unsigned make_calls(unsigned most)
+{
+    struct job_call calls[CALLS_MAX];
+    const unsigned count = 1 + draw(most);
+    unsigned order[CALLS_MAX], led = 0;
+    for (unsigned i = 0; i < count; i++) {
+        draw_call(&calls[i], i, count);
+        led += calls[i].group->rank == 0 && !calls[i].is_other;
+        const unsigned at = draw_own(i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (calls[order[i]].group->rank >= 0 &&
+            pthread_create(&calls[order[i]].thread, NULL, make_call, &calls[order[i]]) != 0)
+            exit(3);
+    for (unsigned i = 0; i < count; i++)
+        if (calls[i].group->rank >= 0)
+            pthread_join(calls[i].thread, NULL);
+    return led;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: gloo_mix SEED STEPS [CALLS]\n");
+        return 2;
+    }
+    unsigned led = 0, most = argc > 3 ? (unsigned)atoi(argv[3]) : 5;
+    rank = job_rank();
+    ranks = job_ranks();
+    common = mix(strtoull(argv[1], NULL, 10));
+    own = mix(common + 1 + (uint64_t)rank);
+    make_group(&groups[0], 0);
+    for (unsigned step = 1; step <= (unsigned)atoi(argv[2]); step++) {
+        const unsigned kind = draw(5), number = draw(CONTEXTS);
+        if (kind == 0 && !groups[number].live)
+            make_group(&groups[number], step);
+        else if (kind == 1 && number > 0)
+            free_group(&groups[number]);
+        else
+            led += make_calls(most < CALLS_MAX ? most : CALLS_MAX);
+    }
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        free_group(&groups[i]);
+    printf("rank %d: %u all-reduces led, %u contexts at the address of another, %d failures\n",
+           rank, led, contexts_at_same_address(), failures);
+    return failures != 0;
+}

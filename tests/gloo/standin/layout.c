@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls the stand-in's gloo::allreduce with options, a context and a buffer made of words, as they
+ * lie in gloo, or with a word put into one of them, which moves all behind it by 8 bytes. Each
+ * object ends where readable memory ends. Each call must reach the library once, and none of the
+ * functions in the objects may be called.
+ *
+ *   gloo_layout right      as in gloo, in a context of one rank
+ *   gloo_layout moved      with a word more at every place
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern unsigned standin_calls;
+extern const void *standin_options;
+extern void (*const standin_buffer_functions[])(void);
+void gloo_allreduce(const void *options) __asm__("_ZN4gloo9allreduceERKNS_16AllreduceOptionsE");
+
+/* A word of 0 or of 0xff bytes is put before word `place` of an object. */
+enum object { OPTIONS, CONTEXT, BUFFER, OBJECTS };
+static struct {
+    enum object object;
+    size_t place;
+    uint64_t word;
+} more = {.object = OBJECTS};
+
+/* Words that end where a page ends which cannot be read, behind one that cannot be read either. */
+static uintptr_t guarded(const uint64_t *words, size_t count)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *memory = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || mprotect(memory + page, page, PROT_READ | PROT_WRITE) != 0)
+        exit(3);
+    memcpy(memory + 2 * page - count * sizeof *words, words, count * sizeof *words);
+    return (uintptr_t)memory + 2 * page - count * sizeof *words;
+}
+
+static uintptr_t laid_out(enum object object, const uint64_t *words, size_t count)
+{
+    uint64_t all[32];
+    if (object != more.object)
+        return guarded(words, count);
+    memcpy(all, words, more.place * sizeof *words);
+    all[more.place] = more.word;
+    memcpy(all + more.place + 1, words + more.place, (count - more.place) * sizeof *words);
+    return guarded(all, count + 1);
+}
+
+/* What a std::function calls when it is copied or destroyed, and when it is called: then the
+ * arguments come by reference. */
+static void manage(void)
+{
+    fprintf(stderr, "the reduction is copied\n");
+    abort();
+}
+
+static void reduce(const void *function, float *const *result, const float *const *a,
+                   const float *const *b, const size_t *count)
+{
+    (void)function;
+    for (size_t i = 0; i < *count; i++)
+        (*result)[i] = (*a)[i] + (*b)[i];
+}
+
+#define OPTIONS_WORDS 18
+#define CONTEXT_WORDS 9
+#define BUFFER_WORDS 3
+
+static uintptr_t make_options(uint64_t ranks)
+{
+    static const uint64_t data[100]; /* 200 floats */
+    const uint64_t functions =
+        (uintptr_t)standin_buffer_functions; /* also of the context: none is called */
+    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* and the rank: 0 */, 2};
+    const uint64_t buffer[BUFFER_WORDS] = {functions, guarded(data, 100), sizeof data};
+    const uint64_t output = laid_out(BUFFER, buffer, BUFFER_WORDS);
+    const uintptr_t outputs = guarded(&output, 1);
+    const uint64_t options[OPTIONS_WORDS] = {
+        laid_out(CONTEXT, context, CONTEXT_WORDS),
+        0, /* nobody counts who shares the context */
+        30000 /* the time-out, in ms */,
+        0 /* the algorithm */,
+        0 /* the vector of inputs: its beginning, its end, the end of its memory */,
+        0,
+        0,
+        outputs,
+        outputs + sizeof output,
+        outputs + sizeof output,
+        200,
+        sizeof(float),
+        0 /* the reduction: two words of its own, what manages it, what calls it */,
+        0,
+        (uintptr_t)manage,
+        (uintptr_t)reduce,
+        7 /* the tag */,
+        1 << 20 /* the most bytes of a segment */,
+    };
+    return laid_out(OPTIONS, options, OPTIONS_WORDS);
+}
+
+static int call(uint64_t ranks)
+{
+    const unsigned before = standin_calls;
+    const void *options = (const void *)make_options(ranks);
+    gloo_allreduce(options);
+    if (standin_calls == before + 1 && standin_options == options)
+        return 0;
+    fprintf(stderr, "object %d, place %zu: %u calls\n", (int)more.object, more.place,
+            standin_calls - before);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t words[OBJECTS] = {OPTIONS_WORDS, 2 /* behind is what no one reads */,
+                                          BUFFER_WORDS};
+    int failures = 0;
+    if (argc > 1 && strcmp(argv[1], "right") == 0)
+        failures = call(1);
+    else
+        for (more.object = OPTIONS; more.object < OBJECTS; more.object++)
+            for (more.place = 0; more.place < words[more.object]; more.place++)
+                for (int bits = 0; bits < 2; bits++) {
+                    more.word = bits ? UINT64_MAX : 0;
+                    failures += call(2);
+                }
+    printf("%u calls, %d failures\n", standin_calls, failures);
+    return failures != 0;
+}

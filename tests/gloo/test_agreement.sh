@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Ranks that differ: without the shim, with another policy, with a wrong one, late. The results are
+# right, all ranks do the same, there is one clear message, and nobody waits for long.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/gloo_cases
+rule "codec = raw"
+
+# missing RANKS: only these ranks have the shim; leaves the output and the seconds in $scratch
+missing() {
+    local began=$SECONDS
+    only "$1" LD_PRELOAD="$preload"
+    job 4 COMPSHIM_REPORT=off "${setting[@]}" "$program" sums >"$scratch/only $1" 2>&1
+    echo "status $?, $((SECONDS - began)) s" >>"$scratch/only $1"
+}
+late() { # RANK MILLISECONDS
+    only "$1" LATE="$2"
+    job 3 LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/late $1 $2.json" "${setting[@]}" "$program" sums \
+        >"$scratch/late $1 $2" 2>&1
+    echo "status $?" >>"$scratch/late $1 $2"
+}
+# All at once: they mostly wait.
+began=$SECONDS
+for _ in {1..9}; do job 4 "$program" sums >/dev/null & done
+wait
+start=$((SECONDS - began)) # of as many jobs without the shim
+for ranks in "0 1" "2 3" "0" "1 2 3" "0 2"; do missing "$ranks" & done
+for rank in 0 2; do
+    late $rank 3000 &
+    late $rank 13000 &
+done
+wait
+for ranks in "0 1" "2 3" "0" "1 2 3" "0 2"; do
+    output=$(cat "$scratch/only $ranks")
+    contains "only ranks $ranks: the results are right" "status 0"
+    check "only ranks $ranks: one warning" test "$(grep -c '^compshim: ' <<<"$output")" = 1
+    contains "only ranks $ranks: it says why" "nothing is compressed: not all ranks have this shim"
+    seconds=$(sed -n 's/^status .*, \([0-9]*\) s$/\1/p' <<<"$output")
+    check "only ranks $ranks: within 15 s, and the $start s of a start" test "$seconds" -le $((15 + start))
+done
+for late in "0 3000" "2 3000" "0 13000" "2 13000"; do
+    output=$(cat "$scratch/late $late")
+    contains "late, $late ms: the results are right" "status 0"
+    cp "$scratch/late $late.json" "$scratch/report.json"
+    case $late in
+    *\ 3000) reports "late, $late ms: compressed" '[row["calls"] for row in rows] == [3] and passed == {}' ;;
+    *) reports "late, $late ms: native" 'rows == [] and passed == {"not_agreed": 3}' ;;
+    esac
+done
+
+# Rank 0's policy is the job's.
+printf '[rule other]\ncodec = fp8_e4m3\n' >"$scratch/other.ini"
+printf '[rule all]\ncodc = raw\n' >"$scratch/wrong.ini"
+for other in other wrong; do
+    only "1 2 3" COMPSHIM_POLICY="$scratch/$other.ini"
+    expect "another policy elsewhere: $other" 0 preloaded 4 "${setting[@]}" "$program" sums
+    reports "rank 0's counts" '[(row["codec"], row["calls"]) for row in rows] == [("raw", 3)]'
+done
+output=$(preloaded 3 COMPSHIM_POLICY="$scratch/wrong.ini" "$program" sums 2>&1) && fail "a wrong policy ends the job" "$output"
+contains "a wrong policy: file, line and remedy" "wrong.ini:2: unknown key 'codc' (did you mean 'codec'?)"
+
+native=$(job 3 "$program" sums 2>&1 | sort)
+expect "COMPSHIM=off" 0 preloaded 3 COMPSHIM=off "$program" sums
+check "is as natively" test "$native" = "$(sort <<<"$output")"
+check "without a report" test ! -e "$scratch/report.json"
+expect "COMPSHIM=observe" 0 preloaded 3 COMPSHIM=observe "$program" sums
+reports "writes every call down" 'rows == [] and [(k["dtype"], k["op"], k["ranks"], k["calls"], k["bytes"])
+    for k in report["observed"]["kinds"]] == [("float32", "sum", 3, 3, 200004)]'
+expect "COMPSHIM_TRACE" 0 preloaded 3 COMPSHIM_TRACE="$scratch/trace-{rank}.json" "$program" sums
+check "has every call of every rank" python3 - "$scratch" <<'P'
+import json, sys
+for rank in range(3):
+    events = json.load(open(f"{sys.argv[1]}/trace-{rank}.json"))["traceEvents"]
+    calls = [event["name"] for event in events if event.get("cat") == "compressed"]
+    assert calls == ["allreduce raw"] * 3, (rank, calls)
+    assert {event["name"] for event in events if event.get("cat") == "phase"} == {"encode", "exchange", "decode"}
+P
+expect "a report of each rank" 0 preloaded 3 COMPSHIM_REPORT="$scratch/report-{rank}.json" "$program" sums
+check "is written by rank 0 alone" test "$(cd "$scratch" && ls report*.json)" = report-0.json
+expect "the table" 0 preloaded 3 COMPSHIM_REPORT=summary "$program" sums
+contains "names the library" "gloo"
+contains "and the rule" "all "
+finish

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gloo::allreduce in every shape, of every type, by every codec and algorithm, against a float64
+# reference; what the report says of it; other operations and collectives.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/gloo_allreduce
+
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]
+matches() {
+    rule "codec = $2" "algorithm = $3"
+    expect "${5:-float32} as $2 by $3, $1 ranks" 0 preloaded "$1" "$program" "$2" "$4" "${5:-float32}"
+    reports "it was compressed" "{(row['codec'], row['algorithm'], row['dtype']) for row in rows} == {('$2', '$3', '${5:-float32}')}"
+    reports "nothing else was" "set(passed) <= {'dtype', 'empty', 'op'}"
+}
+digests() { sed -n 's/^rank [0-9]*: digest \([0-9a-f]*\),.*/\1/p' <<<"$output" | sort -u; }
+
+expect "gloo's own sum, 3 ranks" 0 job 3 "$program" none 1
+matches 3 raw two_shot 2
+matches 2 raw one_shot 1
+matches 5 fp8_e4m3 two_shot 2
+matches 2 int8 one_shot 1 float64
+matches 3 fp16 two_shot 2 float16
+matches 4 bf16 two_shot 2 bfloat16
+matches 3 fp16 cast 0
+matches 3 fp8_e4m3 two_shot 2
+first=$(digests)
+expect "the same once more" 0 preloaded 3 "$program" fp8_e4m3 2
+check "the same bits on every rank and in every run" test "$first,$(wc -w <<<"$first")" = "$(digests),1"
+
+# tries ALGORITHM RANKS: every codec, in one job
+tries() {
+    "$program" --policy "$1" >"$scratch/policy.ini"
+    expect "every codec by $1, $2 ranks" 0 preloaded "$2" "${setting[@]}" "$program" all "$1"
+    reports "a row of each rule, by $1" "sorted(row['rule'] for row in rows if row['algorithm'] == '$1') == $(
+        sed -n "s/^\[rule \(.*\)\]/'\1'/p" "$scratch/policy.ini" | sort | paste -s -d , | sed 's/.*/sorted([&])/'
+    )"
+}
+setting=()
+tries two_shot 3
+tries one_shot 2
+tries cast 3
+if on_nodes 0,0,1,1; then
+    tries hierarchical 4
+else
+    skip "this user cannot give a process a hostname: hierarchical"
+fi
+
+# What the report has of options, and of errors.
+repeat() { # NAME RANKS CALLS: leaves the mean's distance from the sum
+    expect "$1" 0 preloaded "$2" "$program" repeat "$3"
+    distance=$(sed -n 's/^distance //p' <<<"$output")
+}
+below() { check "$1" awk -v a="$2" -v b="$3" 'BEGIN { exit !(a > 0 && a < b) }'; }
+rule "codec = fp8_e4m3" "algorithm = two_shot" "verify = 2" "check_ranks = 3"
+repeat "verified and compared" 3 12
+reports "calls and bytes" '[(r["calls"], r["bytes_in"]) for r in rows] == [(12, 12 * 200000)]'
+reports "fp8 sends at most 1/3.9" 'rows[0]["bytes_native"] / rows[0]["bytes_wire"] > 3.9'
+reports "the sampled error is that of fp8" '0.01 < rows[0]["rel_error"] < 0.06'
+reports "and so is the verified" 'rows[0]["verified"]["calls"] == 6 and 0.02 < rows[0]["verified"]["rel_l2"] < 0.05'
+reports "the ranks agree" 'rows[0]["ranks_checked"] == {"calls": 4, "different": 0}'
+reports "the library is gloo" 'report["library"].startswith("gloo") and report["ranks"] == 3'
+rule "codec = int4"
+repeat "int4, 64 times the same" 2 64
+plain=$distance
+below "errs alike each time" 0.03 "$plain"
+rule "codec = int4" "error_feedback = on"
+repeat "with error feedback" 2 64
+below "the mean comes 20 times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 20 }')"
+rule "codec = int4" "rounding = stochastic"
+repeat "with stochastic rounding" 2 64
+below "the mean comes four times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 4 }')"
+first=$(digests)
+repeat "stochastic rounding again" 2 64
+check "gives the same bits" test "$first" = "$(digests)"
+rule "codec = int4" "max_rel_error = 0.01"
+repeat "max_rel_error, which there is not for gloo" 2 5
+reports "is passed on by name" 'rows == [] and passed == {"option": 5}'
+rule "library = mpi, nccl" "codec = fp16"
+repeat "rules of other libraries" 2 5
+reports "are not gloo's" 'rows == [] and passed == {"no_rule": 5}'
+
+rule "codec = raw"
+expect "other collectives" 0 preloaded 3 "$build/tests/gloo_cases" others
+reports "are counted with their bytes" '{name: (n["calls"], n["bytes"] in (4000, 12000)) for name, n in report["not_compressed"].items()} == {
+    "gloo::" + name: (1, True) for name in "reduce allgather allgatherv alltoall alltoallv broadcast".split()}'
+finish

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Calls that fail, ranks that are killed, missing or gone, processes that are made in the middle: what
+# the caller gets is what gloo gives it, and nobody waits longer.
+. "$(dirname "$0")/lib.sh"
+program=$build/tests/gloo_cases
+rule "codec = raw"
+
+job 3 "$program" wrong >"$scratch/native" 2>&1
+expect "wrong calls" 0 preloaded 3 COMPSHIM_REPORT=off "$program" wrong
+check "fail as natively" diff <(sort "$scratch/native") <(sort <<<"$output")
+
+# raised RANK TEXT: the rank's exception begins so
+raised() {
+    if grep -Eq "^rank $1: after [0-9.]+ s: gloo::IoException: .*($2)" <<<"$output"; then
+        pass "rank $1 gets gloo's exception"
+    else
+        fail "rank $1 gets gloo's exception" "$output"
+    fi
+}
+# The others' time-out is 60 s: an exception of another kind has come before it.
+for delay in 0 3 10 20 40; do
+    fails_on 1
+    for start in job preloaded; do
+        expect "rank 1 is killed after $delay ms, $start" 0 $start 3 "${setting[@]}" "$program" killed $delay
+        for rank in 0 2; do raised $rank "closed|reset|[Bb]roken pipe"; done
+    done
+done
+
+# seconds COMMAND...: the longest that a rank waits for its exception
+seconds() { "$@" 2>/dev/null | sed -n 's/^rank .*: after \([0-9.]*\) s: gloo::IoException.*/\1/p' | sort -g | tail -n 1; }
+no_longer() {
+    local native shimmed
+    native=$(seconds job 3 "$program" absent "$1")
+    shimmed=$(seconds preloaded 3 "$program" absent "$1")
+    echo "natively $native s, with the shim $shimmed s"
+    awk -v a="$native" -v b="$shimmed" 'BEGIN { exit !(a >= 1.9 && b >= 1.9 && b < a + 1) }'
+}
+for calls in 0 1; do
+    check "a rank that makes only $calls calls: the others wait no longer" once_in_ten no_longer $calls
+    expect "a rank that makes only $calls calls" 0 preloaded 3 "$program" absent $calls
+    for rank in 0 1; do raised $rank "Timed out waiting"; done
+done
+
+fails_on 1
+expect "a rank exits while a thread of it waits, natively" 0 job 3 "${setting[@]}" "$program" exit
+expect "a rank exits while a thread of it waits" 0 preloaded 3 "${setting[@]}" "$program" exit
+raised 0 "Timed out|closed|reset|[Bb]roken pipe"
+expect "processes are made while calls run, natively" 0 job 3 "$program" fork
+expect "processes are made while calls run" 0 preloaded 3 "$program" fork
+reports "one report, by the ranks" '[row["calls"] for row in rows] == [61] and passed == {}'
+finish

@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gloo programs drawn by chance: contexts that come and go, threads, tags, types and operations, under
+# policies that are drawn, too. SEED=N draws others, PROGRAMS=N so many of them.
+. "$(dirname "$0")/lib.sh"
+seed=${SEED:-1}
+one_of() { # not in a subshell, whose numbers would not follow from the seed
+    local -n drawn=$1
+    local words=("${@:2}")
+    drawn=${words[RANDOM % ${#words[@]}]}
+}
+
+# Every codec here carries sums of up to 16.
+draw_policy() {
+    local codec algorithm largest verify check feedback rounding
+    one_of codec raw raw fp16 bf16 fp8_e4m3 fp8_e4m3
+    one_of algorithm auto one_shot two_shot two_shot cast hierarchical
+    [[ $algorithm != cast || $codec != fp8_e4m3 ]] || algorithm=auto
+    one_of largest 0 0 16 1KiB 20KiB
+    one_of verify off off 1 3
+    one_of check off 1 4
+    printf '[rule small]\nmax_size = %s\ncodec = none\n' "$largest"
+    printf '[rule all]\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
+        "$codec" "$algorithm" "$verify" "$check"
+    if [ "$algorithm" != cast ]; then
+        one_of feedback off off on
+        one_of rounding nearest nearest stochastic
+        printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
+    fi
+}
+# Each process reports the calls in contexts whose rank 0 it is.
+all_reported() {
+    python3 - "$scratch" "$(awk '/all-reduces led/ { led += $3 } END { print led }' <<<"$output")" <<'P'
+import glob, json, sys
+reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.json")]
+calls = sum(report["totals"]["calls"] for report in reports)
+compressed = sum(report["totals"]["compressed_calls"] for report in reports)
+print(f"{calls} calls reported, {compressed} compressed, {sys.argv[2]} made", *reports, sep="\n")
+sys.exit(calls != int(sys.argv[2]) or compressed == 0)
+P
+}
+
+for ((program = 0; program < ${PROGRAMS:-6}; program++)); do
+    RANDOM=$(((seed * 7919 + program) % 32749))
+    one_of ranks 2 3 3 4 5
+    setting=()
+    one_of nodes "" "" 0,0,1,1,1
+    [ -z "$nodes" ] || on_nodes $nodes || nodes=
+    draw_policy >"$scratch/policy.ini"
+    name="program $program of seed $seed, $ranks ranks${nodes:+ on nodes $nodes}"
+    command=("$build/tests/gloo_mix" $((seed * 1000 + program)) ${STEPS:-40})
+    expect "$name, natively" 0 job $ranks "${command[@]}"
+    expect "$name, $(paste -s -d ' ' "$scratch/policy.ini")" 0 preloaded $ranks "${setting[@]}" "${command[@]}"
+    check "$name: every call is reported" all_reported
+done
+finish
