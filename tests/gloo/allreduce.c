@@ -118,7 +118,7 @@ static void run(enum data data, size_t count, int in_place)
 
 static void run_one_codec(void)
 {
-    static const size_t counts[] = {0, 1, 2, 127, 128, 255, 256, 257, 4099, 100003};
+    static const size_t counts[] = {0, 1, 127, 255, 256, 257, 4099, 100003};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
         for (int shape = 0; shape < SHAPES; shape++)
             run_shape(NORMAL, counts[c], (enum shape)shape);
@@ -127,7 +127,7 @@ static void run_one_codec(void)
         if (sums_dtype != CSHIM_FLOAT16 || !needs_range)
             run((enum data)data, 20011, data % 2);
     }
-    run(INTEGERS, (size_t)1 << 20, 0);
+    run(INTEGERS, (size_t)1 << (ranks == 2 ? 22 : 18), 0);
 }
 
 /* The same buffer again and again: the mean's distance from the sum. */

@@ -131,7 +131,7 @@ static void killed(int delay)
     failures += !sum(COUNT, 0, 0);
     if (rank == 1)
         pthread_create(&thread, NULL, kill_later, &delay);
-    while (sum((size_t)COUNT * 20, 0, 0))
+    while (sum((size_t)COUNT * 20, 0, 10000))
         ;
 }
 

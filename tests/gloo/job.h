@@ -43,7 +43,7 @@ struct sum_call {
 struct context; /* a gloo::Context */
 
 size_t element_bytes(enum element_type type);
-/* Stores a small number, in a pair also its negative. */
+/* Stores a small number, in a pair also twice as much. */
 void element_put(enum element_type type, void *buffer, size_t i, int number);
 
 /* This process's place in the job, from RANK and WORLD_SIZE. */
