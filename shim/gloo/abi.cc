@@ -75,7 +75,7 @@ static_assert(sizeof(std::weak_ptr<void>) == sizeof(cshim_gloo_reference), "room
 
 constexpr int algorithms = 3;
 constexpr size_t buffers_max = 1024;
-constexpr size_t segment_max = size_t{1} << 40;
+constexpr size_t segment_min = 1 << 10, segment_max = size_t{1} << 40;
 constexpr int ranks_max = 1 << 20;
 
 using MakeBuffer = OwnedBuffer (*)(const void *context, void *memory, size_t bytes);
@@ -163,7 +163,7 @@ bool fit(const Options &options)
     size_t bytes;
     return options.context != nullptr && options.algorithm >= 0 && options.algorithm < algorithms &&
            is_vector(options.inputs) && is_vector(options.outputs) && !options.outputs.empty() &&
-           options.element_bytes > 0 && options.segment_bytes > 0 &&
+           options.element_bytes > 0 && options.segment_bytes >= segment_min &&
            options.segment_bytes <= segment_max &&
            !__builtin_mul_overflow(options.elements, options.element_bytes, &bytes);
 }
@@ -315,6 +315,14 @@ try {
     return keep(exception);
 }
 
+void cshim_gloo_pass(const void *options, int64_t timeout)
+{
+    alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
+    std::memcpy(memory, options, sizeof memory);
+    reinterpret_cast<Options *>(memory)->timeout = milliseconds(timeout);
+    allreduce(memory);
+}
+
 bool cshim_gloo_measure(const void *address, int *rank, int *ranks, uint64_t *bytes)
 {
     static bool is_known; /* atomic: these options have been looked at */
@@ -406,6 +414,14 @@ try {
 void cshim_gloo_abort_receive(cshim_gloo_buffer *buffer)
 {
     buffer_of(buffer)->abort_wait_received();
+}
+
+void cshim_gloo_break(const void *context)
+try {
+    char byte;
+    make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
+} catch (...) {
+    return; /* the wait took too long, for nothing was to be received */
 }
 
 void cshim_gloo_throw(void *exception)

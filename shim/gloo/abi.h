@@ -61,6 +61,9 @@ int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *
                       uint64_t elements, size_t element_bytes, cshim_gloo_reduction reduction,
                       void **exception);
 
+/* gloo's own all-reduce, by the options, with another limit. Throws what gloo throws. */
+void cshim_gloo_pass(const void *options, int64_t milliseconds);
+
 /* Any other call of gloo, which is counted: rank and ranks of its context, and the bytes of its
  * larger buffer. Returns false if its options are not laid out as expected. */
 bool cshim_gloo_measure(const void *options, int *rank, int *ranks, uint64_t *bytes);
@@ -90,6 +93,10 @@ int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds, bool *has_come,
                              void **exception);
 void cshim_gloo_abort_receive(struct cshim_gloo_buffer *buffer);
+
+/* Closes a context's connections, as gloo does when a wait takes too long: the other ranks wait for
+ * nothing of this one any more. */
+void cshim_gloo_break(const void *context);
 
 /* Throws an exception that was kept, and frees it. */
 void cshim_gloo_throw(void *exception) __attribute__((noreturn));

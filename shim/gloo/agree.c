@@ -478,14 +478,17 @@ static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_ar
     cshim_gloo_agreement_free(agreement);
 }
 
-void cshim_gloo_agree(struct cshim_gloo_context *context,
-                      const struct cshim_gloo_arguments *arguments)
+int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
+                         const struct cshim_gloo_arguments *arguments)
 {
+    const double began = cshim_seconds();
     if (__atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
-        return;
+        return 0;
     pthread_mutex_lock(&context->agreeing);
     if (!context->has_agreed && arguments->ranks > 1)
         agree(context, arguments);
     __atomic_store_n(&context->has_agreed, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&context->agreeing);
+    return context->reason == CSHIM_REASON_COMPRESS ? 0
+                                                    : (int64_t)(1e3 * (cshim_seconds() - began));
 }

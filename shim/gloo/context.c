@@ -125,9 +125,12 @@ static struct cshim_gloo_call *make_call(struct cshim_gloo_context *context)
     return NULL;
 }
 
-struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context)
+struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context, uint32_t tag,
+                                             uint32_t *number)
 {
     pthread_mutex_lock(&lock);
+    *number = tag + (tag < CSHIM_GLOO_TAGS ? ++context->calls_by_tag[tag] : 1);
+    *number += *number == 0; /* which would mean that there is none */
     struct cshim_gloo_call *call = context->idle;
     if (call != NULL)
         context->idle = call->next;

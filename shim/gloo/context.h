@@ -30,6 +30,10 @@ struct cshim_gloo_call {
     struct cshim_gloo_call *next;
 };
 
+/* Programs number their calls by the tag, or give all calls one tag, which is small then. Only for
+ * tags below this one calls are counted. */
+#define CSHIM_GLOO_TAGS 256u
+
 struct cshim_gloo_agreement; /* agree.c */
 
 struct cshim_gloo_context {
@@ -42,6 +46,7 @@ struct cshim_gloo_context {
     struct cshim_gloo_agreement *unfinished; /* messages that may still come; else NULL */
 
     /* The lock of the list guards the rest. */
+    uint32_t calls_by_tag[CSHIM_GLOO_TAGS]; /* that were compressed */
     unsigned users;
     struct cshim_gloo_call *idle;
     struct cshim_gloo_context *next;
@@ -53,8 +58,10 @@ struct cshim_gloo_context {
 struct cshim_gloo_context *cshim_gloo_context_find(const void *address);
 struct cshim_gloo_context *cshim_gloo_context_make(const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_context_release(struct cshim_gloo_context *context);
-/* The state for one more call of a context that compresses; NULL without memory. */
-struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context);
+/* The state for one more call of a context that compresses; NULL without memory. *number becomes
+ * the number of the call: it follows from the tag, and from how often that has been used. */
+struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context, uint32_t tag,
+                                             uint32_t *number);
 void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call);
 /* In a child of fork: its parent's contexts are none of its own. */
 void cshim_gloo_contexts_abandon(void);
@@ -62,9 +69,10 @@ void cshim_gloo_contexts_abandon(void);
 /* agree.c: the ranks of a context agree at its first call, rank by rank with rank 0: every rank
  * says hello; once all have said the same, rank 0 proposes to compress, they acknowledge, and it
  * commits (docs/agreement.md). Sets the context's reason and, where it compresses, its job and
- * layout. A rank without the shim gets messages that it never asks for, and is not disturbed. */
-void cshim_gloo_agree(struct cshim_gloo_context *context,
-                      const struct cshim_gloo_arguments *arguments);
+ * layout. A rank without the shim gets messages that it never asks for, and is not disturbed.
+ * Returns how many milliseconds went by in waiting for ranks that have not agreed. */
+int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
+                         const struct cshim_gloo_arguments *arguments);
 /* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
 

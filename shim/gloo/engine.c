@@ -71,7 +71,7 @@ static const void *gather_inputs(const struct cshim_gloo_arguments *arguments, v
 }
 
 /* Makes a call that is compressed. What gloo throws is left in the call. */
-static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
+static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan, uint32_t number)
 {
     const struct cshim_gloo_arguments *arguments = call->arguments;
     const void *input = gather_inputs(arguments, &call->exception);
@@ -86,7 +86,7 @@ static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
         .source = {0, plan->count},
         .result = {0, plan->count},
         .element_bytes = arguments->element_bytes,
-        .number = arguments->tag + 1 != 0 ? arguments->tag + 1 : 1,
+        .number = number,
     };
     const int status = cshim_call_run(&exchange);
     cshim_gloo_transport_end(call);
@@ -106,15 +106,18 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
         cshim_plan_call(context->host.job->policy, facts, arguments->elements);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan.reason;
-    struct cshim_gloo_call *call = cshim_gloo_call_take(context);
+    uint32_t number;
+    struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments->tag, &number);
     if (call == NULL) { /* the other ranks are in the call */
         cshim_log(CSHIM_LOG_ERROR, "no memory for another call of gloo under way");
         _exit(1);
     }
     call->arguments = arguments;
     call->exception = NULL;
-    run(call, &plan);
+    run(call, &plan, number);
     *exception = call->exception;
+    if (*exception != NULL)
+        cshim_gloo_break(arguments->context);
     cshim_gloo_call_give(context, call);
     return CSHIM_REASON_COMPRESS;
 }
@@ -196,31 +199,29 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
     return reason;
 }
 
-/* Says once that gloo's structures are not those that the engine knows. */
-static void refuse(void)
-{
-    if (!__atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
-        return;
-    cshim_log(CSHIM_LOG_WARN, "gloo's structures are laid out in a way that this version of "
-                              "compshim does not know: its calls are passed on");
-}
-
-/* Finds the context of a call and reads its options. Returns NULL if they are not as expected: a
- * gloo whose first call is not recognised is left alone from then on. */
+/* Finds the context of a call and reads its options. Returns NULL if they are not as expected. */
 static struct cshim_gloo_context *open_call(const void *options,
                                             struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_context *context = cshim_gloo_context_find(cshim_gloo_context_of(options));
-    if (context == NULL && !cshim_gloo_recognise(options)) {
-        refuse();
+    if (context == NULL && !cshim_gloo_recognise(options))
         return NULL;
-    }
-    if (!cshim_gloo_read(options, arguments)) {
-        if (context != NULL)
-            cshim_gloo_context_release(context);
-        return NULL;
-    }
-    return context != NULL ? context : cshim_gloo_context_make(arguments);
+    if (cshim_gloo_read(options, arguments))
+        return context != NULL ? context : cshim_gloo_context_make(arguments);
+    if (context != NULL)
+        cshim_gloo_context_release(context);
+    return NULL;
+}
+
+/* A call that was not recognised, and which gloo has made: the layout is another one. What gloo
+ * refuses is only a wrong call. */
+static void refuse(void)
+{
+    struct cshim_job *job = cshim_job_native();
+    count_pass(job, job != NULL ? job->rank : 0, 1, CSHIM_REASON_UNKNOWN_LAYOUT);
+    if (__atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
+        cshim_log(CSHIM_LOG_WARN, "gloo's structures are laid out in a way that this version of "
+                                  "compshim does not know: its calls are passed on");
 }
 
 /* Nothing of this function needs to be undone when gloo throws. */
@@ -229,24 +230,26 @@ static void allreduce(const void *options)
     struct observation observation = {.job = NULL};
     struct cshim_gloo_arguments arguments;
     struct cshim_gloo_context *context = NULL;
-    enum cshim_reason reason = CSHIM_REASON_UNKNOWN_LAYOUT;
     void *exception = NULL;
     if (__atomic_load_n(&is_usable, __ATOMIC_RELAXED))
         context = open_call(options, &arguments);
-    if (context != NULL) {
-        cshim_gloo_agree(context, &arguments);
-        reason = consider(context, &arguments, &observation, &exception);
-        cshim_gloo_context_release(context);
-    } else {
-        struct cshim_job *job = cshim_job_native();
-        count_pass(job, job != NULL ? job->rank : 0, 1, reason);
+    if (context == NULL) {
+        real_allreduce(options);
+        refuse();
+        return;
     }
+    const int64_t waited = cshim_gloo_agree(context, &arguments);
+    const enum cshim_reason reason = consider(context, &arguments, &observation, &exception);
+    cshim_gloo_context_release(context);
     if (exception != NULL)
         cshim_gloo_throw(exception);
     if (reason == CSHIM_REASON_COMPRESS)
         return;
-    real_allreduce(options);
-    end_observing(&observation, context != NULL ? arguments.rank : 0);
+    if (waited > 0 && arguments.timeout > 0) /* for ranks that may not come */
+        cshim_gloo_pass(options, waited < arguments.timeout ? arguments.timeout - waited : 1);
+    else
+        real_allreduce(options);
+    end_observing(&observation, arguments.rank);
 }
 
 /* The process ---------------------------------------------------------------------------------- */
