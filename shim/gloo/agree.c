@@ -394,6 +394,26 @@ static bool make_layout(struct cshim_communicator *host, const uint8_t *terms)
     return is_made;
 }
 
+/* Finds the ranks of this node, and those that have this rank's place in each node. */
+static bool find_levels(struct cshim_gloo_context *context)
+{
+    const struct cshim_layout *layout = &context->host.layout;
+    int *places = calloc(layout->nodes, sizeof *places); /* of the next rank in each node */
+    int local = 0;
+    context->inside = calloc((size_t)layout->local_ranks, sizeof *context->inside);
+    context->across = calloc(layout->nodes, sizeof *context->across);
+    const bool enough = places != NULL && context->inside != NULL && context->across != NULL;
+    for (int rank = 0; rank < context->host.ranks && enough; rank++) {
+        const int node = layout->node_of[rank];
+        if (node == layout->node)
+            context->inside[local++] = rank;
+        if (places[node]++ == layout->local_rank)
+            context->across[node] = rank;
+    }
+    free(places);
+    return enough;
+}
+
 /* Takes the terms. A rank that has no memory for them cannot go on: the others compress. */
 static void accept(struct cshim_gloo_context *context, struct cshim_gloo_agreement *agreement)
 {
@@ -407,7 +427,7 @@ static void accept(struct cshim_gloo_context *context, struct cshim_gloo_agreeme
     cshim_report_set_job(decision->job);
     host->transport = &cshim_gloo_transport;
     host->job = cshim_job_find(&offer);
-    if (host->job == NULL || !make_layout(host, agreement->terms) ||
+    if (host->job == NULL || !make_layout(host, agreement->terms) || !find_levels(context) ||
         !cshim_communicator_reserve(host)) {
         cshim_log(CSHIM_LOG_ERROR, "no memory for a context of gloo");
         _exit(1);

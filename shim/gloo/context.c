@@ -19,6 +19,8 @@ static void free_context(struct cshim_gloo_context *context)
         free_call(call);
     }
     cshim_gloo_agreement_free(context->unfinished);
+    free(context->inside);
+    free(context->across);
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);
     cshim_communicator_free(&context->host);
@@ -113,6 +115,8 @@ static struct cshim_gloo_call *make_call(struct cshim_gloo_context *context)
     call->host.transport = &cshim_gloo_transport;
     call->host.job = whole->job;
     call->host.whole = &context->host;
+    call->inside = context->inside;
+    call->across = context->across;
     call->host.rank = whole->rank;
     call->host.ranks = whole->ranks;
     if (cshim_layout_make(&call->host.layout, layout->node_of, whole->ranks, (int)layout->nodes,

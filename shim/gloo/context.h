@@ -15,6 +15,7 @@
  * 8. The engine's messages have bytes of their own, so ranks without it never ask for one. */
 #define CSHIM_GLOO_SLOT_CALL ((uint64_t)0xc5 << 56)
 #define CSHIM_GLOO_SLOT_AGREEMENT ((uint64_t)0xc6 << 56)
+#define CSHIM_GLOO_SLOT_INSIDE ((uint64_t)0xc7 << 56) /* a node */
 
 /* The kinds of messages of all segments in flight: each has a buffer of its own, since gloo waits
  * for any message of a buffer. */
@@ -24,6 +25,8 @@
 struct cshim_gloo_call {
     struct cshim_communicator host; /* first: the transport finds the rest by it */
     const struct cshim_gloo_arguments *arguments;
+    const int *inside; /* the context's */
+    const int *across;
     struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* all of the call's scratch */
     unsigned pending[CSHIM_GLOO_BUFFERS];                  /* messages that are not complete */
     void *exception;                                       /* what gloo threw, or NULL */
@@ -44,6 +47,8 @@ struct cshim_gloo_context {
     bool has_agreed;
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
     struct cshim_gloo_agreement *unfinished; /* messages that may still come; else NULL */
+    int *inside;                             /* the ranks of this node, and ... */
+    int *across; /* ... those that have this rank's place in each node */
 
     /* The lock of the list guards the rest. */
     uint32_t calls_by_tag[CSHIM_GLOO_TAGS]; /* that were compressed */

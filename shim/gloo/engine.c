@@ -131,6 +131,7 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
         .bytes = arguments->elements * arguments->element_bytes,
         .ranks = (uint32_t)arguments->ranks,
         .nodes = context->host.layout.nodes,
+        .ranks_per_node = context->host.layout.ranks_per_node,
         .instead = CSHIM_CODEC_NONE,
     };
     cshim_gloo_describe(arguments, &facts.dtype, &facts.op);
@@ -158,6 +159,7 @@ static void begin_observing(struct observation *observation, struct cshim_job *j
                  .op = (uint8_t)facts->op,
                  .ranks = facts->ranks,
                  .nodes = facts->nodes,
+                 .ranks_per_node = facts->ranks_per_node,
                  .bytes = facts->bytes,
                  .calls = 1,
                  .bytes_total = facts->bytes},

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gloo/context.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "codecs/codec.h"
+#include "shim/core/log.h"
 
 /* Below the tag, a slot has a bit for the kind of message and the rest for the segment. */
 #define KIND_SHIFT 23
@@ -58,6 +60,12 @@ static void forget(const struct cshim_exchange *exchange, unsigned first, unsign
         call_of(exchange)->pending[buffer_of(exchange, i)] = 0;
 }
 
+/* A peer's rank in the context. */
+static int rank_of(const struct cshim_exchange *exchange, int peer)
+{
+    return exchange->plan->schedule->staged ? call_of(exchange)->across[peer] : peer;
+}
+
 static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind)
 {
@@ -65,7 +73,7 @@ static int receive(const struct cshim_exchange *exchange, unsigned request, void
     struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
     if (buffer == NULL)
         return 1;
-    return cshim_gloo_receive(buffer, from, slot_of(exchange, request, kind),
+    return cshim_gloo_receive(buffer, rank_of(exchange, from), slot_of(exchange, request, kind),
                               (size_t)((uint8_t *)message - call->host.scratch), bytes,
                               &call->exception);
 }
@@ -77,7 +85,7 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
     struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
     if (buffer == NULL)
         return 1;
-    return cshim_gloo_send(buffer, to, slot_of(exchange, request, kind),
+    return cshim_gloo_send(buffer, rank_of(exchange, to), slot_of(exchange, request, kind),
                            (size_t)((const uint8_t *)message - call->host.scratch), bytes,
                            &call->exception);
 }
@@ -99,6 +107,126 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
         status = receives ? cshim_gloo_wait_received(buffer, timeout, NULL, &call->exception)
                           : cshim_gloo_wait_sent(buffer, timeout, &call->exception);
     return status;
+}
+
+/* Messages inside a node. Each rank sends one to every other rank of the node that gets any; the
+ * lengths and places are in bytes, by local rank. */
+struct inside {
+    struct cshim_gloo_buffer *sent, *received;
+    unsigned sending, receiving;
+};
+
+static int begin_inside(struct cshim_gloo_call *call, struct inside *inside, const void *source,
+                        size_t source_bytes, void *target, size_t target_bytes)
+{
+    const void *context = call->arguments->context;
+    *inside = (struct inside){.sending = 0};
+    inside->sent =
+        cshim_gloo_buffer_make(context, (void *)(uintptr_t)source, source_bytes, &call->exception);
+    if (inside->sent != NULL)
+        inside->received = cshim_gloo_buffer_make(context, target, target_bytes, &call->exception);
+    return inside->received != NULL ? 0 : 1;
+}
+
+static int receive_inside(struct cshim_gloo_call *call, struct inside *inside, int local,
+                          uint64_t slot, size_t offset, size_t bytes)
+{
+    if (bytes == 0 || local == call->host.layout.local_rank)
+        return 0;
+    inside->receiving++;
+    return cshim_gloo_receive(inside->received, call->inside[local], slot, offset, bytes,
+                              &call->exception);
+}
+
+static int send_inside(struct cshim_gloo_call *call, struct inside *inside, int local,
+                       uint64_t slot, size_t offset, size_t bytes)
+{
+    if (bytes == 0 || local == call->host.layout.local_rank)
+        return 0;
+    inside->sending++;
+    return cshim_gloo_send(inside->sent, call->inside[local], slot, offset, bytes,
+                           &call->exception);
+}
+
+/* Waits for all messages, and frees the buffers. */
+static int end_inside(struct cshim_gloo_call *call, struct inside *inside, int status)
+{
+    const int64_t timeout = call->arguments->timeout;
+    for (; inside->receiving > 0 && status == 0; inside->receiving--)
+        status = cshim_gloo_wait_received(inside->received, timeout, NULL, &call->exception);
+    for (; inside->sending > 0 && status == 0; inside->sending--)
+        status = cshim_gloo_wait_sent(inside->sent, timeout, &call->exception);
+    cshim_gloo_buffer_free(inside->sent);
+    cshim_gloo_buffer_free(inside->received);
+    return status;
+}
+
+static uint64_t inside_slot(const struct cshim_gloo_call *call, enum cshim_message kind)
+{
+    return CSHIM_GLOO_SLOT_INSIDE | (uint64_t)call->arguments->tag << TAG_SHIFT |
+           (uint64_t)kind << KIND_SHIFT;
+}
+
+/* Every rank sends each other rank the elements of its share, which adds them in rank order. */
+static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
+                         const int *lengths)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    const struct cshim_layout *layout = &call->host.layout;
+    const uint64_t slot = inside_slot(call, CSHIM_MESSAGE_PARTS);
+    const size_t element = exchange->element_bytes;
+    const size_t own = (size_t)lengths[layout->local_rank] * element;
+    struct inside inside;
+    size_t total = 0, place = 0;
+    for (int i = 0; i < layout->local_ranks; i++)
+        total += (size_t)lengths[i] * element;
+    /* A part of each rank of the node, of which this rank's own stays empty. */
+    uint8_t *parts = malloc((size_t)layout->local_ranks * own + 1);
+    if (parts == NULL) { /* the other ranks are in the call */
+        cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
+        _exit(1);
+    }
+    int status =
+        begin_inside(call, &inside, input, total, parts, (size_t)layout->local_ranks * own);
+    for (int i = 0; i < layout->local_ranks && status == 0; i++)
+        status = receive_inside(call, &inside, i, slot, (size_t)i * own, own);
+    for (int i = 0; i < layout->local_ranks && status == 0; i++) {
+        const size_t bytes = (size_t)lengths[i] * element;
+        const void *from =
+            i == layout->local_rank ? (const uint8_t *)input + place : parts + (size_t)i * own;
+        exchange->communicator->parts[i] = from;
+        status = send_inside(call, &inside, i, slot, place, bytes);
+        place += bytes;
+    }
+    status = end_inside(call, &inside, status);
+    if (status == 0 && own > 0)
+        cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, exchange->communicator->parts,
+                     (unsigned)layout->local_ranks, (size_t)lengths[layout->local_rank], share,
+                     NULL);
+    if (status == 0) /* to that of a failed call gloo may still write: it is lost */
+        free(parts);
+    return status;
+}
+
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
+                         const int *lengths, const int *begins)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    const struct cshim_layout *layout = &call->host.layout;
+    const uint64_t slot = inside_slot(call, CSHIM_MESSAGE_SUMS);
+    const size_t element = exchange->element_bytes;
+    const int last = layout->local_ranks - 1, rank = layout->local_rank;
+    const size_t own = (size_t)lengths[rank] * element;
+    struct inside inside;
+    int status = begin_inside(call, &inside, share, own, output,
+                              (size_t)(begins[last] + lengths[last]) * element);
+    for (int i = 0; i < layout->local_ranks && status == 0; i++)
+        status = receive_inside(call, &inside, i, slot, (size_t)begins[i] * element,
+                                (size_t)lengths[i] * element);
+    for (int i = 0; i < layout->local_ranks && status == 0; i++)
+        status = send_inside(call, &inside, i, slot, 0, own);
+    memcpy((uint8_t *)output + (size_t)begins[rank] * element, share, own);
+    return end_inside(call, &inside, status);
 }
 
 static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
@@ -201,6 +329,8 @@ const struct cshim_transport cshim_gloo_transport = {
     .receive = receive,
     .send = send,
     .complete = complete,
+    .reduce_inside = reduce_inside,
+    .gather_inside = gather_inside,
     .sum = sum,
     .sum_narrowed = sum_narrowed,
     .maximum = maximum,
