@@ -82,8 +82,8 @@ reports "are not gloo's" 'rows == [] and passed == {"no_rule": 5}'
 
 rule "codec = raw"
 expect "every type and operation" 0 preloaded 3 "$build/tests/gloo_cases" kinds
-reports "sums of floats are compressed" 'all(row["calls"] == 2 for row in rows) and
-    sorted(row["dtype"] for row in rows) == ["bfloat16", "float16", "float32", "float64"]'
+reports "sums of floats are compressed" '(all(row["calls"] == 2 for row in rows) and
+    sorted(row["dtype"] for row in rows) == ["bfloat16", "float16", "float32", "float64"])'
 reports "the others are passed on by name" 'passed == {"op": 4 * 3, "dtype": 3 * 5 + 2}'
 expect "other collectives" 0 preloaded 3 "$build/tests/gloo_cases" others
 reports "are counted with their bytes" '{name: (n["calls"], n["bytes"] in (4000, 12000)) for name, n in report["not_compressed"].items()} == {
