@@ -3,6 +3,7 @@
  *
  *   gloo_cases sums [CALLS [COUNT]]   that many sums; LATE=ms: this rank comes so late to the first
  *   gloo_cases wrong                  calls that gloo refuses
+ *   gloo_cases kinds                  every operation on every type that has it, once
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
  *   gloo_cases killed DELAY           after so many ms of sums rank 1 is killed
  *   gloo_cases absent [CALLS]         so many sums, then the last rank makes no other; the others
@@ -103,6 +104,16 @@ static void wrong_calls(void)
         printf("rank %d: call %zu: %s\n", rank, i, text != NULL ? text : "none");
         free(text);
     }
+}
+
+static void kinds(void)
+{
+    double data[100] = {0};
+    struct sum_call call = {.outputs = 1, .output = {data}, .count = 100};
+    for (call.type = 0; call.type < ELEMENT_TYPES; call.type++)
+        for (call.operation = 0; call.operation < OPERATIONS; call.operation++)
+            if (call.type != PAIR || call.operation == SUM || call.operation == USER)
+                failures += allreduce(world, &call) != NULL;
 }
 
 static void others(void)
@@ -206,6 +217,8 @@ int main(int argc, char **argv)
     world = context_make("world", rank, ranks, 60000, ANYWHERE);
     if (strcmp(name, "wrong") == 0)
         wrong_calls();
+    else if (strcmp(name, "kinds") == 0)
+        kinds();
     else if (strcmp(name, "others") == 0)
         others();
     else if (strcmp(name, "killed") == 0)

@@ -30,14 +30,21 @@ check "the same bits on every rank and in every run" test "$first,$(wc -w <<<"$f
 # tries ALGORITHM RANKS: every codec, in one job
 tries() {
     "$program" --policy "$1" >"$scratch/policy.ini"
-    expect "every codec by $1, $2 ranks" 0 preloaded "$2" "$program" all "$1"
+    expect "every codec by $1, $2 ranks" 0 preloaded "$2" "${setting[@]}" "$program" all "$1"
     reports "a row of each rule, by $1" "sorted(row['rule'] for row in rows if row['algorithm'] == '$1') == sorted([$(
         sed -n "s/^\[rule \(.*\)\]/'\1',/p" "$scratch/policy.ini" | tr -d '\n'
     )])"
 }
+setting=()
 tries two_shot 3
 tries one_shot 2
 tries cast 2
+if on_nodes 0,1,0,1,0; then
+    tries hierarchical 5
+    reports "on two nodes" 'report["nodes"] == 2'
+else
+    skip "this user cannot give a process a hostname: hierarchical"
+fi
 
 # What the report has of options, and of errors.
 repeat() { # NAME RANKS CALLS: leaves the mean's distance from the sum
@@ -66,14 +73,6 @@ below "the mean comes four times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN
 first=$(digests)
 repeat "stochastic rounding again" 2 64
 check "gives the same bits" test "$first" = "$(digests)"
-rule "codec = fp16" "algorithm = hierarchical"
-if on_nodes 0,0,1,1; then
-    expect "hierarchical, which there is not for gloo" 0 preloaded 4 "${setting[@]}" "$program" repeat 2
-    reports "is auto's choice, and the nodes are known" \
-        '[row["algorithm"] for row in rows] == ["two_shot"] and report["nodes"] == 2'
-else
-    skip "this user cannot give a process a hostname: two nodes"
-fi
 rule "codec = int4" "max_rel_error = 0.01"
 repeat "max_rel_error, which there is not for gloo" 2 5
 reports "is passed on by name" 'rows == [] and passed == {"option": 5}'
@@ -82,6 +81,10 @@ repeat "rules of other libraries" 2 5
 reports "are not gloo's" 'rows == [] and passed == {"no_rule": 5}'
 
 rule "codec = raw"
+expect "every type and operation" 0 preloaded 3 "$build/tests/gloo_cases" kinds
+reports "sums of floats are compressed" '(all(row["calls"] == 2 for row in rows) and
+    sorted(row["dtype"] for row in rows) == ["bfloat16", "float16", "float32", "float64"])'
+reports "the others are passed on by name" 'passed == {"op": 4 * 3, "dtype": 3 * 5 + 2}'
 expect "other collectives" 0 preloaded 3 "$build/tests/gloo_cases" others
 reports "are counted with their bytes" '{name: (n["calls"], n["bytes"] in (4000, 12000)) for name, n in report["not_compressed"].items()} == {
     "gloo::" + name: (1, True) for name in "reduce allgather allgatherv alltoall alltoallv broadcast".split()}'
