@@ -17,7 +17,7 @@
 #   has_ended PID              whether there is no such process, or only what its parent must collect
 #   children_of PID            prints the processes whose parent it is
 #
-#   mpi, shimmed, policy, json, reports see below, as differing
+#   mpi, shimmed, job, policy, json, reports see below, as differing
 #   to_hosts HOSTS AGENT       see below
 #   only_open_mpi WHAT         whether the MPI is Open MPI; if not, WHAT is skipped
 #   carries_on PROGRAM         whether nonblocking calls are compressed with the program's MPI
@@ -137,6 +137,13 @@ shimmed() {
     local ranks=$1
     shift
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
+}
+
+# job N [VARIABLE=VALUE...] PROGRAM... : N processes that find their ranks in the environment, without MPI
+job() {
+    local ranks=$1
+    shift
+    limited bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
 }
 
 # differing N CMD... : N CMD...    one job whose ranks run different commands (VARIABLE=VALUE... first)

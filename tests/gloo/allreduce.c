@@ -89,7 +89,7 @@ static void run_shape(enum data data, size_t count, enum shape shape)
                                                                : 1,
                             .count = count,
                             .segment = calls % 5 == 4 ? 4096 : 0};
-    unsigned char *kept = malloc(bytes);
+    unsigned char *kept = malloc(bytes + 1);
     for (unsigned b = 0; b < call.outputs; b++)
         call.output[b] = guarded(bytes, shift);
     for (unsigned b = 0; b < call.inputs; b++)

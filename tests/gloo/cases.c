@@ -13,6 +13,7 @@
  * Exceptions are printed, and how many sums were right. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,7 +23,8 @@
 
 #define COUNT 50001
 
-static int rank, ranks, failures;
+static int rank, ranks;
+static atomic_int failures;
 static struct context *world;
 
 static double seconds(void)

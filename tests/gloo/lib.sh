@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the tests of the gloo engine share, beside tests/lib.sh, which it sources.
 #
-#   job N [VARIABLE=VALUE...] PROGRAM...        N ranks without the shim
-#   preloaded N [VARIABLE=VALUE...] PROGRAM...  the same with it, under $scratch/policy.ini, with a
-#                                               report in $scratch/report.json
+#   preloaded N [VARIABLE=VALUE...] PROGRAM...  a job of N ranks with the shim, under
+#                                               $scratch/policy.ini, with a report in
+#                                               $scratch/report.json
 #   only RANKS VARIABLE=VALUE                   the words that give the setting to these ranks only,
 #                                               in $setting: to stand before PROGRAM
 #   fails_on RANK                               the same, for a rank whose end may have any status
@@ -22,11 +22,6 @@ if [ ! -e "$build/libcompshim-gloo.so" ]; then
 fi
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-job() {
-    local ranks=$1
-    shift
-    limited bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
-}
 preloaded() {
     local ranks=$1
     shift

@@ -181,7 +181,7 @@ static void *make_call(void *argument)
 
 static void make_group(struct group *group, unsigned number)
 {
-    int order[MEMBERS];
+    int order[MEMBERS] = {0};
     for (int i = 0; i < ranks; i++) { /* a permutation of the ranks */
         const int at = (int)draw((unsigned)i + 1);
         order[i] = order[at];
@@ -253,7 +253,7 @@ static unsigned make_calls(unsigned most)
 {
     struct job_call calls[CALLS_MAX];
     const unsigned count = 1 + draw(most);
-    unsigned order[CALLS_MAX], led = 0;
+    unsigned order[CALLS_MAX] = {0}, led = 0;
     for (unsigned i = 0; i < count; i++) {
         draw_call(&calls[i], i, count);
         led += calls[i].group->rank == 0 && !calls[i].is_other;

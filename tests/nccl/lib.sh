@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # What the tests of the NCCL engine share, beside tests/lib.sh, which it sources.
 #
-#   job N [VARIABLE=VALUE...] PROGRAM...       N ranks without the shim, on the stand-ins
-#   preloaded N [VARIABLE=VALUE...] PROGRAM... the same with it, under $scratch/policy.ini, with a
-#                                              report in $scratch/report.json and the stand-in's
-#                                              calls in $scratch/RANK.calls
+#   preloaded N [VARIABLE=VALUE...] PROGRAM... a job of N ranks with the shim, on the stand-ins,
+#                                              under $scratch/policy.ini, with a report in
+#                                              $scratch/report.json and the stand-in's calls
+#                                              in $scratch/RANK.calls
 #   calls NAME PYTHON                          passes if the expression is true of the calls, a list
 #                                              for each rank
 #
@@ -20,11 +20,6 @@ case $cuda in /*) ;; *) cuda=$top/$cuda ;; esac
 export LD_LIBRARY_PATH=$standin STANDIN_DEVICES=8
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-job() {
-    local ranks=$1
-    shift
-    limited bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
-}
 preloaded() {
     local ranks=$1
     shift

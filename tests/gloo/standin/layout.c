@@ -107,9 +107,9 @@ int main(int argc, char **argv)
         OPTIONS_WORDS, 2 /* rank and size are all that is read */, BUFFER_WORDS};
     size_t number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     more.word = number % 2 != 0 ? UINT64_MAX : 0;
-    if (argc > 1)
-        for (more.object = OPTIONS, more.place = number / 2; more.place >= places[more.object];)
-            more.place -= places[more.object++];
+    more.object = argc > 1 ? OPTIONS : OBJECTS;
+    for (more.place = number / 2; more.object < BUFFER && more.place >= places[more.object];)
+        more.place -= places[more.object++];
     const void *options = (const void *)make_options(argc > 1 ? 2 : 1);
     gloo_allreduce(options);
     printf("%u calls\n", standin_calls);
