@@ -226,6 +226,7 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 # C++ for the layout of gloo's classes alone. The C++ library is the process's own. What gloo throws
 # goes through functions of C.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
+$(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
 $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated)
 	@mkdir -p $(@D)
 	$(CXX) $(cxx_flags) -c -o $@ $<

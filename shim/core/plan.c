@@ -11,7 +11,7 @@
  * elements are counted in 32 bits. */
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
 /* gloo's own all-reduce has messages of up to 1 MiB, each of which the receiver asks for. */
-#define GLOO_PIECE_LIMIT ((uint64_t)256 << 10)
+#define GLOO_PIECE_LIMIT ((uint64_t)128 << 10)
 /* Up to these, one step with more bytes is faster than two steps with fewer: docs/measurements.md.
  */
 #define ONE_SHOT_RANKS 4u

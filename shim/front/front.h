@@ -66,7 +66,8 @@ CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
 const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
 
 /* Open the engine for NCCL or gloo, and tell whether another engine that reports is in the process
- * too: one for MPI, for gloo also NCCL's. Both return NULL, after a warning, if it cannot be used. */
+ * too: one for MPI, for gloo also NCCL's. Both return NULL, after a warning, if it cannot be used.
+ */
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
 const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
 

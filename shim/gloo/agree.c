@@ -394,24 +394,15 @@ static bool make_layout(struct cshim_communicator *host, const uint8_t *terms)
     return is_made;
 }
 
-/* Finds the ranks of this node, and those that have this rank's place in each node. */
 static bool find_levels(struct cshim_gloo_context *context)
 {
     const struct cshim_layout *layout = &context->host.layout;
-    int *places = calloc(layout->nodes, sizeof *places); /* of the next rank in each node */
-    int local = 0;
     context->inside = calloc((size_t)layout->local_ranks, sizeof *context->inside);
     context->across = calloc(layout->nodes, sizeof *context->across);
-    const bool enough = places != NULL && context->inside != NULL && context->across != NULL;
-    for (int rank = 0; rank < context->host.ranks && enough; rank++) {
-        const int node = layout->node_of[rank];
-        if (node == layout->node)
-            context->inside[local++] = rank;
-        if (places[node]++ == layout->local_rank)
-            context->across[node] = rank;
-    }
-    free(places);
-    return enough;
+    if (context->inside == NULL || context->across == NULL)
+        return false;
+    cshim_layout_levels(layout, context->host.ranks, context->inside, context->across);
+    return true;
 }
 
 /* Takes the terms. A rank that has no memory for them cannot go on: the others compress. */

@@ -30,7 +30,7 @@ static void count_pass(struct cshim_job *job, int rank, int ranks, enum cshim_re
         return;
     cshim_job_grow(job, true, ranks, 1);
     cshim_ledger_pass(&job->ledger, reason);
-    job->due = true;
+    cshim_job_touch(job);
 }
 
 static void count(unsigned function, const void *options)
@@ -45,7 +45,7 @@ static void count(unsigned function, const void *options)
         return;
     cshim_job_grow(job, true, ranks, 1);
     cshim_ledger_count(&job->ledger, function, bytes);
-    job->due = true;
+    cshim_job_touch(job);
 }
 
 /* A call --------------------------------------------------------------------------------------- */
@@ -138,50 +138,10 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
     return facts;
 }
 
-/* A call that gloo makes, and which is written down or traced. */
-struct observation {
-    struct cshim_job *job; /* NULL: neither */
-    struct cshim_kind kind;
-    enum cshim_reason reason;
-    double began;
-};
-
-static void begin_observing(struct observation *observation, struct cshim_job *job,
-                            const struct cshim_call *facts, enum cshim_reason reason)
-{
-    if (job->observed == NULL && job->trace == NULL)
-        return;
-    *observation = (struct observation){
-        .job = job,
-        .reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason,
-        .kind = {.collective = (uint8_t)facts->collective,
-                 .dtype = (uint8_t)facts->dtype,
-                 .op = (uint8_t)facts->op,
-                 .ranks = facts->ranks,
-                 .nodes = facts->nodes,
-                 .ranks_per_node = facts->ranks_per_node,
-                 .bytes = facts->bytes,
-                 .calls = 1,
-                 .bytes_total = facts->bytes},
-        .began = cshim_seconds(),
-    };
-}
-
-static void end_observing(struct observation *observation, int rank)
-{
-    struct cshim_job *job = observation->job;
-    if (job == NULL)
-        return;
-    observation->kind.seconds = cshim_seconds() - observation->began;
-    cshim_event_passed(job, &observation->kind, observation->reason, observation->began);
-    if (job->observed != NULL && rank == 0)
-        cshim_observed_add(job->observed, &observation->kind);
-}
-
 /* Decides about a call of a context that is known, and makes it if it is compressed. */
 static enum cshim_reason consider(struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments,
-                                  struct observation *observation, void **exception)
+                                  struct cshim_observation *observation, void **exception)
 {
     const struct cshim_rule *rule;
     enum cshim_reason reason = arguments->ranks == 1 ? CSHIM_REASON_SINGLE_RANK : context->reason;
@@ -191,10 +151,10 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
         reason = cshim_plan_reason(job->policy, &facts, arguments->elements, &rule);
         if (reason == CSHIM_REASON_COMPRESS && job->observed == NULL)
             reason = compress(context, arguments, &facts, exception);
-        if (reason != CSHIM_REASON_COMPRESS || job->observed != NULL)
-            begin_observing(observation, job, &facts, reason);
-        if (reason == CSHIM_REASON_COMPRESS && job->observed != NULL)
+        else if (reason == CSHIM_REASON_COMPRESS)
             reason = CSHIM_REASON_DISABLED;
+        if (reason != CSHIM_REASON_COMPRESS && (job->observed != NULL || job->trace != NULL))
+            cshim_observation_begin(observation, job, &facts, reason);
     }
     if (reason != CSHIM_REASON_COMPRESS)
         count_pass(job_of(context), arguments->rank, arguments->ranks, reason);
@@ -229,7 +189,7 @@ static void refuse(void)
 /* Nothing of this function needs to be undone when gloo throws. */
 static void allreduce(const void *options)
 {
-    struct observation observation = {.job = NULL};
+    struct cshim_observation observation = {.job = NULL};
     struct cshim_gloo_arguments arguments;
     struct cshim_gloo_context *context = NULL;
     void *exception = NULL;
@@ -251,7 +211,7 @@ static void allreduce(const void *options)
         cshim_gloo_pass(options, waited < arguments.timeout ? arguments.timeout - waited : 1);
     else
         real_allreduce(options);
-    end_observing(&observation, arguments.rank);
+    cshim_observation_end(&observation, arguments.rank);
 }
 
 /* The process ---------------------------------------------------------------------------------- */

@@ -109,124 +109,85 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     return status;
 }
 
-/* Messages inside a node. Each rank sends one to every other rank of the node that gets any; the
- * lengths and places are in bytes, by local rank. */
-struct inside {
-    struct cshim_gloo_buffer *sent, *received;
-    unsigned sending, receiving;
-};
-
-static int begin_inside(struct cshim_gloo_call *call, struct inside *inside, const void *source,
-                        size_t source_bytes, void *target, size_t target_bytes)
+/* Has the ranks of this node exchange a message, each with each. To be added, the elements of each
+ * share go to its rank, and parts of the own share come, one behind the other. Once they are added,
+ * the own share goes to all, and theirs come to their places. */
+static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
+                           const void *source, void *target)
 {
-    const void *context = call->arguments->context;
-    *inside = (struct inside){.sending = 0};
-    inside->sent =
-        cshim_gloo_buffer_make(context, (void *)(uintptr_t)source, source_bytes, &call->exception);
-    if (inside->sent != NULL)
-        inside->received = cshim_gloo_buffer_make(context, target, target_bytes, &call->exception);
-    return inside->received != NULL ? 0 : 1;
-}
-
-static int receive_inside(struct cshim_gloo_call *call, struct inside *inside, int local,
-                          uint64_t slot, size_t offset, size_t bytes)
-{
-    if (bytes == 0 || local == call->host.layout.local_rank)
-        return 0;
-    inside->receiving++;
-    return cshim_gloo_receive(inside->received, call->inside[local], slot, offset, bytes,
-                              &call->exception);
-}
-
-static int send_inside(struct cshim_gloo_call *call, struct inside *inside, int local,
-                       uint64_t slot, size_t offset, size_t bytes)
-{
-    if (bytes == 0 || local == call->host.layout.local_rank)
-        return 0;
-    inside->sending++;
-    return cshim_gloo_send(inside->sent, call->inside[local], slot, offset, bytes,
-                           &call->exception);
-}
-
-/* Waits for all messages, and frees the buffers. */
-static int end_inside(struct cshim_gloo_call *call, struct inside *inside, int status)
-{
+    struct cshim_gloo_call *call = call_of(exchange);
+    const struct cshim_communicator *host = &call->host;
+    const int *begins = host->share_begins, *lengths = host->share_lengths;
+    const int last = host->layout.local_ranks - 1, rank = host->layout.local_rank;
+    const bool adds = kind == CSHIM_MESSAGE_PARTS;
+    const size_t element = exchange->element_bytes, own = (size_t)lengths[rank] * element;
+    const size_t whole = (size_t)(begins[last] + lengths[last]) * element;
+    const uint64_t slot = CSHIM_GLOO_SLOT_INSIDE | (uint64_t)call->arguments->tag << TAG_SHIFT |
+                          (uint64_t)kind << KIND_SHIFT;
     const int64_t timeout = call->arguments->timeout;
-    for (; inside->receiving > 0 && status == 0; inside->receiving--)
-        status = cshim_gloo_wait_received(inside->received, timeout, NULL, &call->exception);
-    for (; inside->sending > 0 && status == 0; inside->sending--)
-        status = cshim_gloo_wait_sent(inside->sent, timeout, &call->exception);
-    cshim_gloo_buffer_free(inside->sent);
-    cshim_gloo_buffer_free(inside->received);
+    void **exception = &call->exception;
+    struct cshim_gloo_buffer *sent = cshim_gloo_buffer_make(
+        call->arguments->context, (void *)(uintptr_t)source, adds ? whole : own, exception);
+    struct cshim_gloo_buffer *received = cshim_gloo_buffer_make(
+        call->arguments->context, target, adds ? own * (size_t)(last + 1) : whole, exception);
+    unsigned sending = 0, receiving = 0;
+    int status = sent == NULL || received == NULL;
+    for (int i = 0; i <= last && status == 0; i++) {
+        const size_t begin = (size_t)begins[i] * element, theirs = (size_t)lengths[i] * element;
+        const size_t in = adds ? own : theirs, out = adds ? theirs : own;
+        if (i == rank)
+            continue;
+        if (in > 0) {
+            receiving++;
+            status = cshim_gloo_receive(received, call->inside[i], slot,
+                                        adds ? (size_t)i * own : begin, in, exception);
+        }
+        if (out > 0 && status == 0) {
+            sending++;
+            status = cshim_gloo_send(sent, call->inside[i], slot, adds ? begin : 0, out, exception);
+        }
+    }
+    for (; receiving > 0 && status == 0; receiving--)
+        status = cshim_gloo_wait_received(received, timeout, NULL, exception);
+    for (; sending > 0 && status == 0; sending--)
+        status = cshim_gloo_wait_sent(sent, timeout, exception);
+    cshim_gloo_buffer_free(sent);
+    cshim_gloo_buffer_free(received);
     return status;
 }
 
-static uint64_t inside_slot(const struct cshim_gloo_call *call, enum cshim_message kind)
-{
-    return CSHIM_GLOO_SLOT_INSIDE | (uint64_t)call->arguments->tag << TAG_SHIFT |
-           (uint64_t)kind << KIND_SHIFT;
-}
-
-/* Every rank sends each other rank the elements of its share, which adds them in rank order. */
+/* Every rank of the node adds the elements of its share, in rank order. */
 static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
                          const int *lengths)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
-    const struct cshim_layout *layout = &call->host.layout;
-    const uint64_t slot = inside_slot(call, CSHIM_MESSAGE_PARTS);
-    const size_t element = exchange->element_bytes;
-    const size_t own = (size_t)lengths[layout->local_rank] * element;
-    struct inside inside;
-    size_t total = 0, place = 0;
-    for (int i = 0; i < layout->local_ranks; i++)
-        total += (size_t)lengths[i] * element;
-    /* A part of each rank of the node, of which this rank's own stays empty. */
-    uint8_t *parts = malloc((size_t)layout->local_ranks * own + 1);
+    const struct cshim_communicator *host = exchange->communicator;
+    const int rank = host->layout.local_rank;
+    const size_t element = exchange->element_bytes, own = (size_t)lengths[rank] * element;
+    uint8_t *parts = malloc((size_t)host->layout.local_ranks * own + 1);
     if (parts == NULL) { /* the other ranks are in the call */
         cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
         _exit(1);
     }
-    int status =
-        begin_inside(call, &inside, input, total, parts, (size_t)layout->local_ranks * own);
-    for (int i = 0; i < layout->local_ranks && status == 0; i++)
-        status = receive_inside(call, &inside, i, slot, (size_t)i * own, own);
-    for (int i = 0; i < layout->local_ranks && status == 0; i++) {
-        const size_t bytes = (size_t)lengths[i] * element;
-        const void *from =
-            i == layout->local_rank ? (const uint8_t *)input + place : parts + (size_t)i * own;
-        exchange->communicator->parts[i] = from;
-        status = send_inside(call, &inside, i, slot, place, bytes);
-        place += bytes;
-    }
-    status = end_inside(call, &inside, status);
-    if (status == 0 && own > 0)
-        cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, exchange->communicator->parts,
-                     (unsigned)layout->local_ranks, (size_t)lengths[layout->local_rank], share,
-                     NULL);
-    if (status == 0) /* to that of a failed call gloo may still write: it is lost */
-        free(parts);
+    const int status = exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts);
+    if (status != 0) /* gloo may still write there: it is lost */
+        return status;
+    for (int i = 0; i < host->layout.local_ranks; i++)
+        host->parts[i] = parts + (size_t)i * own;
+    host->parts[rank] = (const uint8_t *)input + (size_t)host->share_begins[rank] * element;
+    cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, host->parts,
+                 (unsigned)host->layout.local_ranks, (size_t)lengths[rank], share, NULL);
+    free(parts);
     return status;
 }
 
 static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
-    const struct cshim_layout *layout = &call->host.layout;
-    const uint64_t slot = inside_slot(call, CSHIM_MESSAGE_SUMS);
     const size_t element = exchange->element_bytes;
-    const int last = layout->local_ranks - 1, rank = layout->local_rank;
-    const size_t own = (size_t)lengths[rank] * element;
-    struct inside inside;
-    int status = begin_inside(call, &inside, share, own, output,
-                              (size_t)(begins[last] + lengths[last]) * element);
-    for (int i = 0; i < layout->local_ranks && status == 0; i++)
-        status = receive_inside(call, &inside, i, slot, (size_t)begins[i] * element,
-                                (size_t)lengths[i] * element);
-    for (int i = 0; i < layout->local_ranks && status == 0; i++)
-        status = send_inside(call, &inside, i, slot, 0, own);
-    memcpy((uint8_t *)output + (size_t)begins[rank] * element, share, own);
-    return end_inside(call, &inside, status);
+    const int rank = exchange->communicator->layout.local_rank;
+    memcpy((uint8_t *)output + (size_t)begins[rank] * element, share,
+           (size_t)lengths[rank] * element);
+    return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output);
 }
 
 static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
@@ -238,39 +199,24 @@ static int sum(const struct cshim_exchange *exchange, const void *input, void *o
 }
 
 /* Reductions of our own, for gloo's all-reduce. */
-static void add_parts(enum cshim_codec_id codec, enum cshim_dtype dtype, void *output,
-                      const void *a, const void *b, size_t elements)
-{
-    enum { TILE = 1024 };
-    const size_t bytes = cshim_dtype_bytes(dtype);
-    double tile[TILE];
-    for (size_t done = 0; done < elements; done += TILE) {
-        const size_t length = elements - done < TILE ? elements - done : TILE;
-        const void *parts[2] = {(const uint8_t *)a + done * bytes,
-                                (const uint8_t *)b + done * bytes};
-        cshim_reduce(codec, dtype, parts, 2, length, tile, NULL);
-        memcpy((uint8_t *)output + done * bytes, tile, length * bytes);
-    }
-}
-
 static void add_floats(void *output, const void *a, const void *b, size_t elements)
 {
-    add_parts(CSHIM_CODEC_RAW, CSHIM_FLOAT32, output, a, b, elements);
+    cshim_add(CSHIM_FLOAT32, output, a, b, elements);
 }
 
 static void add_halves(void *output, const void *a, const void *b, size_t elements)
 {
-    add_parts(CSHIM_CODEC_RAW, CSHIM_FLOAT16, output, a, b, elements);
+    cshim_add(CSHIM_FLOAT16, output, a, b, elements);
 }
 
 static void add_bfloats(void *output, const void *a, const void *b, size_t elements)
 {
-    add_parts(CSHIM_CODEC_RAW, CSHIM_BFLOAT16, output, a, b, elements);
+    cshim_add(CSHIM_BFLOAT16, output, a, b, elements);
 }
 
 static void add_doubles(void *output, const void *a, const void *b, size_t elements)
 {
-    add_parts(CSHIM_CODEC_RAW, CSHIM_FLOAT64, output, a, b, elements);
+    cshim_add(CSHIM_FLOAT64, output, a, b, elements);
 }
 
 static void take_larger(void *output, const void *a, const void *b, size_t elements)

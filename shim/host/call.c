@@ -117,7 +117,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->bytes_wire = plan->bytes_wire;
         figures->bytes_network = plan->bytes_network;
         figures->bytes_native = plan->bytes_native;
-        job->due = true;
+        cshim_job_touch(job);
     }
     cshim_ledger_add(&job->ledger, plan, figures);
 }

@@ -44,17 +44,41 @@ void cshim_event_call(const struct cshim_exchange *exchange, double began, doubl
                     });
 }
 
-void cshim_event_passed(struct cshim_job *job, const struct cshim_kind *kind,
-                        enum cshim_reason reason, double began)
+void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
+                             const struct cshim_call *call, enum cshim_reason reason)
 {
-    if (job->trace == NULL)
+    *observation = (struct cshim_observation){
+        .job = job,
+        .reason = reason,
+        .kind = {.collective = (uint8_t)call->collective,
+                 .dtype = (uint8_t)call->dtype,
+                 .op = (uint8_t)call->op,
+                 .ranks = call->ranks,
+                 .nodes = call->nodes,
+                 .ranks_per_node = call->ranks_per_node,
+                 .bytes = call->bytes,
+                 .calls = 1,
+                 .bytes_total = call->bytes},
+        .began = cshim_seconds(),
+    };
+}
+
+void cshim_observation_end(struct cshim_observation *observation, int rank)
+{
+    struct cshim_job *job = observation->job;
+    struct cshim_kind *kind = &observation->kind;
+    if (job == NULL)
         return;
-    cshim_trace_add(job->trace, (struct cshim_trace_event){
-                                    .begin = began,
-                                    .seconds = kind->seconds,
-                                    .bytes = kind->bytes,
-                                    .kind = CSHIM_TRACE_PASSED,
-                                    .collective = kind->collective,
-                                    .reason = (uint8_t)reason,
-                                });
+    kind->seconds = cshim_seconds() - observation->began;
+    if (job->trace != NULL)
+        cshim_trace_add(job->trace, (struct cshim_trace_event){
+                                        .begin = observation->began,
+                                        .seconds = kind->seconds,
+                                        .bytes = kind->bytes,
+                                        .kind = CSHIM_TRACE_PASSED,
+                                        .collective = kind->collective,
+                                        .reason = (uint8_t)observation->reason,
+                                    });
+    if (job->observed != NULL && rank == 0)
+        cshim_observed_add(job->observed, kind);
 }

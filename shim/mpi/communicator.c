@@ -255,14 +255,12 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 static void find_across(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
-    int *places = calloc(layout->nodes, sizeof *places); /* of the next rank on each node */
     state->across = calloc(layout->nodes, sizeof *state->across);
-    if (places == NULL || state->across == NULL) /* the other ranks are in the call */
+    if (state->across == NULL) /* the other ranks are in the call */
         cshim_mpi_end_job("no memory for a communicator's nodes");
-    for (int i = 0; i < state->host.ranks; i++)
-        if (places[layout->node_of[i]]++ == layout->local_rank)
-            state->across[layout->node_of[i]] = state->world_ranks[i];
-    free(places);
+    cshim_layout_levels(layout, state->host.ranks, NULL, state->across);
+    for (uint32_t node = 0; node < layout->nodes; node++)
+        state->across[node] = state->world_ranks[state->across[node]];
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)

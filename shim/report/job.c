@@ -267,7 +267,7 @@ static void write_report(struct cshim_job *job)
 {
     char name[CSHIM_PATH_MAX];
     const char *wanted = cshim_report_wanted(job->policy);
-    job->due = false;
+    __atomic_store_n(&job->due, false, __ATOMIC_RELAXED);
     if (wanted == NULL)
         return;
     const bool is_file = strcmp(wanted, "summary") != 0;
@@ -291,7 +291,7 @@ static void write_report(struct cshim_job *job)
 void cshim_jobs_write_reports(void)
 {
     for (struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
-        if (job->due && getpid() == cshim_process.pid)
+        if (__atomic_load_n(&job->due, __ATOMIC_RELAXED) && getpid() == cshim_process.pid)
             write_report(job);
     cshim_jobs_unlock();
 }

@@ -29,7 +29,7 @@ struct cshim_job {
     /* The rest is for jobs in the list. */
     bool is_local;    /* nobody collects the ledgers of all ranks: rank 0 counts for them */
     bool is_reported; /* calls are timed and sampled for a report */
-    bool due;         /* something was counted since the last report */
+    bool due;         /* something was counted since the last report; atomic */
     struct cshim_job *next;
 };
 
@@ -67,6 +67,12 @@ struct cshim_job *cshim_job_native(void);
 
 /* Notes how many ranks and nodes a communicator of the job has. */
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes);
+
+/* Notes that something was counted. */
+static inline void cshim_job_touch(struct cshim_job *job)
+{
+    __atomic_store_n(&job->due, true, __ATOMIC_RELAXED);
+}
 
 /* Locks the jobs and returns the first; the others follow by `next`. */
 struct cshim_job *cshim_jobs_lock(void);
