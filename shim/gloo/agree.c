@@ -15,15 +15,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "codecs/hash.h"
 #include "shim/core/clock.h"
+#include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
 #include "shim/report/report.h"
-#include "version.h"
-
-/* The version of what ranks send each other, beside the codecs. Each change raises it. */
-#define PROTOCOL 1
 
 #define WAIT_SECONDS 10.0
 #define WAIT_MORE 1.2 /* times that, for an answer of rank 0, which may wait so long itself */
@@ -31,13 +27,6 @@
 
 /* The messages; their slots count up. */
 enum word { HELLO, PRESENCE, PROPOSAL, ACKNOWLEDGEMENT, DECISION, TERMS, WORDS };
-
-struct hello {
-    uint64_t fingerprint; /* of this library: version, protocol, codec table */
-    uint64_t machine;
-    char version[24];
-    char host[96];
-};
 
 struct decision {
     uint32_t on;
@@ -54,9 +43,8 @@ struct cshim_gloo_agreement {
     struct cshim_gloo_buffer *sent[WORDS], *received[WORDS];
     unsigned receiving[WORDS]; /* messages that have not come */
     bool is_broken;            /* gloo has thrown: the program's own call will find the same */
-    struct hello own, *hellos; /* by rank */
-    uint32_t presence, proposal, acknowledgement, *acknowledgements;
-    bool *has_said; /* hello, by rank */
+    struct cshim_greeting *greetings; /* by rank; else the own one */
+    uint32_t presence, presence_sent, proposal, acknowledgement, *acknowledgements;
     struct decision decision;
     uint8_t *terms;
 };
@@ -208,13 +196,19 @@ static void wait_until_sent(struct cshim_gloo_agreement *agreement, enum word wo
     }
 }
 
+/* gloo does not tell whose messages have come. */
+static bool has_greeted(const struct cshim_gloo_agreement *agreement, int rank)
+{
+    return agreement->greetings[rank].version[0] != '\0';
+}
+
 /* Sends a message to all ranks that have said hello. */
 static void send_to_all(struct cshim_gloo_agreement *agreement, enum word word, void *message,
                         size_t bytes)
 {
     unsigned count = 0;
     for (int to = 1; to < agreement->ranks; to++) {
-        if (!agreement->has_said[to])
+        if (!has_greeted(agreement, to))
             continue;
         send(agreement, word, to, message, bytes);
         count++;
@@ -231,46 +225,16 @@ static double patience(const struct cshim_gloo_agreement *agreement)
 
 /* The two sides ------------------------------------------------------------------------------- */
 
-static struct hello own_hello(void)
-{
-    struct hello own = {.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL,
-                        .version = CSHIM_VERSION};
-    gethostname(own.host, sizeof own.host - 1);
-    /* Hosts that have one machine below them talk over its network, too. */
-    own.machine = cshim_hash_bytes(cshim_job_host(NULL), own.host, strlen(own.host));
-    return own;
-}
-
-/* Writes "rank 3 (hostname: why)" for each rank that has not said the same hello as rank 0. Returns
- * true if there is none. */
-static bool describe_missing(const struct cshim_gloo_agreement *agreement, char *text, size_t size)
-{
-    bool all = true;
-    size_t length = 0;
-    for (int rank = 1; rank < agreement->ranks; rank++) {
-        const struct hello *hello = &agreement->hellos[rank];
-        const bool has_said = agreement->has_said[rank];
-        if (has_said && hello->fingerprint == agreement->own.fingerprint)
-            continue;
-        const char *why = !has_said ? "no answer" : "another version";
-        all = false;
-        if (length < size)
-            length += (size_t)snprintf(text + length, size - length, "%srank %d (%.95s%s%s)",
-                                       length > 0 ? ", " : "", rank, has_said ? hello->host : "",
-                                       has_said ? ": " : "", why);
-    }
-    return all;
-}
-
 /* Waits for the hellos, and answers those that have come. */
 static bool collect_hellos(struct cshim_gloo_agreement *agreement)
 {
     char missing[700] = "";
-    receive(agreement, HELLO, 1, agreement->ranks, agreement->hellos, sizeof(struct hello));
+    receive(agreement, HELLO, 1, agreement->ranks, agreement->greetings,
+            sizeof(struct cshim_greeting));
     wait_for_all(agreement, HELLO, patience(agreement));
-    for (int rank = 1; rank < agreement->ranks; rank++) /* gloo does not tell which have come */
-        agreement->has_said[rank] = agreement->hellos[rank].fingerprint != 0;
-    const bool all = !agreement->is_broken && describe_missing(agreement, missing, sizeof missing);
+    const bool all =
+        !agreement->is_broken &&
+        cshim_greeting_list(agreement->greetings, agreement->ranks, missing, sizeof missing);
     if (!all && !agreement->is_broken)
         cshim_log(
             CSHIM_LOG_WARN,
@@ -304,8 +268,7 @@ static bool write_terms(struct cshim_gloo_agreement *agreement, const struct csh
         return false;
     for (int rank = 0; rank < agreement->ranks; rank++)
         memcpy(agreement->terms + (size_t)rank * sizeof(uint64_t),
-               rank == 0 ? &agreement->own.machine : &agreement->hellos[rank].machine,
-               sizeof(uint64_t));
+               &agreement->greetings[rank].machine, sizeof(uint64_t));
     memcpy(agreement->terms + machines, offer->text, offer->length);
     decision->observe = offer->observe;
     decision->terms_bytes = machines + offer->length;
@@ -349,9 +312,9 @@ static bool agree_as_other(struct cshim_gloo_agreement *agreement)
     receive(agreement, PROPOSAL, 0, 1, &agreement->proposal, sizeof agreement->proposal);
     if (rank > 1)
         receive(agreement, PRESENCE, rank - 1, rank, &agreement->presence, sizeof(uint32_t));
-    send(agreement, HELLO, 0, &agreement->own, sizeof agreement->own);
+    send(agreement, HELLO, 0, agreement->greetings, sizeof *agreement->greetings);
     if (rank + 1 < agreement->ranks)
-        send(agreement, PRESENCE, rank + 1, &agreement->own, sizeof(uint32_t));
+        send(agreement, PRESENCE, rank + 1, &agreement->presence_sent, sizeof(uint32_t));
     if (!wait_for_all(agreement, PROPOSAL, WAIT_MORE * patience(agreement))) {
         warn_without_root(agreement);
         return false;
@@ -437,9 +400,8 @@ void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
         cshim_gloo_buffer_free(agreement->sent[word]);
         cshim_gloo_buffer_free(agreement->received[word]);
     }
-    free(agreement->hellos);
+    free(agreement->greetings);
     free(agreement->acknowledgements);
-    free(agreement->has_said);
     free(agreement->terms);
     free(agreement);
 }
@@ -453,13 +415,12 @@ static struct cshim_gloo_agreement *make_agreement(const struct cshim_gloo_argum
     agreement->arguments = arguments;
     agreement->rank = arguments->rank;
     agreement->ranks = arguments->ranks;
-    agreement->own = own_hello();
-    agreement->hellos = calloc(rows, sizeof *agreement->hellos);
+    agreement->greetings = calloc(rows, sizeof *agreement->greetings);
     agreement->acknowledgements = calloc(rows, sizeof *agreement->acknowledgements);
-    agreement->has_said = calloc(rows, sizeof *agreement->has_said);
-    if (agreement->hellos != NULL && agreement->acknowledgements != NULL &&
-        agreement->has_said != NULL)
+    if (agreement->greetings != NULL && agreement->acknowledgements != NULL) {
+        agreement->greetings[0] = cshim_greeting_make();
         return agreement;
+    }
     cshim_gloo_agreement_free(agreement);
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/greeting.h"
 #include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
 
@@ -58,7 +59,7 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
     const bool nonblocking = is_nonblocking(config);
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
-        .host = cshim_job_host(getenv("NCCL_HOSTID")), /* as NCCL tells machines apart */
+        .host = cshim_machine(getenv("NCCL_HOSTID")), /* as NCCL tells machines apart */
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
         .nonblocking = nonblocking,

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/greeting.h"
 #include "shim/nccl/measure.h"
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
@@ -95,7 +96,7 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     }
     comm->exchange = exchange;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    exchange->facts[0].host = cshim_job_host(getenv("NCCL_HOSTID"));
+    exchange->facts[0].host = cshim_machine(getenv("NCCL_HOSTID"));
     exchange->facts[0].began = cshim_job_origin(0);
     exchange->facts[0].reason =
         scope.result == CUDA_SUCCESS ? make_ready(comm, why) : CSHIM_REASON_NO_MEMORY;

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codecs/hash.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/report/report.h"
@@ -181,21 +180,6 @@ uint64_t cshim_job_origin(uint64_t began)
     const uint64_t earliest = origin;
     pthread_mutex_unlock(&lock);
     return earliest;
-}
-
-uint64_t cshim_job_host(const char *given)
-{
-    char text[256] = "";
-    if (given != NULL && *given != '\0') {
-        snprintf(text, sizeof text, "%s", given);
-    } else {
-        FILE *stream = fopen("/proc/sys/kernel/random/boot_id", "re");
-        if (stream == NULL || fgets(text, sizeof text, stream) == NULL)
-            gethostname(text, sizeof text - 1);
-        if (stream != NULL)
-            fclose(stream);
-    }
-    return cshim_hash_bytes(CSHIM_HASH_EMPTY, text, strlen(text));
 }
 
 /* Writing files -------------------------------------------------------------------------------- */

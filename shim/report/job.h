@@ -78,10 +78,6 @@ static inline void cshim_job_touch(struct cshim_job *job)
 struct cshim_job *cshim_jobs_lock(void);
 void cshim_jobs_unlock(void);
 
-/* Identifies the machine that this process is on: by `given`, unless that is NULL or empty;
- * otherwise by the kernel's id of this boot, which containers of one machine share. */
-uint64_t cshim_job_host(const char *given);
-
 /* Traces of all processes count from the earliest beginning that is known. Takes in when another
  * process began, in nanoseconds of the wall clock (0: it has no trace), and returns the
  * earliest. */
