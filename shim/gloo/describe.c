@@ -8,10 +8,10 @@
 
 enum { PAIRS = 4, ELEMENT_MAX = 8 };
 
-/* Elements whose sums, products and extremes are exact in every type. Of their bits, taken for
- * integers, no sum overflows. */
-static const double left[PAIRS] = {1, -1.5, 0.75, -96};
-static const double right[PAIRS] = {2, 2.5, -0.125, 40};
+/* Elements whose sums, products and extremes are exact in every type. Negative ones tell floats
+ * from integers by their order. Of their bits, taken for integers, no sum overflows. */
+static const double left[PAIRS] = {1, -2, 0.75, -96};
+static const double right[PAIRS] = {2, -2.5, -0.125, 40};
 
 /* Writes a number as one of the type's elements. */
 static void store(enum cshim_dtype dtype, double number, uint8_t *element)
