@@ -85,7 +85,7 @@ def train(model, text, arguments):
         if step % arguments.every == 0:
             mean = mean_over_ranks(loss.detach(), ranks)
             if rank == 0:
-                print(f"step {step}: loss {mean:.4f}", flush=True)
+                ddp_job.tell(f"step {step}: loss {mean:.4f}")
     return (time.perf_counter() - began) / arguments.steps
 
 
@@ -119,9 +119,9 @@ def main():
     model = Transformer(characters).to(device)
     seconds = train(nn.parallel.DistributedDataParallel(model), text[:-kept], arguments)
     loss = test(model, text[-kept:])
-    ddp_job.print_digest(model)
+    ddp_job.tell_digest(model)
     if rank == 0:
-        print(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
+        ddp_job.tell(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
     torch.distributed.destroy_process_group()
 
 

@@ -41,9 +41,14 @@ def rank_and_size():
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def print_digest(module):
-    """Prints a digest of this rank's parameters: all ranks of a job must come to the same."""
+def tell(text):
+    """Prints a line in one piece, because the ranks share the output."""
+    print(f"{text}\n", end="", flush=True)
+
+
+def tell_digest(module):
+    """Tells a digest of this rank's parameters: all ranks of a job must come to the same."""
     digest = hashlib.sha256()
     for parameter in module.parameters():
         digest.update(parameter.detach().cpu().numpy().tobytes())
-    print(f"rank {torch.distributed.get_rank()}: parameters {digest.hexdigest()[:16]}", flush=True)
+    tell(f"rank {torch.distributed.get_rank()}: parameters {digest.hexdigest()[:16]}")

@@ -56,9 +56,9 @@ def main():
     images, labels = tensors(arguments.data, "t10k", device)
     with torch.no_grad():
         right = (network(images).argmax(dim=1) == labels).float().mean().item()
-    ddp_job.print_digest(network)
+    ddp_job.tell_digest(network)
     if rank == 0:
-        print(f"{ranks} ranks, test accuracy {100 * right:.2f} %")
+        ddp_job.tell(f"{ranks} ranks, test accuracy {100 * right:.2f} %")
     torch.distributed.destroy_process_group()
 
 

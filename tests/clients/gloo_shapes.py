@@ -24,7 +24,8 @@ def join(name="first"):
 
 
 def tell(text):
-    print(f"rank {RANK}: {text}", flush=True)
+    """In one piece, because the ranks may share the output."""
+    print(f"rank {RANK}: {text}\n", end="", flush=True)
 
 
 def digest(tensors):
@@ -105,7 +106,7 @@ def loader():
     for _ in range(2):
         loss = fit(model, optimizer, batches)
     tell(f"learns {loss < 1.2}")
-    print(f"parameters {digest(module.parameters())}")
+    tell(f"parameters {digest(module.parameters())}")
 
 
 def zero():
@@ -117,7 +118,7 @@ def zero():
     model = nn.parallel.DistributedDataParallel(module)
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.01)
     tell(f"learns {fit(model, optimizer, [data[RANK::RANKS]] * 8) < 1}")
-    print(f"parameters {digest(module.parameters())}")
+    tell(f"parameters {digest(module.parameters())}")
 
 
 def fsdp():
@@ -134,27 +135,31 @@ def fsdp():
     tell(f"learns {fit(model, torch.optim.AdamW(model.parameters(), lr=0.01), [data[RANK::RANKS]] * 8) < 1}")
 
 
-def tell_failure(call):
-    """The type of what a call raises, and what it is about."""
-    causes = {"Timed out": "time-out", "onnection": "connection", "Broken pipe": "connection"}
+def short_group():
+    """A group in which a call waits for 10 seconds at most."""
+    return dist.new_group(timeout=datetime.timedelta(seconds=10))
+
+
+def tell_failure(call, *reasons):
+    """The type of what a call raises, and that it tells one of the reasons."""
     began = time.monotonic()
     try:
         call()
         tell("no error")
     except Exception as error:
-        cause = next((causes[words] for words in causes if words in str(error)), str(error))
+        reason = "" if any(words in str(error) for words in reasons) else f", {error}"
         in_time = "in time" if time.monotonic() - began < 60 else "late"
-        tell(f"{type(error).__name__}: {cause}, {in_time}")
+        tell(f"{type(error).__name__} {in_time}{reason}")
 
 
 def time_out():
     """The last rank does not call."""
     join()
-    group = dist.new_group(timeout=datetime.timedelta(seconds=10))
+    group = short_group()
     tell(sum_of(group=group))
     mark = os.path.join(FOLDER, "failed")
     if RANK < RANKS - 1:
-        tell_failure(lambda: sum_of(group=group))
+        tell_failure(lambda: sum_of(group=group), "Timed out")
         open(f"{mark}.{RANK}", "x").close()
     else:
         while not all(os.path.exists(f"{mark}.{rank}") for rank in range(RANKS - 1)):
@@ -162,14 +167,15 @@ def time_out():
 
 
 def killed():
-    """The last rank dies in the middle of a call."""
+    """The last rank dies in the middle of a call. Of the others one may wait for its time-out, also without the shim."""
     join()
-    tell(sum_of())
+    group = short_group()
+    tell(sum_of(group=group))
     total = whole_numbers(32 * MEBI)
-    work = dist.all_reduce(total, async_op=True)
+    work = dist.all_reduce(total, group=group, async_op=True)
     if RANK == RANKS - 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    tell_failure(work.wait)
+    tell_failure(work.wait, "onnection", "Broken pipe", "Timed out")
 
 
 def restart():

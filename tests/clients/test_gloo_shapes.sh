@@ -7,7 +7,8 @@ pytorch
 printf '[rule all]\ncodec = raw\n' >raw.ini
 ranks=3
 
-# job SHAPE [VARIABLE=VALUE...]: each rank's output, sorted. The last rank of "killed" is to fail.
+# job SHAPE [VARIABLE=VALUE...]: each rank's output, sorted. In "killed" a rank ends by a signal, and the others
+# as PyTorch does behind a failure.
 job() {
     local shape=$1 meeting rank pids=() status=0
     shift
@@ -17,8 +18,8 @@ job() {
             "$python" "$clients/gloo_shapes.py" "$shape" "$meeting" >"$meeting.$rank" &
         pids+=($!)
     done
-    for rank in $(seq 0 $((ranks - 1))); do
-        wait "${pids[rank]}" 2>/dev/null || [ "$shape.$rank" = "killed.$((ranks - 1))" ] || status=1
+    for rank in "${pids[@]}"; do
+        wait "$rank" 2>/dev/null || [ "$shape" = killed ] || status=1
     done
     sort "$meeting".?
     return $status
@@ -32,9 +33,9 @@ alike() {
     ran "$1 with it" with job "$1" LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/raw.ini" \
         COMPSHIM_REPORT="$scratch/report.json"
     for run in without with; do
-        grep -v '^parameters' $run >$run.told
-        ! grep -q '^parameters' $run ||
-            is "$1 $run it: all ranks have the same parameters" "$(grep '^parameters' $run | sort -u | wc -l)" 1
+        sed -n '/parameters/d; /^rank/p' $run >$run.told
+        ! grep -q parameters $run || is "$1 $run the shim: all ranks have the same parameters" \
+            "$(sed -n 's/.*: parameters //p' $run | sort -u | wc -l)" 1
     done
     same "$1: the same answers" without.told with.told
     facts report.json
