@@ -4,8 +4,9 @@
 
     torchrun --nproc_per_node 2 chars_ddp.py [--text FILE]
 
-About a million parameters, AdamW. Every rank has the whole model and takes its part of each batch. The last tenth of the
-text is kept from the training; the loss on it is printed at the end, in nats per character. Needs numpy and torch.
+About a million parameters, AdamW. Every rank has the whole model and takes its part of each batch. The last
+tenth of the text is kept from the training; the loss on it is printed at the end, in nats per character.
+Needs numpy and torch.
 """
 import argparse
 import os

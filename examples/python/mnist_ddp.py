@@ -5,8 +5,8 @@
     torchrun --nproc_per_node 2 mnist_ddp.py --data DIR
     mpirun -n 2 python3 mnist_ddp.py --data DIR
 
-The gradients are summed by gloo, which every PyTorch has, or by what --backend names, as PyTorch was built; mpirun only starts
-the processes. Needs numpy and torch.
+The gradients are summed by gloo, which every PyTorch has, or by what --backend names, as PyTorch was built;
+mpirun only starts the processes. Needs numpy and torch.
 """
 import argparse
 import os

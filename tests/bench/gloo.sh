@@ -4,22 +4,25 @@
 # the shim, on four emulated hosts (tests/net/hosts.sh); and what the built-in policy costs on this machine
 # alone, where it passes on what is small.
 #
-#   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--sizes LIST] [--results DIR]
+#   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--results DIR]
 #
 # Rates of the hosts' links: 1gbit,100mbit; without root they are left out. Modes: off, bf16-hook, fp16-hook,
-# and codecs. Sizes, in bytes, are those over loopback; "" leaves loopback out. The modes take turns in every
-# repeat. Results: DIR/gloo-RATE.json and DIR/gloo-loopback.json (DIR is tests/bench/results), and the tables
-# of them. TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh fetches the newest.
+# and codecs. STEPS (60) are those of the transformer of examples/python. SIZES, in bytes, are those over
+# loopback; "" leaves loopback out. The modes take turns in every repeat, and each figure is the median of the
+# repeats' medians. Results: DIR/gloo-RATE.json and DIR/gloo-loopback.json (DIR is tests/bench/results); it
+# prints the tables of them. TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh
+# fetches the newest.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
-rates=1gbit,100mbit modes=off,bf16-hook,fp16-hook,fp16,fp8_e4m3,int8,int6 repeats=3
+rates=1gbit,100mbit modes=off,bf16-hook,fp16-hook,fp16,fp8_e4m3,int8,int6 repeats=3 training=60
 sizes=4,1024,16384,262144,4194304,26214400 results=tests/bench/results
 while [ $# -gt 0 ]; do
     case $1 in
     --rates) rates=${2-} ;;
     --modes) modes=${2-} ;;
     --repeats) repeats=${2-} ;;
+    --training) training=${2-} ;;
     --sizes) sizes=${2-} ;;
     --results) results=${2-} ;;
     *)
@@ -84,7 +87,7 @@ measure_hosts() {
                     --ranks 4 --nodes 4 --json | tr -d '\n')
                 ;;
             esac
-            measured=$(job 4 cshimgloo1 in_host hosts "${options[@]}")
+            measured=$(job 4 cshimgloo1 in_host hosts --training-steps "$training" "${options[@]}")
             printf '{"mode": "%s", "explained": %s, "measured": %s}\n' "$mode" "$plan" "$measured" >>"$scratch/$rate"
         done
     done

@@ -64,14 +64,13 @@ def measure_hosts(arguments):
         measured["call_seconds"] = seconds_of(arguments.calls, lambda: torch.distributed.all_reduce(bucket))
     model = distributed(Buckets(2), arguments.hook)
     measured["step_seconds"] = seconds_of(arguments.steps, lambda: model(torch.ones(1)).backward())
-    if arguments.training_steps:
-        text, characters = chars_ddp.read_text("/usr/share/common-licenses")
-        kept = len(text) // 10
-        torch.manual_seed(1)
-        module = chars_ddp.Transformer(characters)
-        options = argparse.Namespace(steps=arguments.training_steps, batch=32, lr=0.001, every=sys.maxsize, seed=1)
-        measured["training_seconds"] = chars_ddp.train(distributed(module, arguments.hook), text[:-kept], options)
-        measured["training_loss"] = chars_ddp.test(module, text[-kept:])
+    text, characters = chars_ddp.read_text("/usr/share/common-licenses")
+    kept = len(text) // 10
+    torch.manual_seed(1)
+    module = chars_ddp.Transformer(characters)
+    options = argparse.Namespace(steps=arguments.training_steps, batch=32, lr=0.001, every=sys.maxsize, seed=1)
+    measured["training_seconds"] = chars_ddp.train(distributed(module, arguments.hook), text[:-kept], options)
+    measured["training_loss"] = chars_ddp.test(module, text[-kept:])
     return measured
 
 

@@ -167,7 +167,7 @@ def time_out():
 
 
 def killed():
-    """The last rank dies in the middle of a call. Of the others one may wait for its time-out, also without the shim."""
+    """The last rank dies in the middle of a call. One of the others may wait for its time-out, without the shim, too."""
     join()
     group = short_group()
     tell(sum_of(group=group))
