@@ -8,6 +8,7 @@
 #include <cstring>
 #include <cxxabi.h>
 #include <mutex>
+#include <stdexcept>
 
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
