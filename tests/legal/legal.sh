@@ -84,6 +84,23 @@ fails() {
     [ "$status" != 0 ]
 }
 
+# Whether the last job's memory grows by 2 MiB a quarter more than it does without the shim, and four
+# times as much with four times the programs: MPI libraries keep a little of each program, by leaps.
+leaks() {
+    local times grown native with=$preloads
+    for times in 1 4; do
+        [ "$times" = 1 ] || ! fails "$first" $((times * programs)) 1 || return 0
+        grown=$(growth)
+        [ "${grown:-0}" -gt $((2048 * times)) ] || return
+        preloads=$build/tests/standin_nodes.so
+        run "$first" $((times * programs)) 1
+        native=$(growth) preloads=$with
+        [ $((grown - ${native:-0})) -gt $((2048 * times)) ] || return
+    done
+    output="legal: memory grows by $grown KiB in $programs programs, natively by ${native:-0} KiB"
+}
+growth() { sed -n 's/^legal: .* growth \(.*\) KiB$/\1/p' <<<"$output"; }
+
 # Drops steps of a program that fails for as long as it fails, halves first.
 shrink() { # SEED
     local steps=({0..31}) size=16 from fewer
@@ -105,7 +122,7 @@ shrink() { # SEED
 tell() {
     local found
     found=$(printf '%s\n' "$output" | sed -n 's/^legal: program \([0-9]*\),.*/\1/p' | head -n 1)
-    echo "FOUND after $((total + 1 + ${found:-first} - first)) programs in job $job of seed $seed: $ranks ranks on nodes $nodes threads $threads bound $bound, preloaded: $preloads"
+    echo "FOUND after $((total + 1 + ${found:-first + programs - 1} - first)) programs in job $job of seed $seed: $ranks ranks on nodes $nodes threads $threads bound $bound, preloaded: $preloads"
     cat "$COMPSHIM_POLICY"
     printf '%s\n' "$output" | grep -a -E 'legal:|compshim:' | head -n 20
     [ "${SHRINK:-yes}" = yes ] || return
@@ -123,7 +140,7 @@ tell() {
 total=0 end=$((SECONDS + seconds))
 for ((job = ${FIRST_JOB:-0}; jobs-- > 0 && SECONDS < end; job++)); do
     draw_job "$job"
-    if fails "$first" "$programs" 1; then
+    if fails "$first" "$programs" 1 || leaks; then
         tell
         exit 1
     fi

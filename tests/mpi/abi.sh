@@ -30,5 +30,5 @@ check "the functions have the same types" "$MPI_HOME/bin/mpicc_abi" -Werror -c f
 check "values, sizes and places are the same" diff ours.txt theirs.txt
 check "there are some of each: ${#constants[@]} values, ${#types[@]} types, ${#members[@]} members" \
     test $((${#constants[@]} > 40 && ${#types[@]} > 10 && ${#members[@]} == 4)) = 1
-check "and $(grep -c PMPI_ functions.c) functions" test "$(grep -c PMPI_ functions.c)" -gt 40
+check "and $(grep -c PMPI_ functions.c) functions" test "$(grep -c PMPI_ functions.c)" -gt 30
 finish
