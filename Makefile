@@ -64,12 +64,15 @@ objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
 	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
 
-products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so \
-	libcompshim-gloo.so compshim) \
+products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
 
 ifneq ($(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),)
 products += $(BUILD)/libcompshim_dl.so
+endif
+have_cxx := $(shell command -v $(firstword $(CXX)) 2>/dev/null)
+ifneq ($(have_cxx),)
+products += $(BUILD)/libcompshim-gloo.so
 endif
 have_mpich := $(shell command -v $(MPICH_CC) 2>/dev/null)
 ifneq ($(have_mpich),)
@@ -92,6 +95,9 @@ manual_pages := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in
 
 .PHONY: all
 all: $(products) $(manual_pages)
+ifeq ($(have_cxx),)
+	@echo "compshim: left out: the engine for gloo (no $(CXX)): tools/install-packages.sh build"
+endif
 ifeq ($(have_mpich),)
 	@echo "compshim: left out: the engine for MPICH (no $(MPICH_CC)): tools/install-packages.sh mpich"
 endif

@@ -20,9 +20,16 @@ static size_t written;  /* events of traces, so far */
 
 void cshim_process_start(const char *engine, bool is_beside)
 {
+    const pid_t pid = getpid();
+    if (cshim_process.pid != 0 &&
+        cshim_process.pid != pid) { /* its parent's jobs are none of its own */
+        lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        jobs = NULL;
+        written = 0;
+    }
     cshim_process.engine = engine;
     cshim_process.is_beside = is_beside;
-    cshim_process.pid = getpid();
+    cshim_process.pid = pid;
 }
 
 /* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
