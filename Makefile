@@ -18,6 +18,7 @@ LIBEXECDIR ?= $(PREFIX)/libexec/compshim
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 CC = gcc
+CXX = g++
 MPICC ?= mpicc.openmpi
 MPICH_CC ?= mpicc.mpich
 # Where other MPIs are fetched to, for make test-mpis.
@@ -35,6 +36,7 @@ CFLAGS ?= -g
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(BUILD)/generated -MMD -MP
 flags = -std=c11 $(OPTIMIZE) $(CFLAGS) -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) \
 	$(sanitizers) $(CPPFLAGS)
+cxx_flags = -std=c++14 $(filter-out -std=c11,$(flags))
 library_ldflags := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
 	-Wl,--exclude-libs,ALL
 ifneq ($(SANITIZE),1)
@@ -49,7 +51,8 @@ mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
 engine_sources := shim/core/log.c $(addprefix shim/report/,live.c file.c) \
 	$(report_sources) $(pure_sources)
-nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) $(engine_sources)
+nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) shim/report/job.c $(engine_sources)
+gloo_sources := $(wildcard shim/gloo/*.c) shim/report/job.c $(host_sources) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has a device of its own.
@@ -61,7 +64,8 @@ objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
 	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
 
-products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
+products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so \
+	libcompshim-gloo.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
 
 ifneq ($(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),)
@@ -219,6 +223,19 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 
+# C++ for the layout of gloo's classes alone. The C++ library is the process's own. What gloo throws
+# goes through functions of C.
+$(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
+$(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
+$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated)
+	@mkdir -p $(@D)
+	$(CXX) $(cxx_flags) -c -o $@ $<
+
+$(BUILD)/libcompshim-gloo.so: $(call objects,$(gloo_sources)) $(BUILD)/obj/shim/gloo/abi.o \
+		shim/gloo/exports.map
+	$(CXX) $(cxx_flags) $(library_ldflags) -Wl,--version-script=shim/gloo/exports.map \
+		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+
 $(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
 	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
 
@@ -312,7 +329,7 @@ study: packages-bench
 # Engines and examples are installed if they were built. A program to measure with is no command of
 # its own: it lies in LIBEXECDIR.
 installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-abi.so \
-	libcompshim-nccl.so libcompshim_dl.so
+	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
 installed_data := policy/default.ini examples/policy.ini
 installed_documents := README.md CHANGELOG.md LICENSE docs/*.md docs/*.svg

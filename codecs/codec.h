@@ -134,6 +134,9 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded);
 
+/* Adds count elements of a and b as cshim_reduce adds two parts in raw. output may be a or b. */
+void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count);
+
 /* cshim_reduce with options (NULL for none) for the encoding of reencoded: the residual is that of
  * the sum's elements, and does not enter output. If reencoded is NULL the options are not used. */
 void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,

@@ -345,6 +345,19 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
     leave_environment(&saved);
 }
 
+void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)
+{
+    const size_t bytes = cshim_dtype_bytes(dtype);
+    double tile[TILE];
+    for (size_t first = 0; first < count; first += TILE) {
+        const size_t length = count - first < TILE ? count - first : TILE;
+        const void *parts[2] = {(const uint8_t *)a + first * bytes,
+                                (const uint8_t *)b + first * bytes};
+        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);
+        memcpy((uint8_t *)output + first * bytes, tile, length * bytes);
+    }
+}
+
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded)
 {

@@ -10,7 +10,7 @@
 
 static const struct cshim_words sets[] = {
     [CSHIM_NO_WORDS] = {"", 0, {NULL}},
-    [CSHIM_LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT, {"mpi", "nccl"}},
+    [CSHIM_LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT, {"mpi", "nccl", "gloo"}},
     [CSHIM_COLLECTIVES] = {"collective",
                            CSHIM_COLLECTIVE_COUNT,
                            {"allreduce", "reduce_scatter", "reduce", "allgather"}},
@@ -126,6 +126,8 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
 
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective)
 {
+    if (library == CSHIM_GLOO)
+        return collective == CSHIM_ALLREDUCE;
     return collective < CSHIM_COLLECTIVE_COUNT &&
            (library == CSHIM_MPI || collective != CSHIM_REDUCE);
 }

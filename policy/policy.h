@@ -13,7 +13,7 @@
 
 #include "codecs/codec.h"
 
-enum cshim_library { CSHIM_MPI = 0, CSHIM_NCCL = 1, CSHIM_LIBRARY_COUNT };
+enum cshim_library { CSHIM_MPI = 0, CSHIM_NCCL = 1, CSHIM_GLOO = 2, CSHIM_LIBRARY_COUNT };
 
 enum cshim_collective {
     CSHIM_ALLREDUCE = 0,

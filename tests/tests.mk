@@ -251,7 +251,7 @@ legal: packages-test
 .PHONY: test-clients
 test-clients: packages-clients
 	@$(MAKE) --no-print-directory all
-	@BUILD=$(BUILD) bash tests/clients/run.sh
+	@BUILD=$(BUILD) TORCH_VERSIONS="$(TORCH_VERSIONS)" bash tests/clients/run.sh
 
 .PHONY: test-slurm
 test-slurm: packages-slurm

@@ -16,9 +16,10 @@ static const struct tool_command *const commands[COMMAND_COUNT] = {
 
 static void print_help(void)
 {
-    printf("usage: compshim COMMAND [OPTION...] [ARGUMENT...]\n\n"
-           "Compresses the all-reduces of unmodified MPI and NCCL programs, and shows what that "
-           "does.\n\ncommands:\n");
+    printf(
+        "usage: compshim COMMAND [OPTION...] [ARGUMENT...]\n\n"
+        "Compresses the all-reduces of unmodified MPI, NCCL and gloo programs, and shows what that "
+        "does.\n\ncommands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     printf("\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"

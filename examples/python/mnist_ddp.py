@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small network on the MNIST digits with PyTorch's DistributedDataParallel.
 
-    mpirun -n 2 python3 mnist_ddp.py --data DIR
     torchrun --nproc_per_node 2 mnist_ddp.py --data DIR
+    mpirun -n 2 python3 mnist_ddp.py --data DIR
 
-mpirun only starts the processes; --backend names what sums the gradients: gloo, nccl or mpi, as PyTorch was built. Needs numpy and torch.
+The gradients are summed by gloo, which every PyTorch has, or by what --backend names, as PyTorch was built;
+mpirun only starts the processes. Needs numpy and torch.
 """
 import argparse
 import os
@@ -14,26 +15,8 @@ import torch
 import torch.distributed
 from torch import nn
 
+import ddp_job
 from mnist_files import read_digits
-
-
-def join_job(backend):
-    """Rank and size come from torchrun or Open MPI's mpirun; the ranks meet at MASTER_ADDR:MASTER_PORT."""
-    os.environ.setdefault("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
-    os.environ.setdefault("WORLD_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29500")
-    torch.distributed.init_process_group(backend)
-
-
-def choose_device(backend):
-    """NCCL sums what lies on GPUs: this rank's, or the only one."""
-    if backend != "nccl":
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise SystemExit("mnist_ddp.py: --backend nccl needs a GPU, and PyTorch sees none")
-    local = int(os.environ.get("LOCAL_RANK", os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ["RANK"])))
-    return torch.device("cuda", local % torch.cuda.device_count())
 
 
 def tensors(folder, part, device):
@@ -42,7 +25,7 @@ def tensors(folder, part, device):
 
 
 def train(model, images, labels, arguments):
-    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    rank, ranks = ddp_job.rank_and_size()
     optimizer = torch.optim.SGD(model.parameters(), arguments.lr, momentum=0.9)
     generator = torch.Generator().manual_seed(arguments.seed)
     for _ in range(arguments.epochs):
@@ -56,29 +39,26 @@ def train(model, images, labels, arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Trains a small network on the MNIST digits.")
     parser.add_argument("--data", default=os.environ.get("MNIST_DIR", "data/mnist"), help="folder of the four files")
-    parser.add_argument("--backend", default="gloo", help="gloo, nccl or mpi (gloo)")
     parser.add_argument("--epochs", type=int, default=1, help="passes over the training images (1)")
     parser.add_argument("--limit", type=int, default=60000, help="training images per epoch (60000)")
     parser.add_argument("--batch", type=int, default=128, help="images per step, all ranks together (128)")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate (0.05)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of weights and order (1)")
+    ddp_job.add_options(parser)
     return parser.parse_args()
 
 
 def main():
     arguments = parse_arguments()
-    torch.manual_seed(arguments.seed)
-    torch.set_num_threads(1)
-    join_job(arguments.backend)
-    device = choose_device(arguments.backend)
+    device = ddp_job.join_job(arguments)
+    rank, ranks = ddp_job.rank_and_size()
     network = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)).to(device)
-    model = nn.parallel.DistributedDataParallel(network)
-    train(model, *tensors(arguments.data, "train", device), arguments)
+    train(nn.parallel.DistributedDataParallel(network), *tensors(arguments.data, "train", device), arguments)
     images, labels = tensors(arguments.data, "t10k", device)
     with torch.no_grad():
         right = (network(images).argmax(dim=1) == labels).float().mean().item()
-    if torch.distributed.get_rank() == 0:
-        print(f"{torch.distributed.get_world_size()} ranks, test accuracy {100 * right:.2f} %")
+    ddp_job.tell_digest(network)
+    if rank == 0:
+        ddp_job.tell(f"{ranks} ranks, test accuracy {100 * right:.2f} %")
     torch.distributed.destroy_process_group()
 
 

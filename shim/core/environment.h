@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names the datagram sockets by which compshim run learns that a process has come to MPI or NCCL
- * through the library: in Linux's abstract namespace, with commas between them, because one run may
- * be started by another. */
+/* Names the datagram sockets by which compshim run learns that a process has come to MPI, NCCL or
+ * gloo through the library: in Linux's abstract namespace, with commas between them, because one
+ * run may be started by another. */
 #define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
 
 /* Whether COMPSHIM switches the shim off. */

@@ -45,3 +45,19 @@ void cshim_layout_free(struct cshim_layout *layout)
     free(layout->node_of);
     layout->node_of = NULL;
 }
+
+void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across)
+{
+    for (int node = 0; node < (int)layout->nodes; node++) {
+        int place = 0;
+        for (int rank = 0; rank < ranks; rank++) {
+            if (layout->node_of[rank] != node)
+                continue;
+            if (across != NULL && place == layout->local_rank)
+                across[node] = rank;
+            if (inside != NULL && node == layout->node)
+                inside[place] = rank;
+            place++;
+        }
+    }
+}

@@ -10,6 +10,8 @@
 /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
  * elements are counted in 32 bits. */
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
+/* gloo's own all-reduce has messages of up to 1 MiB, each of which the receiver asks for. */
+#define GLOO_PIECE_LIMIT ((uint64_t)128 << 10)
 /* Up to these, one step with more bytes is faster than two steps with fewer: docs/measurements.md.
  */
 #define ONE_SHOT_RANKS 4u
@@ -23,6 +25,7 @@ struct limits {
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
+    [CSHIM_GLOO] = {GLOO_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
     [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, 1},
 };
 
@@ -47,6 +50,7 @@ const char *cshim_reason_name(enum cshim_reason reason)
         [CSHIM_REASON_NO_MEMORY] = "no_memory",
         [CSHIM_REASON_NO_KERNELS] = "no_kernels",
         [CSHIM_REASON_OPTION] = "option",
+        [CSHIM_REASON_UNKNOWN_LAYOUT] = "unknown_layout",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }
@@ -123,8 +127,8 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
     if (rule != NULL && rule->codec != CSHIM_CODEC_NONE) {
         if (!cshim_codec_carries(rule->codec, call->dtype))
             return CSHIM_REASON_DTYPE;
-        return call->library == CSHIM_NCCL && rule->max_rel_error > 0 ? CSHIM_REASON_OPTION
-                                                                      : CSHIM_REASON_COMPRESS;
+        return call->library != CSHIM_MPI && rule->max_rel_error > 0 ? CSHIM_REASON_OPTION
+                                                                     : CSHIM_REASON_COMPRESS;
     }
     if ((rule != NULL && rule->max_size != UINT64_MAX) ||
         (call->library == CSHIM_MPI &&

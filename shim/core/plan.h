@@ -30,7 +30,8 @@ enum cshim_reason {
     CSHIM_REASON_DISABLED,
     CSHIM_REASON_NO_MEMORY,
     CSHIM_REASON_NO_KERNELS,
-    CSHIM_REASON_OPTION, /* of the rule, that there is not for this library */
+    CSHIM_REASON_OPTION,         /* of the rule, that there is not for this library */
+    CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
     CSHIM_REASON_COUNT
 };
 

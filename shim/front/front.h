@@ -9,6 +9,7 @@
 
 struct cshim_mpi_engine;
 struct cshim_nccl_engine;
+struct cshim_gloo_engine;
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 
@@ -28,6 +29,9 @@ void *cshim_resolve(const char *name, const void *caller, bool bottom);
  * to. A process may hold several NCCLs, and each object keeps its own. Returns NULL if there is
  * none. */
 void *cshim_resolve_nccl(const char *name, const void *caller);
+
+/* The same for a function of gloo, by its C++ symbol. */
+void *cshim_resolve_gloo(const char *symbol, const void *caller);
 
 /* The address at which the object that holds `address` is loaded; NULL if `address` is in none. */
 const void *cshim_object_base(const void *address);
@@ -61,9 +65,11 @@ CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
  * there is none or it cannot be used. */
 const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
 
-/* Opens the engine for NCCL, and tells whether an engine for MPI is in the process too. Returns
- * NULL, after a warning, if it cannot be used. */
+/* Open the engine for NCCL or gloo, and tell whether another engine that reports is in the process
+ * too: one for MPI, for gloo also NCCL's. Both return NULL, after a warning, if it cannot be used.
+ */
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
+const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
 
 /* The message to compshim run, presence.c ------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens an engine: the shared object beside this library that fits the MPI in the process, or the
- * one for NCCL. An engine exports one symbol, a struct of functions (shim/mpi/engine.h,
- * shim/nccl/engine.h) that begins with the version of that struct. */
+ * one for NCCL or gloo. An engine exports one symbol, a struct of functions (shim/mpi/engine.h,
+ * shim/nccl/engine.h, shim/gloo/engine.h) that begins with the version of that struct. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "shim/front/front.h"
+#include "shim/gloo/engine.h"
 #include "shim/mpi/engine.h"
 #include "shim/nccl/engine.h"
 #include "shim/core/log.h"
@@ -17,6 +18,7 @@
 #define FILE_MPICH "libcompshim-mpich.so"
 #define FILE_ABI "libcompshim-abi.so"
 #define FILE_NCCL "libcompshim-nccl.so"
+#define FILE_GLOO "libcompshim-gloo.so"
 
 /* A function that tells MPI libraries apart and that tools do not wrap. */
 #define PROBE "PMPI_Get_library_version"
@@ -33,7 +35,8 @@ static bool find_beside(const char *file, char *path, size_t size)
 }
 
 /* Opens an engine's file and returns its struct, or NULL after a warning. */
-static const void *open_engine(const char *file, const char *symbol, unsigned abi, bool is_nccl)
+static const void *open_engine(const char *file, const char *symbol, unsigned abi,
+                               const char *library)
 {
     char path[PATH_MAX + 32];
     if (!find_beside(file, path, sizeof path)) {
@@ -42,15 +45,16 @@ static const void *open_engine(const char *file, const char *symbol, unsigned ab
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "cannot open the engine%s (%s): %s calls are passed on",
-                  is_nccl ? " for NCCL" : "", dlerror(), is_nccl ? "its" : "all");
+        cshim_log(CSHIM_LOG_WARN, "cannot open the engine for %s (%s): its calls are passed on",
+                  library, dlerror());
         return NULL;
     }
     const unsigned *engine = dlsym(handle, symbol);
     if (engine == NULL || *engine != abi) {
         cshim_log(CSHIM_LOG_WARN,
-                  "%s is of another version: %s passed on; install both files of one build", path,
-                  is_nccl ? "NCCL is" : "all calls are");
+                  "%s is of another version: calls of %s are passed on; install both files of one "
+                  "build",
+                  path, library);
         return NULL;
     }
     return engine;
@@ -114,17 +118,16 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
                                   "uses the second: all calls are passed on");
         return NULL;
     }
-    return open_engine(file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, false);
+    return open_engine(file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, "MPI");
 }
 
-/* Whether an engine for MPI has been opened. */
-static bool has_mpi_engine(void)
+/* Whether one of some engines has been opened. */
+static bool is_one_open(const char *const *engines)
 {
-    static const char *const engines[] = {FILE_OMPI, FILE_MPICH, FILE_ABI};
     char path[PATH_MAX + 32];
     void *handle = NULL;
-    for (unsigned i = 0; i < sizeof engines / sizeof *engines && handle == NULL; i++)
-        if (find_beside(engines[i], path, sizeof path))
+    for (; *engines != NULL && handle == NULL; engines++)
+        if (find_beside(*engines, path, sizeof path))
             handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
     if (handle != NULL)
         dlclose(handle);
@@ -133,6 +136,14 @@ static bool has_mpi_engine(void)
 
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi)
 {
-    *beside_mpi = has_mpi_engine();
-    return open_engine(FILE_NCCL, CSHIM_NCCL_ENGINE_SYMBOL, CSHIM_NCCL_ENGINE_ABI, true);
+    static const char *const others[] = {FILE_OMPI, FILE_MPICH, FILE_ABI, NULL};
+    *beside_mpi = is_one_open(others);
+    return open_engine(FILE_NCCL, CSHIM_NCCL_ENGINE_SYMBOL, CSHIM_NCCL_ENGINE_ABI, "NCCL");
+}
+
+const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside)
+{
+    static const char *const others[] = {FILE_OMPI, FILE_MPICH, FILE_ABI, FILE_NCCL, NULL};
+    *is_beside = is_one_open(others);
+    return open_engine(FILE_GLOO, CSHIM_GLOO_ENGINE_SYMBOL, CSHIM_GLOO_ENGINE_ABI, "gloo");
 }

@@ -7,7 +7,7 @@
  *   2. PMPI_X in the object that called, and in what that object is linked to. A library that was
  *      opened with RTLD_LOCAL, as Python's modules are, finds its MPI here.
  *   3. PMPI_X in every loaded libmpi. A caller that fetched the function with dlsym needs it.
- * For NCCL the calling object comes first, because a process may hold several NCCLs. */
+ * For NCCL and gloo the calling object comes first, because a process may hold several of them. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -156,6 +156,16 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
             address = from_libraries(names[i], files);
     }
     return address;
+}
+
+/* PyTorch holds gloo in its own library or needs Debian's, and is opened with RTLD_LOCAL. */
+void *cshim_resolve_gloo(const char *symbol, const void *caller)
+{
+    static const char *const files[] = {"libgloo.so", "libtorch_cpu", NULL};
+    void *address = foreign(from_object(symbol, caller));
+    if (address == NULL)
+        address = foreign(dlsym(RTLD_NEXT, symbol));
+    return address != NULL ? address : from_libraries(symbol, files);
 }
 
 void *cshim_front_wrapper(const char *name, const void *real)

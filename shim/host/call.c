@@ -15,10 +15,11 @@
 /* Keys of random numbers, different for each communicator, call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
 {
-    const uint64_t stream =
-        cshim_job.policy->seed * CSHIM_GOLDEN + cshim_mix(exchange->communicator->number);
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_job *job = communicator->job;
+    const uint64_t stream = job->policy->seed * CSHIM_GOLDEN + cshim_mix(communicator->number);
     return cshim_mix(stream + ((uint64_t)exchange->sequence << 32) +
-                     (uint64_t)cshim_job.rank * CSHIM_MESSAGES + (uint64_t)kind);
+                     (uint64_t)job->rank * CSHIM_MESSAGES + (uint64_t)kind);
 }
 
 void cshim_call_take_scratch(const struct cshim_exchange *exchange)
@@ -71,7 +72,7 @@ static int watch_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     struct cshim_communicator *comm = exchange->communicator;
-    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
+    const size_t rule = (size_t)(plan->rule - comm->job->policy->rules);
     if (plan->rule->max_rel_error <= 0)
         return 0;
     const int status = share_error(exchange);
@@ -87,17 +88,22 @@ static int watch_error(struct cshim_exchange *exchange)
               plan->rule->name, (unsigned long long)plan->count, cshim_dtype_name(plan->dtype),
               cshim_codec_name(next), exchange->sequence, cshim_codec_name(plan->codec),
               (double)exchange->error, plan->rule->max_rel_error);
-    cshim_ledger_move(&cshim_job.ledger, plan, next, exchange->sequence, exchange->error);
+    cshim_ledger_move(&comm->job->ledger, plan, next, exchange->sequence, exchange->error);
     return status;
 }
 
-/* Rank 0 counts for all, but for the bytes that each rank sends. */
+/* Rank 0 counts for all, but for the bytes that each rank sends. Where nobody collects those it
+ * counts what the plan says of them. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;
     const struct cshim_plan *plan = exchange->plan;
+    struct cshim_job *job = exchange->communicator->job;
+    const bool is_first = exchange->communicator->rank == 0;
+    if (job->is_local && !is_first)
+        return;
     figures->bytes_native = plan->bytes_native / plan->ranks;
-    if (exchange->communicator->rank == 0) {
+    if (is_first) {
         figures->calls = 1;
         figures->bytes_in = plan->count * exchange->element_bytes;
         figures->bytes_native += plan->bytes_native % plan->ranks;
@@ -107,7 +113,13 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->seconds_exchange = 0;
         figures->seconds_decode = 0;
     }
-    cshim_ledger_add(&cshim_job.ledger, plan, figures);
+    if (job->is_local) {
+        figures->bytes_wire = plan->bytes_wire;
+        figures->bytes_network = plan->bytes_network;
+        figures->bytes_native = plan->bytes_native;
+        cshim_job_touch(job);
+    }
+    cshim_ledger_add(&job->ledger, plan, figures);
 }
 
 /* The error that a run reports -------------------------------------------------------------------
@@ -312,12 +324,13 @@ static int run(struct cshim_exchange *exchange)
 {
     struct cshim_communicator *comm = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
-    const uint32_t call = ++comm->calls_by_rule[rule];
+    const size_t rule = (size_t)(plan->rule - comm->job->policy->rules);
+    const bool counts = exchange->number == 0;
+    const uint32_t call = counts ? ++comm->calls_by_rule[rule] : exchange->number;
     struct cshim_sample sample;
     void *native = NULL;
 
-    exchange->sequence = ++comm->sequence;
+    exchange->sequence = counts ? ++comm->sequence : exchange->number;
     cshim_sample_begin(&sample, exchange, call);
     int status = begin_verifying(exchange, call, &native);
     const double began = cshim_seconds();

@@ -12,7 +12,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     const size_t local_ranks = (size_t)communicator->layout.local_ranks;
     communicator->number = __atomic_fetch_add(&reserved, 1, __ATOMIC_RELAXED);
     communicator->calls_by_rule =
-        calloc(cshim_job.policy->rule_count, sizeof *communicator->calls_by_rule);
+        calloc(communicator->job->policy->rule_count, sizeof *communicator->calls_by_rule);
     communicator->block_begins = calloc(ranks + 1, sizeof *communicator->block_begins);
     communicator->parts = calloc(ranks, sizeof *communicator->parts);
     communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);

@@ -2,12 +2,14 @@
 /* What the runner keeps for the compressed calls of one communicator.
  *
  * An engine embeds this in what it knows of a communicator of its library. Calls on a communicator
- * come one at a time, so that nothing here has a lock. */
+ * come one at a time, so that nothing here has a lock. Where the library allows several at once,
+ * the engine has one of these for each call under way. */
 #ifndef CSHIM_HOST_COMMUNICATOR_H
 #define CSHIM_HOST_COMMUNICATOR_H
 
+#include "shim/core/layout.h"
 #include "shim/core/tolerance.h"
-#include "shim/host/job.h"
+#include "shim/report/job.h"
 #include "shim/host/transport.h"
 
 /* What rounding took from the elements of a buffer; zeros at first. */
@@ -24,6 +26,8 @@ struct cshim_residual {
 
 struct cshim_communicator {
     const struct cshim_transport *transport;
+    struct cshim_job *job;
+    struct cshim_communicator *whole; /* the one that has the residuals; NULL: this one */
     int rank;
     int ranks;
     struct cshim_layout layout;

@@ -15,26 +15,28 @@ double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, d
     *(phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode
       : phase == CSHIM_PHASE_EXCHANGE ? &figures->seconds_exchange
                                       : &figures->seconds_decode) += seconds;
-    if (__builtin_expect(cshim_job.trace != NULL, 0) && seconds >= SHORTEST_SECONDS)
-        cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){.begin = began,
-                                                                    .seconds = seconds,
-                                                                    .call = exchange->sequence,
-                                                                    .kind = (uint8_t)phase});
+    struct cshim_trace *trace = exchange->communicator->job->trace;
+    if (__builtin_expect(trace != NULL, 0) && seconds >= SHORTEST_SECONDS)
+        cshim_trace_add(trace, (struct cshim_trace_event){.begin = began,
+                                                          .seconds = seconds,
+                                                          .call = exchange->sequence,
+                                                          .kind = (uint8_t)phase});
     return now;
 }
 
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds)
 {
     const struct cshim_plan *plan = exchange->plan;
-    if (cshim_job.trace == NULL)
+    const struct cshim_job *job = exchange->communicator->job;
+    if (job->trace == NULL)
         return;
-    cshim_trace_add(cshim_job.trace,
+    cshim_trace_add(job->trace,
                     (struct cshim_trace_event){
                         .begin = began,
                         .seconds = seconds,
                         .bytes = plan->count * exchange->element_bytes,
                         .call = exchange->sequence,
-                        .rule = (uint16_t)(plan->rule - cshim_job.policy->rules),
+                        .rule = (uint16_t)(plan->rule - job->policy->rules),
                         .kind = exchange->nonblocking ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
                         .collective = (uint8_t)plan->collective,
                         .codec = (uint8_t)plan->codec,
@@ -42,16 +44,41 @@ void cshim_event_call(const struct cshim_exchange *exchange, double began, doubl
                     });
 }
 
-void cshim_event_passed(const struct cshim_kind *kind, enum cshim_reason reason, double began)
+void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
+                             const struct cshim_call *call, enum cshim_reason reason)
 {
-    if (cshim_job.trace == NULL)
+    *observation = (struct cshim_observation){
+        .job = job,
+        .reason = reason,
+        .kind = {.collective = (uint8_t)call->collective,
+                 .dtype = (uint8_t)call->dtype,
+                 .op = (uint8_t)call->op,
+                 .ranks = call->ranks,
+                 .nodes = call->nodes,
+                 .ranks_per_node = call->ranks_per_node,
+                 .bytes = call->bytes,
+                 .calls = 1,
+                 .bytes_total = call->bytes},
+        .began = cshim_seconds(),
+    };
+}
+
+void cshim_observation_end(struct cshim_observation *observation, int rank)
+{
+    struct cshim_job *job = observation->job;
+    struct cshim_kind *kind = &observation->kind;
+    if (job == NULL)
         return;
-    cshim_trace_add(cshim_job.trace, (struct cshim_trace_event){
-                                         .begin = began,
-                                         .seconds = kind->seconds,
-                                         .bytes = kind->bytes,
-                                         .kind = CSHIM_TRACE_PASSED,
-                                         .collective = kind->collective,
-                                         .reason = (uint8_t)reason,
-                                     });
+    kind->seconds = cshim_seconds() - observation->began;
+    if (job->trace != NULL)
+        cshim_trace_add(job->trace, (struct cshim_trace_event){
+                                        .begin = observation->began,
+                                        .seconds = kind->seconds,
+                                        .bytes = kind->bytes,
+                                        .kind = CSHIM_TRACE_PASSED,
+                                        .collective = kind->collective,
+                                        .reason = (uint8_t)observation->reason,
+                                    });
+    if (job->observed != NULL && rank == 0)
+        cshim_observed_add(job->observed, kind);
 }

@@ -26,6 +26,7 @@ struct cshim_exchange {
     size_t element_bytes;
     bool nonblocking; /* advance returns where it would have to wait */
     double began;     /* nonblocking, while there is a trace */
+    uint32_t number;  /* of the call, the same on all ranks; 0: calls come in the same order */
 
     uint32_t sequence;               /* of the communicator's compressed calls, from 1 */
     int rank;                        /* among the peers; -1: this rank only helps its node */
@@ -57,7 +58,17 @@ double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, d
 /* A compressed call has ended. */
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);
 /* A call that was passed on has ended; only while there is a trace. */
-void cshim_event_passed(const struct cshim_kind *kind, enum cshim_reason reason, double began);
+/* A call that the library makes, and which is written down, or traced, or both. */
+struct cshim_observation {
+    struct cshim_job *job; /* NULL: neither */
+    enum cshim_reason reason;
+    double began;
+    struct cshim_kind kind;
+};
+/* Called before and after the library's own call. Rank 0 writes it down for all. */
+void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
+                             const struct cshim_call *call, enum cshim_reason reason);
+void cshim_observation_end(struct cshim_observation *observation, int rank);
 
 /* feedback.c: error_feedback, by which what rounding took from each element is kept from call to
  * call, and added the next time. */

@@ -7,6 +7,7 @@
  */
 #include "shim/host/exchange.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -16,6 +17,7 @@
  */
 enum { CALLS_UNUSED = 4096 };
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all lists */
 static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 
 static void free_residual(struct cshim_residual *residual)
@@ -41,10 +43,17 @@ void cshim_feedback_free(struct cshim_communicator *communicator)
     free_from(&communicator->residuals);
 }
 
+/* The residuals of an exchange's communicator. */
+static struct cshim_residual **residuals_of(const struct cshim_exchange *exchange)
+{
+    struct cshim_communicator *communicator = exchange->communicator;
+    return &(communicator->whole != NULL ? communicator->whole : communicator)->residuals;
+}
+
 /* Frees the residuals of the exchange's communicator that no call has used for long. */
 static void free_unused(const struct cshim_exchange *exchange)
 {
-    struct cshim_residual **link = &exchange->communicator->residuals;
+    struct cshim_residual **link = residuals_of(exchange);
     while (*link != NULL && (int32_t)(exchange->sequence - (*link)->sequence) < CALLS_UNUSED)
         link = &(*link)->next;
     free_from(link);
@@ -63,13 +72,14 @@ static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 static void warn(const struct cshim_exchange *exchange)
 {
     static bool said;
+    const struct cshim_job *job = exchange->communicator->job;
     if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
         return;
     cshim_log(CSHIM_LOG_WARN,
               "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
               "= %llu): such buffers go on without error feedback",
-              exchange->plan->rule->name, (unsigned long long)residual_bytes(exchange),
-              cshim_job.rank, (unsigned long long)cshim_job.policy->feedback_memory);
+              exchange->plan->rule->name, (unsigned long long)residual_bytes(exchange), job->rank,
+              (unsigned long long)job->policy->feedback_memory);
 }
 
 static struct cshim_residual *make_residual(const struct cshim_exchange *exchange)
@@ -78,7 +88,7 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     const uint64_t bytes = residual_bytes(exchange);
     struct cshim_residual *residual = NULL;
     if (__atomic_add_fetch(&bytes_in_use, bytes, __ATOMIC_RELAXED) <=
-        cshim_job.policy->feedback_memory)
+        exchange->communicator->job->policy->feedback_memory)
         residual = calloc(1, sizeof *residual);
     if (residual == NULL) {
         __atomic_fetch_sub(&bytes_in_use, bytes, __ATOMIC_RELAXED);
@@ -98,11 +108,11 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     return residual;
 }
 
-struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange)
+/* The lock is held. */
+static struct cshim_residual *find(const struct cshim_exchange *exchange)
 {
-    struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    struct cshim_residual **link = &communicator->residuals;
+    struct cshim_residual **link = residuals_of(exchange);
     while (*link != NULL && (*link)->buffer != exchange->input)
         link = &(*link)->next;
     struct cshim_residual *residual = *link;
@@ -118,12 +128,21 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange
         free_unused(exchange);
         residual = make_residual(exchange);
     }
-    if (residual == NULL) {
-        warn(exchange);
+    if (residual == NULL)
         return NULL;
-    }
     residual->sequence = exchange->sequence;
-    residual->next = communicator->residuals;
-    communicator->residuals = residual;
+    link = residuals_of(exchange);
+    residual->next = *link;
+    *link = residual;
+    return residual;
+}
+
+struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_residual *residual = find(exchange);
+    pthread_mutex_unlock(&lock);
+    if (residual == NULL)
+        warn(exchange);
     return residual;
 }

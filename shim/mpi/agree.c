@@ -16,48 +16,29 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
-#include "version.h"
 
 #define WAIT_SECONDS 10.0
 
 /* The messages. Their tags count down from the largest one of this MPI, since programs count up. */
 enum word { WORD_HELLO, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
 
-struct hello {
-    uint64_t table; /* cshim_codec_table_hash() */
-    char version[24];
-    char host[96];
-};
-
-/* What rank 0 gets from another rank. */
-struct other {
-    struct hello hello;
-    int has_arrived; /* the hello */
-    int acknowledgement;
-};
-
 /* The library may use these after the agreement, for messages that have not arrived. Rank 0 has the
- * first three, by rank; the other ranks have the rest. */
-static struct other *others;
+ * first four, by rank; the other ranks have the rest. */
+static struct cshim_greeting *greetings;
+static int *acknowledgements;
 static MPI_Request *hello_requests;
 static MPI_Request *acknowledge_requests;
 static MPI_Request reply_request = MPI_REQUEST_NULL, decision_request = MPI_REQUEST_NULL;
 static int reply, decision; /* whether to compress */
-static struct hello sent_hello;
+static struct cshim_greeting sent_hello;
 
 static int tag_of(enum word word)
 {
     return cshim_mpi_largest_tag() - (int)word;
-}
-
-static struct hello own_hello(void)
-{
-    struct hello own = {.table = cshim_codec_table_hash(), .version = CSHIM_VERSION};
-    gethostname(own.host, sizeof own.host - 1);
-    return own;
 }
 
 /* Waits until all requests are done. Returns false after so many seconds. */
@@ -75,45 +56,22 @@ static bool wait_for(int count, MPI_Request *requests, double seconds)
     return true;
 }
 
-/* Writes "rank 3 (hostname: why)" for each rank that has not said the same hello as this one.
- * Returns true if there is none. */
-static bool describe_missing(char *text, size_t size)
-{
-    const struct hello own = own_hello();
-    bool all = true;
-    size_t length = 0;
-    for (int rank = 1; rank < cshim_job.ranks; rank++) {
-        const struct other *other = &others[rank];
-        const char *why = NULL;
-        if (!other->has_arrived)
-            why = "no answer";
-        else if (strcmp(other->hello.version, own.version) != 0)
-            why = other->hello.version;
-        else if (other->hello.table != own.table)
-            why = "another codec table";
-        if (why == NULL)
-            continue;
-        all = false;
-        if (length < size)
-            length += (size_t)snprintf(
-                text + length, size - length, "%srank %d (%s%s%s)", length > 0 ? ", " : "", rank,
-                other->has_arrived ? other->hello.host : "", other->has_arrived ? ": " : "", why);
-    }
-    return all;
-}
-
 /* Rank 0's first half: waits for the hellos, and answers those that have arrived. Returns whether
  * all ranks have said the right one. */
 static bool collect_hellos(void)
 {
     char missing[700] = "";
+    int has_arrived;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&others[rank].hello, sizeof(struct hello), MPI_BYTE, rank, tag_of(WORD_HELLO),
-                   MPI_COMM_WORLD, &hello_requests[rank]);
+        PMPI_Irecv(&greetings[rank], sizeof(struct cshim_greeting), MPI_BYTE, rank,
+                   tag_of(WORD_HELLO), MPI_COMM_WORLD, &hello_requests[rank]);
     wait_for(cshim_job.ranks, hello_requests, WAIT_SECONDS);
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Test(&hello_requests[rank], &others[rank].has_arrived, MPI_STATUS_IGNORE);
-    const bool all = describe_missing(missing, sizeof missing);
+    for (int rank = 1; rank < cshim_job.ranks; rank++) {
+        PMPI_Test(&hello_requests[rank], &has_arrived, MPI_STATUS_IGNORE);
+        if (!has_arrived) /* it may come later */
+            greetings[rank].version[0] = '\0';
+    }
+    const bool all = cshim_greeting_list(greetings, cshim_job.ranks, missing, sizeof missing);
     if (!all)
         cshim_log(
             CSHIM_LOG_WARN,
@@ -122,7 +80,7 @@ static bool collect_hellos(void)
             missing);
     const int answer = all;
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        if (others[rank].has_arrived)
+        if (greetings[rank].version[0] != '\0')
             PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_REPLY), MPI_COMM_WORLD);
     return all;
 }
@@ -133,7 +91,7 @@ static bool collect_hellos(void)
 static bool collect_acknowledgements(void)
 {
     for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&others[rank].acknowledgement, 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
+        PMPI_Irecv(&acknowledgements[rank], 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
                    MPI_COMM_WORLD, &acknowledge_requests[rank]);
     const bool all = wait_for(cshim_job.ranks, acknowledge_requests, WAIT_SECONDS);
     const int answer = all;
@@ -148,13 +106,16 @@ static bool collect_acknowledgements(void)
 static bool agree_as_root(void)
 {
     const size_t ranks = (size_t)cshim_job.ranks;
-    others = calloc(ranks, sizeof *others);
+    greetings = calloc(ranks, sizeof *greetings);
+    acknowledgements = calloc(ranks, sizeof *acknowledgements);
     hello_requests = calloc(ranks, sizeof(MPI_Request));
     acknowledge_requests = calloc(ranks, sizeof(MPI_Request));
-    if (others == NULL || hello_requests == NULL || acknowledge_requests == NULL)
+    if (greetings == NULL || acknowledgements == NULL || hello_requests == NULL ||
+        acknowledge_requests == NULL)
         return false; /* the other ranks stop waiting by themselves */
     for (size_t i = 0; i < ranks; i++)
         hello_requests[i] = acknowledge_requests[i] = MPI_REQUEST_NULL;
+    greetings[0] = cshim_greeting_make();
     if (cshim_job.ranks > 1)
         cshim_announce();
     return collect_hellos() && collect_acknowledgements();
@@ -205,7 +166,7 @@ static bool agree_as_other(void)
     PMPI_Irecv(&decision, 1, MPI_INT, 0, tag_of(WORD_DECISION), MPI_COMM_WORLD, &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, 0, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
     /* A message this small is sent whether or not anybody receives it. */
-    sent_hello = own_hello();
+    sent_hello = cshim_greeting_make();
     PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
     if (!wait_for(1, &request, WAIT_SECONDS))
@@ -237,7 +198,7 @@ static void find_nodes(void)
     cshim_mpi.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
     PMPI_Comm_free(&node);
     cshim_mpi.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_mpi.world);
-    if (!cshim_layout_make(&cshim_job.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
+    if (!cshim_layout_make(&cshim_mpi.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
                            cshim_job.rank))
         cshim_mpi_end_job("no memory for the nodes of the ranks");
     free(lowest_of);
@@ -317,8 +278,9 @@ bool cshim_agree(void)
 void cshim_agree_finalize(void)
 {
     PMPI_Group_free(&cshim_mpi.group);
-    cshim_layout_free(&cshim_job.layout);
+    cshim_layout_free(&cshim_mpi.layout);
     free(hello_requests); /* no message is on its way, because the job had agreed */
     free(acknowledge_requests);
-    free(others);
+    free(acknowledgements);
+    free(greetings);
 }

@@ -82,27 +82,27 @@ static APART void prepare_wanted(const struct cshim_arguments *arguments)
 }
 
 static APART void observe(const struct cshim_arguments *arguments, enum cshim_reason reason,
-                          struct cshim_observation *observation)
+                          struct cshim_observed_call *observed)
 {
     struct cshim_call call = {0};
-    observation->reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason;
-    cshim_count_pass(observation->reason, arguments->comm);
+    reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason;
+    cshim_count_pass(reason, arguments->comm);
     if (cshim_describe_observed(arguments, &call))
-        cshim_observe_begin(observation, &call, arguments->comm);
+        cshim_observe_begin(observed, &call, arguments->comm, reason);
 }
 
 /* One call of the program. */
 struct call {
     bool done; /* it was compressed; else the caller hands it to the library */
     int status;
-    struct cshim_observation observation; /* of a call that goes to the library */
+    struct cshim_observed_call observed; /* a call that goes to the library */
 };
 
 static ALWAYS_INLINE void pass(struct call *call, const struct cshim_arguments *arguments,
                                enum cshim_reason reason)
 {
     if (__builtin_expect(cshim_mpi.is_watched, 0))
-        observe(arguments, reason, &call->observation);
+        observe(arguments, reason, &call->observed);
     else
         cshim_count_pass(reason, arguments->comm);
 }
@@ -128,7 +128,7 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
 static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments *arguments)
 {
     call->done = false;
-    call->observation.comm = MPI_COMM_NULL;
+    call->observed.comm = MPI_COMM_NULL;
     if (!cshim_describe_refused(arguments))
         consider(call, arguments);
 }
@@ -152,7 +152,7 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
     arguments.recvcounts = recvcounts;
     arguments.large = large;
     call->done = false;
-    call->observation.comm = MPI_COMM_NULL;
+    call->observed.comm = MPI_COMM_NULL;
     if (recvcounts != NULL)
         begin(call, &arguments);
 }
@@ -190,7 +190,7 @@ static APART void begin_gather(struct call *call, const void *sendbuf, MPI_Count
     const struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
     call->done = false;
-    call->observation.comm = MPI_COMM_NULL;
+    call->observed.comm = MPI_COMM_NULL;
     if (comm == MPI_COMM_NULL || recvtype == MPI_DATATYPE_NULL || recvcount < 0)
         return; /* the library will say what is wrong */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
@@ -210,8 +210,8 @@ static APART void begin_gather(struct call *call, const void *sendbuf, MPI_Count
 /* Ends a call that the library has made, and returns the library's status. */
 static ALWAYS_INLINE int end(struct call *call, int status)
 {
-    if (call->observation.comm != MPI_COMM_NULL)
-        cshim_observe_end(&call->observation);
+    if (call->observed.comm != MPI_COMM_NULL)
+        cshim_observe_end(&call->observed);
     return status;
 }
 

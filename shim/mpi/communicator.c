@@ -154,6 +154,7 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
     bool outside = false, enough = true;
     state->references = 1;
     state->host.transport = &cshim_mpi_transport;
+    state->host.job = &cshim_job;
     state->program = comm;
     state->node = MPI_COMM_NULL;
     PMPI_Comm_rank(comm, &state->host.rank);
@@ -168,8 +169,8 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
         state->reason = CSHIM_REASON_NOT_AGREED;
     } else if (status == MPI_SUCCESS) {
         for (int i = 0; i < ranks; i++)
-            ids[i] = cshim_job.layout.node_of[state->world_ranks[i]];
-        enough = cshim_layout_make(&state->host.layout, ids, ranks, (int)cshim_job.layout.nodes,
+            ids[i] = cshim_mpi.layout.node_of[state->world_ranks[i]];
+        enough = cshim_layout_make(&state->host.layout, ids, ranks, (int)cshim_mpi.layout.nodes,
                                    state->host.rank);
     }
     free(ids);
@@ -254,14 +255,12 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 static void find_across(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
-    int *places = calloc(layout->nodes, sizeof *places); /* of the next rank on each node */
     state->across = calloc(layout->nodes, sizeof *state->across);
-    if (places == NULL || state->across == NULL) /* the other ranks are in the call */
+    if (state->across == NULL) /* the other ranks are in the call */
         cshim_mpi_end_job("no memory for a communicator's nodes");
-    for (int i = 0; i < state->host.ranks; i++)
-        if (places[layout->node_of[i]]++ == layout->local_rank)
-            state->across[layout->node_of[i]] = state->world_ranks[i];
-    free(places);
+    cshim_layout_levels(layout, state->host.ranks, NULL, state->across);
+    for (uint32_t node = 0; node < layout->nodes; node++)
+        state->across[node] = state->world_ranks[state->across[node]];
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)
@@ -284,6 +283,7 @@ int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct 
                                            (int)layout->nodes, state->host.rank))
         cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks wait */
     part->host.transport = state->host.transport;
+    part->host.job = state->host.job;
     part->host.rank = state->host.rank;
     part->host.ranks = state->host.ranks;
     part->references = 1;

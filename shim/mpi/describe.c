@@ -31,7 +31,7 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 /* Adds the ranks of a communicator and the nodes that hold them. */
 static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 {
-    const struct cshim_layout *layout = &cshim_job.layout;
+    const struct cshim_layout *layout = &cshim_mpi.layout;
     struct cshim_comm *state;
     int inter = 0, ranks = cshim_job.ranks;
     if (comm != MPI_COMM_WORLD) {
@@ -95,8 +95,8 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
         .op = CSHIM_SUM,
         .bytes = bytes,
         .ranks = (uint32_t)cshim_job.ranks,
-        .nodes = cshim_job.layout.nodes,
-        .ranks_per_node = cshim_job.layout.ranks_per_node,
+        .nodes = cshim_mpi.layout.nodes,
+        .ranks_per_node = cshim_mpi.layout.ranks_per_node,
     };
 }
 

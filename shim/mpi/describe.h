@@ -92,17 +92,15 @@ int cshim_device_check(const struct cshim_arguments *arguments, bool *any);
  * trace. */
 
 /* A call that is passed on and written down, or traced, or both. */
-struct cshim_observation {
+struct cshim_observed_call {
     MPI_Comm comm; /* null: neither */
-    enum cshim_reason reason;
-    double began;
-    struct cshim_kind kind;
+    struct cshim_observation observation;
 };
 
 /* Called before and after the library's own call. Begin is collective. */
-void cshim_observe_begin(struct cshim_observation *observation, const struct cshim_call *call,
-                         MPI_Comm comm);
-void cshim_observe_end(struct cshim_observation *observation);
+void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
+                         MPI_Comm comm, enum cshim_reason reason);
+void cshim_observe_end(struct cshim_observed_call *observed);
 
 /* Asks rank 0's environment whether calls are observed. Collective; may end the job. */
 void cshim_observe_setup(void);

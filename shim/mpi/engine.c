@@ -34,7 +34,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real)
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,
                                cshim_live_open(cshim_job.policy, "mpi", cshim_job.rank,
-                                               cshim_job.ranks, (int)cshim_job.layout.nodes));
+                                               cshim_job.ranks, (int)cshim_mpi.layout.nodes));
     cshim_observe_setup();
     cshim_trace_setup();
     cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;

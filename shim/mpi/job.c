@@ -7,6 +7,7 @@
 #include "shim/core/log.h"
 
 struct cshim_mpi_job cshim_mpi;
+struct cshim_job cshim_job;
 
 void cshim_mpi_end_job(const char *why)
 {

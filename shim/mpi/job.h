@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job, as the MPI engine sees it besides shim/host/job.h. Every file of the engine may use it.
+/* The job, as the MPI engine sees it besides shim/report/job.h. Every file of the engine may use
+ * it.
  *
  * Functions that the front exports (MPI_Allreduce) are called through `real` only: their names
  * would come back to the front.
@@ -19,15 +20,17 @@
 
 #include <mpi.h>
 
-#include "shim/host/job.h"
+#include "shim/core/layout.h"
+#include "shim/report/job.h"
 #include "shim/mpi/engine.h"
 
 /* Written at the start and the end of the job by one thread, but for `wanted`. */
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
-    MPI_Comm world;  /* private; all ranks have agreed on it */
-    MPI_Group group; /* of world */
-    int keyval;      /* of a communicator's state */
+    struct cshim_layout layout; /* of all ranks of the job */
+    MPI_Comm world;             /* private; all ranks have agreed on it */
+    MPI_Group group;            /* of world */
+    int keyval;                 /* of a communicator's state */
     /* Bytes below which a call on the world is too small. */
     uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     bool is_watched;  /* calls are written down or traced */
@@ -36,6 +39,9 @@ struct cshim_mpi_job {
     uint32_t wanted;  /* communicators that a blocking call is to prepare; atomic */
 };
 extern struct cshim_mpi_job cshim_mpi;
+/* Written by the same thread, but for what is counted: ledger, observations and trace are
+ * thread-safe. */
+extern struct cshim_job cshim_job;
 
 /* The 16-bit float of this MPI; many builds have none (MPI_DATATYPE_NULL). */
 static inline MPI_Datatype cshim_mpi_half(void)

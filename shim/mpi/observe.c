@@ -45,38 +45,25 @@ void cshim_observe_setup(void)
     cshim_observed_init(cshim_job.observed);
 }
 
-void cshim_observe_begin(struct cshim_observation *observation, const struct cshim_call *call,
-                         MPI_Comm comm)
+void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
+                         MPI_Comm comm, enum cshim_reason reason)
 {
-    const double came = cshim_seconds();
-    observation->comm = comm;
-    observation->kind = (struct cshim_kind){
-        .collective = (uint8_t)call->collective,
-        .dtype = (uint8_t)call->dtype,
-        .op = (uint8_t)call->op,
-        .ranks = call->ranks,
-        .nodes = call->nodes,
-        .ranks_per_node = call->ranks_per_node,
-        .bytes = call->bytes,
-        .calls = 1,
-        .bytes_total = call->bytes,
-    };
-    if (cshim_job.observed != NULL && call->ranks > 1 && call->bytes >= TOGETHER_BYTES)
-        PMPI_Barrier(comm);
-    observation->began = cshim_seconds();
-    observation->kind.seconds_wait = observation->began - came;
+    struct cshim_observation *observation = &observed->observation;
+    observed->comm = comm;
+    cshim_observation_begin(observation, &cshim_job, call, reason);
+    if (cshim_job.observed == NULL || call->ranks == 1 || call->bytes < TOGETHER_BYTES)
+        return;
+    PMPI_Barrier(comm);
+    const double together = cshim_seconds();
+    observation->kind.seconds_wait = together - observation->began;
+    observation->began = together;
 }
 
-void cshim_observe_end(struct cshim_observation *observation)
+void cshim_observe_end(struct cshim_observed_call *observed)
 {
     int rank = 0;
-    if (observation->comm == MPI_COMM_NULL)
-        return;
-    observation->kind.seconds = cshim_seconds() - observation->began;
-    cshim_event_passed(&observation->kind, observation->reason, observation->began);
-    PMPI_Comm_rank(observation->comm, &rank);
-    if (cshim_job.observed != NULL && rank == 0)
-        cshim_observed_add(cshim_job.observed, &observation->kind);
+    PMPI_Comm_rank(observed->comm, &rank);
+    cshim_observation_end(&observed->observation, rank);
 }
 
 /* The measurement of the exchange: its two buffers, of PROBE_LARGE bytes each. */

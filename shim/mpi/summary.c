@@ -126,7 +126,7 @@ void cshim_summary(void)
     const struct cshim_report_facts facts = {
         .library = library,
         .ranks = (uint32_t)cshim_job.ranks,
-        .nodes = cshim_job.layout.nodes,
+        .nodes = cshim_mpi.layout.nodes,
         .policy_source = cshim_job.policy->source,
         .policy_sha256 = cshim_job.policy_sha256,
         .wall_seconds = cshim_job.stopped - cshim_job.started,

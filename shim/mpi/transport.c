@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "shim/mpi/nonblocking.h"
 
 static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
@@ -121,31 +119,19 @@ static int sum(const struct cshim_exchange *exchange, const void *input, void *o
                                               MPI_SUM, comm_of(exchange)->program));
 }
 
-/* MPI 3 has no 16-bit floats: operations of ours add them, a tile at a time. */
-#define TILE 1024
+/* MPI 3 has no 16-bit floats: operations of ours add them. */
 static MPI_Op half_sum = MPI_OP_NULL, bfloat16_sum = MPI_OP_NULL;
-
-static void add_narrow(enum cshim_dtype dtype, void *in, void *inout, int count)
-{
-    uint16_t tile[TILE];
-    for (int done = 0; done < count; done += TILE) {
-        const size_t length = count - done < TILE ? (size_t)(count - done) : TILE;
-        const void *parts[2] = {(uint16_t *)in + done, (uint16_t *)inout + done};
-        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);
-        memcpy((uint16_t *)inout + done, tile, length * sizeof *tile);
-    }
-}
 
 static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype)
 {
     (void)datatype;
-    add_narrow(CSHIM_FLOAT16, in, inout, *count);
+    cshim_add(CSHIM_FLOAT16, inout, in, inout, (size_t)*count);
 }
 
 static void add_bfloat16(void *in, void *inout, int *count, MPI_Datatype *datatype)
 {
     (void)datatype;
-    add_narrow(CSHIM_BFLOAT16, in, inout, *count);
+    cshim_add(CSHIM_BFLOAT16, inout, in, inout, (size_t)*count);
 }
 
 int cshim_mpi_transport_setup(void)

@@ -46,7 +46,7 @@ void cshim_registry_release(struct cshim_nccl_comm *comm)
     free(comm);
 }
 
-struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nccl_job *job)
+struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_job *job)
 {
     struct cshim_nccl_comm *comm = calloc(1, sizeof *comm);
     if (comm == NULL)
@@ -67,7 +67,7 @@ void cshim_registry_add(struct cshim_nccl_comm *comm)
     if (comm->job != NULL)
         comm->reason = CSHIM_REASON_COMPRESS;
     if (comm->rank == 0)
-        comm->counted = comm->job != NULL ? comm->job : cshim_nccl_job_native();
+        comm->counted = comm->job != NULL ? comm->job : cshim_job_native();
     cshim_registry_end(cshim_registry_take(comm->comm));
     comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&lock);
@@ -77,9 +77,9 @@ void cshim_registry_add(struct cshim_nccl_comm *comm)
     compressing += comm->job != NULL;
     reporting += comm->counted != NULL;
     pthread_mutex_unlock(&lock);
-    struct cshim_nccl_job *job = comm->job != NULL ? comm->job : comm->counted;
+    struct cshim_job *job = comm->job != NULL ? comm->job : comm->counted;
     if (job != NULL)
-        cshim_nccl_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
+        cshim_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }
 
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t handle)
@@ -102,7 +102,7 @@ void cshim_registry_end(struct cshim_nccl_comm *comm)
     pthread_mutex_unlock(&lock);
     cshim_registry_release(comm);
     if (is_last_reporting)
-        cshim_nccl_report_write();
+        cshim_jobs_write_reports();
     if (is_last)
         cshim_nccl_trace_write();
 }

@@ -26,12 +26,12 @@ struct cshim_measurement {
 };
 
 struct cshim_nccl_comm {
-    ncclComm_t comm;            /* NULL: it is being made, ... */
-    ncclComm_t *made_at;        /* ... and its handle will be here */
-    unsigned references;        /* one as it is known, and one for each thread that works with it */
-    struct cshim_nccl_job *job; /* NULL: its ranks have not agreed on one */
-    struct cshim_nccl_job *counted; /* at rank 0: where its calls are counted; else NULL */
-    enum cshim_reason reason;       /* CSHIM_REASON_COMPRESS, or why no call is compressed */
+    ncclComm_t comm;           /* NULL: it is being made, ... */
+    ncclComm_t *made_at;       /* ... and its handle will be here */
+    unsigned references;       /* one as it is known, and one for each thread that works with it */
+    struct cshim_job *job;     /* NULL: its ranks have not agreed on one */
+    struct cshim_job *counted; /* at rank 0: where its calls are counted; else NULL */
+    enum cshim_reason reason;  /* CSHIM_REASON_COMPRESS, or why no call is compressed */
     int rank;
     int ranks;
     struct cshim_member *member; /* of the rendezvous where its ranks agree, or NULL */
@@ -75,7 +75,7 @@ void cshim_registry_release(struct cshim_nccl_comm *comm);
 /* A communicator that is being made, by the place of its handle. Its ranks agree by way of the
  * rendezvous if it gets a member, or have agreed on a job; without both it stays native. The caller
  * adds it or releases it. Returns NULL without memory. */
-struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_nccl_job *job);
+struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_job *job);
 
 /* Adds a communicator whose handle is there, with the job that its ranks have agreed on. Takes the
  * reference over. */

@@ -67,22 +67,6 @@ ncclResult_t cshim_device_check(CUresult result, const char *what)
     return ncclUnhandledCudaError;
 }
 
-uint64_t cshim_device_host(void)
-{
-    char text[256] = "";
-    const char *given = getenv("NCCL_HOSTID");
-    if (given != NULL && *given != '\0') {
-        snprintf(text, sizeof text, "%s", given);
-    } else {
-        FILE *stream = fopen("/proc/sys/kernel/random/boot_id", "re");
-        if (stream == NULL || fgets(text, sizeof text, stream) == NULL)
-            gethostname(text, sizeof text - 1);
-        if (stream != NULL)
-            fclose(stream);
-    }
-    return cshim_hash_bytes(CSHIM_HASH_EMPTY, text, strlen(text));
-}
-
 void *cshim_pool_take(struct cshim_pool_item **pool, const struct cshim_nccl_comm *comm)
 {
     pthread_mutex_lock(&lock);

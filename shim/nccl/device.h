@@ -30,11 +30,6 @@ CUresult cshim_device_query(CUevent event, CUstream stream);
 /* An error of the driver as one of NCCL. Logs it as an error about `what`. */
 ncclResult_t cshim_device_check(CUresult result, const char *what);
 
-/* Identifies the machine that this process is on. NCCL_HOSTID, where set, tells machines apart, as
- * it does for NCCL. Otherwise the kernel's id of this boot does: containers of one machine share
- * it. */
-uint64_t cshim_device_host(void);
-
 /* Device memory goes from communicator to communicator by way of a pool. It is never given back to
  * the driver: freeing waits for all that runs on the device. Structures that are pooled begin with
  * an item. A pool is a list of items. */

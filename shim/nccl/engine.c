@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that take the place of NCCL's, with its contract: the life of communicators, the
  * collectives, and the table of them all. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "shim/core/greeting.h"
 #include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
 
@@ -15,12 +16,14 @@
 /* Is called again in a child that was forked before a communicator was made. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
-    cshim_nccl.beside_mpi = beside_mpi != 0;
+    int version = 0;
+    cshim_process_start("nccl", beside_mpi != 0);
     cshim_nccl.real = real;
-    cshim_nccl.pid = getpid();
     cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL;
-    if (real->GetVersion == NULL || real->GetVersion(&cshim_nccl.version) != ncclSuccess)
-        cshim_nccl.version = 0;
+    if (real->GetVersion == NULL || real->GetVersion(&version) != ncclSuccess)
+        version = 0; /* not known */
+    snprintf(cshim_process.library, sizeof cshim_process.library, "NCCL %d.%d.%d", version / 10000,
+             version / 100 % 100, version % 100);
 }
 
 static ncclResult_t get_unique_id(ncclUniqueId *id)
@@ -32,7 +35,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     if (status != ncclSuccess)
         return status;
     struct cshim_offer offer;
-    cshim_nccl_job_load(&offer);
+    cshim_job_load(&offer);
     if (!cshim_rendezvous_serve((uint8_t *)id->internal, &offer, why))
         cshim_log(CSHIM_LOG_WARN, "NCCL is not compressed: %s", why);
     free(offer.text);
@@ -56,7 +59,7 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
     const bool nonblocking = is_nonblocking(config);
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
-        .host = cshim_device_host(),
+        .host = cshim_machine(getenv("NCCL_HOSTID")), /* as NCCL tells machines apart */
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
         .nonblocking = nonblocking,
@@ -124,8 +127,8 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     if (status != ncclSuccess || is_nonblocking(NULL))
         return status;
     struct cshim_offer offer;
-    cshim_nccl_job_load(&offer);
-    struct cshim_nccl_job *job = cshim_nccl_job_find(&offer);
+    cshim_job_load(&offer);
+    struct cshim_job *job = cshim_job_find(&offer);
     free(offer.text);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
         struct cshim_nccl_comm *comm = cshim_registry_make(&comms[i], job);
@@ -143,7 +146,7 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
     struct cshim_nccl_comm *known = cshim_registry_find(parent);
     if (known == NULL)
         return status;
-    struct cshim_nccl_job *job = known->job;
+    struct cshim_job *job = known->job;
     cshim_registry_release(known);
     if (status != ncclSuccess || is_nonblocking(config))
         return status;
@@ -274,7 +277,7 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 {
     const struct cshim_rule *rule;
-    const struct cshim_nccl_job *job = call->comm->job;
+    const struct cshim_job *job = call->comm->job;
     if (call->collective == CSHIM_ALLGATHER &&
         (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
         return CSHIM_REASON_DISABLED;

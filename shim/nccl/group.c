@@ -54,7 +54,7 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
     struct cshim_decision decision = cshim_rendezvous_decide(comm->member);
     comm->nodes = decision.nodes;
     if (decision.on)
-        comm->job = cshim_nccl_job_find(&decision.offer);
+        comm->job = cshim_job_find(&decision.offer);
     free(decision.offer.text);
     if (decision.on && comm->job == NULL) {
         cshim_rendezvous_done(comm->member, "it has no memory for the policy");

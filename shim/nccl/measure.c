@@ -18,7 +18,7 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
     if (comm->counted == NULL)
         return;
     cshim_ledger_pass(&comm->counted->ledger, reason);
-    comm->counted->due = true;
+    cshim_job_touch(comm->counted);
 }
 
 /* Rank 0 does it for all. */
@@ -39,7 +39,7 @@ void cshim_measure_observe(const struct cshim_nccl_call *call)
     if (call->comm->rank != 0)
         return;
     cshim_observed_add(call->comm->job->observed, &kind);
-    call->comm->job->due = true;
+    cshim_job_touch(call->comm->job);
 }
 
 /* What is known of a compressed call without asking the GPU. */
@@ -56,7 +56,7 @@ static void count(const struct cshim_nccl_call *call)
     if (call->plan.reason != CSHIM_REASON_COMPRESS || comm->rank != 0)
         return;
     cshim_ledger_add(&comm->job->ledger, &call->plan, &figures);
-    comm->job->due = true;
+    cshim_job_touch(comm->job);
 }
 
 /* Events --------------------------------------------------------------------------------------- */
@@ -294,7 +294,7 @@ static void read_timeline(struct cshim_measurement *measurement, struct cshim_ti
         if (!call->is_counted || (!is_timed && call->slot == NULL))
             continue;
         cshim_ledger_add(&call->job->ledger, &call->plan, &call->figures);
-        call->job->due = true;
+        cshim_job_touch(call->job);
     }
     if (is_timed && timeline->comm->job->trace != NULL && find_begin(measurement, timeline, &began))
         cshim_nccl_trace_add(timeline, began);

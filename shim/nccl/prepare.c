@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/greeting.h"
 #include "shim/nccl/measure.h"
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
@@ -95,8 +96,8 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     }
     comm->exchange = exchange;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    exchange->facts[0].host = cshim_device_host();
-    exchange->facts[0].began = cshim_nccl_job_origin(0);
+    exchange->facts[0].host = cshim_machine(getenv("NCCL_HOSTID"));
+    exchange->facts[0].began = cshim_job_origin(0);
     exchange->facts[0].reason =
         scope.result == CUDA_SUCCESS ? make_ready(comm, why) : CSHIM_REASON_NO_MEMORY;
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
@@ -219,10 +220,10 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     for (int rank = 0; rank < comm->ranks; rank++) {
         if (all[rank].reason != CSHIM_REASON_COMPRESS)
             comm->reason = (enum cshim_reason)all[rank].reason;
-        cshim_nccl_job_origin(all[rank].began);
+        cshim_job_origin(all[rank].began);
     }
     find_nodes(comm, all);
-    cshim_nccl_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
+    cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
     cshim_measure_make(comm);
     comm->prepared = true;
     return ncclSuccess;

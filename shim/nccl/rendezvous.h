@@ -30,6 +30,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/report/job.h"
+
 #define CSHIM_ID_BYTES 128u
 #define CSHIM_RENDEZVOUS_WHY_MAX 256
 #define CSHIM_READY_SECONDS 20
@@ -42,14 +44,6 @@ struct cshim_hello {
     uint32_t rank;
     uint32_t nonblocking; /* the communicator is not waited for: such a one is not compressed */
     uint32_t reserved;
-};
-
-/* A policy that the ranks are to have. */
-struct cshim_offer {
-    char *text;
-    size_t length;
-    char source[1024]; /* its name */
-    bool observe;      /* calls are written down and not compressed */
 };
 
 /* Leaves an address in a fresh id, and answers there as long as the process lives: one thread and

@@ -16,7 +16,7 @@
 struct CUevent_st;
 struct CUstream_st;
 struct cshim_nccl_comm;
-struct cshim_nccl_job;
+struct cshim_job;
 struct cshim_sample_slot;
 
 /* A call. */
@@ -25,7 +25,7 @@ struct cshim_timed_call {
     uint32_t sequence;              /* of the compressed calls of its communicator */
     uint64_t bytes;                 /* of the caller's buffer */
     uint64_t batch_bytes;           /* the same of its segments in the batch under way */
-    struct cshim_nccl_job *job;     /* has the ledger and the trace */
+    struct cshim_job *job;          /* has the ledger and the trace */
     bool is_counted;                /* in the ledger */
     struct cshim_sample_slot *slot; /* where its sample is compared, or NULL */
     struct cshim_row figures;       /* seconds and their phases: cshim_timeline_add_up */

@@ -183,12 +183,12 @@ static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";
     fprintf(stream, "  \"not_compressed\": {");
-    for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+    for (unsigned i = 0; i < CSHIM_COUNTED_ALL; i++) {
         const struct cshim_counted *counted = &ledger->tally.counted[i];
         if (counted->calls == 0)
             continue;
         fprintf(stream, "%s\"%s\": {\"calls\": %llu, \"bytes\": %llu}", separator,
-                cshim_counted_name((enum cshim_mpi_counted)i), (unsigned long long)counted->calls,
+                cshim_counted_name(i), (unsigned long long)counted->calls,
                 (unsigned long long)counted->bytes);
         separator = ", ";
     }

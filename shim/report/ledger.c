@@ -60,10 +60,11 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
     pthread_mutex_unlock(&ledger->lock);
 }
 
-const char *cshim_counted_name(enum cshim_mpi_counted function)
+const char *cshim_counted_name(unsigned function)
 {
-    static const char *const names[CSHIM_COUNTED_FUNCTIONS] = {CSHIM_COUNTED_NAMES};
-    return (unsigned)function < CSHIM_COUNTED_FUNCTIONS ? names[function] : "?";
+    static const char *const names[CSHIM_COUNTED_ALL] = {CSHIM_COUNTED_NAMES,
+                                                         CSHIM_GLOO_COUNTED_NAMES};
+    return function < CSHIM_COUNTED_ALL ? names[function] : "?";
 }
 
 static void add_moves(struct cshim_tally *tally, uint64_t moves, const struct cshim_move *move)
@@ -78,7 +79,7 @@ void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *t
 {
     for (size_t i = 0; i < CSHIM_REASON_COUNT; i++)
         ledger->passed[i] += tally->passed[i];
-    for (size_t i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+    for (size_t i = 0; i < CSHIM_COUNTED_ALL; i++) {
         ledger->tally.counted[i].calls += tally->counted[i].calls;
         ledger->tally.counted[i].bytes += tally->counted[i].bytes;
     }

@@ -28,6 +28,21 @@ struct cshim_move {
 };
 #define CSHIM_MOVES_MAX 64u
 
+/* The functions whose calls are counted in a report, though they are not compressed: MPI's, then
+ * gloo's. */
+#define CSHIM_GLOO_COUNTED_NAMES                                                                   \
+    "gloo::reduce", "gloo::allgather", "gloo::allgatherv", "gloo::alltoall", "gloo::alltoallv",    \
+        "gloo::broadcast"
+enum cshim_counted_function {
+    CSHIM_COUNTED_GLOO_REDUCE = CSHIM_COUNTED_FUNCTIONS,
+    CSHIM_COUNTED_GLOO_ALLGATHER,
+    CSHIM_COUNTED_GLOO_ALLGATHERV,
+    CSHIM_COUNTED_GLOO_ALLTOALL,
+    CSHIM_COUNTED_GLOO_ALLTOALLV,
+    CSHIM_COUNTED_GLOO_BROADCAST,
+    CSHIM_COUNTED_ALL
+};
+
 /* Calls of a function that is never compressed. Travels between ranks as bytes. */
 struct cshim_counted {
     uint64_t calls;
@@ -37,7 +52,7 @@ struct cshim_counted {
 /* What a process counts besides its rows. Travels between ranks as bytes. */
 struct cshim_tally {
     uint64_t passed[CSHIM_REASON_COUNT]; /* by reason; at rank 0 of the communicator */
-    struct cshim_counted counted[CSHIM_COUNTED_FUNCTIONS];
+    struct cshim_counted counted[CSHIM_COUNTED_ALL];
     uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
     struct cshim_move move[CSHIM_MOVES_MAX];
 };
@@ -66,15 +81,15 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* Counts a call of a function that is never compressed. */
-static inline void cshim_ledger_count(struct cshim_ledger *ledger, enum cshim_mpi_counted function,
+/* Counts a call of a function that is never compressed, by its number above or among MPI's. */
+static inline void cshim_ledger_count(struct cshim_ledger *ledger, unsigned function,
                                       uint64_t bytes)
 {
     struct cshim_counted *counted = &ledger->tally.counted[function];
     __atomic_fetch_add(&counted->calls, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&counted->bytes, bytes, __ATOMIC_RELAXED);
 }
-const char *cshim_counted_name(enum cshim_mpi_counted function); /* "MPI_Bcast" */
+const char *cshim_counted_name(unsigned function); /* "MPI_Bcast" */
 
 /* Adds one compressed call's figures to the row of its plan. */
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,

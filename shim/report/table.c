@@ -65,11 +65,11 @@ static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     struct cshim_counted total = {0, 0};
     enum cshim_mpi_counted most = 0;
-    for (unsigned i = 0; i < CSHIM_COUNTED_FUNCTIONS; i++) {
+    for (unsigned i = 0; i < CSHIM_COUNTED_ALL; i++) {
         total.calls += ledger->tally.counted[i].calls;
         total.bytes += ledger->tally.counted[i].bytes;
         if (ledger->tally.counted[i].bytes > ledger->tally.counted[most].bytes)
-            most = (enum cshim_mpi_counted)i;
+            most = i;
     }
     if (total.calls == 0)
         return;

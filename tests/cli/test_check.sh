@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # compshim check: its verdicts against what the loader really does, the golden texts, and files that
-# are no programs. The libraries are stand-ins (tests/programs), so that no MPICH, MPI 5 or NCCL is needed.
+# are no programs. The libraries are stand-ins (tests/programs), so that no MPICH, MPI 5, NCCL or gloo is
+# needed.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -27,16 +28,19 @@ verdict_is() { # NAME VERDICT REASON PROGRAM
     contains "is $2 ($3)" "./$4: $2 ($3)"
 }
 answer_is() { # NAME ANSWER PROGRAM
-    expect "$1, run with a preload" 0 env LD_PRELOAD="$scratch/preload.so" "./$3"
+    expect "$1, run with a preload" 0 env LD_PRELOAD="$scratch/preload.so:$scratch/preload_gloo.so" "./$3"
     contains "is answered by the $2" "$2"
 }
 
-# Stand-ins: the preload answers 1, the MPI libraries 0.
+# Stand-ins: the preloads answer 1, the libraries 0.
+gloo=_ZN4gloo9allreduceERKNS_16AllreduceOptionsE
 library preload.so -DFUNCTION=MPI_Allreduce -DANSWER=1
+library preload_gloo.so -DFUNCTION=$gloo -DANSWER=1
 library libmpi.so.40 -DFUNCTION=MPI_Allreduce -DANSWER=0 -DHANDLE=ompi_mpi_comm_self
 library libmpi.so.12 -DFUNCTION=MPI_Allreduce -DANSWER=0
 library libmpi_abi.so.1 -DFUNCTION=MPI_Allreduce -DANSWER=0
 library libnccl.so.2 -DFUNCTION=ncclAllReduce -DANSWER=0
+library libgloo.so.0 -DFUNCTION=$gloo -DANSWER=0
 
 # Programs that the loader binds to a preload first.
 caller linked libmpi.so.40
@@ -48,7 +52,12 @@ caller via_library -DFUNCTION=calls libcalls.so
 own_copy=(-DCALLER=calls -DFUNCTION=MPI_Allreduce -DANSWER=0 -DHANDLE=ompi_mpi_comm_self)
 library libembeds.so "${own_copy[@]}"
 caller embeds -DFUNCTION=calls libembeds.so
-for program in linked no_plt bind_now not_pie via_library embeds; do
+# gloo: in a library of its own, as in Debian, and in PyTorch's, as in the packages of PyPI.
+caller gloo_linked -DFUNCTION=$gloo libgloo.so.0
+own_gloo=(-DCALLER=calls -DFUNCTION=$gloo -DANSWER=0)
+library libgloo_embeds.so "${own_gloo[@]}"
+caller gloo_embeds -DFUNCTION=calls libgloo_embeds.so
+for program in linked no_plt bind_now not_pie via_library embeds gloo_linked gloo_embeds; do
     verdict_is "$program" caught interposed $program
     answer_is "$program" preload $program
 done
@@ -57,12 +66,14 @@ done
 library libsymbolic.so "${own_copy[@]}" -Wl,-Bsymbolic
 library libsymbolic_functions.so "${own_copy[@]}" -Wl,-Bsymbolic-functions
 library libhidden.so "${own_copy[@]}" -DHIDDEN
-for shape in symbolic symbolic_functions hidden; do
+library libgloo_symbolic.so "${own_gloo[@]}" -Wl,-Bsymbolic
+library libgloo_hidden.so "${own_gloo[@]}" -DHIDDEN # as Horovod's
+for shape in symbolic symbolic_functions hidden gloo_symbolic gloo_hidden; do
     caller $shape -DFUNCTION=calls lib$shape.so
 done
 caller in_program -DANSWER=0
 caller exported -DFUNCTION=MPI_Allreduce -DANSWER=0 -rdynamic
-for program in symbolic symbolic_functions hidden in_program exported; do
+for program in symbolic symbolic_functions hidden gloo_symbolic gloo_hidden in_program exported; do
     verdict_is "$program" "not caught" embedded $program
     answer_is "$program" library $program
 done
@@ -101,7 +112,7 @@ answer_is "a library that calls" preload opened
 answer_is "a library opened with RTLD_DEEPBIND" library deep
 verdict_is "the library by itself" caught interposed libcalls.so
 
-# Which MPI or NCCL, and what is installed for it.
+# Which library, and what is installed for it.
 caller mpich_stub libmpi.so.12
 caller abi_stub libmpi_abi.so.1
 caller nccl_stub -DFUNCTION=ncclAllReduce libnccl.so.2
@@ -123,6 +134,8 @@ expect "the standard ABI without the engine" 1 alone/compshim check ./abi_stub
 contains "misses the engine" "put libcompshim-abi.so of the same build beside"
 expect "NCCL without the engine" 1 alone/compshim check ./nccl_stub
 contains "misses the engine" "not caught (no_engine)"
+expect "gloo without the engine" 1 alone/compshim check ./gloo_linked
+contains "misses the engine" "put libcompshim-gloo.so of the same build beside"
 expect "Open MPI without the engine" 1 alone/compshim check ./linked
 contains "misses the engine" "no_engine"
 for function in MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block MPI_Iallreduce MPI_Allreduce_init \
@@ -137,7 +150,7 @@ contains "is known" "no Fortran layer that it needs calls PMPI_Reduce_scatter_bl
 library libfamily.so -DCALLER=calls -DFUNCTION=ncclReduceScatter -Wl,--no-as-needed libnccl.so.2
 expect "NCCL's reduce-scatter" 1 alone/compshim check ./libfamily.so
 contains "is known" "calls ncclReduceScatter of NCCL"
-for function in MPI_Ireduce MPI_Scan MPI_Start ncclReduce; do
+for function in MPI_Ireduce MPI_Scan MPI_Start ncclReduce _ZN4gloo9broadcastERNS_16BroadcastOptionsE; do
     library libfamily.so -DCALLER=calls -DFUNCTION=$function -Wl,--no-as-needed libmpi.so.40
     verdict_is "a library that calls $function" "not caught" no_call libfamily.so
 done
@@ -146,6 +159,8 @@ library older/libcompshim.so -DFUNCTION=MPI_Allreduce
 library libnewer.so -DCALLER=calls -DFUNCTION=MPI_Reduce_c -Wl,--no-as-needed libmpi.so.40
 expect "a function that the library beside the tool does not wrap" 1 older/compshim check ./libnewer.so
 contains "is not caught" "not caught (not_wrapped)"
+expect "gloo, which that library does not wrap either" 1 older/compshim check ./gloo_linked
+contains "is not caught" "gloo_linked calls gloo::allreduce, which this libcompshim.so does not wrap"
 library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_
 verdict_is "Fortran of no library" maybe missing libfortran.so
 library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_ -Wl,--no-as-needed libmpi.so.40
@@ -218,7 +233,9 @@ contains "says what is missing" "libmpi.so.20, needed by ./lacking: not found"
 # Golden texts.
 printf '#!/usr/bin/env -S A=1 ./linked --fast\n' >script && chmod +x script
 head -c 3000 linked >truncated
-for program in static_pie truncated script fetched symbolic; do
+library libtwo.so -DCALLER=calls -DFUNCTION=MPI_Allreduce -Wl,--no-as-needed libmpi.so.40 libgloo_hidden.so
+caller two -DFUNCTION=calls libtwo.so
+for program in static_pie truncated script fetched symbolic gloo_embeds gloo_hidden two; do
     output=$("$tool" check "./$program" 2>&1)
     normalised
     golden "$program's text" "$golden/check_$program.txt"
@@ -253,10 +270,22 @@ assert (answer["verdict"], answer["reason"]) == ("caught", "interposed"), answer
 mpi = answer["libraries"]["mpi"]
 assert mpi["implementation"] == "Open MPI" and mpi["name"] == "libmpi.so.40", mpi
 assert mpi["engine"].endswith("/libcompshim-ompi.so"), mpi
-assert answer["libraries"]["nccl"]["reason"] == "no_call", answer
+for other in "nccl", "gloo":
+    assert answer["libraries"][other]["reason"] == "no_call", answer
 uses = {entry["name"]: entry["uses"] for entry in answer["objects"] if entry["uses"]}
 assert uses == {"libcalls.so": [{"symbol": "MPI_Allreduce", "use": "calls"}],
                 "libmpi.so.40": [{"symbol": "MPI_Allreduce", "use": "provides"}]}, uses
+PY
+
+expect "JSON of gloo" 0 "$tool" check --json ./gloo_linked
+check "has the symbol as it is linked" python3 - "$output" <<'PY'
+import json, sys
+answer = json.loads(sys.argv[1])
+gloo = answer["libraries"]["gloo"]
+assert (gloo["implementation"], gloo["name"]) == ("gloo", "libgloo.so.0"), gloo
+assert gloo["engine"].endswith("/libcompshim-gloo.so"), gloo
+assert answer["objects"][0]["uses"] == [
+    {"symbol": "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "use": "calls"}], answer
 PY
 
 # Damage anywhere is told, not followed.

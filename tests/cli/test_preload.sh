@@ -5,10 +5,11 @@
 . "$(dirname "$0")/../lib.sh"
 library=$build/libcompshim.so
 
-# listed: the names that shim/front/mpi.def and nccl.def list, and what libcompshim_dl.so calls
+# listed: the names that shim/front/mpi.def, nccl.def and gloo.c list, and what libcompshim_dl.so calls
 listed() {
     local large name
     echo cshim_front_wrapper
+    sed -nE 's/^#define SYMBOL_[A-Z]+ "(_ZN4gloo.*)"$/\1/p' "$top/shim/front/gloo.c"
     sed -nE '/^#|^called /d; s/.* (nccl[A-Za-z]+)\(.*/\1/p' "$top/shim/front/nccl.def"
     sed -nE '/^#/d; s/^[^ ]+ +[^ ]+ +([^ ]+) +int (MPIX?_[A-Za-z_]+)\(.*/\1 \2/p' "$top/shim/front/mpi.def" |
         while read -r large name; do
@@ -25,10 +26,15 @@ if [ "${SANITIZE:-0}" != 1 ]; then
         check "the engine exports its table only: $engine" \
             test "$(exports "$build/libcompshim-$engine.so")" = cshim_mpi_engine
     done
+    check "the engine exports its table only: gloo" \
+        test "$(exports "$build/libcompshim-gloo.so")" = cshim_gloo_engine
+    check "seven functions of gloo are caught" \
+        test "$(exports "$library" | c++filt | grep -c '^gloo::[a-z]*(gloo::[A-Za-z]*Options')" = 7
     check "the front needs libc only" test \
         "$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')" = libc.so.6
-    check "nothing unresolved is of MPI, NCCL or CUDA" test -z \
-        "$(nm -D --undefined-only "$library" | grep -E ' (P?MPI_|ompi_|p?nccl|cu[A-Z])')"
+    check "nothing unresolved is of MPI, NCCL, gloo or CUDA" test -z \
+        "$(nm -D --undefined-only "$library" "$build/libcompshim-gloo.so" |
+            grep -E ' (P?MPI_|ompi_|p?nccl|_ZN4gloo|cu[A-Z])')"
     check "no text relocations, no executable stack" test -z \
         "$(readelf -dlW "$library" | grep -E 'TEXTREL|GNU_STACK.*RWE')"
 fi

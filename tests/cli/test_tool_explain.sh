@@ -175,13 +175,17 @@ contains "is passed on, and why" "no_memory: a piece for each of so many ranks t
 explain "an average in MPI" --policy both.ini --size 1MiB --op avg
 contains "is none" "op: only sums are compressed, and NCCL's averages"
 explain "an option that NCCL has not" --policy both.ini --size 1MiB --library nccl
-contains "passes calls on, and why" "option: the rule has max_rel_error, which is not there for NCCL"
+contains "passes calls on, and why" "option: the rule has max_rel_error, which is there for MPI only"
+explain "the same in gloo" --policy both.ini --size 1MiB --library gloo
+contains "is passed on, too" "option: the rule has max_rel_error"
 explain "an all-gather of NCCL" --policy both.ini --size 1MiB --library nccl --collective allgather
 contains "has its rule" "parameters (both.ini:4)"
 explain "an all-gather of MPI" --policy both.ini --size 1MiB --collective allgather
 contains "has its rule, too" "parameters (both.ini:4)"
 expect "a reduce of NCCL" 2 "$tool" explain --size 4 --collective reduce --library nccl
 contains "is refused" "--collective: reduce is never compressed in nccl"
+expect "a reduce_scatter of gloo" 2 "$tool" explain --size 4 --collective reduce_scatter --library gloo
+contains "is refused" "--collective: reduce_scatter is never compressed in gloo"
 sed 's/Open MPI/NCCL 2.21.5/; s/"op": "sum"/"op": "avg"/' run.json >nccl.json
 explain "a dry run of NCCL" --report nccl.json --policy both.ini
 contains "is planned for NCCL" "passed on: option"
@@ -189,6 +193,9 @@ sed -i '/max_rel_error/d' both.ini
 explain "a dry run of NCCL's averages" --report nccl.json --policy both.ini
 contains "compresses them" "16.00 MiB float32 avg"
 contains "as the rule says" "fp16, two_shot"
+sed 's/Open MPI/gloo of libgloo.so.0/' run.json >gloo.json
+explain "a dry run of gloo" --report gloo.json --policy both.ini
+contains "is planned for gloo" "fp16, two_shot"
 
 expect "no size" 2 "$tool" explain
 contains "is missed" "--size is missing"

@@ -8,7 +8,7 @@ programs=$top/tests/programs
 cd "$scratch" || exit 1
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 unset "${!SLURM@}" "${!PBS@}"
-line="compshim: nothing was caught: no process of this job on this host came to MPI or NCCL"
+line="compshim: nothing was caught: no process of this job on this host came to MPI, NCCL or gloo"
 
 says() { # NAME COMMAND...: it ends with the line, and with status 0
     expect "$1" 0 limited "${@:2}"
@@ -19,7 +19,7 @@ silent() { # NAME STATUS COMMAND...
     check "is not told of" test "${output%"$line"*}" = "$output"
 }
 
-# Who comes to MPI or NCCL, and who does not.
+# Who comes to MPI, NCCL or gloo, and who does not.
 says "a program without MPI" "$tool" run -- true
 contains "names the check" "'compshim check true' tells more"
 contains "and the hook" "run --dlsym reaches"
@@ -48,6 +48,11 @@ gcc -shared -fPIC -o libnccl.so.2 -Wl,-soname,libnccl.so.2 "$programs/library.c"
 gcc -Wl,-rpath,"$scratch" -o id "$programs/caller.c" -DFUNCTION=ncclGetUniqueId libnccl.so.2
 silent "a program that makes an id of NCCL" 0 front/compshim run -- ./id
 check "by the library" test "${output##*$'\n'}" = library
+gloo=_ZN4gloo9allreduceERKNS_16AllreduceOptionsE
+gcc -shared -fPIC -o libgloo.so.0 -Wl,-soname,libgloo.so.0 "$programs/library.c" -DFUNCTION=$gloo -DANSWER=0
+gcc -Wl,-rpath,"$scratch" -o sums "$programs/caller.c" -DFUNCTION=$gloo libgloo.so.0
+silent "a program that calls gloo" 0 front/compshim run -- ./sums
+check "by its library" test "${output##*$'\n'}" = library
 
 # Where it cannot know.
 silent "a run that is off" 0 "$tool" run --off -- true

@@ -10,12 +10,16 @@
 #   number_holds NAME EXPRESSION  passes if awk finds the expression true
 #   checked NAME STATUS TEXT FILE  passes if compshim check says TEXT of FILE
 #   digits                     sets $folder to that of the MNIST files
+#   pytorch                    sets $python, ${torchrun[@]} and $mpi_library to those of TORCH, or Debian's
+#   as_accurate NAME WITHOUT WITH  passes if the trainers that wrote WITHOUT.SEED and WITH.SEED, for each of
+#                              $seeds, have learnt, and their mean accuracies differ by 0.3 points at most
 #   facts REPORT               reads a JSON report: sets $calls, $compressed, $ratio and the cells
 #                              $compressed_cell and $saved_cell
 #   row PROGRAM SHAPE LANGUAGE writes a line of docs/programs.md from $mpi_library, the facts and $answers
 #
 # MPI=mpich: the program is built and started by MPICH's commands; MPI_HOME: by those of the MPI in this
-# folder. CLIENT_ROWS names the file for the rows; without it they are only printed.
+# folder. TORCH: the PyTorch that tools/get-torch.sh has put into this folder. CLIENT_ROWS names the file for
+# the rows; without it they are only printed.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 clients=$top/tests/clients
@@ -73,6 +77,32 @@ digits() {
     [ "$digits" = MNIST ] || not_here "no MNIST files: examples/get_mnist.sh fetches them"
     folder=${data[1]}
     cd "$scratch" || exit 3
+}
+pytorch() {
+    local version
+    if [ -n "${TORCH-}" ]; then
+        python=$TORCH/bin/python3
+    else
+        needs python3-torch python3-numpy
+    fi
+    version=$("$python" -c 'import torch; print(torch.__version__.split("+")[0])') || not_here "no PyTorch in $python"
+    mpi_library="gloo of PyTorch $version"
+    # Debian's torchrun does not understand its own word for no redirection (Python 3.11): a worker is
+    # redirected that is not there.
+    torchrun=(timeout --kill-after=5 "$LIMIT" "$(dirname "$python")/torchrun" --rdzv_backend c10d
+        --rdzv_endpoint localhost:0 --redirects 9:1 --tee 9:1)
+}
+mean_accuracy() {
+    local seed
+    for seed in $seeds; do sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1.$seed"; done |
+        awk '{ sum += $1 } END { printf("%.2f", NR > 0 ? sum / NR : 0) }'
+}
+as_accurate() {
+    local native lossy
+    native=$(mean_accuracy "$2") lossy=$(mean_accuracy "$3")
+    number_holds "$1: it has learnt" "$native > 96"
+    number_holds "$1: accuracy within 0.3 points" "($lossy - $native) ^ 2 <= 0.3 ^ 2"
+    answers="accuracy $lossy %, without $native %"
 }
 checked() {
     expect "$1: compshim check" "$2" "$build/compshim" check "$4"

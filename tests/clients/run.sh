@@ -3,6 +3,7 @@
 # Runs the real programs and writes the table of what became of them to BUILD/programs.md; where all of
 # them were to be had and passed, docs/programs.md is replaced by it.
 #   tests/clients/run.sh [PATTERN]     only the scripts whose name contains PATTERN: the other rows stay
+# TORCH_VERSIONS="2.1.2 ...": PyTorch's tests on these, too, which tools/get-torch.sh fetches
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 export BUILD=${BUILD:-build}
@@ -19,6 +20,7 @@ client() {
     case $name in *"$pattern"*) ;; *) return ;; esac
     [ "$1" = openmpi ] || name="$name with $1"
     [ -z "${MPI_HOME-}" ] || name="$name in $MPI_HOME"
+    [ -z "${TORCH-}" ] || name="$name in $TORCH"
     echo "== $name"
     MPI=$1 bash "$2"
     case $? in
@@ -45,9 +47,18 @@ for script in "$clients"/test_{shapes,languages,mpi4py}.sh; do
 done
 fetched openmpi openmpi test_mpi4py
 for name in mpich intel; do fetched $name mpich test_mpi4py test_standard_abi; done
-for script in "$clients"/test_{horovod,lammps,espresso,gloo,torchrun}.sh "$clients/unrelated.sh"; do
-    client openmpi "$script"
+for script in "$clients"/test_{horovod,lammps,espresso}.sh; do client openmpi "$script"; done
+pytorch() { for script in "$clients"/test_{gloo,gloo_shapes,torchrun}.sh; do client openmpi "$script"; done; }
+pytorch
+for version in ${TORCH_VERSIONS-}; do
+    if tools/get-torch.sh "$version" "$BUILD/torch/$version"; then
+        TORCH=$(realpath "$BUILD/torch/$version") pytorch
+    else
+        absent="$absent PyTorch $version"
+        echo "* PyTorch $version: PyPI does not have it" >>"$CLIENT_ROWS.missing"
+    fi
 done
+client openmpi "$clients/unrelated.sh"
 [ -z "$absent" ] || echo "not here:$absent"
 [ -z "$failures" ] || {
     echo "failed:$failures"

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <cxxabi.h>
 #include <mutex>
+#include <stdexcept>
 
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
@@ -217,6 +218,8 @@ struct context *context_make(const char *name, int rank, int ranks, int timeout,
     auto *context = new struct context;
     char *wrong = text_of_exception([&] {
         const char *folder = getenv("ID_FILE");
+        if (folder == nullptr)
+            throw std::runtime_error("ID_FILE is not set");
         mkdir(folder, 0700);
         gloo::rendezvous::FileStore store(folder);
         gloo::rendezvous::PrefixStore own(name, store);

@@ -71,6 +71,11 @@ TEST(reasons)
          100,
          CSHIM_REASON_COMPRESS,
          "wide"},
+        {{.library = CSHIM_GLOO, .bytes = 400, .ranks = 4}, 100, CSHIM_REASON_COMPRESS, "wide"},
+        {{.library = CSHIM_GLOO, .op = CSHIM_AVG, .bytes = 400, .ranks = 4},
+         100,
+         CSHIM_REASON_OP,
+         NULL},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct cshim_plan plan = cshim_plan_call(policy, &cases[i].call, cases[i].count);
@@ -243,6 +248,9 @@ TEST(plans_hold_their_properties)
             check_sizes(algorithm, call);
             call.collective = CSHIM_REDUCE_SCATTER;
             check_sizes(algorithm, call);
+            call.collective = CSHIM_ALLREDUCE;
+            call.library = CSHIM_GLOO;
+            check_sizes(algorithm, call);
         }
 }
 
@@ -382,13 +390,27 @@ TEST(ways)
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
-/* What NCCL has not: max_rel_error. */
+/* Each of gloo's messages waits until its receiver asks for it: they are longer than MPI's. */
+TEST(messages_of_gloo_are_longer)
+{
+    struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP8_E4M3, CSHIM_ALGORITHM_TWO_SHOT);
+    struct cshim_call call = call_of(CSHIM_ALLREDUCE, 4, (uint64_t)1 << 28);
+    call.library = CSHIM_GLOO;
+    const struct cshim_plan plan = cshim_plan_call(policy, &call, (uint64_t)1 << 28);
+    assert_in_range(plan.piece_bytes, 200 << 10, 256 << 10);
+    assert_true(plan.scratch_bytes <= 32 * MIB);
+    cshim_policy_free(policy);
+}
+
+/* What only MPI has: max_rel_error. */
 TEST(options_of_libraries)
 {
     struct cshim_policy *policy = parse("[rule a]\ncodec = fp16\nmax_rel_error = 0.1\n");
     struct cshim_call call = call_of(CSHIM_ALLREDUCE, 4, 1000);
     assert_int_equal(cshim_plan_call(policy, &call, 1000).reason, CSHIM_REASON_COMPRESS);
     call.library = CSHIM_NCCL;
+    assert_int_equal(cshim_plan_call(policy, &call, 1000).reason, CSHIM_REASON_OPTION);
+    call.library = CSHIM_GLOO;
     assert_int_equal(cshim_plan_call(policy, &call, 1000).reason, CSHIM_REASON_OPTION);
     cshim_policy_free(policy);
 }

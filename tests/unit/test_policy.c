@@ -307,7 +307,8 @@ TEST(collectives_apart)
     };
     static const char *const no_calls[] = {
         "[rule b]\nlibrary = nccl\ncollective = reduce\ncodec = none\n",
-        "[rule b]\nlibrary = mpi\nop = avg\ncodec = raw\n",
+        "[rule b]\nlibrary = gloo\ncollective = reduce, reduce_scatter, allgather\ncodec = raw\n",
+        "[rule b]\nlibrary = mpi, gloo\nop = avg\ncodec = raw\n",
         "[rule b]\ncollective = allgather\nop = avg\ncodec = raw\n",
     };
     char message[CSHIM_MESSAGE_MAX];
@@ -432,6 +433,7 @@ TEST(nearest_names)
 TEST(names_of_values)
 {
     assert_string_equal(cshim_library_name(CSHIM_NCCL), "nccl");
+    assert_string_equal(cshim_library_name(CSHIM_GLOO), "gloo");
     assert_string_equal(cshim_collective_name(CSHIM_ALLREDUCE), "allreduce");
     assert_string_equal(cshim_op_name(CSHIM_AVG), "avg");
     assert_string_equal(cshim_op_name(CSHIM_OP_OTHER), "other");

@@ -17,7 +17,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The kinds of call that there are: MPI has no average, an all-gather none either. */
+/* The kinds of call that there are: only NCCL has averages, of an all-gather there is none; gloo
+ * has all-reduces only. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -27,7 +28,7 @@ static const struct {
     {CSHIM_MPI, CSHIM_REDUCE, CSHIM_SUM},          {CSHIM_NCCL, CSHIM_ALLREDUCE, CSHIM_SUM},
     {CSHIM_NCCL, CSHIM_ALLREDUCE, CSHIM_AVG},      {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_SUM},
     {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_AVG}, {CSHIM_NCCL, CSHIM_ALLGATHER, CSHIM_SUM},
-    {CSHIM_MPI, CSHIM_ALLGATHER, CSHIM_SUM},
+    {CSHIM_MPI, CSHIM_ALLGATHER, CSHIM_SUM},       {CSHIM_GLOO, CSHIM_ALLREDUCE, CSHIM_SUM},
 };
 
 /* Whether no call of rule `index` is left by the rules before it, by trial. */
@@ -51,7 +52,8 @@ static bool no_call_left(const struct cshim_policy *policy, size_t index)
 /* Writes a rule with keys by chance; few values, so that covers by several rules happen. */
 static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
 {
-    static const char *const libraries[] = {"", "", "library = mpi\n", "library = nccl\n"};
+    static const char *const libraries[] = {"", "library = mpi\n", "library = nccl\n",
+                                            "library = gloo\n"};
     static const char *const dtypes[] = {"", "", "dtype = float32\n", "dtype = float64, float16\n"};
     static const char *const ops[] = {"", "", "op = sum\n", "op = avg\n"};
     static const char *const collectives[] = {"", "collective = allgather\n",

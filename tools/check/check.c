@@ -25,8 +25,6 @@ static const struct {
     [CHECK_HIDES] = {"hides", "has its own copy, hidden from the loader:"},
 };
 
-static const char *const library_names[] = {[CHECK_MPI] = "mpi", [CHECK_NCCL] = "nccl"};
-
 /* A copy without control characters, of which names in damaged files may have some. */
 static const char *printable(const char *text)
 {
@@ -47,7 +45,7 @@ static const char *list_symbols(const struct check_findings *findings, size_t ob
     for (size_t i = 0; i < findings->use_count; i++) {
         const struct check_use *use = &findings->uses[i];
         if (use->object == object && use->kind == kind)
-            list = list != NULL ? tool_format("%s, %s", list, use->symbol) : use->symbol;
+            list = list != NULL ? tool_format("%s, %s", list, use->shown) : use->shown;
     }
     /* An MPI library has many Fortran spellings, which tell nothing. */
     if (kind == CHECK_PROVIDES && list != NULL && strlen(list) >= 100)
@@ -85,17 +83,19 @@ static void print_notes(const struct check_findings *findings)
         printf("  something imports dlmopen: what runs in a namespace of its own is not caught\n");
 }
 
-/* Prints the verdicts on MPI and NCCL if the program calls both. If not, its own verdict is enough.
- */
+/* Prints the verdicts on the libraries that the program calls if these are several. If not, its own
+ * verdict is enough. */
 static void print_libraries(const struct check_result *result)
 {
+    size_t called = 0;
     for (size_t i = 0; i < CHECK_LIBRARY_COUNT; i++)
-        if (result->libraries[i].reason == CHECK_NO_CALL)
-            return;
-    for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++) {
-        const struct check_judgement *judgement = &result->libraries[library];
-        printf("  %s: %s (%s): %s\n", library_names[library], check_verdict_name(judgement->reason),
-               check_reasons[judgement->reason].name, printable(judgement->explanation));
+        called += result->libraries[i].reason != CHECK_NO_CALL;
+    for (size_t i = 0; i < CHECK_LIBRARY_COUNT && called > 1; i++) {
+        const struct check_judgement *judgement = &result->libraries[i];
+        if (judgement->reason != CHECK_NO_CALL)
+            printf("  %s: %s (%s): %s\n", check_libraries[i].key,
+                   check_verdict_name(judgement->reason), check_reasons[judgement->reason].name,
+                   printable(judgement->explanation));
     }
 }
 
@@ -168,7 +168,7 @@ static void print_json(const struct check_result *result, const char *name)
     for (size_t i = 0; i < findings->program.scripts; i++)
         json_array_append_new(scripts, tool_json_text(findings->program.script_paths[i]));
     for (enum check_library library = 0; library < CHECK_LIBRARY_COUNT; library++)
-        json_object_set_new(libraries, library_names[library],
+        json_object_set_new(libraries, check_libraries[library].key,
                             library_json(findings, &result->libraries[library]));
     for (size_t i = 0; i < findings->closure.count; i++)
         json_array_append_new(objects, object_json(findings, i));

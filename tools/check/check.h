@@ -40,11 +40,21 @@ enum check_calling check_calling(const char *path);
  * that is no option and names a program. If there is none, the NULL behind the last word. */
 char **check_behind_launchers(char **words);
 
-enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_LIBRARY_COUNT };
+enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
+
+/* What is said of a library. */
+struct check_library_facts {
+    const char *key;      /* in JSON */
+    const char *name;     /* for readers */
+    const char *files;    /* beginnings of the names of its files */
+    const char *own_copy; /* what to do about a copy of it; %s: the object that has the copy */
+};
+
+extern const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT];
 
 enum check_use_kind {
     CHECK_CALLS,    /* it calls the function through the loader: a preload comes first */
-    CHECK_PROVIDES, /* it is the MPI or NCCL library, and defines the function */
+    CHECK_PROVIDES, /* it is a file of the library, and defines the function */
     CHECK_EMBEDS,   /* it has a copy of the function, and calls it through the loader */
     CHECK_BINDS,    /* it has a copy of the function, to which its calls are bound */
     CHECK_HIDES,    /* it has a copy of the function, which the loader does not know */
@@ -55,11 +65,12 @@ enum check_use_kind {
 struct check_use {
     size_t object;        /* index in the closure */
     const char *symbol;   /* as the object spells it; lives as long as the closure */
-    const char *function; /* the C function behind it: "MPI_Allreduce"; NULL for a name */
+    const char *function; /* the function behind it: "MPI_Allreduce"; NULL for a name */
+    const char *shown;    /* the symbol for readers: a C++ function by its name */
     enum check_library library;
     enum check_use_kind kind;
     bool fortran;
-    bool internal; /* the object is part of the MPI or NCCL library */
+    bool internal; /* the object is a file of the library, and calls for its callers */
 };
 
 struct check_findings {
@@ -77,7 +88,7 @@ struct check_findings {
  * cannot be read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
 char *check_find(struct check_findings *findings, const char *name);
 
-/* A kind of MPI library, or NCCL, by its binary interface. */
+/* A kind of MPI library, or NCCL, or gloo, by its binary interface. */
 struct check_abi {
     const char *name;
     const char *engine; /* file name, or NULL if no engine could serve it */
@@ -122,7 +133,7 @@ struct check_judgement {
     const char *engine;          /* path of the engine that serves it, NULL if none */
 };
 
-/* The verdicts on the program, on its use of MPI, and on its use of NCCL. */
+/* The verdicts on the program, and on its use of each library. */
 struct check_result {
     struct check_findings findings;
     struct check_judgement program;

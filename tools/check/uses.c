@@ -14,6 +14,10 @@
  */
 static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
+/* gloo's functions are C++. */
+#define GLOO_ALLREDUCE "gloo::allreduce"
+#define GLOO_ALLREDUCE_SYMBOL "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"
+
 /* What Fortran compilers and the mpi_f08 modules add to a name, in upper or lower case. */
 static bool is_fortran_suffix(const char *text)
 {
@@ -28,8 +32,13 @@ static bool is_fortran_suffix(const char *text)
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
+    use->symbol = use->shown = symbol;
+    if (strcmp(symbol, GLOO_ALLREDUCE_SYMBOL) == 0) {
+        use->function = use->shown = GLOO_ALLREDUCE;
+        use->library = CHECK_GLOO;
+        return true;
+    }
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        use->symbol = symbol;
         use->function = functions[i];
         use->library = functions[i][0] == 'n' ? CHECK_NCCL : CHECK_MPI;
         use->fortran = strcmp(name, functions[i]) != 0;
@@ -42,14 +51,14 @@ static bool match(const char *symbol, struct check_use *use)
     return false;
 }
 
-/* Whether an object is part of an MPI or NCCL installation. Such an object calls the functions even
- * if the program does not. */
+/* Whether an object is part of an installation of MPI, NCCL or gloo. Such an object calls the
+ * functions even if the program does not. */
 static bool is_internal(const struct closure_object *object)
 {
     static const char names[] =
         "libmpi. libmpi_abi. libmpi_cxx. libmpi_mpifh libmpi_usempi libmpi_cray libmpi_gnu "
         "libmpi_intel libmpi_amd libmpi_nvidia libmpi_mt. libmpi++ libmpich libmpifort libmpicxx "
-        "libpmpi libopen- libnccl. libpnccl";
+        "libpmpi libopen- libnccl. libpnccl libgloo.";
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
     return tool_starts_with(basename(name), names);
 }
@@ -111,6 +120,7 @@ static void look_for_names(struct check_findings *findings, size_t index)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct check_use use = {.object = index,
                                       .symbol = names[i],
+                                      .shown = names[i],
                                       .library = names[i][3] == 'n' ? CHECK_NCCL : CHECK_MPI,
                                       .kind = CHECK_NAMES};
         if (object_contains(&findings->closure.objects[index].object, names[i]))

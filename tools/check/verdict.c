@@ -28,12 +28,24 @@ const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
     [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT, false},
 };
 
+const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT] = {
+    [CHECK_MPI] = {"mpi", "MPI", "libmpi.so libmpi_abi.so libmpich.so",
+                   "link %s to the shared libmpi, and without -Bsymbolic"},
+    [CHECK_NCCL] = {"nccl", "NCCL", "libnccl.so",
+                    "build %s with the shared libnccl (Horovod: HOROVOD_NCCL_LINK=SHARED, PyTorch: "
+                    "USE_STATIC_NCCL=0)"},
+    [CHECK_GLOO] =
+        {"gloo", "gloo", "libgloo.so",
+         "link %s to the shared libgloo, and without -Bsymbolic (Horovod: use MPI or NCCL)"},
+};
+
 static const struct check_abi open_mpi = {"Open MPI", "libcompshim-ompi.so"};
 static const struct check_abi mpich = {"MPICH or a relative (MPICH ABI)", "libcompshim-mpich.so"};
 static const struct check_abi intel_mpi = {"Intel MPI (MPICH ABI)", "libcompshim-mpich.so"};
 static const struct check_abi standard_abi = {"an MPI with the MPI-5 ABI", "libcompshim-abi.so"};
 static const struct check_abi unknown_mpi = {"an MPI of an unknown ABI", NULL};
 static const struct check_abi nccl = {"NCCL", "libcompshim-nccl.so"};
+static const struct check_abi gloo = {"gloo", "libcompshim-gloo.so"};
 
 const char *check_verdict_name(enum check_reason reason)
 {
@@ -79,8 +91,8 @@ static const struct check_abi *abi_of(const struct closure_object *object,
                                       enum check_library library)
 {
     const char *name = object->object.soname != NULL ? object->object.soname : object->name;
-    if (library == CHECK_NCCL)
-        return &nccl;
+    if (library != CHECK_MPI)
+        return library == CHECK_NCCL ? &nccl : &gloo;
     if (tool_starts_with(name, "libmpi_abi."))
         return &standard_abi;
     if (defines(&object->object, "ompi_mpi_comm_self"))
@@ -99,8 +111,7 @@ static void find_provider(const struct check_findings *findings, enum check_libr
                           struct check_judgement *judgement)
 {
     const struct closure *closure = &findings->closure;
-    const char *names =
-        library == CHECK_NCCL ? "libnccl.so" : "libmpi.so libmpi_abi.so libmpich.so";
+    const char *names = check_libraries[library].files;
     judgement->provider = SIZE_MAX;
     for (size_t i = 0; i < findings->use_count && judgement->provider == SIZE_MAX; i++) {
         const struct check_use *use = &findings->uses[i];
@@ -165,11 +176,11 @@ static const char *how_to_get_engine(const struct check_findings *findings,
 {
     if (abi->engine == NULL)
         return "build the program with Open MPI";
-    if (abi == &nccl || abi == &open_mpi || abi == &standard_abi)
-        return tool_format("put %s of the same build beside %s", abi->engine, findings->front_path);
-    return tool_format("put %s beside %s if your version has it, or build the program with Open "
-                       "MPI",
-                       abi->engine, findings->front_path);
+    if (abi == &mpich || abi == &intel_mpi)
+        return tool_format("put %s beside %s if your version has it, or build the program with "
+                           "Open MPI",
+                           abi->engine, findings->front_path);
+    return tool_format("put %s of the same build beside %s", abi->engine, findings->front_path);
 }
 
 /* Judges a call that reaches the front: an engine has to be there for it. */
@@ -185,18 +196,19 @@ static void judge_caught(const struct check_findings *findings, const struct che
     judgement->engine = abi != NULL ? find_engine(findings, abi) : NULL;
     if (abi == NULL)
         set(judgement, CHECK_MISSING,
-            tool_format("check the program that loads %s together with its MPI or NCCL", caller),
+            tool_format("check the program that loads %s together with its %s", caller,
+                        check_libraries[use->library].name),
             tool_format("%s calls %s, and no library that it needs defines that", caller,
-                        use->symbol));
+                        use->shown));
     else if (judgement->engine != NULL)
         set(judgement, CHECK_INTERPOSED, start,
-            tool_format("%s calls %s of %s, through the loader; %s serves it", caller, use->symbol,
+            tool_format("%s calls %s of %s, through the loader; %s serves it", caller, use->shown,
                         abi->name, abi->engine));
     else
         set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
             tool_format(
                 "%s calls %s of %s, for which no engine is installed: its calls are passed on",
-                caller, use->symbol, abi->name));
+                caller, use->shown, abi->name));
 }
 
 static void judge_not_wrapped(const struct check_findings *findings, const struct check_use *use,
@@ -207,12 +219,12 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
         set(judgement, CHECK_MISSING,
             "run it with the shim: its report counts the calls that were caught",
             tool_format("%s calls %s, and no Fortran layer that it needs calls P%s", caller,
-                        use->symbol, use->function));
+                        use->shown, use->function));
     else
         set(judgement, CHECK_NOT_WRAPPED,
             tool_format("install a compshim that wraps %s", use->function),
             tool_format("%s calls %s, which this libcompshim.so does not wrap", caller,
-                        use->symbol));
+                        use->shown));
 }
 
 /* Judges the use of one library. The first of its best uses stands for all. */
@@ -239,13 +251,9 @@ static void judge_library(const struct check_findings *findings, enum check_libr
         break;
     case COPIED:
         set(judgement, CHECK_EMBEDDED,
-            tool_format(library == CHECK_MPI
-                            ? "link %s to the shared libmpi, and without -Bsymbolic"
-                            : "build %s with the shared libnccl (Horovod: "
-                              "HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)",
-                        object_name(findings, best->object)),
+            tool_format(check_libraries[library].own_copy, object_name(findings, best->object)),
             tool_format("%s has a copy of %s of its own, and its calls are bound to that",
-                        object_name(findings, best->object), best->symbol));
+                        object_name(findings, best->object), best->shown));
         break;
     case OPENED:
         set(judgement, CHECK_OPENED,
@@ -258,7 +266,7 @@ static void judge_library(const struct check_findings *findings, enum check_libr
     case SILENT:
         set(judgement, CHECK_NO_CALL, "nothing to do",
             tool_format("nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
-                        library == CHECK_MPI ? "MPI" : "NCCL"));
+                        check_libraries[library].name));
     }
 }
 
@@ -268,17 +276,15 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
     const struct closure_object *missing = NULL;
     const char *file = basename(findings->program.path);
     const enum check_calling calling = check_calling(findings->program.path);
-    bool has_gloo = false; /* PyTorch's library for collectives, also inside another of PyTorch's */
     for (size_t i = 0; i < findings->closure.count; i++) {
         const struct closure_object *object = &findings->closure.objects[i];
         if (missing == NULL && (object->path == NULL || object->object.damage != NULL))
             missing = object;
-        has_gloo |= tool_starts_with(basename(object->name), "libgloo.so libtorch_cpu.so");
     }
     if (calling == CHECK_INTERPRETER)
         set(judgement, CHECK_INTERPRETS,
-            "check the extension module that calls MPI or NCCL, such as mpi4py's MPI.*.so or "
-            "PyTorch's libtorch_cuda.so",
+            "check the extension module that calls MPI, NCCL or gloo, such as mpi4py's MPI.*.so or "
+            "PyTorch's libtorch_cpu.so and libtorch_cuda.so",
             tool_format("%s loads libraries as the programs that it interprets ask for them",
                         file));
     else if (calling == CHECK_STARTER)
@@ -290,17 +296,10 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
             tool_format("%s, which %s needs, %s", missing->name,
                         object_name(findings, missing->loader),
                         missing->path == NULL ? "was not found" : "is damaged"));
-    else if (has_gloo)
-        set(judgement, CHECK_NO_CALL,
-            "train over NCCL or with Horovod; the preload is harmless here",
-            tool_format(
-                "%s has PyTorch's gloo, and calls no all-reduce of MPI or NCCL: PyTorch DDP over "
-                "gloo is not MPI, even where mpirun starts it",
-                file));
     else
         set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
             tool_format("neither %s nor a library that it needs calls an all-reduce, reduce or "
-                        "reduce-scatter of MPI or NCCL",
+                        "reduce-scatter of MPI, NCCL or gloo",
                         file));
 }
 
@@ -369,7 +368,8 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
         set(judgement, CHECK_DAMAGED, "build, copy or install it again",
             tool_format("%s: %s", file, object->damage));
     else if (is_static(object))
-        set(judgement, CHECK_STATIC, "link it without -static, to the shared MPI or NCCL library",
+        set(judgement, CHECK_STATIC,
+            "link it without -static, to the shared library of MPI, NCCL or gloo",
             tool_format("%s is linked statically: no loader runs that could preload", file));
     else if (object->interpreter != NULL &&
              !tool_starts_with(basename(object->interpreter), "ld-linux ld64.so ld.so ld-2."))
@@ -388,7 +388,7 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
 void check_judge(struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    /* The better verdict stands for the program; MPI's if both are the same. */
+    /* The better verdict stands for the program; the first library's if both are the same. */
     const struct check_judgement *best = NULL;
     for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
         const struct check_judgement *library = &result->libraries[i];

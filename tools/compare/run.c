@@ -158,6 +158,16 @@ static json_t *read_log(const char *path)
     return thin(points);
 }
 
+/* What a run may leave in the folder: a program that calls several libraries has a report of each.
+ */
+static const char *const report_files[] = {"report.json", "report.nccl.json", "report.gloo.json"};
+#define REPORT_FILES (sizeof report_files / sizeof *report_files)
+
+static char *report_path(const struct compare_plan *plan, size_t index)
+{
+    return tool_format("%s/%s", plan->folder, report_files[index]);
+}
+
 static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
 
 /* Adds what a report says, if there is one, to the run. */
@@ -184,7 +194,7 @@ static void read_report(const char *path, json_t *run)
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)
 {
     if (!json_is_array(json_object_get(run, "rows")))
-        tool_warn("%s: the run left no report: is the program one that calls MPI or NCCL "
+        tool_warn("%s: the run left no report: is the program one that calls MPI, NCCL or gloo "
                   "dynamically, and does LD_PRELOAD reach its ranks?",
                   mode->name);
     else if (ledger_number(run, "compressed_calls") == 0)
@@ -195,8 +205,7 @@ static void warn_if_not_compressed(const struct compare_mode *mode, const json_t
 
 /* Makes the object of a run that ended well, from its output and the files that it left. */
 static json_t *read_run(const struct compare_plan *plan, const struct compare_mode *mode,
-                        const struct child *child, const char *command, const char *nccl_report,
-                        const char *log)
+                        const struct child *child, const char *command, const char *log)
 {
     json_t *run =
         json_pack("{s:o, s:f}", "command", tool_json_text(command), "wall_seconds", child->wall);
@@ -209,8 +218,8 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         json_object_set_new(run, totals[i], json_null());
     json_object_set_new(run, "rows", json_null());
     if (mode->has_shim) {
-        read_report(child->report, run);
-        read_report(nccl_report, run);
+        for (size_t i = 0; i < REPORT_FILES; i++)
+            read_report(report_path(plan, i), run);
         warn_if_not_compressed(mode, run);
     }
     json_object_set_new(run, "output_tail", tool_json_text(child_tail(child->output)));
@@ -221,9 +230,6 @@ enum child_end compare_run_once(const struct compare_plan *plan, struct compare_
                                 const char *progress, double left)
 {
     const struct compare_mode *mode = cell->mode;
-    char *report = tool_format("%s/report.json", plan->folder);
-    /* A program that calls both MPI and NCCL leaves a second report. */
-    char *nccl_report = tool_format("%s/report.nccl.json", plan->folder);
     char *log = tool_format("%s/steps.csv", plan->folder);
     char **command = make_command(plan, cell, log);
     char *text = command_text(command);
@@ -231,7 +237,7 @@ enum child_end compare_run_once(const struct compare_plan *plan, struct compare_
                           .is_local = locality_is_certain(command),
                           .library = mode->has_shim ? plan->library : NULL,
                           .policy = mode->policy,
-                          .report = mode->has_shim ? report : NULL,
+                          .report = mode->has_shim ? report_path(plan, 0) : NULL,
                           .progress = progress,
                           .left = left,
                           .watch = compare_watch_load};
@@ -239,9 +245,9 @@ enum child_end compare_run_once(const struct compare_plan *plan, struct compare_
     if (end == CHILD_FAILED)
         child_tell_failure(&child, "this run", tool_format(":\n  %s\n", text));
     if (end == CHILD_DONE)
-        json_array_append_new(cell->runs, read_run(plan, mode, &child, text, nccl_report, log));
-    unlink(report);
-    unlink(nccl_report);
+        json_array_append_new(cell->runs, read_run(plan, mode, &child, text, log));
+    for (size_t i = 0; i < REPORT_FILES; i++)
+        unlink(report_path(plan, i));
     unlink(log);
     free(child.output);
     return end;

@@ -16,7 +16,7 @@ static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
     [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
     [CSHIM_REASON_NO_MEMORY] = "a piece for each of so many ranks takes more than the scratch",
-    [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is not there for NCCL",
+    [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is there for MPI only",
 };
 
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,

@@ -37,7 +37,7 @@ static const struct tool_option options[] = {
     {"ranks", 'n', TOOL_COUNT, &chosen.ranks, "N", "ranks of the communicator (default 4)"},
     {"nodes", 0, TOOL_COUNT, &chosen.nodes, "N",
      "nodes that hold them, as evenly as can be (default: as many as ranks)"},
-    {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl"},
+    {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl, gloo"},
     {"json", 0, TOOL_FLAG, &chosen.json, NULL, "print the same as JSON"},
     {0},
 };

@@ -255,8 +255,10 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
                   "%s: its calls were not written down; run the program with COMPSHIM=observe "
                   "COMPSHIM_REPORT=FILE",
                   chosen->report);
-    run->library =
-        strncmp(ledger_text(run->report.root, "library"), "NCCL", 4) == 0 ? CSHIM_NCCL : CSHIM_MPI;
+    const char *library = ledger_text(run->report.root, "library");
+    run->library = strncmp(library, "NCCL", 4) == 0   ? CSHIM_NCCL
+                   : strncmp(library, "gloo", 4) == 0 ? CSHIM_GLOO
+                                                      : CSHIM_MPI;
     run->exchange = json_object_get(observed, "exchange");
     run->count = json_array_size(kinds);
     run->outcomes = tool_allocate(run->count, sizeof *run->outcomes);

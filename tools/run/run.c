@@ -2,7 +2,7 @@
 /* compshim run: starts a program with the shim preloaded, sees to it that launchers hand the
  * preload on. Where all processes of the command run on this host, it stays as the command's
  * parent: it hands signals on to it, waits for its end, and hears from processes in which the
- * preloaded library has come to MPI or NCCL.
+ * preloaded library has come to MPI, NCCL or gloo.
  *
  * The command is in the process group of this tool: the terminal's signals reach both. A signal
  * that was sent to this process alone has to be handed on. A signal that was sent to the whole
@@ -167,8 +167,9 @@ static void see_horovodrun(char **words, char *const *end)
 {
     for (char **word = words + 1; word < end; word++)
         if (strcmp(*word, "--gloo") == 0)
-            tool_warn("horovodrun: gloo is neither MPI nor NCCL: its all-reduces are not caught; "
-                      "use --mpi");
+            tool_warn(
+                "horovodrun: Horovod has a gloo of its own, which it hides: its all-reduces are "
+                "not caught; use --mpi");
 }
 
 /* Sees to it that the launchers in a command line hand LD_PRELOAD and COMPSHIM_*, which are set
@@ -219,8 +220,8 @@ struct watch {
 };
 
 /* Opens a socket and puts its name into the environment. The preloaded library sends a
- * datagram to it from each process that comes to MPI or NCCL. Returns the socket, or -1 if there
- * can be none. */
+ * datagram to it from each process that comes to MPI, NCCL or gloo. Returns the socket, or -1 if
+ * there can be none. */
 static int open_receiver(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -443,8 +444,8 @@ static int watch_command(char **words, int receiver)
     const char *program = *check_behind_launchers(words);
     if (watch.receiver >= 0 && !watch.interrupted)
         tool_warn(
-            "nothing was caught: no process of this job on this host came to MPI or NCCL through "
-            "the library; 'compshim check %s' tells more%s",
+            "nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
+            "through the library; 'compshim check %s' tells more%s",
             program != NULL ? program : "PROGRAM",
             with_dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
     return WEXITSTATUS(watch.status);
@@ -476,10 +477,11 @@ const struct tool_command tool_run = {
         "LD_PRELOAD\nholds already stays in force behind it. Without --policy the program "
         "looks for its policy as\ncompshim-policy(5) says. A program that the preload cannot "
         "reach is told of, and started all the\nsame; at the end one line says if no process on "
-        "this host came to MPI or NCCL through the library.\nBehind srun, --export is made to let "
-        "the library through; mpirun, torchrun and horovodrun need\nnothing. --dlsym is for "
-        "programs that open MPI or NCCL at run time, as Julia, JAX, vLLM and ctypes\ndo.\n\n"
-        "  compshim run --policy policy.ini -- mpirun -n 4 ./train\n",
+        "this host came to MPI, NCCL or gloo through the\nlibrary. Behind srun, --export is made "
+        "to let the library through; mpirun, torchrun and horovodrun\nneed nothing. --dlsym is for "
+        "programs that open MPI or NCCL at run time, as Julia, JAX, vLLM and\nctypes do.\n\n"
+        "  compshim run --policy policy.ini -- mpirun -n 4 ./train\n"
+        "  compshim run --policy policy.ini -- torchrun --nproc-per-node 2 train.py\n",
     .takes_command = true,
     .options = options,
     .run = run,

@@ -63,8 +63,7 @@ void warp_launch(void (*kernel)(const void *), const void *parameters, unsigned 
     running = kernel;
     argument = parameters;
     gridDim.x = blocks;
-    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
+    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
         for (unsigned first = 0; first < 256; first += WARP_LANES)
             run_warp(first);
-    }
 }

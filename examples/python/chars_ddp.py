@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains a small transformer to foretell the next character of a text, with PyTorch's DistributedDataParallel.
+
+    torchrun --nproc_per_node 2 chars_ddp.py [--text FILE]
+
+About a million parameters, AdamW. Every rank has the whole model and takes its part of each batch. The last
+tenth of the text is kept from the training; the loss on it is printed at the end, in nats per character.
+Needs numpy and torch.
+"""
+import argparse
+import os
+import time
+
+import torch
+import torch.distributed
+from torch import nn
+
+import ddp_job
+
+CONTEXT = 64  # characters that the model sees
+WIDTH = 128
+HEADS = 4
+LAYERS = 5
+
+
+class Transformer(nn.Module):
+    """The scores of each next character, from the characters up to it."""
+
+    def __init__(self, characters):
+        super().__init__()
+        self.characters = nn.Embedding(characters, WIDTH)
+        self.places = nn.Embedding(CONTEXT, WIDTH)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, dropout=0, batch_first=True, norm_first=True)
+            for _ in range(LAYERS)
+        )
+        self.scores = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, characters))
+
+    def forward(self, text):
+        values = self.characters(text) + self.places.weight
+        later = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool, device=text.device).triu(1)
+        for layer in self.layers:
+            values = layer(values, src_mask=later)
+        return self.scores(values)
+
+
+def read_text(path):
+    """The text of a file, or of all files in a folder, as numbers; and how many characters there are."""
+    files = [path]
+    if os.path.isdir(path):
+        files = sorted(entry.path for entry in os.scandir(path) if entry.is_file(follow_symlinks=False))
+    text = b""
+    for name in files:
+        with open(name, "rb") as file:
+            text += file.read()
+    if len(text) < 20 * CONTEXT:
+        raise SystemExit(f"{path}: {len(text)} characters are too few to learn from")
+    used, numbers = torch.tensor(list(text)).unique(return_inverse=True)
+    return numbers, len(used)
+
+
+def loss_of(model, windows):
+    """The mean over all characters of windows, which are one longer than the context."""
+    return nn.functional.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+
+
+def mean_over_ranks(value, ranks):
+    torch.distributed.all_reduce(value)
+    return value.item() / ranks
+
+
+def train(model, text, arguments):
+    """Returns the seconds per step."""
+    rank, ranks = ddp_job.rank_and_size()
+    optimizer = torch.optim.AdamW(model.parameters(), arguments.lr)
+    generator = torch.Generator().manual_seed(arguments.seed)
+    window = torch.arange(CONTEXT + 1)
+    began = time.perf_counter()
+    for step in range(1, arguments.steps + 1):
+        begins = torch.randint(len(text) - CONTEXT, (arguments.batch, 1), generator=generator)
+        optimizer.zero_grad()
+        loss = loss_of(model, text[begins[rank::ranks] + window])
+        loss.backward()
+        optimizer.step()
+        if step % arguments.every == 0:
+            mean = mean_over_ranks(loss.detach(), ranks)
+            if rank == 0:
+                ddp_job.tell(f"step {step}: loss {mean:.4f}")
+    return (time.perf_counter() - began) / arguments.steps
+
+
+def test(model, text):
+    """The loss on a text, of which each rank takes a part."""
+    rank, ranks = ddp_job.rank_and_size()
+    windows = text.unfold(0, CONTEXT + 1, CONTEXT)
+    windows = windows[: len(windows) // ranks * ranks]
+    with torch.no_grad():
+        return mean_over_ranks(loss_of(model, windows[rank::ranks]), ranks)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Trains a small transformer to foretell the next character of a text.")
+    parser.add_argument("--text", default="/usr/share/common-licenses", help="file or folder (Debian's licence texts)")
+    parser.add_argument("--steps", type=int, default=300, help="steps (300)")
+    parser.add_argument("--batch", type=int, default=32, help="windows per step, all ranks together (32)")
+    parser.add_argument("--lr", type=float, default=0.001, help="learning rate (0.001)")
+    parser.add_argument("--every", type=int, default=25, help="steps from one printed loss to the next (25)")
+    ddp_job.add_options(parser)
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    device = ddp_job.join_job(arguments)
+    rank, ranks = ddp_job.rank_and_size()
+    text, characters = read_text(arguments.text)
+    text = text.to(device)
+    kept = len(text) // 10
+    model = Transformer(characters).to(device)
+    seconds = train(nn.parallel.DistributedDataParallel(model), text[:-kept], arguments)
+    loss = test(model, text[-kept:])
+    ddp_job.tell_digest(model)
+    if rank == 0:
+        ddp_job.tell(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the two DistributedDataParallel trainers beside this file share. Needs torch."""
+import hashlib
+import os
+
+import torch
+import torch.distributed
+
+
+def add_options(parser):
+    parser.add_argument("--backend", default="gloo", help="what sums the gradients: gloo, nccl or mpi (gloo)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of parameters and batches (1)")
+
+
+def join_job(arguments):
+    """Returns this rank's device.
+
+    Rank and size come from torchrun or Open MPI's mpirun; the ranks meet at MASTER_ADDR:MASTER_PORT.
+    """
+    os.environ.setdefault("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+    os.environ.setdefault("WORLD_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    torch.manual_seed(arguments.seed)
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(arguments.backend)
+    return choose_device(arguments.backend)
+
+
+def choose_device(backend):
+    """NCCL sums what lies on GPUs: this rank's, or the only one."""
+    if backend != "nccl":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise SystemExit("--backend nccl needs a GPU, and PyTorch sees none")
+    local = int(os.environ.get("LOCAL_RANK", os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ["RANK"])))
+    return torch.device("cuda", local % torch.cuda.device_count())
+
+
+def rank_and_size():
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+
+def tell(text):
+    """Prints a line in one piece, because the ranks share the output."""
+    print(f"{text}\n", end="", flush=True)
+
+
+def tell_digest(module):
+    """Tells a digest of this rank's parameters: all ranks of a job must come to the same."""
+    digest = hashlib.sha256()
+    for parameter in module.parameters():
+        digest.update(parameter.detach().cpu().numpy().tobytes())
+    tell(f"rank {torch.distributed.get_rank()}: parameters {digest.hexdigest()[:16]}")

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank says of itself before the ranks agree to compress. */
+#ifndef CSHIM_GREETING_H
+#define CSHIM_GREETING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Travels between ranks as bytes. Zeros: nothing has been said. */
+struct cshim_greeting {
+    uint64_t table;   /* cshim_codec_table_hash() */
+    uint64_t machine; /* the same on ranks of one host only */
+    char version[24]; /* of this library */
+    char host[96];
+};
+
+/* What this process says. Thread-safe. */
+struct cshim_greeting cshim_greeting_make(void);
+
+/* Writes "rank 3 (hostname: why), rank 5 (no answer)" for those of the ranks from 1 on that have
+ * not said what rank 0 says. Returns true if there is none. */
+bool cshim_greeting_list(const struct cshim_greeting *greetings, int ranks, char *text,
+                         size_t size);
+
+/* Identifies the machine that this process is on: by `given`, unless that is NULL or empty;
+ * otherwise by the kernel's id of this boot, which containers of one machine share. */
+uint64_t cshim_machine(const char *given);
+
+#endif

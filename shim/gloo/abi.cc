@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/gloo/abi.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+using milliseconds = std::chrono::milliseconds;
+
+/* The subclasses are gloo's: the compiler must not take it for a class of this file alone. */
+namespace cshim
+{
+
+/* gloo::transport::UnboundBuffer: its first virtual functions, in their order. */
+class Buffer
+{
+  public:
+    virtual ~Buffer() = 0;
+    void *memory;
+    size_t size;
+    virtual bool wait_received(int *rank, milliseconds timeout) = 0;
+    virtual bool wait_sent(int *rank, milliseconds timeout) = 0;
+    virtual void abort_wait_received() = 0;
+    virtual void abort_wait_sent() = 0;
+    virtual void send(int to, uint64_t slot, size_t offset, size_t bytes) = 0;
+    virtual void receive(int from, uint64_t slot, size_t offset, size_t bytes) = 0;
+};
+
+} // namespace cshim
+
+namespace
+{
+
+using cshim::Buffer;
+using OwnedBuffer = std::unique_ptr<Buffer>;
+
+/* Parts of the names of these functions in any transport, in their places in the table of virtual
+ * functions; the first two places hold destructors. */
+const char *const function_names[] = {
+    "13UnboundBufferD", "13UnboundBufferD", "8waitRecvEPi", "8waitSendEPi",
+    "13abortWaitRecv",  "13abortWaitSend",  "4sendEimm",    "4recvEimm",
+};
+constexpr size_t function_count = sizeof function_names / sizeof *function_names;
+
+/* What gloo::AllreduceOptions is. */
+struct Options {
+    std::shared_ptr<void> context;
+    milliseconds timeout;
+    int algorithm;
+    std::vector<Buffer *> inputs; /* each is a unique_ptr */
+    std::vector<Buffer *> outputs;
+    size_t elements;
+    size_t element_bytes;
+    std::function<void(void *, const void *, const void *, size_t)> reduction;
+    uint32_t tag;
+    size_t segment_bytes;
+};
+/* What the options of the other collectives begin with. */
+struct OtherOptions {
+    std::shared_ptr<void> context;
+    Buffer *input; /* a unique_ptr, as is the next */
+    Buffer *output;
+};
+static_assert(sizeof(std::shared_ptr<void>) == 16 && sizeof(std::vector<Buffer *>) == 24 &&
+                  sizeof(std::function<void()>) == 32 && sizeof(Options) == 144,
+              "the standard library lays its classes out as libstdc++ does");
+static_assert(sizeof(std::weak_ptr<void>) == sizeof(cshim_gloo_reference), "room for a weak_ptr");
+
+constexpr int algorithms = 3;
+constexpr size_t buffers_max = 1024;
+constexpr size_t segment_min = 1 << 10, segment_max = size_t{1} << 40;
+constexpr int ranks_max = 1 << 20;
+
+using MakeBuffer = OwnedBuffer (*)(const void *context, void *memory, size_t bytes);
+cshim_gloo_function allreduce;
+MakeBuffer make_buffer;
+
+const Options &options_of(const void *options)
+{
+    return *static_cast<const Options *>(options);
+}
+
+/* Whether memory can be read: the kernel reads it, and says so. */
+bool can_read(const void *memory, size_t bytes)
+{
+    int ends[2];
+    if (reinterpret_cast<uintptr_t>(memory) % alignof(void *) != 0 ||
+        pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return false;
+    const bool is_readable = write(ends[1], memory, bytes) == static_cast<ssize_t>(bytes);
+    close(ends[0]);
+    close(ends[1]);
+    return is_readable;
+}
+
+/* The object that an address is in, or NULL; and the name of the symbol there, or "". */
+const void *object_of(const void *address, const char **symbol)
+{
+    Dl_info info;
+    const bool is_known = dladdr(address, &info) != 0;
+    *symbol = is_known && info.dli_sname != nullptr ? info.dli_sname : "";
+    return is_known ? info.dli_fbase : nullptr;
+}
+
+/* Whether there is a buffer of gloo's. */
+bool is_buffer(const Buffer *buffer)
+{
+    const void *const *table;
+    const char *name;
+    if (!can_read(buffer, sizeof *buffer))
+        return false;
+    std::memcpy(&table, static_cast<const void *>(buffer), sizeof table);
+    if (!can_read(table, function_count * sizeof *table))
+        return false;
+    for (size_t i = 0; i < function_count; i++) {
+        object_of(table[i], &name);
+        if (std::strstr(name, function_names[i]) == nullptr)
+            return false;
+    }
+    return true;
+}
+
+/* Finds rank and size: they lie behind a table of virtual functions, if the context has one. */
+bool read_context(const void *context, int *rank, int *ranks)
+{
+    const char *name;
+    const void *first;
+    int numbers[2];
+    std::memcpy(&first, context, sizeof first);
+    const size_t place = object_of(first, &name) != nullptr ? sizeof first : 0;
+    std::memcpy(numbers, static_cast<const char *>(context) + place, sizeof numbers);
+    *rank = numbers[0];
+    *ranks = numbers[1];
+    return *rank >= 0 && *rank < *ranks && *ranks <= ranks_max;
+}
+
+bool is_context(const void *context)
+{
+    int rank, ranks;
+    return can_read(context, 16) && read_context(context, &rank, &ranks);
+}
+
+/* Whether a vector may be one of buffers, before its elements are looked at. */
+bool is_vector(const std::vector<Buffer *> &vector)
+{
+    uintptr_t ends[3]; /* of the elements, of their room */
+    std::memcpy(ends, static_cast<const void *>(&vector), sizeof ends);
+    return ends[0] <= ends[1] && ends[1] <= ends[2] && ends[0] % sizeof(void *) == 0 &&
+           (ends[1] - ends[0]) % sizeof(void *) == 0 &&
+           (ends[1] - ends[0]) / sizeof(void *) <= buffers_max;
+}
+
+/* What must be true of the options themselves. */
+bool fit(const Options &options)
+{
+    size_t bytes;
+    return options.context != nullptr && options.algorithm >= 0 && options.algorithm < algorithms &&
+           is_vector(options.inputs) && is_vector(options.outputs) && !options.outputs.empty() &&
+           options.element_bytes > 0 && options.segment_bytes >= segment_min &&
+           options.segment_bytes <= segment_max &&
+           !__builtin_mul_overflow(options.elements, options.element_bytes, &bytes);
+}
+
+/* Whether all buffers have the call's size. */
+bool have_size(const Options &options, const std::vector<Buffer *> &buffers)
+{
+    for (const Buffer *buffer : buffers)
+        if (buffer == nullptr || buffer->size != options.elements * options.element_bytes)
+            return false;
+    return true;
+}
+
+bool are_buffers(const std::vector<Buffer *> &buffers)
+{
+    if (!buffers.empty() && !can_read(buffers.data(), sizeof(Buffer *)))
+        return false;
+    for (const Buffer *buffer : buffers)
+        if (!is_buffer(buffer))
+            return false;
+    return true;
+}
+
+/* Whether a function can be called: it has code in some object. */
+bool is_function(const std::function<void(void *, const void *, const void *, size_t)> &function)
+{
+    const char *name;
+    const void *words[4]; /* two of the callable's, then what manages it and what calls it */
+    std::memcpy(words, static_cast<const void *>(&function), sizeof words);
+    return object_of(words[2], &name) != nullptr && object_of(words[3], &name) != nullptr;
+}
+
+/* Keeps the exception that is being handled. */
+int keep(void **exception)
+{
+    if (*exception == nullptr)
+        *exception = new std::exception_ptr(std::current_exception());
+    return 1;
+}
+
+Buffer *buffer_of(cshim_gloo_buffer *buffer)
+{
+    return reinterpret_cast<Buffer *>(buffer);
+}
+
+/* A vector of one buffer that belongs to somebody else. Its memory must not move or be freed. */
+struct Borrowed {
+    OwnedBuffer buffer;
+    Buffer *element[1];
+    Borrowed(const void *context, const void *memory, size_t bytes)
+        : buffer(make_buffer(context, const_cast<void *>(memory), bytes)), element{buffer.get()}
+    {
+    }
+    void lend(std::vector<Buffer *> *vector)
+    {
+        Buffer **const ends[3] = {element, element + 1, element + 1};
+        std::memcpy(static_cast<void *>(vector), ends, sizeof ends);
+    }
+};
+
+} // namespace
+
+bool cshim_gloo_open(cshim_gloo_function function)
+{
+    Dl_info info;
+    allreduce = function;
+    if (dladdr(reinterpret_cast<const void *>(function), &info) == 0)
+        return false;
+    void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle == nullptr) /* the program itself holds gloo */
+        handle = dlopen(nullptr, RTLD_LAZY);
+    make_buffer =
+        reinterpret_cast<MakeBuffer>(dlsym(handle, "_ZN4gloo7Context19createUnboundBufferEPvm"));
+    dlclose(handle);
+    return make_buffer != nullptr;
+}
+
+bool cshim_gloo_recognise(const void *address)
+{
+    const Options &options = options_of(address);
+    return can_read(address, sizeof options) && fit(options) && is_context(options.context.get()) &&
+           is_function(options.reduction) && are_buffers(options.inputs) &&
+           are_buffers(options.outputs) && have_size(options, options.inputs) &&
+           have_size(options, options.outputs);
+}
+
+const void *cshim_gloo_context_of(const void *address)
+{
+    return options_of(address).context.get();
+}
+
+bool cshim_gloo_read(const void *address, cshim_gloo_arguments *arguments)
+{
+    const Options &options = options_of(address);
+    if (!fit(options) || !have_size(options, options.inputs) ||
+        !have_size(options, options.outputs) ||
+        !read_context(options.context.get(), &arguments->rank, &arguments->ranks))
+        return false;
+    arguments->options = address;
+    arguments->context = options.context.get();
+    arguments->timeout = options.timeout.count();
+    arguments->tag = options.tag;
+    arguments->elements = options.elements;
+    arguments->element_bytes = options.element_bytes;
+    arguments->inputs = options.inputs.size();
+    arguments->outputs = options.outputs.size();
+    return true;
+}
+
+void *cshim_gloo_input(const cshim_gloo_arguments *arguments, size_t index)
+{
+    return options_of(arguments->options).inputs[index]->memory;
+}
+
+void *cshim_gloo_output(const cshim_gloo_arguments *arguments, size_t index)
+{
+    return options_of(arguments->options).outputs[index]->memory;
+}
+
+int cshim_gloo_reduce(const cshim_gloo_arguments *arguments, void *output, const void *a,
+                      const void *b, size_t elements, void **exception)
+try {
+    options_of(arguments->options).reduction(output, a, b, elements);
+    return 0;
+} catch (...) {
+    return keep(exception);
+}
+
+int cshim_gloo_native(const cshim_gloo_arguments *arguments, const void *input, void *output,
+                      uint64_t elements, size_t element_bytes, cshim_gloo_reduction reduction,
+                      void **exception)
+try {
+    const std::function<void(void *, const void *, const void *, size_t)> function = reduction;
+    Borrowed inputs(arguments->context, input, elements * element_bytes);
+    Borrowed outputs(arguments->context, output, elements * element_bytes);
+    alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
+    Options *options = reinterpret_cast<Options *>(memory);
+    std::memcpy(memory, arguments->options, sizeof memory);
+    inputs.lend(&options->inputs);
+    outputs.lend(&options->outputs);
+    options->elements = elements;
+    options->element_bytes = element_bytes;
+    if (reduction != nullptr)
+        std::memcpy(static_cast<void *>(&options->reduction), static_cast<const void *>(&function),
+                    sizeof function);
+    allreduce(memory);
+    return 0;
+} catch (...) {
+    return keep(exception);
+}
+
+void cshim_gloo_pass(const void *options, int64_t timeout)
+{
+    alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
+    std::memcpy(memory, options, sizeof memory);
+    reinterpret_cast<Options *>(memory)->timeout = milliseconds(timeout);
+    allreduce(memory);
+}
+
+bool cshim_gloo_measure(const void *address, int *rank, int *ranks, uint64_t *bytes)
+{
+    static bool is_known; /* atomic: these options have been looked at */
+    const OtherOptions &options = *static_cast<const OtherOptions *>(address);
+    const Buffer *const buffers[] = {options.input, options.output};
+    const void *context = options.context.get();
+    *bytes = 0;
+    for (const Buffer *buffer : buffers) {
+        if (buffer == nullptr)
+            continue;
+        if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) {
+            if (!is_buffer(buffer) || !is_context(context))
+                return false;
+            __atomic_store_n(&is_known, true, __ATOMIC_RELEASE);
+        }
+        if (buffer->size > *bytes)
+            *bytes = buffer->size;
+    }
+    return __atomic_load_n(&is_known, __ATOMIC_ACQUIRE) && context != nullptr &&
+           read_context(context, rank, ranks);
+}
+
+void cshim_gloo_refer(cshim_gloo_reference *reference, const void *options)
+{
+    new (reference) std::weak_ptr<void>(options_of(options).context);
+}
+
+bool cshim_gloo_is_gone(const cshim_gloo_reference *reference)
+{
+    return reinterpret_cast<const std::weak_ptr<void> *>(reference)->expired();
+}
+
+void cshim_gloo_forget(cshim_gloo_reference *reference)
+{
+    reinterpret_cast<std::weak_ptr<void> *>(reference)->~weak_ptr();
+}
+
+cshim_gloo_buffer *cshim_gloo_buffer_make(const void *context, void *memory, size_t bytes,
+                                          void **exception)
+try {
+    return reinterpret_cast<cshim_gloo_buffer *>(make_buffer(context, memory, bytes).release());
+} catch (...) {
+    keep(exception);
+    return nullptr;
+}
+
+void cshim_gloo_buffer_free(cshim_gloo_buffer *buffer)
+{
+    delete buffer_of(buffer);
+}
+
+int cshim_gloo_send(cshim_gloo_buffer *buffer, int to, uint64_t slot, size_t offset, size_t bytes,
+                    void **exception)
+try {
+    buffer_of(buffer)->send(to, slot, offset, bytes);
+    return 0;
+} catch (...) {
+    return keep(exception);
+}
+
+int cshim_gloo_receive(cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
+                       size_t bytes, void **exception)
+try {
+    buffer_of(buffer)->receive(from, slot, offset, bytes);
+    return 0;
+} catch (...) {
+    return keep(exception);
+}
+
+int cshim_gloo_wait_sent(cshim_gloo_buffer *buffer, int64_t timeout, void **exception)
+try {
+    buffer_of(buffer)->wait_sent(nullptr, milliseconds(timeout));
+    return 0;
+} catch (...) {
+    return keep(exception);
+}
+
+int cshim_gloo_wait_received(cshim_gloo_buffer *buffer, int64_t timeout, bool *has_come,
+                             void **exception)
+try {
+    const bool is_complete = buffer_of(buffer)->wait_received(nullptr, milliseconds(timeout));
+    if (has_come != nullptr)
+        *has_come = is_complete;
+    return 0;
+} catch (...) {
+    return keep(exception);
+}
+
+void cshim_gloo_abort_receive(cshim_gloo_buffer *buffer)
+{
+    buffer_of(buffer)->abort_wait_received();
+}
+
+void cshim_gloo_break(const void *context)
+try {
+    char byte;
+    make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
+} catch (...) {
+    return; /* the wait took too long, for nothing was to be received */
+}
+
+void cshim_gloo_throw(void *exception)
+{
+    const std::exception_ptr kept = *static_cast<std::exception_ptr *>(exception);
+    cshim_gloo_drop(exception);
+    std::rethrow_exception(kept);
+}
+
+void cshim_gloo_drop(void *exception)
+{
+    delete static_cast<std::exception_ptr *>(exception);
+}

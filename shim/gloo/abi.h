@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gloo's classes, as far as the engine needs them, for C. abi.cc is the one file that knows how
+ * they lie in memory. No header of gloo has been used: the layout is the same in all versions from
+ * 2019 on, and is checked before anything relies on it.
+ *
+ * gloo's exceptions do not come out of these functions: they are kept, and thrown again by
+ * cshim_gloo_throw. Functions that take `exception` return 0, or 1 with the exception in it; an
+ * exception that is there already stays. All functions are thread-safe. */
+#ifndef CSHIM_GLOO_ABI_H
+#define CSHIM_GLOO_ABI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim/gloo/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A call of gloo::allreduce, as its options tell it. */
+struct cshim_gloo_arguments {
+    const void *options;
+    const void *context; /* gloo::Context */
+    int rank;
+    int ranks;
+    int64_t timeout; /* of each wait, in milliseconds */
+    uint32_t tag;    /* the same on all ranks, and no other call under way has it */
+    uint64_t elements;
+    size_t element_bytes;
+    size_t inputs; /* buffers; 0: the outputs are the inputs */
+    size_t outputs;
+};
+
+/* Adds elements: gloo's type of a reduction function. output may equal an input. */
+typedef void (*cshim_gloo_reduction)(void *output, const void *a, const void *b, size_t elements);
+
+/* Finds the functions of the gloo that allreduce is in. Returns false if it lacks one that is
+ * needed. */
+bool cshim_gloo_open(cshim_gloo_function allreduce);
+
+/* Whether this gloo's classes lie as this engine takes them to lie: by what the options of a call
+ * hold, whether it can be read, and by the names of the functions of its buffers. Looks at memory
+ * that may not be there. Costs some system calls: for the first call of a context. */
+bool cshim_gloo_recognise(const void *options);
+/* The gloo::Context of any options. */
+const void *cshim_gloo_context_of(const void *options);
+/* Reads the options of a call on a context that was recognised. Returns false if they do not fit
+ * together; then gloo will say what is wrong. */
+bool cshim_gloo_read(const void *options, struct cshim_gloo_arguments *arguments);
+/* The memory of the arguments' input or output buffer of an index. */
+void *cshim_gloo_input(const struct cshim_gloo_arguments *arguments, size_t index);
+void *cshim_gloo_output(const struct cshim_gloo_arguments *arguments, size_t index);
+/* Calls the reduction function of the options. */
+int cshim_gloo_reduce(const struct cshim_gloo_arguments *arguments, void *output, const void *a,
+                      const void *b, size_t elements, void **exception);
+/* gloo's own all-reduce, by the options of the arguments, but for the buffers, their elements and,
+ * unless it is NULL, the reduction. */
+int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *input, void *output,
+                      uint64_t elements, size_t element_bytes, cshim_gloo_reduction reduction,
+                      void **exception);
+
+/* gloo's own all-reduce, by the options, with another limit. Throws what gloo throws. */
+void cshim_gloo_pass(const void *options, int64_t milliseconds);
+
+/* Any other call of gloo, which is counted: rank and ranks of its context, and the bytes of its
+ * larger buffer. Returns false if its options are not laid out as expected. */
+bool cshim_gloo_measure(const void *options, int *rank, int *ranks, uint64_t *bytes);
+
+/* A reference to a context that does not keep it. */
+struct cshim_gloo_reference {
+    void *words[2]; /* std::weak_ptr<gloo::Context> */
+};
+void cshim_gloo_refer(struct cshim_gloo_reference *reference, const void *options);
+bool cshim_gloo_is_gone(const struct cshim_gloo_reference *reference);
+void cshim_gloo_forget(struct cshim_gloo_reference *reference);
+
+/* gloo's own buffers: memory that messages are sent from and received into. */
+struct cshim_gloo_buffer;
+struct cshim_gloo_buffer *cshim_gloo_buffer_make(const void *context, void *memory, size_t bytes,
+                                                 void **exception);
+void cshim_gloo_buffer_free(struct cshim_gloo_buffer *buffer);
+/* Start a message of `bytes` bytes at an offset of the buffer, to or from a rank. */
+int cshim_gloo_send(struct cshim_gloo_buffer *buffer, int to, uint64_t slot, size_t offset,
+                    size_t bytes, void **exception);
+int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
+                       size_t bytes, void **exception);
+/* Wait until one more of the messages that were started is complete. A wait that takes longer than
+ * so many milliseconds is an exception, and breaks the connections of the context. *has_come, which
+ * may be NULL, becomes false if abort has ended the wait. */
+int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
+int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds, bool *has_come,
+                             void **exception);
+void cshim_gloo_abort_receive(struct cshim_gloo_buffer *buffer);
+
+/* Closes a context's connections, as gloo does when a wait takes too long: the other ranks wait for
+ * nothing of this one any more. */
+void cshim_gloo_break(const void *context);
+
+/* Throws an exception that was kept, and frees it. */
+void cshim_gloo_throw(void *exception) __attribute__((noreturn));
+/* Frees it. */
+void cshim_gloo_drop(void *exception);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

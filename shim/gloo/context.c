@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/gloo/context.h"
+
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct cshim_gloo_context *contexts;
+
+static void free_call(struct cshim_gloo_call *call)
+{
+    cshim_communicator_free(&call->host);
+    free(call);
+}
+
+static void free_context(struct cshim_gloo_context *context)
+{
+    for (struct cshim_gloo_call *call = context->idle, *next; call != NULL; call = next) {
+        next = call->next;
+        free_call(call);
+    }
+    cshim_gloo_agreement_free(context->unfinished);
+    free(context->inside);
+    free(context->across);
+    cshim_gloo_forget(&context->reference);
+    pthread_mutex_destroy(&context->agreeing);
+    cshim_communicator_free(&context->host);
+    free(context);
+}
+
+/* Takes the contexts out of the list that gloo has freed. The lock is held; they are freed without
+ * it. */
+static struct cshim_gloo_context *take_gone(void)
+{
+    struct cshim_gloo_context *gone = NULL;
+    for (struct cshim_gloo_context **link = &contexts; *link != NULL;) {
+        struct cshim_gloo_context *context = *link;
+        if (context->users > 0 || !cshim_gloo_is_gone(&context->reference)) {
+            link = &context->next;
+            continue;
+        }
+        *link = context->next;
+        context->next = gone;
+        gone = context;
+    }
+    return gone;
+}
+
+/* Finds a context and notes one more user of it. The lock is held. */
+static struct cshim_gloo_context *find(const void *address)
+{
+    struct cshim_gloo_context *context = contexts;
+    while (context != NULL &&
+           (context->context != address || cshim_gloo_is_gone(&context->reference)))
+        context = context->next;
+    if (context != NULL)
+        context->users++;
+    return context;
+}
+
+/* Adds a context to the list. The lock is held. */
+static struct cshim_gloo_context *add(const struct cshim_gloo_arguments *arguments)
+{
+    struct cshim_gloo_context *context = calloc(1, sizeof *context);
+    if (context == NULL)
+        return NULL;
+    context->context = arguments->context;
+    context->host.rank = arguments->rank;
+    context->host.ranks = arguments->ranks;
+    context->reason = CSHIM_REASON_NOT_AGREED;
+    cshim_gloo_refer(&context->reference, arguments->options);
+    pthread_mutex_init(&context->agreeing, NULL);
+    context->users = 1;
+    context->next = contexts;
+    contexts = context;
+    return context;
+}
+
+struct cshim_gloo_context *cshim_gloo_context_find(const void *address)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_gloo_context *context = find(address);
+    pthread_mutex_unlock(&lock);
+    return context;
+}
+
+struct cshim_gloo_context *cshim_gloo_context_make(const struct cshim_gloo_arguments *arguments)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_gloo_context *gone = take_gone();
+    struct cshim_gloo_context *context = find(arguments->context);
+    if (context == NULL)
+        context = add(arguments);
+    pthread_mutex_unlock(&lock);
+    for (struct cshim_gloo_context *next; gone != NULL; gone = next) {
+        next = gone->next;
+        free_context(gone);
+    }
+    return context;
+}
+
+void cshim_gloo_context_release(struct cshim_gloo_context *context)
+{
+    pthread_mutex_lock(&lock);
+    context->users--;
+    pthread_mutex_unlock(&lock);
+}
+
+static struct cshim_gloo_call *make_call(struct cshim_gloo_context *context)
+{
+    struct cshim_gloo_call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    const struct cshim_communicator *whole = &context->host;
+    const struct cshim_layout *layout = &whole->layout;
+    call->host.transport = &cshim_gloo_transport;
+    call->host.job = whole->job;
+    call->host.whole = &context->host;
+    call->inside = context->inside;
+    call->across = context->across;
+    call->host.rank = whole->rank;
+    call->host.ranks = whole->ranks;
+    if (cshim_layout_make(&call->host.layout, layout->node_of, whole->ranks, (int)layout->nodes,
+                          whole->rank) &&
+        cshim_communicator_reserve(&call->host)) {
+        call->host.number = whole->number;
+        return call;
+    }
+    free_call(call);
+    return NULL;
+}
+
+struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context, uint32_t tag,
+                                             uint32_t *number)
+{
+    pthread_mutex_lock(&lock);
+    *number = tag + (tag < CSHIM_GLOO_TAGS ? ++context->calls_by_tag[tag] : 1);
+    *number += *number == 0; /* which would mean that there is none */
+    struct cshim_gloo_call *call = context->idle;
+    if (call != NULL)
+        context->idle = call->next;
+    pthread_mutex_unlock(&lock);
+    return call != NULL ? call : make_call(context);
+}
+
+void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call)
+{
+    pthread_mutex_lock(&lock);
+    call->next = context->idle;
+    context->idle = call;
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_gloo_contexts_abandon(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    contexts = NULL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine knows of a context of gloo, which is gloo's communicator. Several calls may be
+ * under way on one at once, by several threads, and in another order on each rank: what tells them
+ * apart is the tag that the program gives each. */
+#ifndef CSHIM_GLOO_CONTEXT_H
+#define CSHIM_GLOO_CONTEXT_H
+
+#include <pthread.h>
+
+#include "shim/gloo/abi.h"
+#include "shim/host/call.h"
+#include "shim/host/segment.h"
+
+/* Slots are gloo's names of messages. The highest byte tells its collectives apart: gloo uses 1 to
+ * 8. The engine's messages have bytes of their own, so ranks without it never ask for one. */
+#define CSHIM_GLOO_SLOT_CALL ((uint64_t)0xc5 << 56)
+#define CSHIM_GLOO_SLOT_AGREEMENT ((uint64_t)0xc6 << 56)
+#define CSHIM_GLOO_SLOT_INSIDE ((uint64_t)0xc7 << 56) /* a node */
+
+/* The kinds of messages of all segments in flight: each has a buffer of its own, since gloo waits
+ * for any message of a buffer. */
+#define CSHIM_GLOO_BUFFERS (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_TRANSFERS)
+
+/* A compressed call under way. The context keeps it for the next one. */
+struct cshim_gloo_call {
+    struct cshim_communicator host; /* first: the transport finds the rest by it */
+    const struct cshim_gloo_arguments *arguments;
+    const int *inside; /* the context's */
+    const int *across;
+    struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* all of the call's scratch */
+    unsigned pending[CSHIM_GLOO_BUFFERS];                  /* messages that are not complete */
+    void *exception;                                       /* what gloo threw, or NULL */
+    struct cshim_gloo_call *next;
+};
+
+/* Programs number their calls by the tag, or give all calls one tag, which is small then. Only for
+ * tags below this one calls are counted. */
+#define CSHIM_GLOO_TAGS 256u
+
+struct cshim_gloo_agreement; /* agree.c */
+
+struct cshim_gloo_context {
+    struct cshim_communicator host; /* has the residuals of all calls, rank, ranks and layout */
+    const void *context;            /* gloo::Context */
+    struct cshim_gloo_reference reference;
+    pthread_mutex_t agreeing; /* held during the agreement, which guards the next three */
+    bool has_agreed;
+    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
+    struct cshim_gloo_agreement *unfinished; /* messages that may still come; else NULL */
+    int *inside;                             /* the ranks of this node, and ... */
+    int *across; /* ... those that have this rank's place in each node */
+
+    /* The lock of the list guards the rest. */
+    uint32_t calls_by_tag[CSHIM_GLOO_TAGS]; /* that were compressed */
+    unsigned users;
+    struct cshim_gloo_call *idle;
+    struct cshim_gloo_context *next;
+};
+
+/* What is known of a gloo::Context; NULL if nothing is. Make adds a new one, unless another thread
+ * has done so; it returns NULL without memory. The caller releases it. Contexts that gloo has freed
+ * are forgotten. Thread-safe, as the next three. */
+struct cshim_gloo_context *cshim_gloo_context_find(const void *address);
+struct cshim_gloo_context *cshim_gloo_context_make(const struct cshim_gloo_arguments *arguments);
+void cshim_gloo_context_release(struct cshim_gloo_context *context);
+/* The state for one more call of a context that compresses; NULL without memory. *number becomes
+ * the number of the call: it follows from the tag, and from how often that has been used. */
+struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context, uint32_t tag,
+                                             uint32_t *number);
+void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call);
+/* In a child of fork: its parent's contexts are none of its own. */
+void cshim_gloo_contexts_abandon(void);
+
+/* agree.c: the ranks of a context agree at its first call, rank by rank with rank 0: every rank
+ * says hello; once all have said the same, rank 0 proposes to compress, they acknowledge, and it
+ * commits (docs/agreement.md). Sets the context's reason and, where it compresses, its job and
+ * layout. A rank without the shim gets messages that it never asks for, and is not disturbed.
+ * Returns how many milliseconds went by in waiting for ranks that have not agreed. */
+int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
+                         const struct cshim_gloo_arguments *arguments);
+/* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
+void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
+
+/* transport.c: the runner's transport (shim/host/transport.h) over gloo's messages and gloo's own
+ * all-reduce. Errors are exceptions, kept in the call. */
+extern const struct cshim_transport cshim_gloo_transport;
+/* Frees the buffers of a call that is over. */
+void cshim_gloo_transport_end(struct cshim_gloo_call *call);
+
+/* describe.c: finds element type and operation of a call by trying its reduction on a few elements.
+ * The type is CSHIM_DTYPE_OTHER if no codec carries it. */
+void cshim_gloo_describe(const struct cshim_gloo_arguments *arguments, enum cshim_dtype *dtype,
+                         enum cshim_op *op);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way of a call of gloo::allreduce: recognise it, describe it, plan it, run the plan, count it;
+ * or pass it on. And what the front gets of this engine. */
+#include "shim/gloo/engine.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/gloo/context.h"
+
+static cshim_gloo_function real_allreduce;
+static bool is_usable; /* atomic: gloo has what the engine needs, in the way it knows */
+
+/* Counting ------------------------------------------------------------------------------------- */
+
+/* Rank 0 counts for all. The calls of a context that has not agreed are counted by the policy that
+ * this process would have chosen. */
+static struct cshim_job *job_of(const struct cshim_gloo_context *context)
+{
+    return context->host.job != NULL ? context->host.job : cshim_job_native();
+}
+
+static void count_pass(struct cshim_job *job, int rank, int ranks, enum cshim_reason reason)
+{
+    if (job == NULL || rank != 0)
+        return;
+    cshim_job_grow(job, true, ranks, 1);
+    cshim_ledger_pass(&job->ledger, reason);
+    cshim_job_touch(job);
+}
+
+static void count(unsigned function, const void *options)
+{
+    uint64_t bytes;
+    int rank, ranks;
+    if (!__atomic_load_n(&is_usable, __ATOMIC_RELAXED) ||
+        !cshim_gloo_measure(options, &rank, &ranks, &bytes) || rank != 0)
+        return;
+    struct cshim_job *job = cshim_job_native();
+    if (job == NULL)
+        return;
+    cshim_job_grow(job, true, ranks, 1);
+    cshim_ledger_count(&job->ledger, function, bytes);
+    cshim_job_touch(job);
+}
+
+/* A call --------------------------------------------------------------------------------------- */
+
+/* Adds all input buffers of this rank in the first output, as gloo does. Returns where the input of
+ * the call is then, or NULL with an exception. */
+static const void *gather_inputs(const struct cshim_gloo_arguments *arguments, void **exception)
+{
+    const bool in_place = arguments->inputs == 0;
+    const size_t count = in_place ? arguments->outputs : arguments->inputs;
+    void *first = cshim_gloo_output(arguments, 0);
+    if (count == 1)
+        return in_place ? first : cshim_gloo_input(arguments, 0);
+    const void *sum = in_place ? first : cshim_gloo_input(arguments, 0);
+    for (size_t i = 1; i < count; i++) {
+        const void *next =
+            in_place ? cshim_gloo_output(arguments, i) : cshim_gloo_input(arguments, i);
+        if (cshim_gloo_reduce(arguments, first, sum, next, arguments->elements, exception) != 0)
+            return NULL;
+        sum = first;
+    }
+    return first;
+}
+
+/* Makes a call that is compressed. What gloo throws is left in the call. */
+static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan, uint32_t number)
+{
+    const struct cshim_gloo_arguments *arguments = call->arguments;
+    const void *input = gather_inputs(arguments, &call->exception);
+    uint8_t *output = cshim_gloo_output(arguments, 0);
+    if (input == NULL)
+        return;
+    struct cshim_exchange exchange = {
+        .communicator = &call->host,
+        .plan = plan,
+        .input = input,
+        .output = output,
+        .source = {0, plan->count},
+        .result = {0, plan->count},
+        .element_bytes = arguments->element_bytes,
+        .number = number,
+    };
+    const int status = cshim_call_run(&exchange);
+    cshim_gloo_transport_end(call);
+    if (status != 0)
+        return;
+    for (size_t i = 1; i < arguments->outputs; i++)
+        memcpy(cshim_gloo_output(arguments, i), output,
+               arguments->elements * arguments->element_bytes);
+}
+
+/* Compresses a call, or returns the reason why it is to be passed on. */
+static enum cshim_reason compress(struct cshim_gloo_context *context,
+                                  const struct cshim_gloo_arguments *arguments,
+                                  const struct cshim_call *facts, void **exception)
+{
+    const struct cshim_plan plan =
+        cshim_plan_call(context->host.job->policy, facts, arguments->elements);
+    if (plan.reason != CSHIM_REASON_COMPRESS)
+        return plan.reason;
+    uint32_t number;
+    struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments->tag, &number);
+    if (call == NULL) { /* the other ranks are in the call */
+        cshim_log(CSHIM_LOG_ERROR, "no memory for another call of gloo under way");
+        _exit(1);
+    }
+    call->arguments = arguments;
+    call->exception = NULL;
+    run(call, &plan, number);
+    *exception = call->exception;
+    if (*exception != NULL)
+        cshim_gloo_break(arguments->context);
+    cshim_gloo_call_give(context, call);
+    return CSHIM_REASON_COMPRESS;
+}
+
+static struct cshim_call facts_of(const struct cshim_gloo_context *context,
+                                  const struct cshim_gloo_arguments *arguments)
+{
+    struct cshim_call facts = {
+        .library = CSHIM_GLOO,
+        .collective = CSHIM_ALLREDUCE,
+        .bytes = arguments->elements * arguments->element_bytes,
+        .ranks = (uint32_t)arguments->ranks,
+        .nodes = context->host.layout.nodes,
+        .ranks_per_node = context->host.layout.ranks_per_node,
+        .instead = CSHIM_CODEC_NONE,
+    };
+    cshim_gloo_describe(arguments, &facts.dtype, &facts.op);
+    return facts;
+}
+
+/* Decides about a call of a context that is known, and makes it if it is compressed. */
+static enum cshim_reason consider(struct cshim_gloo_context *context,
+                                  const struct cshim_gloo_arguments *arguments,
+                                  struct cshim_observation *observation, void **exception)
+{
+    const struct cshim_rule *rule;
+    enum cshim_reason reason = arguments->ranks == 1 ? CSHIM_REASON_SINGLE_RANK : context->reason;
+    if (reason == CSHIM_REASON_COMPRESS) {
+        struct cshim_job *job = context->host.job;
+        const struct cshim_call facts = facts_of(context, arguments);
+        reason = cshim_plan_reason(job->policy, &facts, arguments->elements, &rule);
+        if (reason == CSHIM_REASON_COMPRESS && job->observed == NULL)
+            reason = compress(context, arguments, &facts, exception);
+        else if (reason == CSHIM_REASON_COMPRESS)
+            reason = CSHIM_REASON_DISABLED;
+        if (reason != CSHIM_REASON_COMPRESS && (job->observed != NULL || job->trace != NULL))
+            cshim_observation_begin(observation, job, &facts, reason);
+    }
+    if (reason != CSHIM_REASON_COMPRESS)
+        count_pass(job_of(context), arguments->rank, arguments->ranks, reason);
+    return reason;
+}
+
+/* Finds the context of a call and reads its options. Returns NULL if they are not as expected. */
+static struct cshim_gloo_context *open_call(const void *options,
+                                            struct cshim_gloo_arguments *arguments)
+{
+    struct cshim_gloo_context *context = cshim_gloo_context_find(cshim_gloo_context_of(options));
+    if (context == NULL && !cshim_gloo_recognise(options))
+        return NULL;
+    if (cshim_gloo_read(options, arguments))
+        return context != NULL ? context : cshim_gloo_context_make(arguments);
+    if (context != NULL)
+        cshim_gloo_context_release(context);
+    return NULL;
+}
+
+/* A call that was not recognised, and which gloo has made: the layout is another one. What gloo
+ * refuses is only a wrong call. */
+static void refuse(void)
+{
+    struct cshim_job *job = cshim_job_native();
+    count_pass(job, job != NULL ? job->rank : 0, 1, CSHIM_REASON_UNKNOWN_LAYOUT);
+    if (__atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
+        cshim_log(CSHIM_LOG_WARN, "gloo's structures are laid out in a way that this version of "
+                                  "compshim does not know: its calls are passed on");
+}
+
+/* Nothing of this function needs to be undone when gloo throws. */
+static void allreduce(const void *options)
+{
+    struct cshim_observation observation = {.job = NULL};
+    struct cshim_gloo_arguments arguments;
+    struct cshim_gloo_context *context = NULL;
+    void *exception = NULL;
+    if (__atomic_load_n(&is_usable, __ATOMIC_RELAXED))
+        context = open_call(options, &arguments);
+    if (context == NULL) {
+        real_allreduce(options);
+        refuse();
+        return;
+    }
+    const int64_t waited = cshim_gloo_agree(context, &arguments);
+    const enum cshim_reason reason = consider(context, &arguments, &observation, &exception);
+    cshim_gloo_context_release(context);
+    if (exception != NULL)
+        cshim_gloo_throw(exception);
+    if (reason == CSHIM_REASON_COMPRESS)
+        return;
+    if (waited > 0 && arguments.timeout > 0) /* for ranks that may not come */
+        cshim_gloo_pass(options, waited < arguments.timeout ? arguments.timeout - waited : 1);
+    else
+        real_allreduce(options);
+    cshim_observation_end(&observation, arguments.rank);
+}
+
+/* The process ---------------------------------------------------------------------------------- */
+
+/* The library that holds gloo names it in reports. */
+static void name_library(void)
+{
+    Dl_info info;
+    const char *file = "this program";
+    if (dladdr((const void *)real_allreduce, &info) != 0 && info.dli_fname != NULL) {
+        const char *slash = strrchr(info.dli_fname, '/');
+        file = slash != NULL ? slash + 1 : info.dli_fname;
+    }
+    snprintf(cshim_process.library, sizeof cshim_process.library, "gloo of %.100s", file);
+}
+
+static void start(cshim_gloo_function function, bool is_beside)
+{
+    if (cshim_process.pid != 0)
+        cshim_gloo_contexts_abandon();
+    cshim_process_start("gloo", is_beside);
+    real_allreduce = function;
+    name_library();
+    is_usable = cshim_gloo_open(function);
+    if (!is_usable)
+        cshim_log(CSHIM_LOG_WARN,
+                  "%s lacks functions that the engine calls: its calls are passed on",
+                  cshim_process.library);
+}
+
+/* Not in a forked child: another thread of its parent may have held the lock. */
+__attribute__((destructor)) static void end_process(void)
+{
+    if (getpid() != cshim_process.pid)
+        return;
+    cshim_jobs_write_reports();
+    cshim_jobs_write_trace(NULL);
+    cshim_jobs_withdraw();
+}
+
+__attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo_engine = {
+    .abi = CSHIM_GLOO_ENGINE_ABI,
+    .start = start,
+    .allreduce = allreduce,
+    .count = count,
+};

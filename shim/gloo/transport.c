@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/gloo/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codecs/codec.h"
+#include "shim/core/log.h"
+
+/* Below the tag, a slot has a bit for the kind of message and the rest for the segment. */
+#define KIND_SHIFT 23
+#define TAG_SHIFT 24
+
+static struct cshim_gloo_call *call_of(const struct cshim_exchange *exchange)
+{
+    return (struct cshim_gloo_call *)exchange->communicator;
+}
+
+/* The buffer of a request. Requests with all peers lie behind each other. */
+static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned request)
+{
+    return request / exchange->plan->peers;
+}
+
+/* Messages of one kind between two ranks come in the order in which they were sent; a segment's
+ * place in flight keeps those apart that are under way together. */
+static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
+                        enum cshim_message kind)
+{
+    const uint64_t place = buffer_of(exchange, request) / CSHIM_TRANSFERS;
+    return CSHIM_GLOO_SLOT_CALL | (uint64_t)call_of(exchange)->arguments->tag << TAG_SHIFT |
+           (uint64_t)kind << KIND_SHIFT | place;
+}
+
+/* The buffer of a message, made for the call's first one of its kind. NULL with an exception. */
+static struct cshim_gloo_buffer *open_buffer(struct cshim_gloo_call *call, unsigned index)
+{
+    struct cshim_gloo_buffer **buffer = &call->buffers[index];
+    if (*buffer == NULL)
+        *buffer = cshim_gloo_buffer_make(call->arguments->context, call->host.scratch,
+                                         CSHIM_SCRATCH_LIMIT, &call->exception);
+    if (*buffer != NULL)
+        call->pending[index]++;
+    return *buffer;
+}
+
+void cshim_gloo_transport_end(struct cshim_gloo_call *call)
+{
+    for (unsigned i = 0; i < CSHIM_GLOO_BUFFERS; i++) {
+        cshim_gloo_buffer_free(call->buffers[i]);
+        call->buffers[i] = NULL;
+        call->pending[i] = 0;
+    }
+}
+
+static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i += exchange->plan->peers)
+        call_of(exchange)->pending[buffer_of(exchange, i)] = 0;
+}
+
+/* A peer's rank in the context. */
+static int rank_of(const struct cshim_exchange *exchange, int peer)
+{
+    return exchange->plan->schedule->staged ? call_of(exchange)->across[peer] : peer;
+}
+
+static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
+                   size_t bytes, int from, enum cshim_message kind)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
+    if (buffer == NULL)
+        return 1;
+    return cshim_gloo_receive(buffer, rank_of(exchange, from), slot_of(exchange, request, kind),
+                              (size_t)((uint8_t *)message - call->host.scratch), bytes,
+                              &call->exception);
+}
+
+static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
+                size_t bytes, int to, enum cshim_message kind)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
+    if (buffer == NULL)
+        return 1;
+    return cshim_gloo_send(buffer, rank_of(exchange, to), slot_of(exchange, request, kind),
+                           (size_t)((const uint8_t *)message - call->host.scratch), bytes,
+                           &call->exception);
+}
+
+/* gloo itself refuses a message that is longer than its place. */
+static int complete(const struct cshim_exchange *exchange, unsigned first, unsigned count,
+                    bool *done, int *too_long)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    const unsigned index = buffer_of(exchange, first);
+    const unsigned transfer = index % CSHIM_TRANSFERS;
+    const bool receives = transfer == CSHIM_RECEIVE_PARTS || transfer == CSHIM_RECEIVE_SUMS;
+    struct cshim_gloo_buffer *buffer = call->buffers[index];
+    const int64_t timeout = call->arguments->timeout;
+    int status = 0;
+    (void)count, (void)too_long;
+    *done = true;
+    for (; call->pending[index] > 0 && status == 0; call->pending[index]--)
+        status = receives ? cshim_gloo_wait_received(buffer, timeout, NULL, &call->exception)
+                          : cshim_gloo_wait_sent(buffer, timeout, &call->exception);
+    return status;
+}
+
+/* Has the ranks of this node exchange a message, each with each. To be added, the elements of each
+ * share go to its rank, and parts of the own share come, one behind the other. Once they are added,
+ * the own share goes to all, and theirs come to their places. */
+static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
+                           const void *source, void *target)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    const struct cshim_communicator *host = &call->host;
+    const int *begins = host->share_begins, *lengths = host->share_lengths;
+    const int last = host->layout.local_ranks - 1, rank = host->layout.local_rank;
+    const bool adds = kind == CSHIM_MESSAGE_PARTS;
+    const size_t element = exchange->element_bytes, own = (size_t)lengths[rank] * element;
+    const size_t whole = (size_t)(begins[last] + lengths[last]) * element;
+    const uint64_t slot = CSHIM_GLOO_SLOT_INSIDE | (uint64_t)call->arguments->tag << TAG_SHIFT |
+                          (uint64_t)kind << KIND_SHIFT;
+    const int64_t timeout = call->arguments->timeout;
+    void **exception = &call->exception;
+    struct cshim_gloo_buffer *sent = cshim_gloo_buffer_make(
+        call->arguments->context, (void *)(uintptr_t)source, adds ? whole : own, exception);
+    struct cshim_gloo_buffer *received = cshim_gloo_buffer_make(
+        call->arguments->context, target, adds ? own * (size_t)(last + 1) : whole, exception);
+    unsigned sending = 0, receiving = 0;
+    int status = sent == NULL || received == NULL;
+    for (int i = 0; i <= last && status == 0; i++) {
+        const size_t begin = (size_t)begins[i] * element, theirs = (size_t)lengths[i] * element;
+        const size_t in = adds ? own : theirs, out = adds ? theirs : own;
+        if (i == rank)
+            continue;
+        if (in > 0) {
+            receiving++;
+            status = cshim_gloo_receive(received, call->inside[i], slot,
+                                        adds ? (size_t)i * own : begin, in, exception);
+        }
+        if (out > 0 && status == 0) {
+            sending++;
+            status = cshim_gloo_send(sent, call->inside[i], slot, adds ? begin : 0, out, exception);
+        }
+    }
+    for (; receiving > 0 && status == 0; receiving--)
+        status = cshim_gloo_wait_received(received, timeout, NULL, exception);
+    for (; sending > 0 && status == 0; sending--)
+        status = cshim_gloo_wait_sent(sent, timeout, exception);
+    cshim_gloo_buffer_free(sent);
+    cshim_gloo_buffer_free(received);
+    return status;
+}
+
+/* Every rank of the node adds the elements of its share, in rank order. */
+static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
+                         const int *lengths)
+{
+    const struct cshim_communicator *host = exchange->communicator;
+    const int rank = host->layout.local_rank;
+    const size_t element = exchange->element_bytes, own = (size_t)lengths[rank] * element;
+    uint8_t *parts = malloc((size_t)host->layout.local_ranks * own + 1);
+    if (parts == NULL) { /* the other ranks are in the call */
+        cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
+        _exit(1);
+    }
+    const int status = exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts);
+    if (status != 0) /* gloo may still write there: it is lost */
+        return status;
+    for (int i = 0; i < host->layout.local_ranks; i++)
+        host->parts[i] = parts + (size_t)i * own;
+    host->parts[rank] = (const uint8_t *)input + (size_t)host->share_begins[rank] * element;
+    cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, host->parts,
+                 (unsigned)host->layout.local_ranks, (size_t)lengths[rank], share, NULL);
+    free(parts);
+    return status;
+}
+
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
+                         const int *lengths, const int *begins)
+{
+    const size_t element = exchange->element_bytes;
+    const int rank = exchange->communicator->layout.local_rank;
+    memcpy((uint8_t *)output + (size_t)begins[rank] * element, share,
+           (size_t)lengths[rank] * element);
+    return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output);
+}
+
+static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
+               uint64_t count)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    return cshim_gloo_native(call->arguments, input, output, count, exchange->element_bytes, NULL,
+                             &call->exception);
+}
+
+/* Reductions of our own, for gloo's all-reduce. */
+static void add_floats(void *output, const void *a, const void *b, size_t elements)
+{
+    cshim_add(CSHIM_FLOAT32, output, a, b, elements);
+}
+
+static void add_halves(void *output, const void *a, const void *b, size_t elements)
+{
+    cshim_add(CSHIM_FLOAT16, output, a, b, elements);
+}
+
+static void add_bfloats(void *output, const void *a, const void *b, size_t elements)
+{
+    cshim_add(CSHIM_BFLOAT16, output, a, b, elements);
+}
+
+static void add_doubles(void *output, const void *a, const void *b, size_t elements)
+{
+    cshim_add(CSHIM_FLOAT64, output, a, b, elements);
+}
+
+static void take_larger(void *output, const void *a, const void *b, size_t elements)
+{
+    const uint64_t *left = a, *right = b;
+    uint64_t *larger = output;
+    for (size_t i = 0; i < elements; i++)
+        larger[i] = left[i] > right[i] ? left[i] : right[i];
+}
+
+static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint64_t count,
+                        enum cshim_dtype dtype)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    return cshim_gloo_native(call->arguments, codes, codes, count, cshim_dtype_bytes(dtype),
+                             dtype == CSHIM_FLOAT32   ? add_floats
+                             : dtype == CSHIM_FLOAT16 ? add_halves
+                                                      : add_bfloats,
+                             &call->exception);
+}
+
+static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
+                   int count)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    return cshim_gloo_native(call->arguments, own, largest, (uint64_t)count, sizeof *own,
+                             take_larger, &call->exception);
+}
+
+/* All ranks get the sums: there are few of them. */
+static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
+                  int count, int root)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    (void)root;
+    return cshim_gloo_native(call->arguments, values, sums, (uint64_t)count, sizeof *values,
+                             add_doubles, &call->exception);
+}
+
+/* The other ranks learn of it as of any rank that has ended. */
+static void end_job(const struct cshim_exchange *exchange)
+{
+    (void)exchange;
+    _exit(1);
+}
+
+const struct cshim_transport cshim_gloo_transport = {
+    .call_names =
+        {
+            [CSHIM_ALLREDUCE] = "gloo::allreduce",
+            [CSHIM_REDUCE_SCATTER] = "gloo::reduce_scatter",
+            [CSHIM_REDUCE] = "gloo::reduce",
+            [CSHIM_ALLGATHER] = "gloo::allgather",
+        },
+    .forget = forget,
+    .receive = receive,
+    .send = send,
+    .complete = complete,
+    .reduce_inside = reduce_inside,
+    .gather_inside = gather_inside,
+    .sum = sum,
+    .sum_narrowed = sum_narrowed,
+    .maximum = maximum,
+    .sum_at = sum_at,
+    .abort = end_job,
+};

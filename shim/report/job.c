@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/report/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/report/report.h"
+
+struct cshim_process cshim_process;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct cshim_job *jobs;
+static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
+static size_t written;  /* events of traces, so far */
+
+void cshim_process_start(const char *engine, bool is_beside)
+{
+    cshim_process.engine = engine;
+    cshim_process.is_beside = is_beside;
+    cshim_process.pid = getpid();
+}
+
+/* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
+static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
+{
+    const char *mode = secure_getenv("COMPSHIM");
+    struct cshim_policy *policy = NULL;
+    *offer = (struct cshim_offer){.observe = mode != NULL && strcmp(mode, "observe") == 0};
+    offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
+    if (offer->text != NULL)
+        policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    if (policy == NULL) {
+        free(offer->text);
+        return false;
+    }
+    cshim_policy_free(policy);
+    if (message[0] != '\0')
+        cshim_log(CSHIM_LOG_WARN, "%s", message);
+    return true;
+}
+
+void cshim_job_load(struct cshim_offer *offer)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    if (load(offer, message))
+        return;
+    cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    _exit(1); /* before any work; exit handlers could wait for other ranks */
+}
+
+struct cshim_job *cshim_job_native(void)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_offer offer;
+    struct cshim_job *job = cshim_jobs_lock();
+    cshim_jobs_unlock();
+    if (job != NULL || !load(&offer, message))
+        return job;
+    job = cshim_job_find(&offer);
+    free(offer.text);
+    return job;
+}
+
+static uint64_t wall_nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* This process's number in the job, as its launcher has it; 0 if no launcher tells one. */
+static int launchers_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return (int)strtol(value, NULL, 10);
+    }
+    return 0;
+}
+
+/* The lock is held. */
+static void begin_trace(struct cshim_job *job)
+{
+    if (cshim_trace_wanted() == NULL)
+        return;
+    if (origin == 0)
+        origin = wall_nanoseconds();
+    job->trace = calloc(1, sizeof *job->trace);
+    if (job->trace == NULL)
+        cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
+}
+
+static struct cshim_job *make_job(const struct cshim_offer *offer, const char *sha256)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy =
+        cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    struct cshim_observed *observed = offer->observe ? malloc(sizeof *observed) : NULL;
+    struct cshim_job *job = calloc(1, sizeof *job);
+    if (policy == NULL || job == NULL || (offer->observe && observed == NULL) ||
+        !cshim_ledger_init(&job->ledger, policy)) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", policy == NULL ? message : "no memory for the ledger");
+        cshim_policy_free(policy);
+        free(observed);
+        free(job);
+        return NULL;
+    }
+    if (observed != NULL)
+        cshim_observed_init(observed);
+    job->policy = policy;
+    job->observed = observed;
+    memcpy(job->policy_sha256, sha256, sizeof job->policy_sha256);
+    job->rank = launchers_rank();
+    job->is_local = true;
+    job->started = cshim_seconds();
+    cshim_log_set_level(job->policy->log);
+    job->is_reported = cshim_report_wanted(job->policy) != NULL;
+    begin_trace(job);
+    return job;
+}
+
+struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
+{
+    char sha256[65];
+    cshim_policy_sha256(offer->text, offer->length, sha256);
+    pthread_mutex_lock(&lock);
+    struct cshim_job *job = jobs;
+    while (job != NULL &&
+           (strcmp(job->policy_sha256, sha256) != 0 || (job->observed != NULL) != offer->observe))
+        job = job->next;
+    if (job == NULL && (job = make_job(offer, sha256)) != NULL) {
+        if (jobs == NULL) /* only the first is published; how many ranks it has is not known yet */
+            cshim_ledger_publish(
+                &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));
+        job->next = jobs;
+        jobs = job;
+    }
+    pthread_mutex_unlock(&lock);
+    return job;
+}
+
+void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_live *shown = job->ledger.live;
+    if (has_rank_0 && ranks > job->ranks)
+        job->ranks = ranks;
+    if (has_rank_0 && nodes > job->nodes)
+        job->nodes = nodes;
+    if (shown != NULL && ranks > shown->ranks)
+        shown->ranks = ranks;
+    if (shown != NULL && nodes > shown->nodes)
+        shown->nodes = nodes;
+    pthread_mutex_unlock(&lock);
+}
+
+struct cshim_job *cshim_jobs_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    return jobs;
+}
+
+void cshim_jobs_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t cshim_job_origin(uint64_t began)
+{
+    pthread_mutex_lock(&lock);
+    if (began > 0 && (origin == 0 || began < origin))
+        origin = began;
+    const uint64_t earliest = origin;
+    pthread_mutex_unlock(&lock);
+    return earliest;
+}
+
+/* Writing files -------------------------------------------------------------------------------- */
+/* The name of this process's file, if the environment or the policy wants `wanted`. Where another
+ * engine has a report of that name, this one goes beside it, as report.nccl.json. A process that is
+ * not the job's first one adds its number: report.rank4.json. {rank} and {jobid} are not replaced
+ * yet. Returns false if the name is too long. */
+static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
+{
+    const char *slash = strrchr(wanted, '/');
+    const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
+    const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
+    const bool is_beside = cshim_process.is_beside;
+    char part[32] = "";
+    if (rank > 0 && strstr(wanted, "{rank}") == NULL)
+        snprintf(part, sizeof part, ".rank%d", rank);
+    const int length =
+        snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s%s", stem, wanted, is_beside ? "." : "",
+                 is_beside ? cshim_process.engine : "", part, wanted + stem);
+    return length < CSHIM_PATH_MAX;
+}
+
+/* The lock is held. */
+static void write_trace(int rank, const char *path,
+                        void (*name_threads)(struct cshim_trace_file *file, int rank))
+{
+    const int64_t since = origin != 0 ? (int64_t)(wall_nanoseconds() - origin) : 0;
+    struct cshim_trace_file file = {.origin = cshim_seconds() - 1e-9 * (double)since};
+    char host[256] = "";
+    if (!cshim_trace_open(&file, path))
+        return;
+    gethostname(host, sizeof host - 1);
+    cshim_trace_rank(&file, rank, host);
+    if (name_threads != NULL)
+        name_threads(&file, rank);
+    for (const struct cshim_job *job = jobs; job != NULL; job = job->next) {
+        if (job->trace == NULL)
+            continue;
+        const size_t kept = cshim_trace_kept(job->trace);
+        file.policy = job->policy;
+        file.dropped += job->trace->count - kept;
+        cshim_trace_events(&file, rank, job->trace->events, kept);
+    }
+    cshim_trace_close(&file, path);
+}
+
+void cshim_jobs_write_trace(void (*name_threads)(struct cshim_trace_file *file, int rank))
+{
+    char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
+    const char *wanted = cshim_trace_wanted();
+    const int rank = launchers_rank();
+    if (wanted == NULL || getpid() != cshim_process.pid)
+        return;
+    size_t count = 0;
+    for (const struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
+        count += job->trace != NULL ? job->trace->count : 0;
+    if (count > written) {
+        written = count;
+        if (name_file(wanted, rank, name) &&
+            cshim_report_path(name, rank, cshim_report_job(), path, sizeof path))
+            write_trace(rank, path, name_threads);
+        else
+            cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
+    }
+    cshim_jobs_unlock();
+}
+
+static void write_report(struct cshim_job *job)
+{
+    char name[CSHIM_PATH_MAX];
+    const char *wanted = cshim_report_wanted(job->policy);
+    __atomic_store_n(&job->due, false, __ATOMIC_RELAXED);
+    if (wanted == NULL)
+        return;
+    const bool is_file = strcmp(wanted, "summary") != 0;
+    const bool fits = is_file && name_file(wanted, job->rank, name);
+    if (is_file && !fits)
+        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", wanted);
+    if (job->observed != NULL)
+        cshim_observed_sort(job->observed);
+    const struct cshim_report_facts facts = {
+        .library = cshim_process.library,
+        .ranks = (uint32_t)job->ranks,
+        .nodes = job->nodes,
+        .policy_source = job->policy->source,
+        .policy_sha256 = job->policy_sha256,
+        .wall_seconds = cshim_seconds() - job->started,
+        .observed = job->observed,
+    };
+    cshim_report_write(fits ? name : "summary", job->rank, &job->ledger, &facts);
+}
+
+void cshim_jobs_write_reports(void)
+{
+    for (struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
+        if (__atomic_load_n(&job->due, __ATOMIC_RELAXED) && getpid() == cshim_process.pid)
+            write_report(job);
+    cshim_jobs_unlock();
+}
+
+void cshim_jobs_withdraw(void)
+{
+    for (const struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
+        cshim_live_withdraw(job->ledger.live);
+    cshim_jobs_unlock();
+}

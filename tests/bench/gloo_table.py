@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns what gloo.sh has measured into JSON, and that into tables.
+
+gloo_table.py hosts RATE SAMPLES    JSON of four hosts
+gloo_table.py loopback SAMPLES      JSON of one machine
+gloo_table.py table JSON...         the tables
+"""
+import datetime
+import json
+import os
+import statistics
+import sys
+
+from summarize import FRAMING, UNITS, machine, output_of
+
+HOSTS = 4
+BUCKET = 25 << 20
+
+
+def read_samples(name, *keys):
+    """The samples in groups of the same keys, in the order of the first of each."""
+    groups = {}
+    with open(name, encoding="utf-8") as file:
+        for sample in map(json.loads, file):
+            groups.setdefault(tuple(sample[key] for key in keys), []).append(sample)
+    return groups
+
+
+def print_json(network, results, **more):
+    head = {
+        "network": network,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "revision": output_of("git", "describe", "--always", "--dirty"),
+        "machine": machine(),
+        **more,
+    }
+    print(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}")
+
+
+def bytes_of_link(mode, explained):
+    """Payload that a host's link carries one way for a bucket: by a ring, in 16 bits by the hooks, or by the plan."""
+    if explained:
+        return explained["plan"]["bytes_network"] / HOSTS
+    ring = 2 * (HOSTS - 1) / HOSTS * BUCKET
+    return ring / 2 if mode.endswith("-hook") else ring
+
+
+def summarize_hosts(rate, name):
+    per_second = float(rate[:-4]) * UNITS[rate[-4:]] / 8
+    results, torch = [], None
+    for (mode,), samples in read_samples(name, "mode").items():
+        measured = [sample["measured"] for sample in samples]
+        torch = measured[0]["torch"]
+        result = {
+            "mode": mode,
+            "repeats": len(samples),
+            "bucket_limit": bytes_of_link(mode, samples[0]["explained"]) * FRAMING / per_second,
+            "training_loss": measured[0]["training_loss"],
+            "training_seconds": statistics.median(one["training_seconds"] for one in measured),
+        }
+        for key in ("call_seconds", "step_seconds"):
+            if key in measured[0]:
+                result[key] = statistics.median(statistics.median(one[key]) for one in measured)
+                result[f"{key}_of_repeats"] = [statistics.median(one[key]) for one in measured]
+        results.append(result)
+    print_json(f"{rate}-{HOSTS}x1", results, torch=torch, bucket=BUCKET, framing=FRAMING)
+
+
+def summarize_loopback(name):
+    results = []
+    for (mode, ranks), samples in read_samples(name, "mode", "ranks").items():
+        for size in samples[0]["measured"]:
+            seconds = [sample["measured"][size] for sample in samples]
+            results.append(
+                {
+                    "mode": mode,
+                    "ranks": ranks,
+                    "bytes": int(size),
+                    "seconds": statistics.median(seconds),
+                    "seconds_least": min(seconds),
+                    "seconds_of_repeats": seconds,
+                }
+            )
+    print_json("loopback", results)
+
+
+def print_hosts(data):
+    results = data["results"]
+    native = next(result for result in results if result["mode"] == "off")
+    print(f"\n{data['network']}, PyTorch {data['torch']}, {data['revision']}, {data['date']}, load", end=" ")
+    print(f"{data['machine']['load_at_the_end']:.1f}")
+    print("| | one bucket, ms | of the limit | speed | step of two buckets, ms | speed | training step, ms | speed | loss |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for result in results:
+        cells = [result["mode"]]
+        if "call_seconds" in result:
+            call = result["call_seconds"]
+            cells += [f"{call * 1e3:.0f}", f"{result['bucket_limit'] / call * 100:.0f} %"]
+            cells += [f"{native['call_seconds'] / call:.2f} ×"]
+        else:
+            cells += ["-", "-", "-"]
+        for key in ("step_seconds", "training_seconds"):
+            cells += [f"{result[key] * 1e3:.0f}", f"{native[key] / result[key]:.2f} ×"]
+        print("| " + " | ".join([*cells, f"{result['training_loss']:.4f}"]) + " |")
+
+
+def print_loopback(data):
+    print(f"\nloopback, {data['revision']}, {data['date']}, load {data['machine']['load_at_the_end']:.1f}")
+    print("| ranks | bytes | off, µs | built-in policy, µs | more | least: off, µs | built-in policy, µs |")
+    print("|---|---|---|---|---|---|---|")
+    cells = {(result["mode"], result["ranks"], result["bytes"]): result for result in data["results"]}
+    for (mode, ranks, size), off in cells.items():
+        if mode != "off":
+            continue
+        ours = cells["default", ranks, size]
+        more = ours["seconds"] / off["seconds"] - 1
+        texts = [f"{result[key] * 1e6:.1f}" for key in ("seconds", "seconds_least") for result in (off, ours)]
+        print(f"| {ranks} | {size} | {texts[0]} | {texts[1]} | {more * 100:+.1f} % | {texts[2]} | {texts[3]} |")
+
+
+def print_tables(names):
+    for name in names:
+        if os.path.exists(name):
+            with open(name, encoding="utf-8") as file:
+                data = json.load(file)
+            if data["network"] == "loopback":
+                print_loopback(data)
+            else:
+                print_hosts(data)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4 and sys.argv[1] == "hosts":
+        summarize_hosts(*sys.argv[2:])
+    elif len(sys.argv) == 3 and sys.argv[1] == "loopback":
+        summarize_loopback(sys.argv[2])
+    elif len(sys.argv) > 2 and sys.argv[1] == "table":
+        print_tables(sys.argv[2:])
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gloo_shapes.py SHAPE [FOLDER]: one rank of a job in which PyTorch uses gloo in a certain shape. SHAPE is a
+function of this file. The ranks meet by files in FOLDER, which is empty, or as torchrun says. Each rank prints
+what it got; the whole numbers that are added have the same sum in every order and format."""
+import datetime
+import hashlib
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+SHAPE, FOLDER = sys.argv[1], (sys.argv[2:] + [None])[0]
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+MEBI = 1 << 20
+
+
+def join(name="first"):
+    meeting = f"file://{FOLDER}/{name}" if FOLDER else "env://"
+    dist.init_process_group("gloo", init_method=meeting, rank=RANK, world_size=RANKS)
+
+
+def tell(text):
+    """In one piece, because the ranks may share the output."""
+    print(f"rank {RANK}: {text}\n", end="", flush=True)
+
+
+def digest(tensors):
+    return hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors)).hexdigest()[:16]
+
+
+def whole_numbers(count, dtype=torch.float32):
+    return torch.randint(-8, 9, (count,), generator=torch.Generator().manual_seed(RANK)).to(dtype)
+
+
+def sum_of(count=MEBI, **options):
+    """The digest of a sum over all ranks."""
+    total = whole_numbers(count)
+    dist.all_reduce(total, **options)
+    return digest([total])
+
+
+def at_once():
+    """Many calls under way, of several sizes, types and operations."""
+    join()
+    totals, works = [], []
+    for count in (1, 255, 100003, MEBI):
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.int64):
+            for operation in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
+                totals.append(whole_numbers(count, dtype))
+                works.append(dist.all_reduce(totals[-1], operation, async_op=True))
+    for work in reversed(works):
+        work.wait()
+    tell(digest(totals))
+
+
+def groups():
+    """Groups with and without rank 0, at once; then the group of all ranks, made again and again."""
+    join()
+    mine, works = [], []
+    for members in ([0, 1], list(range(1, RANKS)), list(range(RANKS))):
+        group = dist.new_group(members)
+        if RANK in members:
+            mine.append((group, whole_numbers(MEBI)))
+    for group, total in mine:
+        works.append(dist.all_reduce(total, group=group, async_op=True))
+    for work in works:
+        work.wait()
+    tell(digest(total for _, total in mine))
+    for name in ("second", "third", "fourth"):
+        dist.destroy_process_group()
+        join(name)
+        tell(f"{name} {sum_of()}")
+
+
+def model_and_data():
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 64))
+    inputs = torch.randn(512, 64)
+    return model, torch.utils.data.TensorDataset(inputs, inputs.roll(1, dims=1))
+
+
+def fit(model, optimizer, batches):
+    """Returns the last loss."""
+    for inputs, wanted in batches:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(inputs), wanted)
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+def loader():
+    """Batches from worker processes, which are forked while the group is in use."""
+    join()
+    module, data = model_and_data()
+    model = nn.parallel.DistributedDataParallel(module)
+    sampler = torch.utils.data.DistributedSampler(data)
+    batches = torch.utils.data.DataLoader(
+        data, batch_size=32, sampler=sampler, num_workers=2, multiprocessing_context="fork"
+    )
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        loss = fit(model, optimizer, batches)
+    tell(f"learns {loss < 1.2}")
+    tell(f"parameters {digest(module.parameters())}")
+
+
+def zero():
+    """The optimizer's state in shares, one for each rank (ZeRO-1)."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    join()
+    module, data = model_and_data()
+    model = nn.parallel.DistributedDataParallel(module)
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.01)
+    tell(f"learns {fit(model, optimizer, [data[RANK::RANKS]] * 8) < 1}")
+    tell(f"parameters {digest(module.parameters())}")
+
+
+def fsdp():
+    """Parameters and gradients in shares (FSDP2, which PyTorch has since 2.6)."""
+    try:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        sys.exit("no fully_shard")
+
+    join()
+    model, data = model_and_data()
+    fully_shard(model, mesh=init_device_mesh("cpu", (RANKS,)))
+    tell(f"learns {fit(model, torch.optim.AdamW(model.parameters(), lr=0.01), [data[RANK::RANKS]] * 8) < 1}")
+
+
+def short_group():
+    """A group in which a call waits for 10 seconds at most."""
+    return dist.new_group(timeout=datetime.timedelta(seconds=10))
+
+
+def tell_failure(call, *reasons):
+    """The type of what a call raises, and that it tells one of the reasons."""
+    began = time.monotonic()
+    try:
+        call()
+        tell("no error")
+    except Exception as error:
+        reason = "" if any(words in str(error) for words in reasons) else f", {error}"
+        in_time = "in time" if time.monotonic() - began < 60 else "late"
+        tell(f"{type(error).__name__} {in_time}{reason}")
+
+
+def time_out():
+    """The last rank does not call."""
+    join()
+    group = short_group()
+    tell(sum_of(group=group))
+    mark = os.path.join(FOLDER, "failed")
+    if RANK < RANKS - 1:
+        tell_failure(lambda: sum_of(group=group), "Timed out")
+        open(f"{mark}.{RANK}", "x").close()
+    else:
+        while not all(os.path.exists(f"{mark}.{rank}") for rank in range(RANKS - 1)):
+            time.sleep(0.1)
+
+
+def killed():
+    """The last rank dies in the middle of a call. One of the others may wait for its time-out, without the shim, too."""
+    join()
+    group = short_group()
+    tell(sum_of(group=group))
+    total = whole_numbers(32 * MEBI)
+    work = dist.all_reduce(total, group=group, async_op=True)
+    if RANK == RANKS - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell_failure(work.wait, "onnection", "Broken pipe", "Timed out")
+
+
+def restart():
+    """A worker dies once; torchrun starts all of them again."""
+    join()
+    tell(sum_of())
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and RANK == RANKS - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell(f"after restart {os.environ['TORCHELASTIC_RESTART_COUNT']}: {sum_of()}")
+
+
+globals()[SHAPE]()
