@@ -153,7 +153,7 @@ $(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
 # Programs of gloo: C, and what they use of gloo in C++.
 gloo_header := $(wildcard /usr/include/gloo/allreduce.h)
 gloo_tests := $(patsubst tests/gloo/%.c,$(BUILD)/tests/gloo_%,$(wildcard tests/gloo/*.c))
-# The engine tries reductions on floats: those of integers overflow.
+# The engine tries reductions on floats. Products of their bits, taken for integers, overflow.
 ifeq ($(SANITIZE),1)
 $(BUILD)/obj/tests/gloo/job.o: sanitizers += -fno-sanitize=signed-integer-overflow
 endif

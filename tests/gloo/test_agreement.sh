@@ -33,7 +33,10 @@ wait
 for ranks in "0 1" "2 3" "0" "1 3" "0 2"; do
     output=$(cat "$scratch/only $ranks")
     contains "only ranks $ranks: the results are right" "status 0"
-    check "only ranks $ranks: one warning" test "$(grep -c '^compshim: ' <<<"$output")" = 1
+    # Without rank 0, a rank hears only of the one before it.
+    groups=$([ "$ranks" = "1 3" ] && echo 2 || echo 1)
+    warnings=$(grep -c '^compshim: ' <<<"$output")
+    check "only ranks $ranks: one warning of each group" test "$warnings" -ge 1 -a "$warnings" -le "$groups"
     contains "only ranks $ranks: it says why" "nothing is compressed: not all ranks have this shim"
     seconds=$(sed -n 's/^status .*, \([0-9]*\) s$/\1/p' <<<"$output")
     check "only ranks $ranks: within 15 s, and the $start s of a start" test "$seconds" -le $((15 + start))
