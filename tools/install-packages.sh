@@ -9,7 +9,7 @@ case ${1-} in
 build) packages=$build ;;
 test) packages="$build libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion duktape spin libgloo-dev" ;;
 mpich) packages="$build mpich libmpich-dev" ;;
-lint) packages="$build libcmocka-dev clang-format clang-tidy cppcheck git python3" ;;
+lint) packages="$build libcmocka-dev libgloo-dev clang-format clang-tidy cppcheck git python3" ;;
 fuzz) packages="$build clang libclang-rt-dev" ;;
 bench) packages="$build python3 iproute2 gnuplot-nox" ;;
 clients) packages="$build python3 git binutils mpich libmpich-dev" ;;

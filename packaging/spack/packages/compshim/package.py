@@ -8,7 +8,7 @@ from spack.package import *
 
 
 class Compshim(MakefilePackage):
-    """A library to preload that makes the all-reduces of unmodified MPI programs smaller."""
+    """A library to preload that makes the all-reduces of unmodified MPI and PyTorch programs smaller."""
 
     license("Apache-2.0")
 
@@ -16,6 +16,7 @@ class Compshim(MakefilePackage):
     version("0.1.0")
 
     depends_on("c", type="build")
+    depends_on("cxx", type="build")
     depends_on("gmake", type="build")
     # An engine belongs to one MPI: programs that are to be caught use the same, or the standard ABI of
     # MPI 5, whose engine is built without an MPI.
