@@ -5,7 +5,6 @@
 #include <mpi-ext.h>
 #define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4 has it under this name */
 #endif
-#include <limits.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -42,13 +41,14 @@ static size_t element_bytes(const struct step *step)
 }
 
 /* Elements ---------------------------------------------------------------------------------------
- * A rank's elements are a table of PERIOD numbers, again and again. In every fourth call the second
- * half is zeros, which no codec rounds: then ranks differ in what their codec loses. */
+ * A rank's elements are a table of PERIOD numbers, again and again. In every fourth table all are
+ * alike, which no codec rounds: then ranks differ in what their codec loses of their input. */
 static void table_of(uint64_t key, int owner, double table[PERIOD])
 {
     uint64_t stream = key + (uint64_t)owner;
+    const int values = below(&stream, 4) == 0 ? 1 : 2 * LARGEST_PART + 1;
     for (int i = 0; i < PERIOD; i++)
-        table[i] = below(&stream, 2 * LARGEST_PART + 1) - LARGEST_PART;
+        table[i] = below(&stream, values) - LARGEST_PART;
 }
 
 static void sum_table(const struct call *call, double table[PERIOD])
@@ -80,29 +80,13 @@ static int numbers_of(const struct step *step, int count)
     return step->element == PAIR ? 2 * count : count;
 }
 
-static int in_count(const struct call *call)
-{
-    const enum kind kind = call->step->kind;
-    return kind == REDUCE_SCATTER         ? call->begins[call->size]
-           : kind == REDUCE_SCATTER_BLOCK ? call->step->count * call->size
-                                          : call->step->count;
-}
-
-/* Where the zeros begin. */
-static int zeros_of(const struct call *call)
-{
-    uint64_t stream = ~call->key;
-    return below(&stream, 4) == 0 ? numbers_of(call->step, in_count(call)) / 2 : INT_MAX;
-}
-
 static void fill(const struct call *call, char *buffer, int count)
 {
     const struct step *step = call->step;
-    const int zeros = zeros_of(call);
     double table[PERIOD];
     table_of(call->key, rank, table);
     for (int i = 0; i < numbers_of(step, count); i++) {
-        const double value = i < zeros ? table[i % PERIOD] * step->scale : 0;
+        const double value = table[i % PERIOD] * step->scale;
         if (step->element == DOUBLE)
             ((double *)(void *)buffer)[i] = value;
         else if (step->element == INTEGER)
@@ -126,15 +110,23 @@ static void check_elements(const struct call *call, const char *what, const char
                            int first, const double table[PERIOD], double tolerance)
 {
     const struct step *step = call->step;
-    const int numbers = numbers_of(step, count), zeros = zeros_of(call);
+    const int numbers = numbers_of(step, count);
     for (int i = 0; i < numbers; i++) {
-        const double want = first + i < zeros ? table[(first + i) % PERIOD] * step->scale : 0;
+        const double want = table[(first + i) % PERIOD] * step->scale;
         const double got = load(step, buffer, i);
         if (!(fabs(got - want) <= tolerance)) {
             legal_fail(call, what, i, numbers, got, want);
             return;
         }
     }
+}
+
+static int in_count(const struct call *call)
+{
+    const enum kind kind = call->step->kind;
+    return kind == REDUCE_SCATTER         ? call->begins[call->size]
+           : kind == REDUCE_SCATTER_BLOCK ? call->step->count * call->size
+                                          : call->step->count;
 }
 
 static int out_count(const struct call *call)

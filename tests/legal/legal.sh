@@ -67,7 +67,7 @@ draw_job() { # NUMBER
     draw_nodes
     one_of threads 0 0 1
     first=$((seed * 1000000 + $1 * 1000))
-    programs=$((600 / ranks))
+    programs=$((240 / ranks)) # few: the policy and the nodes matter as much
     preloads=$build/tests/standin_nodes.so:$preload
     [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # the library by itself
     draw_policy >"$COMPSHIM_POLICY"
