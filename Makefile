@@ -124,7 +124,7 @@ help:
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make legal           legal MPI programs drawn by chance, for SECONDS=60; SEED=N for the same again
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
-## make test-clients    real programs with and without the shim; writes docs/programs.md
+## make test-clients    real programs with and without the shim; writes docs/programs.md; TORCH_VERSIONS="2.5.1"
 ## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)
 ## make test-valgrind   the MPI tests under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer

@@ -103,7 +103,8 @@ measure_loopback() {
                 variables=()
                 [ "$mode" = off ] || shim "$mode"
                 measured=$(job "$ranks" 127.0.0.1 here sizes "$sizes" --calls 40)
-                printf '{"mode": "%s", "ranks": %s, "measured": %s}\n' "$mode" "$ranks" "$measured" >>"$scratch/loopback"
+                printf '{"mode": "%s", "ranks": %s, "measured": %s}\n' "$mode" "$ranks" "$measured" \
+                    >>"$scratch/loopback"
             done
         done
     done

@@ -90,7 +90,7 @@ def print_hosts(data):
     native = next(result for result in results if result["mode"] == "off")
     print(f"\n{data['network']}, PyTorch {data['torch']}, {data['revision']}, {data['date']}, load", end=" ")
     print(f"{data['machine']['load_at_the_end']:.1f}")
-    print("| | one bucket, ms | of the limit | speed | step of two buckets, ms | speed | training step, ms | speed | loss |")
+    print("| | one bucket, ms | of the limit | speed | step of two, ms | speed | training step, ms | speed | loss |")
     print("|---|---|---|---|---|---|---|---|---|")
     for result in results:
         cells = [result["mode"]]

@@ -167,7 +167,7 @@ def time_out():
 
 
 def killed():
-    """The last rank dies in the middle of a call. One of the others may wait for its time-out, without the shim, too."""
+    """The last rank dies in the middle of a call. Another one may wait for its time-out, also without the shim."""
     join()
     group = short_group()
     tell(sum_of(group=group))

@@ -44,7 +44,7 @@ ran "the transformer with fp8" with with_fp8 2 "${characters_trainer[@]}"
 judge "the transformer" 2 with 100
 native=$(last_loss without) lossy=$(last_loss with)
 number_holds "the transformer: it has learnt" "${native:-9} < 3"
-number_holds "the transformer: at most 2 % more loss" "${lossy:-9} <= 1.02 * $native"
+number_holds "the transformer: at most 5 % more loss" "${lossy:-9} <= 1.05 * $native"
 answers="loss $lossy, without $native"
 row "PyTorch DDP transformer on characters, 2 ranks" "library opened RTLD_LOCAL" Python
 finish
