@@ -149,6 +149,10 @@ CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_
                                         const uint8_t *scales, size_t count, float *output,
                                         enum cshim_put_mode mode)
 {
+    if (format.bits == 32 && mode != CSHIM_PUT_SUM) {
+        memcpy(output, payload, count * sizeof *output);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         uint32_t stored = cshim_load_scale(format, scales, i / (size_t)format.block);
         float value = cshim_decode_code(format, cshim_load_code(format, payload, i), stored);
