@@ -9,8 +9,7 @@
 
 #include "shim/core/plan.h"
 
-#define PIECE_MAX ((uint64_t)60 << 10) /* of MPI */
-#define GLOO_PIECE_MAX ((uint64_t)256 << 10)
+#define PIECE_MAX ((uint64_t)60 << 10) /* of MPI and gloo */
 
 /* Chunks `index` and the next of count elements follow each other, are whole grains but for the
  * last, and end with the elements. */
@@ -101,14 +100,13 @@ static inline uint64_t message(const struct cshim_plan *plan, uint64_t elements)
 static inline void check_memory(const struct cshim_plan *plan, enum cshim_library library)
 {
     const bool on_gpu = library == CSHIM_NCCL;
-    const uint64_t piece_max = library == CSHIM_GLOO ? GLOO_PIECE_MAX : PIECE_MAX;
     const uint64_t chunk = plan->segment / (chunks_in_share(plan) * plan->shares);
     const uint64_t most = on_gpu ? 1 : CSHIM_SEGMENTS_IN_FLIGHT;
     const uint64_t in_flight = plan->segments < most ? plan->segments : most;
     PLAN_CHECK(plan->scratch_bytes <= (on_gpu ? CSHIM_NCCL_SCRATCH_LIMIT : CSHIM_SCRATCH_LIMIT));
     PLAN_CHECK(plan->scratch_bytes == in_flight * plan->slot_bytes);
     PLAN_CHECK(plan->piece_bytes == message(plan, chunk));
-    PLAN_CHECK(plan->piece_bytes <= piece_max || chunk == CSHIM_GRAIN || on_gpu);
+    PLAN_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN || on_gpu);
     PLAN_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     PLAN_CHECK(plan->piece_bytes > 0 &&
                (plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);

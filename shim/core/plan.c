@@ -10,8 +10,6 @@
 /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
  * elements are counted in 32 bits. */
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
-/* gloo's own all-reduce has messages of up to 1 MiB, each of which the receiver asks for. */
-#define GLOO_PIECE_LIMIT ((uint64_t)128 << 10)
 /* Up to these, one step with more bytes is faster than two steps with fewer: docs/measurements.md.
  */
 #define ONE_SHOT_RANKS 4u
@@ -25,7 +23,7 @@ struct limits {
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
-    [CSHIM_GLOO] = {GLOO_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
+    [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
     [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, 1},
 };
 

@@ -390,18 +390,6 @@ TEST(ways)
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
-/* Each of gloo's messages waits until its receiver asks for it: they are longer than MPI's. */
-TEST(messages_of_gloo_are_longer)
-{
-    struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP8_E4M3, CSHIM_ALGORITHM_TWO_SHOT);
-    struct cshim_call call = call_of(CSHIM_ALLREDUCE, 4, (uint64_t)1 << 28);
-    call.library = CSHIM_GLOO;
-    const struct cshim_plan plan = cshim_plan_call(policy, &call, (uint64_t)1 << 28);
-    assert_in_range(plan.piece_bytes, 200 << 10, 256 << 10);
-    assert_true(plan.scratch_bytes <= 32 * MIB);
-    cshim_policy_free(policy);
-}
-
 /* What only MPI has: max_rel_error. */
 TEST(options_of_libraries)
 {
