@@ -442,6 +442,8 @@ static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_ar
         return;
     const bool on = arguments->rank == 0 ? agree_as_root(agreement) : agree_as_other(agreement);
     if (!on) {
+        if (agreement->is_broken) /* the others may compress, and wait for this rank */
+            cshim_gloo_break(arguments->context);
         context->unfinished = agreement;
         return;
     }

@@ -14,6 +14,7 @@
 
 static cshim_gloo_function real_allreduce;
 static bool is_usable; /* atomic: gloo has what the engine needs, in the way it knows */
+static bool is_known;  /* atomic: a call has been recognised */
 
 /* Counting ------------------------------------------------------------------------------------- */
 
@@ -168,6 +169,7 @@ static struct cshim_gloo_context *open_call(const void *options,
     struct cshim_gloo_context *context = cshim_gloo_context_find(cshim_gloo_context_of(options));
     if (context == NULL && !cshim_gloo_recognise(options))
         return NULL;
+    __atomic_store_n(&is_known, true, __ATOMIC_RELAXED);
     if (cshim_gloo_read(options, arguments))
         return context != NULL ? context : cshim_gloo_context_make(arguments);
     if (context != NULL)
@@ -176,12 +178,14 @@ static struct cshim_gloo_context *open_call(const void *options,
 }
 
 /* A call that was not recognised, and which gloo has made: the layout is another one. What gloo
- * refuses is only a wrong call. */
+ * refuses is only a wrong call. Once a call has been recognised, ranks may have agreed: then the
+ * calls of their contexts are compressed, whatever becomes of this one. */
 static void refuse(void)
 {
     struct cshim_job *job = cshim_job_native();
     count_pass(job, job != NULL ? job->rank : 0, 1, CSHIM_REASON_UNKNOWN_LAYOUT);
-    if (__atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&is_known, __ATOMIC_RELAXED) &&
+        __atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "gloo's structures are laid out in a way that this version of "
                                   "compshim does not know: its calls are passed on");
 }

@@ -64,7 +64,7 @@ static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
 static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     struct cshim_counted total = {0, 0};
-    enum cshim_mpi_counted most = 0;
+    unsigned most = 0;
     for (unsigned i = 0; i < CSHIM_COUNTED_ALL; i++) {
         total.calls += ledger->tally.counted[i].calls;
         total.bytes += ledger->tally.counted[i].bytes;
