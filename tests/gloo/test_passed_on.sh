@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What a call that passes through costs: instructions, counted by callgrind, less those of gloo itself.
+. "$(dirname "$0")/lib.sh"
+calls=2000 limit=4000 # about a microsecond
+if [ "${SANITIZE:-0}" = 1 ]; then
+    skip "with sanitizers instructions are not the library's own"
+    finish
+fi
+cat >"$scratch/counted.sh" <<'E2'
+[ "$RANK" != 0 ] || exec valgrind --tool=callgrind --callgrind-out-file="$1/callgrind.out" "${@:2}"
+exec "${@:2}"
+E2
+printf '[rule small]\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' >"$scratch/policy.ini"
+expect "small calls" 0 job 2 LD_PRELOAD="$preload" COMPSHIM_REPORT=off COMPSHIM_POLICY="$scratch/policy.ini" \
+    bash "$scratch/counted.sh" "$scratch" "$build/tests/gloo_cases" sums $calls 16
+count=$(callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no "$scratch/callgrind.out" |
+    tr -d , | awk -v calls="$calls" '
+        $2 == "*" { ours = /gloo::allreduce.*libcompshim/; engine = /engine\.c:allreduce .*libcompshim-gloo/ }
+        $2 == "*" && ours { total = $1 }
+        $2 == ">" && engine && /:gloo::allreduce/ && /libgloo/ { real = $1 }
+        END { print total && real ? int((total - real) / calls) : "none" }')
+if [ "$count" != none ] && [ "$count" -gt 100 ] && [ "$count" -le $limit ]; then
+    pass "each costs $count instructions"
+else
+    fail "each costs at most $limit instructions" "$count"
+fi
+finish
