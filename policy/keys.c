@@ -248,6 +248,8 @@ static const struct key rule_keys[] = {
     {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME", "what elements are sent as (required)"},
     {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
      "who sends what to whom (default auto)"},
+    {"worth", read_switch, CSHIM_WORTHS, RULE(always), "NAME",
+     "whether a call has to gain time by what is known of the machine (default gain)"},
     {"error_feedback", read_switch, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
      "what rounding took is added the next time (default off)"},
     {"rounding", read_switch, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",

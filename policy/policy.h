@@ -13,6 +13,8 @@
 
 #include "codecs/codec.h"
 
+struct cshim_machine;
+
 enum cshim_library { CSHIM_MPI = 0, CSHIM_NCCL = 1, CSHIM_GLOO = 2, CSHIM_LIBRARY_COUNT };
 
 enum cshim_collective {
@@ -63,6 +65,7 @@ struct cshim_rule {
     enum cshim_algorithm algorithm;
     bool error_feedback;
     bool stochastic;      /* rounding */
+    bool always;          /* worth: compressed even where no time is gained */
     double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
     uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */
     uint32_t check_ranks; /* one result in so many is compared across ranks; 0: none */
@@ -94,7 +97,8 @@ struct cshim_call {
     uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical must not be used */
     enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
     bool nonblocking;
-    uint32_t root;  /* of a reduce */
+    const struct cshim_machine *machine; /* to foretell times; NULL: not known */
+    uint32_t root;                       /* of a reduce */
     uint64_t block; /* of a reduce_scatter: elements of the largest result; 0: all are equal */
 };
 
@@ -160,6 +164,7 @@ enum cshim_word_set {
     CSHIM_SWITCHES,    /* off, on */
     CSHIM_ROUNDINGS,   /* nearest, stochastic */
     CSHIM_REPORTS,     /* off, summary */
+    CSHIM_WORTHS,      /* gain, always */
 };
 
 /* The words of a set, each in the place of its value; all strings are static. The codecs are the

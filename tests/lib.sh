@@ -51,6 +51,8 @@ if [ -n "${MPI_HOME-}" ]; then
     export LD_LIBRARY_PATH=$MPI_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 unset LD_PRELOAD "${!COMPSHIM@}"
+# The nodes of tests are emulated: what is measured there depends on what else runs, and so would plans.
+export COMPSHIM_MACHINE=off
 passed=0 failed=0 skipped=0 output=
 
 pass() {

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "shim/core/cost.h"
+
 /* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
  * for the receiver first, and then share the link badly. Measured in docs/decisions.md. */
 #define PIECE_LIMIT ((uint64_t)60 << 10)
@@ -49,6 +51,7 @@ const char *cshim_reason_name(enum cshim_reason reason)
         [CSHIM_REASON_NO_KERNELS] = "no_kernels",
         [CSHIM_REASON_OPTION] = "option",
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "unknown_layout",
+        [CSHIM_REASON_NO_GAIN] = "no_gain",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }
@@ -315,20 +318,18 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return rule_reason(policy, *rule, call);
 }
 
-struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
-                                  uint64_t count)
+/* Plans a call that the rule compresses by an algorithm. */
+static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
+                                 const struct cshim_call *call, uint64_t count)
 {
-    struct cshim_plan plan = {0};
-    plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
-    if (plan.reason != CSHIM_REASON_COMPRESS)
-        return plan;
-    plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : plan.rule->codec;
+    struct cshim_plan plan = {.rule = rule};
+    plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
     plan.collective = call->collective;
     plan.dtype = call->dtype;
     plan.ranks = call->ranks;
     plan.root = call->root;
     plan.count = count;
-    plan.algorithm = choose_algorithm(&plan, call);
+    plan.algorithm = algorithm != CSHIM_ALGORITHM_AUTO ? algorithm : choose_algorithm(&plan, call);
     plan.schedule = cshim_schedule_of(plan.collective, plan.algorithm);
     if (plan.schedule->division == CSHIM_BLOCKS)
         plan.block = call->block != 0 ? call->block : divide_up(count, call->ranks);
@@ -338,10 +339,49 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     const struct limits *limits = &library_limits[call->library];
     cut_segments(&plan, limits);
     if (plan.scratch_bytes > limits->scratch)
-        return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = plan.rule};
+        return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     count_bytes(&plan, call);
     plan.quantizations =
         plan.schedule->quantizations != 0 ? plan.schedule->quantizations : plan.ranks;
     plan.expected_error = cshim_codec_info(plan.codec)->typical * sqrt(plan.quantizations);
+    if (call->machine != NULL)
+        plan.seconds = cshim_cost_plan(call->machine, &plan, call);
+    return plan;
+}
+
+/* `auto` with facts of the machine: the algorithm that is foretold to take the least time. Without
+ * them it is that of choose_algorithm. */
+static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struct cshim_call *call,
+                                      uint64_t count)
+{
+    static const enum cshim_algorithm candidates[] = {
+        CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL};
+    struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
+    if (!(fastest.seconds > 0) || can(call, rule->algorithm))
+        return fastest;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        if (candidates[i] == fastest.algorithm || !can(call, candidates[i]))
+            continue;
+        const struct cshim_plan plan = plan_by(candidates[i], rule, call, count);
+        if (plan.seconds > 0 && plan.seconds < fastest.seconds)
+            fastest = plan;
+    }
+    return fastest;
+}
+
+struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
+                                  uint64_t count)
+{
+    struct cshim_plan plan = {0};
+    plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
+    if (plan.reason != CSHIM_REASON_COMPRESS)
+        return plan;
+    plan = plan_fastest(plan.rule, call, count);
+    if (plan.reason != CSHIM_REASON_COMPRESS || !(plan.seconds > 0))
+        return plan;
+    plan.seconds_native = cshim_cost_native(call->machine, call);
+    if (!plan.rule->always && plan.seconds > (1 - CSHIM_WORTH) * plan.seconds_native &&
+        plan.seconds_native > 0)
+        plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
 }

@@ -32,6 +32,7 @@ enum cshim_reason {
     CSHIM_REASON_NO_KERNELS,
     CSHIM_REASON_OPTION,         /* of the rule, that there is not for this library */
     CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
+    CSHIM_REASON_NO_GAIN,        /* by what is known of the machine */
     CSHIM_REASON_COUNT
 };
 
@@ -81,7 +82,14 @@ struct cshim_plan {
     uint64_t bytes_native;  /* what a ring would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */
     double expected_error;  /* relative L2, normal data */
+    /* Foretold by the facts of the machine; 0 where they are not known. Of a call that is passed on
+     * for no_gain, too. */
+    double seconds;
+    double seconds_native;
 };
+
+/* A call has to gain this share of its native time; compshim-policy(5), `worth`. */
+#define CSHIM_WORTH 0.1
 
 /* Whether an MPI sum of a type is smaller than any that the policy compresses: then nothing else of
  * the call matters, and it is passed on as too_small. */
@@ -94,7 +102,9 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule);
 
-/* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. */
+/* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. Where the
+ * call has facts of its machine, `auto` is the algorithm that takes the least time, and a call that
+ * would not gain is not compressed. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 

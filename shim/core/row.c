@@ -17,6 +17,7 @@ const struct cshim_row_field cshim_row_fields[CSHIM_ROW_FIELDS] = {
     {"seconds_encode", false, REAL(seconds_encode)},
     {"seconds_exchange", false, REAL(seconds_exchange)},
     {"seconds_decode", false, REAL(seconds_decode)},
+    {NULL, false, REAL(seconds_foretold)},
     {NULL, false, REAL(error_squares)},
     {NULL, false, REAL(sum_squares)},
     {NULL, false, COUNT(samples)},

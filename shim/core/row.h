@@ -21,7 +21,8 @@ struct cshim_row {
     double seconds;
     double seconds_encode;
     double seconds_exchange;
-    double seconds_decode; /* decoding and reducing */
+    double seconds_decode;   /* decoding and reducing */
+    double seconds_foretold; /* by shim/core/cost.h */
     /* Sampled elements. Their exact sums are made in float64. */
     double error_squares; /* the sum of (result - exact sum)^2 */
     double sum_squares;   /* the sum of the exact sums' squares */

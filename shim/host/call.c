@@ -108,6 +108,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->bytes_in = plan->count * exchange->element_bytes;
         figures->bytes_native += plan->bytes_native % plan->ranks;
         figures->seconds = seconds;
+        figures->seconds_foretold = plan->seconds;
     } else {
         figures->seconds_encode = 0;
         figures->seconds_exchange = 0;

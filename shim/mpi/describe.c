@@ -81,6 +81,7 @@ static void begin_facts(const struct cshim_arguments *arguments, struct cshim_ca
     call->collective = arguments->collective;
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
+    call->machine = cshim_mpi.machine;
     call->root = 0;
     call->block = 0;
 }
@@ -97,6 +98,7 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
         .ranks = (uint32_t)cshim_job.ranks,
         .nodes = cshim_mpi.layout.nodes,
         .ranks_per_node = cshim_mpi.layout.ranks_per_node,
+        .machine = cshim_mpi.machine,
     };
 }
 

@@ -139,8 +139,8 @@ static bool is_time_left(const struct probing *probing)
 static bool probe_codec(const struct probing *probing, enum cshim_codec_id codec)
 {
     char text[64], message[CSHIM_MESSAGE_MAX];
-    const int length =
-        snprintf(text, sizeof text, "[rule probe]\ncodec = %s\n", cshim_codec_name(codec));
+    const int length = snprintf(text, sizeof text, "[rule probe]\ncodec = %s\nworth = always\n",
+                                cshim_codec_name(codec));
     struct cshim_policy *policy = cshim_policy_parse(text, (size_t)length, "probe", message);
     if (policy == NULL)
         return false;

@@ -85,6 +85,8 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
     json_figures(stream, row, false);
     fprintf(stream, ", \"rel_error\": ");
     json_number(stream, error >= 0 ? error : NAN);
+    if (row->seconds_foretold > 0)
+        fprintf(stream, ", \"seconds_foretold\": %.6f", row->seconds_foretold);
     if (row->verified > 0) {
         const struct cshim_verdict verdict = cshim_row_verdict(row);
         fprintf(stream, ", \"verified\": {\"calls\": %llu, \"rel_l2\": ",
@@ -124,6 +126,21 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
     fprintf(stream, "%s],\n", ledger->tally.moves > 0 ? "\n  " : "");
 }
 
+static void json_fact(void *stream, const char *name, double value)
+{
+    fprintf(stream, ", \"%s\": %.6g", name, value);
+}
+
+/* Writes the facts by which times were foretold. compshim tune --machine reads them. */
+static void json_machine(FILE *stream, const struct cshim_machine *machine)
+{
+    fprintf(stream, "  \"machine\": {\"source\": ");
+    cshim_report_string(stream, machine->source);
+    fprintf(stream, ", \"native\": \"%s\"", cshim_native_name(machine->native));
+    cshim_machine_each(machine, json_fact, stream);
+    fprintf(stream, "},\n");
+}
+
 static void json_facts(FILE *stream, const struct cshim_report_facts *facts)
 {
     fprintf(stream, "{\n  \"compshim\": \"%s\",\n  \"library\": ", CSHIM_VERSION);
@@ -134,6 +151,8 @@ static void json_facts(FILE *stream, const struct cshim_report_facts *facts)
     cshim_report_string(stream, facts->policy_source);
     fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", facts->policy_sha256,
             facts->wall_seconds);
+    if (facts->machine != NULL)
+        json_machine(stream, facts->machine);
 }
 
 static void json_kind(FILE *stream, const struct cshim_kind *kind)

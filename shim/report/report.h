@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "shim/core/machine.h"
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
 
@@ -19,6 +20,7 @@ struct cshim_report_facts {
     double wall_seconds; /* from MPI_Init to MPI_Finalize */
     const struct cshim_observed
         *observed; /* sorted; NULL if the job was not one with COMPSHIM=observe */
+    const struct cshim_machine *machine; /* NULL: not known */
 };
 
 /* Writes the table that ends a run. */

@@ -111,6 +111,27 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                 (unsigned long long)(ledger->tally.moves - CSHIM_MOVES_MAX));
 }
 
+/* A row's time is told beside the foretold one if they differ by this factor. */
+#define FORETOLD_WRONG 1.5
+
+/* Writes what the calls took beside what the facts of the machine foretold. */
+static void table_foretold(FILE *stream, const struct cshim_ledger *ledger,
+                           const struct cshim_row *total)
+{
+    if (total->seconds_foretold <= 0)
+        return;
+    fprintf(stream, "compshim: foretold %.3f s, took %.3f s\n", total->seconds_foretold,
+            total->seconds);
+    for (size_t i = 0; i < ledger->row_count; i++) {
+        const struct cshim_row *row = &ledger->rows[i];
+        const struct cshim_row_key key = cshim_ledger_key(ledger, i);
+        if (row->seconds_foretold > 0 && (row->seconds > FORETOLD_WRONG * row->seconds_foretold ||
+                                          row->seconds_foretold > FORETOLD_WRONG * row->seconds))
+            fprintf(stream, "compshim: %s, %s: foretold %.3f s, took %.3f s\n", key.rule->name,
+                    cshim_algorithm_name(key.algorithm), row->seconds_foretold, row->seconds);
+    }
+}
+
 #define KINDS_SHOWN 8
 
 static void table_observed(FILE *stream, const struct cshim_observed *observed)
@@ -162,6 +183,7 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
     table_counted(stream, ledger);
     if (facts->observed != NULL)
         table_observed(stream, facts->observed);
+    table_foretold(stream, ledger, &total);
     table_checks(stream, ledger, &total);
     if (total.calls > 0)
         fprintf(stream, "compshim: sent %s where a ring sends %s: %.2fx less\n",

@@ -11,6 +11,7 @@
 # Modes: off, ring (Open MPI's), default (the built-in policy), bf16-allreduce (16 bit by the library's
 # own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.
 # The modes take turns in every repeat, and each figure is the median of the repeats' medians.
+# On hosts the times that the library foretells (docs/cost-model.md) are told beside those measured.
 # Results: DIR/NETWORK.json and DIR/codecs.json (DIR is tests/bench/results), and with gnuplot the
 # picture (docs/bandwidth.svg). It prints the tables of them.
 set -eu
@@ -64,7 +65,7 @@ policy_of() {
         ;;
     *-allreduce) codec=${1%-allreduce} algorithm=cast ;;
     esac
-    printf '[compshim]\nreport = off\n[rule all]\ncodec = %s\nalgorithm = %s\n' \
+    printf '[compshim]\nreport = off\n[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n' \
         "$codec" "$algorithm" >"$scratch/$1.ini"
     echo "$scratch/$1.ini"
 }
@@ -104,13 +105,29 @@ sample() {
     done
 }
 
+# facts NETWORK: leaves in $scratch/NETWORK.machine what the library measures there, with all codecs
+facts() {
+    local mode size=1
+    for mode in ${modes//,/ }; do
+        case $mode in off | ring | default | *-allreduce) continue ;; esac
+        printf '[rule %s]\nmax_size = %sKiB\ncodec = %s\n' "$mode" $((size++)) "$mode"
+    done >"$scratch/facts.ini"
+    env "LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/facts.ini" \
+        "COMPSHIM_REPORT=$scratch/facts.json" "${hosts[@]}" run --ranks-per-host "${1##*x}" \
+        "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>&1
+    python3 -c 'import json, sys
+for name, value in json.load(open(sys.argv[1]))["machine"].items():
+    if name != "source": print(name, "=", value)' "$scratch/facts.json" >"$scratch/$1.machine"
+}
+
 # Adds to the plans what the planner says of each mode and size: the bytes, for the link's limit.
 plan() {
-    local network=$1 ranks=$2 nodes=$3 mode size policy explained
+    local network=$1 ranks=$2 nodes=$3 mode size policy explained options=()
+    [ ! -e "$scratch/$network.machine" ] || options=(--machine "$scratch/$network.machine")
     for mode in ${modes//,/ }; do
         policy=$(policy_of "$mode")
         for size in ${sizes//,/ }; do
-            explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" \
+            explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" "${options[@]}" \
                 --size "$size" --ranks "$ranks" --nodes "$nodes" --json | tr -d '\n')
             echo "$mode $explained" >>"$scratch/$network.plans"
         done
@@ -136,6 +153,7 @@ measure() {
         "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
         ;;
     esac
+    [ "$host_count" = 1 ] || facts "$network"
     plan "$network" "$ranks" "$host_count"
     sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"
     sample "$network" "$(sizes_matching '^([2-9]|[1-5][0-9]|6[0-4])MiB$')" 0.3 "$repeats"

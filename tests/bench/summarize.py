@@ -57,6 +57,9 @@ def one_result(network, mode, size, samples, plans):
         "seconds_of_repeats": [sample["median"] for sample in samples],
         "bytes_per_second": size / median,
     }
+    foretold = plans[mode, size].get("foretold")
+    if foretold and mode != "ring":
+        result["seconds_foretold"] = foretold["by"][plan["algorithm"]] if plan else foretold["native"]
     if rate is not None:
         native = 2 * (ranks - 1) * size
         limit = link_bytes(plan, native, hosts, ranks_per_host) * FRAMING / rate
@@ -118,25 +121,29 @@ def size_text(size):
 
 
 def cell(result, natives):
-    """Milliseconds, speed against the better of off and ring, share of the limit."""
+    """Milliseconds, speed against the better of off and ring, share of the limit, time against the foretold one."""
     text = f"{result['seconds'] * 1e3:9.3f} {min(natives) / result['seconds']:5.2f}"
     share = result.get("share_of_limit")
-    return text + (f" {share * 100:3.0f}%" if share is not None else "    -")
+    text += f" {share * 100:3.0f}%" if share is not None else "    -"
+    return text + (f" {result['seconds'] / result['seconds_foretold']:4.2f}" if "seconds_foretold" in result else "    -")
 
 
 def print_table(files):
-    print("Each cell: median milliseconds, speed against the better of off and ring, share of the link's limit")
+    print(
+        "Each cell: median milliseconds, speed against the better of off and ring, share of the link's limit, "
+        "and the time as a multiple of the foretold one"
+    )
     for data in load(files):
         by_size = {}
         for result in data["results"]:
             by_size.setdefault(result["bytes"], {})[result["mode"]] = result
         modes = list(dict.fromkeys(result["mode"] for result in data["results"]))
         print(f"\n{data['network']}   {data['revision']}, {data['date']}")
-        print(" " * 8 + "".join(f"{mode:>22}" for mode in modes))
+        print(" " * 8 + "".join(f"{mode:>27}" for mode in modes))
         for size, row in sorted(by_size.items()):
             natives = [row[mode]["seconds"] for mode in ("off", "ring") if mode in row]
             cells = [cell(row[mode], natives) if mode in row and natives else "-" for mode in modes]
-            print(f"{size_text(size):>8}" + "".join(f"{text:>22}" for text in cells))
+            print(f"{size_text(size):>8}" + "".join(f"{text:>27}" for text in cells))
 
 
 def print_curves(file_name):

@@ -215,4 +215,26 @@ expect "a bad policy" 1 "$tool" explain --size 4 --policy bad.ini
 contains "names file, line and hint" "bad.ini:3: unknown key 'codc' (did you mean 'codec'?)"
 expect "a missing policy" 1 "$tool" explain --size 4 --policy none.ini
 contains "is named" "none.ini"
+
+# Times by the facts of a machine: links of 10 MB/s, and of 1 TB/s
+for machine in slow=1e7 fast=1e12; do
+    printf '%s\n' "latency_between = 1e-6" "cores = 1" "add = 1e10" "bandwidth_between = ${machine#*=}" \
+        "encode_fp8_e4m3 = 5e9" "decode_fp8_e4m3 = 5e9" >"${machine%=*}"
+done
+explain "a slow machine" --size 16MiB --machine slow
+contains "foretells the native time" "foretold natively        2518 ms"
+contains "and that of each algorithm" "  by two_shot"
+expect "the machine of the environment" 0 env COMPSHIM_MACHINE=fast "$tool" explain --policy job.ini --size 16MiB
+contains "is too fast for this codec" "no_gain: a tenth of the native time would not be gained"
+explain "the same as JSON" --size 16MiB --machine fast --json
+check "has the times" python3 - "$output" <<'PY'
+import json, sys
+answer = json.loads(sys.argv[1])
+foretold = answer["foretold"]
+assert answer["reason"] == "no_gain" and foretold["by"]["two_shot"] > 0.9 * foretold["native"] > 0, answer
+PY
+explain "a table" --sizes 16MiB --machine slow
+contains "has both times" "foretold ms"
+expect "a machine that is none" 1 "$tool" explain --size 1MiB --machine job.ini
+contains "is refused" "job.ini:"
 finish

@@ -195,7 +195,7 @@ TEST(key_errors)
                    "policy.ini:2: neither '[section]' nor 'key = value'");
     assert_refused("[rule a]\n  codec = raw\n  log = warn\n",
                    "policy.ini:3: unknown key 'log' (known: library, collective, dtype, op, ranks, "
-                   "nodes, min_size, max_size, codec, algorithm, error_feedback, rounding, "
+                   "nodes, min_size, max_size, codec, algorithm, worth, error_feedback, rounding, "
                    "max_rel_error, verify, check_ranks)");
 }
 

@@ -174,7 +174,8 @@ static void write_policy(const struct compare_plan *plan, struct compare_mode *m
     FILE *file = fopen(mode->policy, "we");
     if (file == NULL ||
         fprintf(file,
-                "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n",
+                "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n"
+                "worth = always\n",
                 mode->name, plan->options->min_size, mode->name) < 0 ||
         fclose(file) != 0)
         tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));

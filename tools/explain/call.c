@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans one call, and prints the plan as text and as JSON. */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
@@ -17,6 +19,7 @@ static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
     [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
     [CSHIM_REASON_NO_MEMORY] = "a piece for each of so many ranks takes more than the scratch",
     [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is there for MPI only",
+    [CSHIM_REASON_NO_GAIN] = "a tenth of the native time would not be gained (see worth)",
 };
 
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
@@ -93,6 +96,39 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "error bound", bound_text(codec));
 }
 
+/* Seconds of the call by an algorithm under the rule's codec; 0 if they cannot be foretold, or if
+ * the call cannot be made so. */
+static double foretell(const struct explain_answer *answer, enum cshim_algorithm algorithm)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    char *text = tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n",
+                             cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm));
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "foretell", message);
+    double seconds = 0;
+    if (policy != NULL) {
+        const struct cshim_plan plan = cshim_plan_call(policy, &answer->call, answer->plan.count);
+        seconds = plan.algorithm == algorithm ? plan.seconds : 0;
+    }
+    cshim_policy_free(policy);
+    free(text);
+    return seconds;
+}
+
+/* What the call would take natively, and by each algorithm. */
+static void add_foretold(struct tool_table *table, const struct explain_answer *answer)
+{
+    if (!(answer->plan.seconds > 0))
+        return;
+    add_line(table, "foretold natively", tool_format("%.4g ms", answer->plan.seconds_native * 1e3));
+    for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
+        const double seconds = foretell(answer, (enum cshim_algorithm)i);
+        char *label = tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i));
+        if (seconds > 0)
+            add_line(table, label, tool_format("%.4g ms", seconds * 1e3));
+        free(label);
+    }
+}
+
 void explain_print_text(const struct explain_answer *answer)
 {
     struct tool_table table = {.columns = 2, .numeric_from = 2};
@@ -104,6 +140,7 @@ void explain_print_text(const struct explain_answer *answer)
     else
         add_line(&table, "reason",
                  tool_format("%s: %s", cshim_reason_name(reason), reason_sentences[reason]));
+    add_foretold(&table, answer);
     tool_table_print(&table, stdout);
 }
 
@@ -131,16 +168,29 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
+static json_t *foretold_json(const struct explain_answer *answer)
+{
+    json_t *by = json_object();
+    for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
+        const double seconds = foretell(answer, (enum cshim_algorithm)i);
+        if (seconds > 0)
+            json_object_set_new(by, cshim_algorithm_name((enum cshim_algorithm)i),
+                                json_real(seconds));
+    }
+    return json_pack("{sf so}", "native", answer->plan.seconds_native, "by", by);
+}
+
 json_t *explain_json(const struct explain_answer *answer)
 {
     const struct cshim_plan *plan = &answer->plan;
     const struct cshim_rule *rule = plan->rule;
     bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
     return json_pack(
-        "{so so* so? sb ss? so?}", "call", call_json(&answer->call), "policy",
+        "{so so* so? sb ss? so? so*}", "call", call_json(&answer->call), "policy",
         json_string(answer->policy->source), "rule",
         rule != NULL ? json_pack("{ss sI}", "name", rule->name, "line", (json_int_t)rule->line)
                      : NULL,
         "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
-        "plan", compressed ? plan_json(plan) : NULL);
+        "plan", compressed ? plan_json(plan) : NULL, "foretold",
+        plan->seconds > 0 ? foretold_json(answer) : NULL);
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/lib/json.h"
@@ -11,6 +12,8 @@
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000
+/* Of the table of sizes. The last two are there with facts of the machine. */
+#define EXPLAIN_COLUMNS 11
 
 static struct explain_options chosen = {.size = UINT64_MAX,
                                         .collective = "allreduce",
@@ -38,6 +41,8 @@ static const struct tool_option options[] = {
     {"nodes", 0, TOOL_COUNT, &chosen.nodes, "N",
      "nodes that hold them, as evenly as can be (default: as many as ranks)"},
     {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl, gloo"},
+    {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
+     "foretell times by these facts (default: COMPSHIM_MACHINE; compshim tune --machine)"},
     {"json", 0, TOOL_FLAG, &chosen.json, NULL, "print the same as JSON"},
     {0},
 };
@@ -59,6 +64,19 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
     return other;
 }
 
+/* The facts of a machine that the user has named; NULL without a name. */
+static const struct cshim_machine *load_machine(void)
+{
+    static struct cshim_machine machine;
+    char message[512];
+    const char *file = chosen.machine != NULL ? chosen.machine : getenv("COMPSHIM_MACHINE");
+    if (file == NULL || *file == '\0' || strcmp(file, "off") == 0)
+        return NULL;
+    if (!cshim_machine_load(&machine, file, message))
+        tool_fail(TOOL_NOT_SO, "%s", message);
+    return &machine;
+}
+
 /* The call that the options describe, without its size. */
 static struct cshim_call describe_call(void)
 {
@@ -70,6 +88,7 @@ static struct cshim_call describe_call(void)
         .op = parse_word("op", "operation", CSHIM_OPS, chosen.op, CSHIM_OP_OTHER),
         .ranks = chosen.ranks,
         .nodes = chosen.nodes > 0 ? chosen.nodes : chosen.ranks,
+        .machine = load_machine(),
     };
     if (!cshim_library_compresses(call.library, call.collective))
         tool_misuse("explain", "--collective: %s is never compressed in %s", chosen.collective,
@@ -96,8 +115,8 @@ static void check_choice(void)
 static void add_answer(struct tool_table *table, const struct explain_answer *answer)
 {
     const struct cshim_plan *plan = &answer->plan;
-    char *cells[9] = {tool_bytes((double)answer->call.bytes),
-                      tool_copy(plan->rule != NULL ? plan->rule->name : "-")};
+    char *cells[EXPLAIN_COLUMNS] = {tool_bytes((double)answer->call.bytes),
+                                    tool_copy(plan->rule != NULL ? plan->rule->name : "-")};
     if (plan->reason == CSHIM_REASON_COMPRESS) {
         cells[2] = tool_copy(cshim_codec_name(plan->codec));
         cells[3] = tool_copy(cshim_algorithm_name(plan->algorithm));
@@ -109,17 +128,23 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
     } else {
         cells[2] = tool_format("passed on: %s", cshim_reason_name(plan->reason));
     }
+    if (plan->seconds > 0) {
+        cells[9] = tool_format("%.4g", plan->seconds_native * 1e3);
+        cells[10] = tool_format("%.4g", plan->seconds * 1e3);
+    }
     tool_table_add(table, cells);
 }
 
 /* Explains the call for each size of a list. */
 static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
 {
-    static const char *const headings[] = {"size",   "rule", "codec", "algorithm", "segments",
-                                           "native", "wire", "ratio", "error"};
+    static const char *const headings[EXPLAIN_COLUMNS] = {
+        "size", "rule",  "codec", "algorithm", "segments",   "native",
+        "wire", "ratio", "error", "native ms", "foretold ms"};
     static uint64_t sizes[SIZES_MAX];
     const size_t count = tool_parse_sizes(&tool_explain, chosen.sizes, sizes, SIZES_MAX);
-    struct tool_table table = {.columns = 9, .numeric_from = 4, .headings = 1};
+    struct tool_table table = {.numeric_from = 4, .headings = 1};
+    table.columns = call->machine != NULL ? EXPLAIN_COLUMNS : EXPLAIN_COLUMNS - 2;
     json_t *answers = json_array();
     tool_table_copy(&table, headings);
     for (size_t i = 0; i < count; i++) {
@@ -145,7 +170,7 @@ static int run(char **words)
     struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
-        explain_run(&chosen, policy);
+        explain_run(&chosen, policy, call.machine);
     } else if (chosen.sizes != NULL) {
         explain_sizes(policy, &call);
     } else {

@@ -5,11 +5,12 @@
 
 #include <jansson.h>
 
+#include "shim/core/machine.h"
 #include "shim/core/plan.h"
 #include "tools/lib/tool.h"
 
 struct explain_options {
-    const char *policy, *sizes, *report, *link;
+    const char *policy, *sizes, *report, *link, *machine;
     const char *library, *collective, *dtype, *op;
     uint64_t size; /* UINT64_MAX: none given */
     uint32_t ranks;
@@ -34,6 +35,7 @@ void explain_print_text(const struct explain_answer *answer);
 json_t *explain_json(const struct explain_answer *answer);
 
 /* Explains what the policy would have done to the run of chosen->report. */
-void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy);
+void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy,
+                 const struct cshim_machine *machine);
 
 #endif

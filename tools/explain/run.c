@@ -33,6 +33,7 @@ struct outcome {
 struct dry_run {
     struct ledger_file report;
     const struct cshim_policy *policy;
+    const struct cshim_machine *machine; /* NULL: not known */
     enum cshim_library library;
     double link;            /* bytes per second of a node's link, each way; 0: take the exchange */
     const json_t *exchange; /* measurements of it, two for each codec that was measured */
@@ -116,6 +117,8 @@ static double seconds_compressed(const struct dry_run *run, const struct explain
     const struct cshim_plan *plan = &answer->plan;
     const uint32_t nodes = answer->call.nodes;
     const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
+    if (plan->seconds > 0)
+        return plan->seconds;
     if (run->link == 0)
         return by_exchange(run, plan);
     if (nodes < 2)
@@ -160,6 +163,7 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
         .ranks = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks", 1)),
         .nodes = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "nodes", 1)),
         .ranks_per_node = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks_per_node", 1)),
+        .machine = run->machine,
     };
     struct outcome outcome = {
         .is_class = json_object_get(kind, "bytes_below") != NULL,
@@ -358,9 +362,10 @@ static void print_json(const struct dry_run *run)
         "expected_error", run->largest_error));
 }
 
-void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy)
+void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy,
+                 const struct cshim_machine *machine)
 {
-    struct dry_run run = {.policy = policy};
+    struct dry_run run = {.policy = policy, .machine = machine};
     open_report(&run, chosen);
     if (chosen->json)
         print_json(&run);

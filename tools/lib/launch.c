@@ -187,9 +187,9 @@ int child_stop_signal(void)
 /* Runs in the child after fork. The caller's own COMPSHIM settings must not reach a run. */
 static _Noreturn void become(const struct child *child, int output)
 {
-    static const char *const settings[] = {"COMPSHIM",     "COMPSHIM_POLICY", "COMPSHIM_REPORT",
-                                           "COMPSHIM_LOG", "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
-                                           "LD_PRELOAD"};
+    static const char *const settings[] = {"COMPSHIM",         "COMPSHIM_POLICY", "COMPSHIM_REPORT",
+                                           "COMPSHIM_LOG",     "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
+                                           "COMPSHIM_MACHINE", "LD_PRELOAD"};
     const char *preload = launch_preload(child->library, getenv("LD_PRELOAD"));
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)

@@ -168,7 +168,7 @@ static void print_rule(FILE *file, const struct tune_measured *measured, const s
     else
         fprintf(file, "ranks     = %u\nalgorithm = %s\n", measured->ranks,
                 cshim_algorithm_name(way->algorithm));
-    fprintf(file, "codec     = %s\n", cshim_codec_name(way->codec));
+    fprintf(file, "codec     = %s\nworth     = always\n", cshim_codec_name(way->codec));
     const struct tune_size *last = &sizes[end - 1];
     fprintf(file, "; at %s %.2f times as fast as natively; expected error %.1e\n",
             size_text(last->bytes), last->native / last->ways[choices[first]],

@@ -140,7 +140,7 @@ static void write_policy(const struct session *session, size_t first, size_t end
             const unsigned long long bytes = size_of(session, size, way);
             fprintf(file,
                     "[rule s%zuw%zu]\ndtype = float32\nmin_size = %llu\nmax_size = %llu\ncodec = "
-                    "%s\nalgorithm = %s\n",
+                    "%s\nalgorithm = %s\nworth = always\n",
                     size, way, bytes, bytes, cshim_codec_name(chosen->codec),
                     cshim_algorithm_name(chosen->algorithm));
         }
@@ -169,6 +169,35 @@ static void read_job(struct tune_measured *measured)
     if (measured->ranks <= 1)
         tool_fail(TOOL_NOT_SO,
                   "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
+}
+
+/* Adds a fact of the report as a line of a file for COMPSHIM_MACHINE. */
+static char *add_fact(char *lines, const char *name, const json_t *value)
+{
+    if (strcmp(name, "source") == 0)
+        return lines;
+    return json_is_string(value)
+               ? tool_format("%s%s = %s\n", lines, name, json_string_value(value))
+               : tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
+}
+
+/* Reads the facts of the machine from the report of a job that compressed. There are none on one
+ * node. */
+static void read_machine(struct tune_measured *measured)
+{
+    struct ledger_file ledger;
+    bool unreadable;
+    char message[LEDGER_MESSAGE_MAX];
+    const char *name;
+    json_t *value;
+    char *lines = tool_copy("");
+    if (!ledger_open(report, &ledger, &unreadable, message))
+        tool_fail(TOOL_NOT_SO, "%s", message);
+    json_object_foreach(json_object_get(ledger.root, "machine"), name, value) lines =
+        add_fact(lines, name, value);
+    if (*lines != '\0' && !cshim_machine_parse(&measured->machine, lines, report, message))
+        tool_fail(TOOL_NOT_SO, "%s", message);
+    ledger_close(&ledger);
 }
 
 static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
@@ -297,6 +326,7 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
         measure_round(&session, round);
         longest = fmax(longest, cshim_seconds() - began);
     }
+    read_machine(measured);
     for (size_t size = 0; size < measured->size_count; size++)
         if (isnan(measured->sizes[size].native))
             tool_fail(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",

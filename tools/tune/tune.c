@@ -14,7 +14,7 @@
 #include "tools/lib/tool.h"
 
 static struct {
-    const char *output, *max_rel_error, *sizes, *save, *from;
+    const char *output, *max_rel_error, *sizes, *save, *from, *machine;
     bool force;
     uint32_t time;
 } chosen = {.output = "policy.ini",
@@ -31,6 +31,8 @@ static const struct tool_option options[] = {
     {"sizes", 0, TOOL_TEXT, &chosen.sizes, "LIST",
      "sizes to measure: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
     {"save", 0, TOOL_TEXT, &chosen.save, "FILE", "write the measurements as JSON, too"},
+    {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
+     "write the facts of the machine, too, for COMPSHIM_MACHINE (several nodes)"},
     {"from", 0, TOOL_TEXT, &chosen.from, "FILE", "measure nothing: decide by measurements saved"},
     {0},
 };
@@ -107,6 +109,20 @@ static void save(const struct tune_measured *measured, const char *path)
     const json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
                                    (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
     if (json_dump_file(root, path, JSON_INDENT(1)) != 0)
+        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* Writes the facts by which a job foretells the time of a call. */
+static void save_machine(const struct tune_measured *measured, const char *path)
+{
+    if (measured->machine.source[0] == '\0') {
+        tool_warn("%s is not written: nothing is foretold on one node", path);
+        return;
+    }
+    FILE *file = fopen(path, "we");
+    if (file != NULL)
+        cshim_machine_print(file, &measured->machine);
+    if (file == NULL || fclose(file) != 0)
         tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
 }
 
@@ -188,6 +204,8 @@ static int run(char **words)
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         save(&measured, chosen.save);
+    if (chosen.machine != NULL)
+        save_machine(&measured, chosen.machine);
     write_policy(chosen.output, text);
     fputs(text, stdout);
     return tool_finish(TOOL_GOOD);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/cost.h"
+
+/* The ranks of a call on the machine. Nodes are taken for equally full. */
+struct topology {
+    const struct cshim_machine *machine;
+    uint32_t ranks;
+    uint32_t per_node;
+    bool several; /* nodes */
+};
+
+/* Messages above this the library announces first, and sends when the receiver is ready. */
+#define LONG_MESSAGE 65536.0
+
+/* How a library makes an all-reduce (Thakur, Rabenseifner, Gropp: Optimization of Collective
+ * Communication Operations in MPICH, 2005). */
+enum native {
+    DOUBLING, /* recursive doubling: whole buffers between ranks 1, 2, 4, ... apart */
+    HALVING,  /* Rabenseifner: halves, quarters, ... are added up, then gathered in reverse */
+    RING,     /* parts go round twice */
+    TREE      /* a binomial reduce and a broadcast */
+};
+
+/* Open MPI's choice for sums (coll_tuned_decision_fixed.c of 4.1 and 5.0): the first row with more
+ * ranks and more bytes than the call has. */
+static const struct {
+    uint32_t ranks;
+    uint64_t bytes;
+    enum native native;
+} openmpi_choices[] = {
+    {4, 8, RING},
+    {4, 4096, DOUBLING},
+    {4, 8192, RING},
+    {4, 16384, DOUBLING},
+    {4, 262144, RING},
+    {8, 16, RING},
+    {16, 8192, DOUBLING},
+    {32, 64, RING},
+    {32, 4096, DOUBLING},
+    {64, 128, RING},
+    {64, UINT64_MAX, HALVING},
+    {128, 262144, DOUBLING},
+    {256, 131072, TREE},
+    {256, 262144, DOUBLING},
+    {512, 4096, TREE},
+    {512, UINT64_MAX, HALVING},
+    {UINT32_MAX, 2048, TREE},
+    {2048, 16384, DOUBLING},
+    {2048, UINT64_MAX, HALVING},
+    {4096, 4096, RING},
+    {4096, 16384, DOUBLING},
+    {4096, UINT64_MAX, HALVING},
+    {UINT32_MAX, 16384, RING},
+    {UINT32_MAX, 32768, DOUBLING},
+};
+/* MPICH's (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE): above this, Rabenseifner's. */
+#define MPICH_SHORT 2048u
+
+static enum native choose_native(const struct cshim_machine *machine, uint32_t ranks,
+                                 uint64_t bytes)
+{
+    if (machine->native == CSHIM_NATIVE_MPICH)
+        return bytes <= MPICH_SHORT ? DOUBLING : HALVING;
+    for (size_t i = 0; i < sizeof openmpi_choices / sizeof *openmpi_choices; i++)
+        if (ranks < openmpi_choices[i].ranks && bytes < openmpi_choices[i].bytes)
+            return openmpi_choices[i].native;
+    return HALVING;
+}
+
+static struct topology topology_of(const struct cshim_machine *machine,
+                                   const struct cshim_call *call)
+{
+    const uint32_t nodes = call->nodes > 0 ? call->nodes : 1;
+    return (struct topology){machine, call->ranks, (call->ranks + nodes - 1) / nodes, nodes > 1};
+}
+
+/* What so many seconds of processor time take where ranks share a core. */
+static double busy(const struct cshim_machine *machine, double seconds)
+{
+    return machine->cores < 1 ? seconds / machine->cores : seconds;
+}
+
+/* The same for bytes at so many per second. */
+static double work(const struct cshim_machine *machine, double bytes, double per_second)
+{
+    return busy(machine, bytes / per_second);
+}
+
+/* Bytes per second of a node in messages of so many bytes. */
+static double between(const struct cshim_machine *machine, double bytes)
+{
+    return bytes > LONG_MESSAGE && machine->bandwidth_long > 0 ? machine->bandwidth_long
+                                                               : machine->bandwidth_between;
+}
+
+/* Every rank exchanges bytes with the rank so far away. Ranks are numbered node by node, so all of
+ * a node share its link where the distance leaves the node. */
+static double exchange(const struct topology *topology, uint32_t distance, double bytes)
+{
+    const struct cshim_machine *machine = topology->machine;
+    if (topology->several && distance >= topology->per_node)
+        return machine->latency_between + bytes * topology->per_node / between(machine, bytes);
+    return machine->latency_inside + work(machine, bytes, machine->bandwidth_inside);
+}
+
+/* In steps of a ring only one rank of each node sends to another node. */
+static double ring_step(const struct topology *topology, double bytes)
+{
+    const struct cshim_machine *machine = topology->machine;
+    return topology->several ? machine->latency_between + bytes / between(machine, bytes)
+                             : exchange(topology, 1, bytes);
+}
+
+/* Ranks beyond the largest power of two give their elements to a neighbour and get the result. */
+static double beyond_power(const struct topology *topology, double bytes)
+{
+    const bool is_power = (topology->ranks & (topology->ranks - 1)) == 0;
+    return is_power ? 0
+                    : 2 * exchange(topology, 1, bytes) +
+                          work(topology->machine, bytes, topology->machine->add);
+}
+
+static double native_seconds(const struct topology *topology, enum native native, double bytes)
+{
+    const struct cshim_machine *machine = topology->machine;
+    double seconds = 0, part = bytes;
+    if (native == RING) {
+        part = bytes / topology->ranks;
+        return (topology->ranks - 1.0) *
+               (2 * ring_step(topology, part) + work(machine, part, machine->add));
+    }
+    for (uint32_t distance = 1; distance <= topology->ranks / 2; distance *= 2) {
+        if (native == HALVING)
+            part /= 2;
+        seconds += (native == DOUBLING ? 1 : 2) * exchange(topology, distance, part) +
+                   work(machine, part, machine->add);
+    }
+    return seconds + beyond_power(topology, bytes);
+}
+
+/* Whether there are formulas for the call, and facts for what goes between nodes and what stays
+ * inside. */
+static bool is_foretold(const struct topology *topology, const struct cshim_call *call)
+{
+    const struct cshim_machine *machine = topology->machine;
+    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE &&
+           !call->nonblocking && machine->cores > 0 && machine->add > 0 &&
+           (!topology->several || machine->bandwidth_between > 0) &&
+           (topology->per_node == 1 || machine->bandwidth_inside > 0);
+}
+
+double cshim_cost_native(const struct cshim_machine *machine, const struct cshim_call *call)
+{
+    const struct topology topology = topology_of(machine, call);
+    if (!is_foretold(&topology, call))
+        return 0;
+    return native_seconds(&topology, choose_native(machine, call->ranks, call->bytes),
+                          (double)call->bytes);
+}
+
+/* `cast`: the library sums narrowed elements. */
+static double cast_seconds(const struct topology *topology, const struct cshim_plan *plan,
+                           double codec)
+{
+    const unsigned bits = cshim_codec_info(plan->codec)->element_bits;
+    const double bytes =
+        (double)plan->count * (bits != 0 ? bits / 8 : cshim_dtype_bytes(plan->dtype));
+    return codec + native_seconds(topology,
+                                  choose_native(topology->machine, plan->ranks, (uint64_t)bytes),
+                                  bytes);
+}
+
+/* Processor time of one rank that encodes, adds and decodes. `share` is the bytes of the elements
+ * that it exchanges. */
+static double codec_seconds(const struct cshim_machine *machine, const struct cshim_plan *plan,
+                            double share)
+{
+    const double parts = plan->schedule->division == CSHIM_WHOLE ? plan->peers : 1;
+    const double own = plan->schedule->division == CSHIM_WHOLE ? 0 : share / plan->peers;
+    return work(machine, share + own, machine->encode[plan->codec]) +
+           work(machine, parts * share, machine->decode[plan->codec]) +
+           work(machine, parts * share, machine->add) +
+           (own > 0 ? work(machine, share, machine->decode[plan->codec]) : 0);
+}
+
+double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_plan *plan,
+                       const struct cshim_call *call)
+{
+    const struct topology topology = topology_of(machine, call);
+    if (!is_foretold(&topology, call) || !(machine->encode[plan->codec] > 0) ||
+        !(machine->decode[plan->codec] > 0))
+        return 0;
+    const double share = (double)call->bytes / plan->shares;
+    double processor = codec_seconds(machine, plan, share);
+    if (plan->schedule->parts_to == CSHIM_TO_LIBRARY)
+        return cast_seconds(&topology, plan, processor);
+    const bool is_one_step = plan->schedule->sums_to == CSHIM_TO_NOBODY;
+    const double segments = (double)plan->segments;
+    const double messages = (is_one_step ? 1.0 : 2.0) * (plan->peers - 1.0) * segments;
+    const double network =
+        topology.several ? (double)plan->bytes_network / call->nodes / machine->bandwidth_between
+                         : 0;
+    const double stays = (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
+    processor += busy(machine, messages * machine->message);
+    if (stays > 0)
+        processor += work(machine, stays, machine->bandwidth_inside);
+    const double step = topology.several ? machine->latency_between : machine->latency_inside;
+    const double longer = network > processor ? network : processor;
+    /* While one segment is on the wire others are encoded: only the first and the last wait. */
+    return (is_one_step ? 1 : 2) * step + (plan->shares > 1 ? 2 * machine->latency_inside : 0) +
+           longer + (network + processor - longer) / segments;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine: facts of its nodes and links, from which a call's time is foretold (cost.h).
+ *
+ * All ranks of a job have the same facts: they are measured once (shim/mpi/measure.c) or come from
+ * the file that COMPSHIM_MACHINE names, and rank 0 sends them to all. So the same call gets the
+ * same plan on every rank. No MPI, no CUDA, no globals.
+ */
+#ifndef CSHIM_MACHINE_H
+#define CSHIM_MACHINE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "codecs/codec.h"
+
+/* Whose choice of algorithms a native call gets. */
+enum cshim_native { CSHIM_NATIVE_OPENMPI, CSHIM_NATIVE_MPICH };
+
+/* A fact that is not known is 0. Seconds, and bytes per second. */
+struct cshim_machine {
+    char source[256]; /* "measured", or the file's name */
+    enum cshim_native native;
+    double latency_between;   /* of a short message from node to node */
+    double bandwidth_between; /* of a node that sends and receives messages of up to 60 KiB */
+    double bandwidth_long;    /* the same in messages that are too long to be sent at once */
+    double latency_inside;    /* of a short message between two ranks of a node */
+    double bandwidth_inside;  /* of a rank that sends to another of its node, and receives */
+    double message;           /* of processor time for one message more */
+    double cores;             /* for each rank, on the node that has the fewest */
+    double add;               /* bytes of float32 that one core adds to others */
+    double encode[CSHIM_CODEC_COUNT]; /* bytes of float32 that one core encodes, by codec */
+    double decode[CSHIM_CODEC_COUNT];
+};
+
+/* Reads facts, a line "name = number" for each, as cshim_machine_print writes them. What has no
+ * line is not known. Returns false with a line "source:LINE: what is wrong" in the message. */
+bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const char *source,
+                         char message[512]);
+/* The same of a file. */
+bool cshim_machine_load(struct cshim_machine *machine, const char *path, char message[512]);
+
+/* "openmpi" or "mpich". */
+const char *cshim_native_name(enum cshim_native native);
+
+/* Writes the facts that are known, with a comment for each. */
+void cshim_machine_print(FILE *stream, const struct cshim_machine *machine);
+
+/* Calls `tell` for each fact that is known, with its name in files and reports. */
+void cshim_machine_each(const struct cshim_machine *machine,
+                        void (*tell)(void *to, const char *name, double value), void *to);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of the machine and what is foretold by them: the file, the formulas against figures
+ * worked out by hand, and what the planner makes of them. */
+
+#include <locale.h>
+#include <math.h>
+
+#include "shim/core/cost.h"
+#include "tests/unit/unit.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+/* 1 Gbit/s between nodes, with processors and messages that cost nothing to speak of. */
+static struct cshim_machine slow_links(void)
+{
+    struct cshim_machine machine = {.source = "a test",
+                                    .native = CSHIM_NATIVE_OPENMPI,
+                                    .latency_between = 20e-6,
+                                    .bandwidth_between = 118e6,
+                                    .latency_inside = 1e-6,
+                                    .bandwidth_inside = 1e15,
+                                    .cores = 1,
+                                    .add = 1e15};
+    for (unsigned codec = 1; codec < CSHIM_CODEC_COUNT; codec++)
+        machine.encode[codec] = machine.decode[codec] = 1e15;
+    return machine;
+}
+
+static struct cshim_plan plan_with(const struct cshim_machine *machine, const char *text,
+                                   uint32_t ranks, uint32_t nodes, uint64_t bytes)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    static struct cshim_policy *policy;
+    cshim_policy_free(policy);
+    policy = cshim_policy_parse(text, strlen(text), "p", message);
+    if (policy == NULL)
+        fail_msg("%s", message);
+    const struct cshim_call call = {.machine = machine,
+                                    .bytes = bytes,
+                                    .ranks = ranks,
+                                    .nodes = nodes,
+                                    .ranks_per_node = ranks / nodes};
+    return cshim_plan_call(policy, &call, bytes / sizeof(float));
+}
+
+#define FP8 "[rule a]\ncodec = fp8_e4m3\n"
+
+/* Four ranks, Rabenseifner: 1/2 and 1/4 of the buffer, twice. */
+TEST(native_seconds)
+{
+    const struct cshim_machine machine = slow_links();
+    const double part = 16.0 * (double)MIB / 118e6;
+    const struct cshim_plan apart = plan_with(&machine, FP8, 4, 4, 16 * MIB);
+    assert_float_equal(apart.seconds_native, 2 * (0.75 * part + 2 * 20e-6), 1e-5);
+    /* Two ranks on each node: half the buffer inside, a quarter of each rank over the link. */
+    const struct cshim_plan pairs = plan_with(&machine, FP8, 4, 2, 16 * MIB);
+    assert_float_equal(pairs.seconds_native, 2 * (0.5 * part + 20e-6 + 1e-6), 1e-5);
+    /* Five ranks: to a neighbour and back besides. */
+    const struct cshim_plan five = plan_with(&machine, FP8, 5, 5, 16 * MIB);
+    assert_float_equal(five.seconds_native, 2 * (0.75 * part + part) + 6 * 20e-6, 1e-4);
+}
+
+TEST(each_library_chooses)
+{
+    struct cshim_machine machine = slow_links();
+    const double step = 20e-6 + 4096 / 118e6;
+    const char always[] = "[rule a]\ncodec = fp16\nworth = always\n";
+    assert_float_equal(plan_with(&machine, always, 4, 4, 4096).seconds_native, 2 * step, 1e-7);
+    machine.native = CSHIM_NATIVE_MPICH; /* above 2 KiB by halves */
+    assert_float_equal(plan_with(&machine, always, 4, 4, 4096).seconds_native,
+                       4 * 20e-6 + 1.5 * 4096 / 118e6, 1e-7);
+    machine.native = CSHIM_NATIVE_OPENMPI; /* three ranks: a ring of 1/3 each */
+    assert_float_equal(plan_with(&machine, always, 3, 3, 30000).seconds_native,
+                       4 * (20e-6 + 10000 / 118e6), 1e-7);
+}
+
+/* The network's time is that of the plan's bytes, and the gain that of the fewer bytes. */
+TEST(compressed_seconds)
+{
+    const struct cshim_machine machine = slow_links();
+    const struct cshim_plan plan = plan_with(&machine, FP8, 4, 4, 16 * MIB);
+    assert_int_equal(plan.reason, CSHIM_REASON_COMPRESS);
+    assert_int_equal(plan.algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+    assert_float_equal(plan.seconds, (double)plan.bytes_network / 4 / 118e6 + 2 * 20e-6, 1e-6);
+    assert_true(plan.seconds * 3.9 < plan.seconds_native);
+}
+
+TEST(what_does_not_gain_is_passed_on)
+{
+    struct cshim_machine machine = slow_links();
+    assert_int_equal(plan_with(&machine, FP8, 4, 4, MIB).reason, CSHIM_REASON_COMPRESS);
+    /* On links as fast as the codec: the same call loses. */
+    machine.bandwidth_between = 1e10;
+    machine.encode[CSHIM_CODEC_FP8_E4M3] = machine.decode[CSHIM_CODEC_FP8_E4M3] = 1e9;
+    const struct cshim_plan loses = plan_with(&machine, FP8, 4, 4, MIB);
+    assert_int_equal(loses.reason, CSHIM_REASON_NO_GAIN);
+    assert_true(loses.seconds > loses.seconds_native && loses.seconds_native > 0);
+    assert_int_equal(plan_with(&machine, FP8 "worth = always\n", 4, 4, MIB).reason,
+                     CSHIM_REASON_COMPRESS);
+    /* A gain of less than a tenth is none. */
+    machine = slow_links();
+    assert_int_equal(plan_with(&machine, "[rule a]\ncodec = raw\n", 4, 4, MIB).reason,
+                     CSHIM_REASON_NO_GAIN);
+}
+
+/* One step is worth more bytes where latency is long; the threshold without facts knows no latency.
+ */
+TEST(auto_takes_the_fastest)
+{
+    struct cshim_machine machine = slow_links();
+    const char always[] = FP8 "worth = always\n";
+    const uint64_t bytes = 256 << 10;
+    assert_int_equal(plan_with(NULL, always, 4, 4, bytes).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+    assert_int_equal(plan_with(&machine, always, 4, 4, bytes).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+    machine.latency_between = 10e-3;
+    assert_int_equal(plan_with(&machine, always, 4, 4, bytes).algorithm, CSHIM_ALGORITHM_ONE_SHOT);
+    assert_int_equal(
+        plan_with(&machine, FP8 "algorithm = two_shot\nworth = always\n", 4, 4, bytes).algorithm,
+        CSHIM_ALGORITHM_TWO_SHOT);
+}
+
+/* Without a fact, and for calls without formulas, nothing is foretold: the rule decides. */
+TEST(what_is_not_known)
+{
+    struct cshim_machine machine = slow_links();
+    machine.encode[CSHIM_CODEC_RAW] = 0;
+    const struct cshim_plan plan = plan_with(&machine, "[rule a]\ncodec = raw\n", 4, 4, MIB);
+    assert_int_equal(plan.reason, CSHIM_REASON_COMPRESS);
+    assert_true(plan.seconds == 0);
+    machine = slow_links();
+    machine.bandwidth_inside = 0; /* matters only where ranks share a node */
+    assert_true(plan_with(&machine, FP8, 4, 4, MIB).seconds > 0);
+    assert_true(plan_with(&machine, FP8, 4, 2, MIB).seconds == 0);
+    const struct cshim_call calls[] = {
+        {.library = CSHIM_NCCL, .bytes = MIB, .ranks = 4, .nodes = 4},
+        {.collective = CSHIM_REDUCE, .bytes = MIB, .ranks = 4, .nodes = 4},
+        {.nonblocking = true, .bytes = MIB, .ranks = 4, .nodes = 4},
+    };
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        assert_true(cshim_cost_native(&machine, &calls[i]) == 0);
+}
+
+/* Where ranks share cores, what processors do takes longer. */
+TEST(shared_cores)
+{
+    struct cshim_machine machine = slow_links();
+    machine.bandwidth_between = 1e12;
+    machine.encode[CSHIM_CODEC_FP8_E4M3] = 1e9;
+    const char always[] = FP8 "worth = always\n";
+    const double alone = plan_with(&machine, always, 4, 4, 16 * MIB).seconds;
+    machine.cores = 0.25;
+    assert_float_equal(plan_with(&machine, always, 4, 4, 16 * MIB).seconds / alone, 4, 0.1);
+}
+
+/* More bytes never take less time. */
+TEST(times_rise_with_sizes)
+{
+    const struct cshim_machine machine = slow_links();
+    const uint32_t layouts[][2] = {{2, 2}, {3, 3}, {4, 2}, {16, 4}, {64, 64}, {130, 13}};
+    for (size_t i = 0; i < COUNT_OF(layouts); i++) {
+        double before = 0;
+        for (uint64_t bytes = 64 << 10; bytes <= 256 * MIB; bytes *= 2) {
+            const struct cshim_plan plan =
+                plan_with(&machine, FP8 "algorithm = two_shot\nworth = always\n", layouts[i][0],
+                          layouts[i][1], bytes);
+            assert_true(plan.seconds >= before);
+            before = plan.seconds;
+        }
+    }
+}
+
+TEST(facts_are_written_and_read)
+{
+    struct cshim_machine machine = slow_links(), again;
+    char *text = NULL, message[512];
+    size_t length;
+    machine.native = CSHIM_NATIVE_MPICH;
+    machine.bandwidth_long = 1.25e8;
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* where it is installed, a comma for the point */
+    FILE *file = open_memstream(&text, &length);
+    cshim_machine_print(file, &machine);
+    fclose(file);
+    assert_true(cshim_machine_parse(&again, text, "a test", message));
+    setlocale(LC_ALL, "C");
+    assert_memory_equal(&machine, &again, sizeof machine);
+    free(text);
+}
+
+TEST(wrong_facts)
+{
+    static const char *const cases[][2] = {
+        {"cores = 2\nbandwith_between = 1\n",
+         "f:2: unknown fact 'bandwith_between' (did you mean 'bandwidth_between'?)"},
+        {"cores = many\n", "f:1: cores 'many' is not a number above 0"},
+        {"cores = -1\n", "f:1: cores '-1' is not a number above 0"},
+        {"cores = inf\n", "f:1: cores 'inf' is not a number above 0"},
+        {"\n\ncores\n", "f:3: not a line 'name = number'"},
+        {"native = lam\n", "f:1: unknown native 'lam' (known: openmpi, mpich)"},
+        {"[a]\ncores = 1\n", "f:2: facts of a machine have no sections"},
+    };
+    struct cshim_machine machine;
+    char message[512];
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        assert_false(cshim_machine_parse(&machine, cases[i][0], "f", message));
+        assert_string_equal(message, cases[i][1]);
+    }
+    assert_false(cshim_machine_load(&machine, "/nowhere", message));
+    assert_string_equal(message, "/nowhere: cannot read the facts that COMPSHIM_MACHINE names: No "
+                                 "such file or directory");
+}
