@@ -15,10 +15,9 @@
 #define SHORT_BYTES 61440      /* the planner's largest message */
 #define LONG_BYTES (512 << 10) /* one that waits for its receiver */
 #define SMALL_MESSAGES 64
-#define ENOUGH_SECONDS 3e-3 /* of one kind of exchange */
-#define LONG_SECONDS 20e-3  /* on a slower link no long message is tried */
-#define TRAINS 32
-#define CODEC_ELEMENTS ((size_t)16384) /* 64 KiB: in the cache, as segments are */
+#define ENOUGH_SECONDS 3e-3              /* of one kind of exchange */
+#define LONG_SECONDS 20e-3               /* on a slower link no long message is tried */
+#define CODEC_ELEMENTS ((size_t)1 << 20) /* 4 MiB: more than most second-level caches */
 #define CODEC_REPEATS 5
 
 enum tag { TAG_PING = 1, TAG_TRAIN };
@@ -58,11 +57,10 @@ static double measure_latency(const struct pair *pair)
     return least / 2;
 }
 
-/* Seconds in which each of the two sends so many messages to the other. */
-static double exchange(const struct pair *pair, int messages, int bytes)
+/* Each of the two sends so many messages to the other. */
+static void exchange(const struct pair *pair, int messages, int bytes)
 {
     MPI_Request requests[2 * SMALL_MESSAGES];
-    const double began = cshim_seconds();
     for (int i = 0; i < messages; i++)
         PMPI_Irecv(pair->received, bytes, MPI_BYTE, pair->other, TAG_TRAIN, cshim_mpi.world,
                    &requests[i]);
@@ -70,24 +68,24 @@ static double exchange(const struct pair *pair, int messages, int bytes)
         PMPI_Isend(pair->sent, bytes, MPI_BYTE, pair->other, TAG_TRAIN, cshim_mpi.world,
                    &requests[messages + i]);
     PMPI_Waitall(2 * messages, requests, MPI_STATUSES_IGNORE);
-    return cshim_seconds() - began;
 }
 
-/* Seconds of one exchange: the mean of as many as the time allows, behind a first, which may find a
- * link that has rested and is faster. */
+/* Seconds of one exchange: the mean of as many as the time allows, behind a first one, which may
+ * find a link that has rested and is faster. A sent message may still be on the way: the round trip
+ * behind each exchange tells that it has come. */
 static double repeat(const struct pair *pair, int messages, int bytes)
 {
-    const double first = exchange(pair, messages, bytes);
-    double sum = 0;
-    int count = 0, go_on = 1;
-    while (ping(pair, go_on = first + sum < ENOUGH_SECONDS && count < TRAINS)) {
-        sum += exchange(pair, messages, bytes);
+    exchange(pair, messages, bytes);
+    ping(pair, 1);
+    const double began = cshim_seconds();
+    int count = 0;
+    do {
+        exchange(pair, messages, bytes);
         count++;
-    }
-    return count > 0 ? sum / count : first;
+    } while (ping(pair, cshim_seconds() - began < ENOUGH_SECONDS));
+    return (cshim_seconds() - began) / count;
 }
 
-/* Measures a link. Returns false without memory. */
 static void measure_link(const struct pair *pair, double *latency, double *bandwidth,
                          double *bandwidth_long, double *message)
 {
