@@ -24,34 +24,34 @@ enum native {
 /* Open MPI's choice for sums (coll_tuned_decision_fixed.c of 4.1 and 5.0): the first row with more
  * ranks and more bytes than the call has. */
 static const struct {
-    uint32_t ranks;
     uint64_t bytes;
+    uint32_t ranks;
     enum native native;
 } openmpi_choices[] = {
-    {4, 8, RING},
-    {4, 4096, DOUBLING},
-    {4, 8192, RING},
-    {4, 16384, DOUBLING},
-    {4, 262144, RING},
-    {8, 16, RING},
-    {16, 8192, DOUBLING},
-    {32, 64, RING},
-    {32, 4096, DOUBLING},
-    {64, 128, RING},
-    {64, UINT64_MAX, HALVING},
-    {128, 262144, DOUBLING},
-    {256, 131072, TREE},
-    {256, 262144, DOUBLING},
-    {512, 4096, TREE},
-    {512, UINT64_MAX, HALVING},
-    {UINT32_MAX, 2048, TREE},
-    {2048, 16384, DOUBLING},
-    {2048, UINT64_MAX, HALVING},
+    {8, 4, RING},
+    {4096, 4, DOUBLING},
+    {8192, 4, RING},
+    {16384, 4, DOUBLING},
+    {262144, 4, RING},
+    {16, 8, RING},
+    {8192, 16, DOUBLING},
+    {64, 32, RING},
+    {4096, 32, DOUBLING},
+    {128, 64, RING},
+    {UINT64_MAX, 64, HALVING},
+    {262144, 128, DOUBLING},
+    {131072, 256, TREE},
+    {262144, 256, DOUBLING},
+    {4096, 512, TREE},
+    {UINT64_MAX, 512, HALVING},
+    {2048, UINT32_MAX, TREE},
+    {16384, 2048, DOUBLING},
+    {UINT64_MAX, 2048, HALVING},
     {4096, 4096, RING},
-    {4096, 16384, DOUBLING},
-    {4096, UINT64_MAX, HALVING},
-    {UINT32_MAX, 16384, RING},
-    {UINT32_MAX, 32768, DOUBLING},
+    {16384, 4096, DOUBLING},
+    {UINT64_MAX, 4096, HALVING},
+    {16384, UINT32_MAX, RING},
+    {32768, UINT32_MAX, DOUBLING},
 };
 /* MPICH's (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE): above this, Rabenseifner's. */
 #define MPICH_SHORT 2048u
