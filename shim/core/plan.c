@@ -100,6 +100,15 @@ void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *
     *length = minimum(chunk, count - *begin);
 }
 
+void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
+                      uint64_t *begin, uint64_t *length)
+{
+    const uint64_t chunk = grains_up(divide_up(count, peers));
+    const uint64_t chunks = chunk > 0 ? divide_up(count, chunk) : 0;
+    const uint32_t first = (uint32_t)(share * chunks % peers);
+    cshim_plan_chunk(count, peers, (peer + (peers - first)) % peers, begin, length);
+}
+
 /* The reasons that need no rule: the facts of the call alone. */
 static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t count)
 {

@@ -114,4 +114,10 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
                       uint64_t *length);
 
+/* The chunk [*begin, *begin + *length) of a share of `count` elements that a peer adds up, maybe
+ * none. A small share has fewer chunks than there are peers: its owners follow those of the share
+ * before, so that no peer has a chunk of every share while others have none. */
+void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
+                      uint64_t *begin, uint64_t *length);
+
 #endif

@@ -60,11 +60,13 @@ struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
                                        const struct cshim_segment *segment, int peer)
 {
     struct cshim_range range = {0, segment->share.length};
+    const uint32_t share =
+        segment->stage != NULL ? (uint32_t)exchange->communicator->layout.local_rank : 0;
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
         return block_chunk(exchange, segment, peer);
     if (exchange->plan->schedule->division == CSHIM_CHUNKS)
-        cshim_plan_chunk(segment->share.length, exchange->plan->peers, (uint32_t)peer, &range.begin,
-                         &range.length);
+        cshim_plan_owned(segment->share.length, exchange->plan->peers, share, (uint32_t)peer,
+                         &range.begin, &range.length);
     return range;
 }
 

@@ -415,3 +415,40 @@ TEST(rules_name_collectives)
     assert_int_equal(cshim_plan_call(policy, &call, 1000).codec, CSHIM_CODEC_INT8);
     cshim_policy_free(policy);
 }
+
+/* What the node receives that adds up the most, over the mean, when every share of a segment goes
+ * to its owners. */
+static double heaviest_over_mean(uint64_t elements, uint32_t nodes, uint32_t shares)
+{
+    uint64_t *added = calloc(nodes, sizeof *added), heaviest = 0, begin, length;
+    uint64_t share_begin, share;
+    for (uint32_t s = 0; s < shares; s++) {
+        cshim_plan_chunk(elements, shares, s, &share_begin, &share);
+        uint64_t covered = 0;
+        for (uint32_t node = 0; node < nodes && share > 0; node++) {
+            cshim_plan_owned(share, nodes, s, node, &begin, &length);
+            assert_true(begin + length <= share);
+            covered += length;
+            added[node] += length;
+        }
+        assert_true(covered == share);
+    }
+    for (uint32_t node = 0; node < nodes; node++)
+        heaviest = added[node] > heaviest ? added[node] : heaviest;
+    free(added);
+    return (double)heaviest * nodes / (double)elements;
+}
+
+TEST(owners_rotate)
+{
+    assert_true(heaviest_over_mean(1 << 18, 256, 128) <= 1.25); /* 1 MiB: it was 32 */
+    assert_true(heaviest_over_mean(1 << 20, 4096, 128) <= 1.25);
+    assert_true(heaviest_over_mean((1 << 20) + 5, 64, 8) <= 1.25);
+    for (uint32_t nodes = 2; nodes <= 300; nodes += 7)
+        for (uint32_t shares = 2; shares <= 64; shares *= 2)
+            assert_true(heaviest_over_mean((uint64_t)nodes * shares * 3000, nodes, shares) <= 1.25);
+    /* Without shares the first chunk is the first peer's. */
+    uint64_t begin, length;
+    cshim_plan_owned(700, 8, 0, 0, &begin, &length);
+    assert_true(begin == 0 && length == 256);
+}
