@@ -6,18 +6,42 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Names the datagram sockets by which compshim run learns that a process has come to MPI, NCCL or
  * gloo through the library: in Linux's abstract namespace, with commas between them, because one
  * run may be started by another. */
 #define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
 
+/* What COMPSHIM says, in upper or lower case. */
+enum cshim_mode { CSHIM_MODE_ON, CSHIM_MODE_OFF, CSHIM_MODE_OBSERVE, CSHIM_MODE_UNKNOWN };
+static inline enum cshim_mode cshim_mode(void)
+{
+    static const struct {
+        const char *word;
+        enum cshim_mode mode;
+    } words[] = {{"", CSHIM_MODE_ON},       {"on", CSHIM_MODE_ON},
+                 {"1", CSHIM_MODE_ON},      {"yes", CSHIM_MODE_ON},
+                 {"true", CSHIM_MODE_ON},   {"off", CSHIM_MODE_OFF},
+                 {"0", CSHIM_MODE_OFF},     {"no", CSHIM_MODE_OFF},
+                 {"false", CSHIM_MODE_OFF}, {"observe", CSHIM_MODE_OBSERVE}};
+    const char *value = secure_getenv("COMPSHIM");
+    for (size_t i = 0; value != NULL && i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(words[i].word, value) == 0)
+            return words[i].mode;
+    return value == NULL ? CSHIM_MODE_ON : CSHIM_MODE_UNKNOWN;
+}
+
 /* Whether COMPSHIM switches the shim off. */
 static inline bool cshim_is_off(void)
 {
-    const char *value = secure_getenv("COMPSHIM");
-    return value != NULL && (strcmp(value, "off") == 0 || strcmp(value, "0") == 0);
+    return cshim_mode() == CSHIM_MODE_OFF;
 }
+
+/* Looks for a misspelt COMPSHIM or COMPSHIM_*. Returns false, with an error of up to `size` bytes
+ * in the message, if the job must not begin, because it may be meant to be off; else the message is
+ * a warning, or empty. */
+bool cshim_environment_check(char *message, size_t size);
 
 /* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to
  * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/environment.h"
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/mpi/job.h"
@@ -250,6 +251,10 @@ bool cshim_agree(void)
     size_t length = 0;
 
     if (cshim_job.rank == 0) {
+        if (!cshim_environment_check(message, sizeof message))
+            cshim_mpi_end_job(message);
+        if (message[0] != '\0')
+            cshim_log(CSHIM_LOG_WARN, "%s", message);
         text = cshim_policy_load(NULL, &length, source, message);
         if (text == NULL)
             cshim_mpi_end_job(message);

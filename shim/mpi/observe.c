@@ -7,10 +7,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/core/clock.h"
-#include "shim/core/log.h"
+#include "shim/core/environment.h"
 
 /* From this size on, the ranks begin a call together, so that the time that a rank waits for
  * another is told apart from the time of the call. For smaller calls a barrier would cost as much
@@ -22,20 +21,9 @@
 #define PROBE_REPEATS 3
 #define PROBE_SECONDS 2.0 /* after this time no further codec is measured */
 
-static bool is_wanted(void)
-{
-    const char *value = secure_getenv("COMPSHIM");
-    if (value == NULL || *value == '\0' || strcmp(value, "on") == 0 || strcmp(value, "1") == 0)
-        return false;
-    if (strcmp(value, "observe") == 0)
-        return true;
-    cshim_log(CSHIM_LOG_WARN, "COMPSHIM=%s is not known: on, off or observe; it is on", value);
-    return false;
-}
-
 void cshim_observe_setup(void)
 {
-    int observe = cshim_job.rank == 0 && is_wanted();
+    int observe = cshim_job.rank == 0 && cshim_mode() == CSHIM_MODE_OBSERVE;
     cshim_mpi.real->MPI_Bcast(&observe, 1, MPI_INT, 0, cshim_mpi.world);
     if (!observe)
         return;

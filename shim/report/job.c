@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/core/environment.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/report/report.h"
@@ -35,9 +36,12 @@ void cshim_process_start(const char *engine, bool is_beside)
 /* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
 static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
-    const char *mode = secure_getenv("COMPSHIM");
     struct cshim_policy *policy = NULL;
-    *offer = (struct cshim_offer){.observe = mode != NULL && strcmp(mode, "observe") == 0};
+    *offer = (struct cshim_offer){.observe = cshim_mode() == CSHIM_MODE_OBSERVE};
+    if (!cshim_environment_check(message, CSHIM_MESSAGE_MAX))
+        return false;
+    if (message[0] != '\0')
+        cshim_log(CSHIM_LOG_WARN, "%s", message);
     offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
     if (offer->text != NULL)
         policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
