@@ -32,6 +32,7 @@ enum cshim_reason {
     CSHIM_REASON_NO_KERNELS,
     CSHIM_REASON_OPTION,         /* of the rule, that there is not for this library */
     CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
+    CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
     CSHIM_REASON_COUNT
 };
 

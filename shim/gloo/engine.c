@@ -221,4 +221,5 @@ __attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo
     .start = start,
     .allreduce = allreduce,
     .count = count,
+    .count_unread = count_unread,
 };

@@ -7,6 +7,7 @@
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
  *   gloo_cases many                   calls with 1100 inputs on rank 0, and one on the others
  *   gloo_cases leftovers              a context that comes and goes leaves no socket open
+ *   gloo_cases second LIBRARY         calls of another gloo, which this library makes, between sums
  *   gloo_cases killed DELAY           after so many ms of sums rank 1 is killed
  *   gloo_cases absent [CALLS]         so many sums; the others wait 2 s for the last rank's next
  *   gloo_cases exit                   rank 1 exits while a thread of it waits for the last rank
@@ -14,6 +15,7 @@
  *
  * Exceptions are printed, and how many sums were right. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -186,6 +188,18 @@ static void leftovers(void)
     meet("done");
 }
 
+static void second(const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void (*call)(void) = handle != NULL ? (void (*)(void))dlsym(handle, "call_second_gloo") : NULL;
+    if (call == NULL)
+        exit(3);
+    failures += !sum(COUNT, 0, 0);
+    call();
+    call();
+    failures += !sum(COUNT, 0, 0);
+}
+
 static void *kill_later(void *delay)
 {
     sleep_ms(*(int *)delay);
@@ -282,6 +296,8 @@ int main(int argc, char **argv)
         many();
     else if (strcmp(name, "leftovers") == 0)
         leftovers();
+    else if (strcmp(name, "second") == 0)
+        second(argv[2]);
     else if (strcmp(name, "killed") == 0)
         killed(number);
     else if (strcmp(name, "absent") == 0)
