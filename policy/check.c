@@ -16,8 +16,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* The algorithm cast lets the MPI or NCCL library add the narrowed elements. The library has no
- * type for codes below 16 bits, nor for blocks with scales. */
+/* The algorithm cast lets the MPI, NCCL or gloo library add the narrowed elements. The library has
+ * no type for codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -162,7 +162,8 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
         return cshim_parser_fail(
             parser,
             "rule '%s' can never match: there are no such calls "
-            "(avg is NCCL's only, and not for allgather; reduce is MPI's only)",
+            "(avg is NCCL's only, and not for allgather; reduce is MPI's only; "
+            "gloo has all-reduces only)",
             rule->name);
     if (reach == REACH_TAKEN)
         return cshim_parser_fail(

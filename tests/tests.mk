@@ -171,6 +171,9 @@ $(BUILD)/tests/standin_gloo.so: $(BUILD)/obj/tests/gloo/standin/gloo.o
 	@mkdir -p $(@D)
 	$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^
 
+$(BUILD)/tests/standin_gloo_user.so: $(BUILD)/obj/tests/gloo/standin/user.o $(BUILD)/tests/standin_gloo.so
+	$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^
+
 $(BUILD)/tests/gloo_layout: $(BUILD)/obj/tests/gloo/standin/layout.o $(BUILD)/tests/standin_gloo.so
 	$(CC) $(flags) -Wl,-rpath,'$$ORIGIN' -o $@ $^
 
@@ -191,7 +194,7 @@ ifneq ($(nccl_header),)
 test-programs: $(nccl_tests)
 endif
 ifneq ($(gloo_header),)
-test-programs: $(gloo_tests) $(BUILD)/tests/gloo_layout
+test-programs: $(gloo_tests) $(BUILD)/tests/gloo_layout $(BUILD)/tests/standin_gloo_user.so
 endif
 ifneq ($(have_cublas),)
 test-programs: $(standin_runtime)

@@ -52,6 +52,7 @@ const char *cshim_reason_name(enum cshim_reason reason)
         [CSHIM_REASON_OPTION] = "option",
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "unknown_layout",
         [CSHIM_REASON_NO_GAIN] = "no_gain",
+        [CSHIM_REASON_SECOND_LIBRARY] = "second_library",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }

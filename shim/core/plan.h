@@ -33,6 +33,7 @@ enum cshim_reason {
     CSHIM_REASON_OPTION,         /* of the rule, that there is not for this library */
     CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
     CSHIM_REASON_NO_GAIN,        /* by what is known of the machine */
+    CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
     CSHIM_REASON_COUNT
 };
 

@@ -73,8 +73,19 @@ struct call {
     const struct cshim_gloo_engine *engine; /* NULL: the call is passed on */
 };
 
+/* The engine works for one gloo. The calls of a second one are passed on: a warning says so once,
+ * and its all-reduces are counted. */
+static void pass_second(const struct cshim_gloo_engine *active, enum index index)
+{
+    static int said;
+    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        cshim_log(CSHIM_LOG_WARN, "a second gloo is in this process: its calls are passed on");
+    if (index == ALLREDUCE)
+        active->count_unread(CSHIM_REASON_SECOND_LIBRARY);
+}
+
 /* Each object that calls gloo has its own. A thread remembers what it has found, because asking the
- * dynamic loader takes a lock. The calls of a second gloo are passed on. */
+ * dynamic loader takes a lock. */
 static struct call begin(enum index index, const void *caller)
 {
     static __thread struct {
@@ -94,7 +105,10 @@ static struct call begin(enum index index, const void *caller)
     if (!__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
         start_engine(caller);
     const struct cshim_gloo_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    call.engine = active != NULL && known[index].base == engine_base ? active : NULL;
+    if (active == NULL || known[index].base == engine_base)
+        call.engine = active;
+    else
+        pass_second(active, index);
     return call;
 }
 

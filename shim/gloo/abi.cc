@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -15,15 +16,10 @@
 
 using milliseconds = std::chrono::milliseconds;
 
-/* The subclasses are gloo's: the compiler must not take it for a class of this file alone. */
-namespace cshim
-{
-
-/* gloo::transport::UnboundBuffer: its first virtual functions, in their order. */
-class Buffer
-{
-  public:
-    virtual ~Buffer() = 0;
+/* gloo::transport::UnboundBuffer: its first virtual functions, in their order. The subclasses are
+ * gloo's: the compiler must not take it for a class of this file alone. */
+struct cshim_gloo_buffer {
+    virtual ~cshim_gloo_buffer() = 0;
     void *memory;
     size_t size;
     virtual bool wait_received(int *rank, milliseconds timeout) = 0;
@@ -34,13 +30,12 @@ class Buffer
     virtual void receive(int from, uint64_t slot, size_t offset, size_t bytes) = 0;
 };
 
-} // namespace cshim
-
 namespace
 {
 
-using cshim::Buffer;
+using Buffer = cshim_gloo_buffer;
 using OwnedBuffer = std::unique_ptr<Buffer>;
+using Reduction = std::function<void(void *, const void *, const void *, size_t)>;
 
 /* Parts of the names of these functions in any transport, in their places in the table of virtual
  * functions; the first two places hold destructors. */
@@ -59,7 +54,7 @@ struct Options {
     std::vector<Buffer *> outputs;
     size_t elements;
     size_t element_bytes;
-    std::function<void(void *, const void *, const void *, size_t)> reduction;
+    Reduction reduction;
     uint32_t tag;
     size_t segment_bytes;
 };
@@ -70,12 +65,11 @@ struct OtherOptions {
     Buffer *output;
 };
 static_assert(sizeof(std::shared_ptr<void>) == 16 && sizeof(std::vector<Buffer *>) == 24 &&
-                  sizeof(std::function<void()>) == 32 && sizeof(Options) == 144,
+                  sizeof(Reduction) == 32 && sizeof(Options) == 144,
               "the standard library lays its classes out as libstdc++ does");
 static_assert(sizeof(std::weak_ptr<void>) == sizeof(cshim_gloo_reference), "room for a weak_ptr");
 
 constexpr int algorithms = 3;
-constexpr size_t buffers_max = 1024;
 constexpr size_t segment_min = 1 << 10, segment_max = size_t{1} << 40;
 constexpr int ranks_max = 1 << 20;
 
@@ -165,8 +159,7 @@ bool is_vector(const std::vector<Buffer *> &vector)
     uintptr_t ends[3]; /* of the elements, of their room */
     std::memcpy(ends, static_cast<const void *>(&vector), sizeof ends);
     return ends[0] <= ends[1] && ends[1] <= ends[2] && ends[0] % sizeof(void *) == 0 &&
-           (ends[1] - ends[0]) % sizeof(void *) == 0 &&
-           (ends[1] - ends[0]) / sizeof(void *) <= buffers_max;
+           (ends[1] - ends[0]) % sizeof(void *) == 0;
 }
 
 /* What must be true of the options themselves. */
@@ -191,16 +184,14 @@ bool have_size(const Options &options, const std::vector<Buffer *> &buffers)
 
 bool are_buffers(const std::vector<Buffer *> &buffers)
 {
-    if (!buffers.empty() && !can_read(buffers.data(), sizeof(Buffer *)))
-        return false;
-    for (const Buffer *buffer : buffers)
-        if (!is_buffer(buffer))
+    for (const Buffer *const &buffer : buffers)
+        if (!can_read(&buffer, sizeof(void *)) || !is_buffer(buffer))
             return false;
     return true;
 }
 
 /* Whether a function can be called: it has code in some object. */
-bool is_function(const std::function<void(void *, const void *, const void *, size_t)> &function)
+bool is_function(const Reduction &function)
 {
     const char *name;
     const void *words[4]; /* two of the callable's, then what manages it and what calls it */
@@ -208,42 +199,33 @@ bool is_function(const std::function<void(void *, const void *, const void *, si
     return object_of(words[2], &name) != nullptr && object_of(words[3], &name) != nullptr;
 }
 
-/* Keeps the exception that is being handled. */
-int keep(void **exception)
-{
+/* Calls a function. Keeps what it throws, if nothing is kept yet. */
+template <typename Function> int guard(void **exception, Function function)
+try {
+    function();
+    return 0;
+} catch (...) {
     if (*exception == nullptr)
         *exception = new std::exception_ptr(std::current_exception());
     return 1;
 }
 
-Buffer *buffer_of(cshim_gloo_buffer *buffer)
+/* Lends an object to a place where nothing is freed: its bytes, and not what it owns. */
+template <typename T> void lend(T *place, const T &object)
 {
-    return reinterpret_cast<Buffer *>(buffer);
+    std::memcpy(static_cast<void *>(place), static_cast<const void *>(&object), sizeof object);
 }
-
-/* A vector of one buffer that belongs to somebody else. Its memory must not move or be freed. */
-struct Borrowed {
-    OwnedBuffer buffer;
-    Buffer *element[1];
-    Borrowed(const void *context, const void *memory, size_t bytes)
-        : buffer(make_buffer(context, const_cast<void *>(memory), bytes)), element{buffer.get()}
-    {
-    }
-    void lend(std::vector<Buffer *> *vector)
-    {
-        Buffer **const ends[3] = {element, element + 1, element + 1};
-        std::memcpy(static_cast<void *>(vector), ends, sizeof ends);
-    }
-};
 
 } // namespace
 
-bool cshim_gloo_open(cshim_gloo_function function)
+bool cshim_gloo_open(cshim_gloo_function function, char *library, size_t size)
 {
     Dl_info info;
     allreduce = function;
     if (dladdr(reinterpret_cast<const void *>(function), &info) == 0)
         return false;
+    const char *slash = std::strrchr(info.dli_fname, '/');
+    snprintf(library, size, "gloo of %.100s", slash != nullptr ? slash + 1 : info.dli_fname);
     void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
     if (handle == nullptr) /* the program itself holds gloo */
         handle = dlopen(nullptr, RTLD_LAZY);
@@ -280,57 +262,67 @@ bool cshim_gloo_read(const void *address, cshim_gloo_arguments *arguments)
     arguments->tag = options.tag;
     arguments->elements = options.elements;
     arguments->element_bytes = options.element_bytes;
-    arguments->inputs = options.inputs.size();
-    arguments->outputs = options.outputs.size();
+    arguments->output = options.outputs[0]->memory;
     return true;
 }
 
-void *cshim_gloo_input(const cshim_gloo_arguments *arguments, size_t index)
+int cshim_gloo_add_inputs(const cshim_gloo_arguments *arguments, const void **sum, void **exception)
 {
-    return options_of(arguments->options).inputs[index]->memory;
+    const Options &options = options_of(arguments->options);
+    const auto &inputs = options.inputs.empty() ? options.outputs : options.inputs;
+    return guard(exception, [&] {
+        *sum = inputs[0]->memory;
+        for (size_t i = 1; i < inputs.size(); i++) {
+            options.reduction(arguments->output, *sum, inputs[i]->memory, options.elements);
+            *sum = arguments->output;
+        }
+    });
 }
 
-void *cshim_gloo_output(const cshim_gloo_arguments *arguments, size_t index)
+void cshim_gloo_copy_output(const cshim_gloo_arguments *arguments)
 {
-    return options_of(arguments->options).outputs[index]->memory;
+    for (const Buffer *output : options_of(arguments->options).outputs)
+        if (output->memory != arguments->output)
+            std::memcpy(output->memory, arguments->output, output->size);
 }
 
 int cshim_gloo_reduce(const cshim_gloo_arguments *arguments, void *output, const void *a,
                       const void *b, size_t elements, void **exception)
-try {
-    options_of(arguments->options).reduction(output, a, b, elements);
-    return 0;
-} catch (...) {
-    return keep(exception);
+{
+    return guard(
+        exception, [=] { options_of(arguments->options).reduction(output, a, b, elements); });
 }
 
 int cshim_gloo_native(const cshim_gloo_arguments *arguments, const void *input, void *output,
-                      uint64_t elements, size_t element_bytes, cshim_gloo_reduction reduction,
+                      uint64_t elements, cshim_dtype dtype, cshim_gloo_reduction reduction,
                       void **exception)
-try {
-    const std::function<void(void *, const void *, const void *, size_t)> function = reduction;
-    Borrowed inputs(arguments->context, input, elements * element_bytes);
-    Borrowed outputs(arguments->context, output, elements * element_bytes);
-    alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
-    Options *options = reinterpret_cast<Options *>(memory);
-    std::memcpy(memory, arguments->options, sizeof memory);
-    inputs.lend(&options->inputs);
-    outputs.lend(&options->outputs);
-    options->elements = elements;
-    options->element_bytes = element_bytes;
-    if (reduction != nullptr)
-        std::memcpy(static_cast<void *>(&options->reduction), static_cast<const void *>(&function),
-                    sizeof function);
-    allreduce(memory);
-    return 0;
-} catch (...) {
-    return keep(exception);
+{
+    const size_t bytes = cshim_dtype_bytes(dtype);
+    const Reduction function = [=](void *sum, const void *a, const void *b, size_t count) {
+        reduction(dtype, sum, a, b, count);
+    };
+    return guard(exception, [&] {
+        const OwnedBuffer owned[2] = {
+            make_buffer(arguments->context, const_cast<void *>(input), elements * bytes),
+            make_buffer(arguments->context, output, elements * bytes)};
+        const std::vector<Buffer *> inputs{owned[0].get()}, outputs{owned[1].get()};
+        alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
+        Options *options = reinterpret_cast<Options *>(memory);
+        lend(options, options_of(arguments->options));
+        lend(&options->inputs, inputs);
+        lend(&options->outputs, outputs);
+        options->elements = elements;
+        options->element_bytes = bytes;
+        if (reduction != nullptr)
+            lend(&options->reduction, function);
+        allreduce(memory);
+    });
 }
 
 void cshim_gloo_pass(const void *options, int64_t timeout)
 {
     alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
-    std::memcpy(memory, options, sizeof memory);
+    lend(reinterpret_cast<Options *>(memory), options_of(options));
     reinterpret_cast<Options *>(memory)->timeout = milliseconds(timeout);
     allreduce(memory);
 }
@@ -374,66 +366,62 @@ void cshim_gloo_forget(cshim_gloo_reference *reference)
 
 cshim_gloo_buffer *cshim_gloo_buffer_make(const void *context, void *memory, size_t bytes,
                                           void **exception)
-try {
-    return reinterpret_cast<cshim_gloo_buffer *>(make_buffer(context, memory, bytes).release());
-} catch (...) {
-    keep(exception);
-    return nullptr;
+{
+    cshim_gloo_buffer *buffer = nullptr;
+    guard(exception, [&] { buffer = make_buffer(context, memory, bytes).release(); });
+    return buffer;
 }
 
 void cshim_gloo_buffer_free(cshim_gloo_buffer *buffer)
 {
-    delete buffer_of(buffer);
+    delete buffer;
 }
 
 int cshim_gloo_send(cshim_gloo_buffer *buffer, int to, uint64_t slot, size_t offset, size_t bytes,
                     void **exception)
-try {
-    buffer_of(buffer)->send(to, slot, offset, bytes);
-    return 0;
-} catch (...) {
-    return keep(exception);
+{
+    return guard(
+        exception, [=] { buffer->send(to, slot, offset, bytes); });
 }
 
 int cshim_gloo_receive(cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
                        size_t bytes, void **exception)
-try {
-    buffer_of(buffer)->receive(from, slot, offset, bytes);
-    return 0;
-} catch (...) {
-    return keep(exception);
+{
+    return guard(
+        exception, [=] { buffer->receive(from, slot, offset, bytes); });
 }
 
 int cshim_gloo_wait_sent(cshim_gloo_buffer *buffer, int64_t timeout, void **exception)
-try {
-    buffer_of(buffer)->wait_sent(nullptr, milliseconds(timeout));
-    return 0;
-} catch (...) {
-    return keep(exception);
-}
-
-int cshim_gloo_wait_received(cshim_gloo_buffer *buffer, int64_t timeout, bool *has_come,
-                             void **exception)
-try {
-    const bool is_complete = buffer_of(buffer)->wait_received(nullptr, milliseconds(timeout));
-    if (has_come != nullptr)
-        *has_come = is_complete;
-    return 0;
-} catch (...) {
-    return keep(exception);
-}
-
-void cshim_gloo_abort_receive(cshim_gloo_buffer *buffer)
 {
-    buffer_of(buffer)->abort_wait_received();
+    return guard(
+        exception, [=] { buffer->wait_sent(nullptr, milliseconds(timeout)); });
+}
+
+int cshim_gloo_wait_received(cshim_gloo_buffer *buffer, int64_t timeout, void **exception)
+{
+    return guard(
+        exception, [=] { buffer->wait_received(nullptr, milliseconds(timeout)); });
+}
+
+int cshim_gloo_look(cshim_gloo_buffer *buffer, void **exception)
+{
+    return guard(
+        exception,
+        [=] {
+            buffer->abort_wait_received();
+            buffer->wait_received(nullptr, std::chrono::hours(1)); /* which is aborted */
+        });
 }
 
 void cshim_gloo_break(const void *context)
-try {
+{
     char byte;
-    make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
-} catch (...) {
-    return; /* the wait took too long, for nothing was to be received */
+    void *exception = nullptr;
+    guard(&exception,
+          [&] { /* the wait takes too long, for nothing is to be received */
+                make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
+          });
+    cshim_gloo_drop(exception);
 }
 
 void cshim_gloo_throw(void *exception)

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/gloo/engine.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "shim/gloo/engine.h"
 
 /* A call of gloo::allreduce, as its options tell it. */
 struct cshim_gloo_arguments {
@@ -29,16 +29,16 @@ struct cshim_gloo_arguments {
     uint32_t tag;    /* the same on all ranks, and no other call under way has it */
     uint64_t elements;
     size_t element_bytes;
-    size_t inputs; /* buffers; 0: the outputs are the inputs */
-    size_t outputs;
+    void *output; /* the memory of the first output */
 };
 
-/* Adds elements: gloo's type of a reduction function. output may equal an input. */
-typedef void (*cshim_gloo_reduction)(void *output, const void *a, const void *b, size_t elements);
+/* Adds elements of a type, as cshim_add does. output may equal an input. */
+typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const void *a,
+                                     const void *b, size_t elements);
 
-/* Finds the functions of the gloo that allreduce is in. Returns false if it lacks one that is
- * needed. */
-bool cshim_gloo_open(cshim_gloo_function allreduce);
+/* Finds the functions of the gloo that allreduce is in, and writes what reports call it. Returns
+ * false if it lacks a function that is needed. */
+bool cshim_gloo_open(cshim_gloo_function allreduce, char *library, size_t size);
 
 /* Whether this gloo's classes lie as this engine takes them to lie: by what the options of a call
  * hold, whether it can be read, and by the names of the functions of its buffers. Looks at memory
@@ -49,16 +49,19 @@ const void *cshim_gloo_context_of(const void *options);
 /* Reads the options of a call on a context that was recognised. Returns false if they do not fit
  * together; then gloo will say what is wrong. */
 bool cshim_gloo_read(const void *options, struct cshim_gloo_arguments *arguments);
-/* The memory of the arguments' input or output buffer of an index. */
-void *cshim_gloo_input(const struct cshim_gloo_arguments *arguments, size_t index);
-void *cshim_gloo_output(const struct cshim_gloo_arguments *arguments, size_t index);
+/* Adds all input buffers of this rank in the first output, as gloo does. *sum is then where the
+ * input of the call lies; a single buffer stays where it is. */
+int cshim_gloo_add_inputs(const struct cshim_gloo_arguments *arguments, const void **sum,
+                          void **exception);
+/* Copies the first output to the others. */
+void cshim_gloo_copy_output(const struct cshim_gloo_arguments *arguments);
 /* Calls the reduction function of the options. */
 int cshim_gloo_reduce(const struct cshim_gloo_arguments *arguments, void *output, const void *a,
                       const void *b, size_t elements, void **exception);
 /* gloo's own all-reduce, by the options of the arguments, but for the buffers, their elements and,
  * unless it is NULL, the reduction. */
 int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *input, void *output,
-                      uint64_t elements, size_t element_bytes, cshim_gloo_reduction reduction,
+                      uint64_t elements, enum cshim_dtype dtype, cshim_gloo_reduction reduction,
                       void **exception);
 
 /* gloo's own all-reduce, by the options, with another limit. Throws what gloo throws. */
@@ -87,12 +90,13 @@ int cshim_gloo_send(struct cshim_gloo_buffer *buffer, int to, uint64_t slot, siz
 int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
                        size_t bytes, void **exception);
 /* Wait until one more of the messages that were started is complete. A wait that takes longer than
- * so many milliseconds is an exception, and breaks the connections of the context. *has_come, which
- * may be NULL, becomes false if abort has ended the wait. */
+ * so many milliseconds is an exception, and breaks the connections of the context. */
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
-int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds, bool *has_come,
+int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
                              void **exception);
-void cshim_gloo_abort_receive(struct cshim_gloo_buffer *buffer);
+/* Looks, without waiting, whether what is being received can still come: the exception says why
+ * not. */
+int cshim_gloo_look(struct cshim_gloo_buffer *buffer, void **exception);
 
 /* Closes a context's connections, as gloo does when a wait takes too long: the other ranks wait for
  * nothing of this one any more. */

@@ -7,12 +7,13 @@
  * late rank 0 cannot count it in. Messages that may still come have their memory until gloo has
  * freed the context.
  *
- * A time limit of gloo's own breaks the context's connections. So waits that may find nobody are
- * ended by another thread. */
-#include <stdio.h>
+ * A time limit of gloo's own breaks the context's connections. So where a rank may find nobody, it
+ * looks at the memory of a message, and waits once the message has begun to come.
+ *
+ * Where rank 0 lacks the shim, one of the others says so: each tells the ranks above it that it is
+ * there, and is silent if a rank below it has told so. */
 #include <stdlib.h>
 #include <string.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -22,96 +23,47 @@
 #include "shim/report/report.h"
 
 #define WAIT_SECONDS 10.0
-#define WAIT_MORE 1.2 /* times that, for an answer of rank 0, which may wait so long itself */
+#define WAIT_MORE 1.2     /* times that, for an answer of rank 0, which may wait so long itself */
+#define PRESENCE_PART 0.1 /* of that, after which ranks begin to tell that they are there */
 #define PRESENCE_SECONDS 0.5
 
 /* The messages; their slots count up. */
 enum word { HELLO, PRESENCE, PROPOSAL, ACKNOWLEDGEMENT, DECISION, TERMS, WORDS };
 
+/* The first byte of a message is not 0, but for the last two; of a hello that of the version. */
+enum answer { NO = 1, YES = 2 };
+
 struct decision {
     uint32_t on;
     uint32_t observe;
-    uint64_t terms_bytes; /* a machine for each rank, then the policy's text */
+    uint64_t terms_bytes; /* for each rank an int, the lowest rank of its node; the policy's text */
     char source[CSHIM_PATH_MAX];
     char job[CSHIM_JOB_MAX];
 };
 
-/* What a rank sends and receives: at rank 0 a row for each other rank, else one row. */
+/* Messages of one word that are received, one behind the other. */
+struct incoming {
+    struct cshim_gloo_buffer *buffer;
+    const uint8_t *first;
+    size_t bytes;   /* of each */
+    unsigned count; /* zero: none is received */
+    unsigned come;  /* so many are complete */
+};
+
 struct cshim_gloo_agreement {
     const struct cshim_gloo_arguments *arguments;
     int rank, ranks;
-    struct cshim_gloo_buffer *sent[WORDS], *received[WORDS];
-    unsigned receiving[WORDS]; /* messages that have not come */
-    bool is_broken;            /* gloo has thrown: the program's own call will find the same */
-    struct cshim_greeting *greetings; /* by rank; else the own one */
-    uint32_t presence, presence_sent, proposal, acknowledgement, *acknowledgements;
+    struct cshim_gloo_buffer *sent[WORDS];
+    struct incoming received[WORDS];
+    bool is_broken;         /* gloo has thrown: the program's own call will find the same */
+    uint8_t proposal, here; /* here is always YES */
     struct decision decision;
-    uint8_t *terms;
+    void *terms;
+    uint8_t *answers; /* by rank: at rank 0 acknowledgements, elsewhere presences */
+    struct cshim_greeting greetings[]; /* at rank 0 by rank; else the own one. answers lie behind */
 };
-
-/* Ends a wait ---------------------------------------------------------------------------------- */
-
-/* A thread that ends a wait for a buffer's messages when its time is over. */
-struct limit {
-    struct cshim_gloo_buffer *buffer;
-    struct timespec until;
-    pthread_mutex_t lock;
-    pthread_cond_t stopped;
-    bool is_stopped;
-    pthread_t thread;
-};
-
-static void *watch(void *argument)
-{
-    struct limit *limit = argument;
-    int status = 0;
-    pthread_mutex_lock(&limit->lock);
-    while (!limit->is_stopped && status == 0)
-        status = pthread_cond_timedwait(&limit->stopped, &limit->lock, &limit->until);
-    const bool is_over = !limit->is_stopped;
-    pthread_mutex_unlock(&limit->lock);
-    if (is_over)
-        cshim_gloo_abort_receive(limit->buffer);
-    return NULL;
-}
-
-/* The thread takes no signals: those are the program's. */
-static bool start_limit(struct limit *limit, struct cshim_gloo_buffer *buffer, double seconds)
-{
-    sigset_t all, before;
-    const int64_t nanoseconds = (int64_t)(seconds * 1e9);
-    *limit = (struct limit){.buffer = buffer};
-    clock_gettime(CLOCK_REALTIME, &limit->until);
-    limit->until.tv_sec += nanoseconds / 1000000000;
-    limit->until.tv_nsec += nanoseconds % 1000000000;
-    limit->until.tv_sec += limit->until.tv_nsec / 1000000000;
-    limit->until.tv_nsec %= 1000000000;
-    pthread_mutex_init(&limit->lock, NULL);
-    pthread_cond_init(&limit->stopped, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool is_started = pthread_create(&limit->thread, NULL, watch, limit) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_started;
-}
-
-static void stop_limit(struct limit *limit)
-{
-    pthread_mutex_lock(&limit->lock);
-    limit->is_stopped = true;
-    pthread_cond_signal(&limit->stopped);
-    pthread_mutex_unlock(&limit->lock);
-    pthread_join(limit->thread, NULL);
-    pthread_cond_destroy(&limit->stopped);
-    pthread_mutex_destroy(&limit->lock);
-}
 
 /* Messages ------------------------------------------------------------------------------------- */
-
-static uint64_t slot_of(enum word word)
-{
-    return CSHIM_GLOO_SLOT_AGREEMENT | (uint64_t)word;
-}
 
 /* Notes whether gloo has thrown, and drops the exception. */
 static bool check(struct cshim_gloo_agreement *agreement, void *exception)
@@ -133,87 +85,88 @@ static void send(struct cshim_gloo_agreement *agreement, enum word word, int to,
     if (*buffer == NULL)
         *buffer = cshim_gloo_buffer_make(agreement->arguments->context, message, bytes, &exception);
     if (*buffer != NULL)
-        cshim_gloo_send(*buffer, to, slot_of(word), 0, bytes, &exception);
+        cshim_gloo_send(*buffer, to, CSHIM_GLOO_SLOT_AGREEMENT | word, 0, bytes, &exception);
     check(agreement, exception);
 }
 
-/* Starts to receive a message of every rank from `first` to before `end`: into the row of its rank
- * at rank 0, which has a table of ranks; else into the one row. */
-static void receive(struct cshim_gloo_agreement *agreement, enum word word, int first, int end,
-                    void *table, size_t bytes)
+/* Starts to receive a message of every rank from `from` to before `end`. */
+static void receive(struct cshim_gloo_agreement *agreement, enum word word, int from, int end,
+                    void *messages, size_t bytes)
 {
-    const bool is_table = agreement->rank == 0;
-    struct cshim_gloo_buffer **buffer = &agreement->received[word];
+    struct incoming *incoming = &agreement->received[word];
     void *exception = NULL;
     if (agreement->is_broken)
         return;
-    *buffer = cshim_gloo_buffer_make(agreement->arguments->context, table,
-                                     bytes * (is_table ? (size_t)agreement->ranks : 1), &exception);
-    for (int from = first; from < end && exception == NULL; from++)
-        if (cshim_gloo_receive(*buffer, from, slot_of(word), is_table ? bytes * (size_t)from : 0,
-                               bytes, &exception) == 0)
-            agreement->receiving[word]++;
+    *incoming = (struct incoming){.first = messages, .bytes = bytes};
+    incoming->buffer = cshim_gloo_buffer_make(agreement->arguments->context, messages,
+                                              bytes * (size_t)(end - from), &exception);
+    for (; from < end && exception == NULL; from++)
+        if (cshim_gloo_receive(incoming->buffer, from, CSHIM_GLOO_SLOT_AGREEMENT | word,
+                               bytes * incoming->count, bytes, &exception) == 0)
+            incoming->count++;
     check(agreement, exception);
 }
 
-/* Waits for one of the messages that are being received. Returns whether it has come. */
-static bool wait_for_one(struct cshim_gloo_agreement *agreement, enum word word,
-                         int64_t milliseconds)
+/* How many messages have come or begun to come. */
+static unsigned begun(const struct incoming *incoming, enum word word)
+{
+    const size_t place = word == HELLO ? offsetof(struct cshim_greeting, version) : 0;
+    unsigned begun = 0;
+    for (unsigned i = 0; i < incoming->count; i++)
+        begun +=
+            __atomic_load_n(&incoming->first[i * incoming->bytes + place], __ATOMIC_RELAXED) != 0;
+    return begun;
+}
+
+/* Waits for one more message, which is sure to come. */
+static bool take(struct cshim_gloo_agreement *agreement, enum word word)
 {
     void *exception = NULL;
-    bool has_come = false;
     if (agreement->is_broken)
         return false;
-    cshim_gloo_wait_received(agreement->received[word], milliseconds, &has_come, &exception);
-    agreement->receiving[word] -= has_come;
-    return check(agreement, exception) && has_come;
+    cshim_gloo_wait_received(agreement->received[word].buffer, agreement->arguments->timeout,
+                             &exception);
+    agreement->received[word].come++;
+    return check(agreement, exception);
 }
 
-/* Waits for all of them, so many seconds at most. Returns whether all have come. */
-static bool wait_for_all(struct cshim_gloo_agreement *agreement, enum word word, double seconds)
+/* Waits until so many messages have come, so many seconds at most. Returns whether they have. */
+static bool wait_for(struct cshim_gloo_agreement *agreement, enum word word, unsigned count,
+                     double seconds)
 {
-    const int64_t beyond = (int64_t)(10000 * (seconds + 60)); /* the limit ends it before */
-    struct limit limit;
-    bool goes_on = true;
-    if (agreement->is_broken || agreement->receiving[word] == 0)
-        return !agreement->is_broken;
-    if (!start_limit(&limit, agreement->received[word], seconds)) {
-        cshim_log(CSHIM_LOG_WARN, "no thread can be started to agree with the other ranks");
-        return false;
-    }
-    while (agreement->receiving[word] > 0 && goes_on)
-        goes_on = wait_for_one(agreement, word, beyond);
-    stop_limit(&limit);
-    return goes_on;
-}
-
-static void wait_until_sent(struct cshim_gloo_agreement *agreement, enum word word, unsigned count)
-{
+    const double deadline = cshim_seconds() + seconds;
+    const struct incoming *incoming = &agreement->received[word];
     void *exception = NULL;
-    for (unsigned i = 0; i < count && !agreement->is_broken; i++) {
-        cshim_gloo_wait_sent(agreement->sent[word], agreement->arguments->timeout, &exception);
-        check(agreement, exception);
+    while (!agreement->is_broken && incoming->come < count) {
+        if (incoming->come < begun(incoming, word)) {
+            take(agreement, word);
+            continue;
+        }
+        if (cshim_seconds() > deadline)
+            return false;
+        cshim_gloo_look(incoming->buffer, &exception);
+        if (check(agreement, exception))
+            usleep(100);
     }
+    return !agreement->is_broken;
 }
 
-/* gloo does not tell whose messages have come. */
-static bool has_greeted(const struct cshim_gloo_agreement *agreement, int rank)
-{
-    return agreement->greetings[rank].version[0] != '\0';
-}
-
-/* Sends a message to all ranks that have said hello. */
+/* Sends a message to all ranks that have said hello. gloo does not tell which have. */
 static void send_to_all(struct cshim_gloo_agreement *agreement, enum word word, void *message,
                         size_t bytes)
 {
     unsigned count = 0;
+    void *exception = NULL;
     for (int to = 1; to < agreement->ranks; to++) {
-        if (!has_greeted(agreement, to))
+        if (agreement->greetings[to].version[0] == '\0')
             continue;
         send(agreement, word, to, message, bytes);
         count++;
     }
-    wait_until_sent(agreement, word, count);
+    for (; count > 0 && !agreement->is_broken; count--) {
+        cshim_gloo_wait_sent(agreement->sent[word], agreement->arguments->timeout, &exception);
+        check(agreement, exception);
+    }
 }
 
 /* How long to wait for ranks that may lack the shim: never long beside the call's own limit. */
@@ -229,29 +182,30 @@ static double patience(const struct cshim_gloo_agreement *agreement)
 static bool collect_hellos(struct cshim_gloo_agreement *agreement)
 {
     char missing[700] = "";
-    receive(agreement, HELLO, 1, agreement->ranks, agreement->greetings,
+    receive(agreement, HELLO, 1, agreement->ranks, agreement->greetings + 1,
             sizeof(struct cshim_greeting));
-    wait_for_all(agreement, HELLO, patience(agreement));
+    wait_for(agreement, HELLO, (unsigned)agreement->ranks - 1, patience(agreement));
+    if (agreement->is_broken)
+        return false;
     const bool all =
-        !agreement->is_broken &&
         cshim_greeting_list(agreement->greetings, agreement->ranks, missing, sizeof missing);
-    if (!all && !agreement->is_broken)
+    if (!all)
         cshim_log(
             CSHIM_LOG_WARN,
             "nothing is compressed: not all ranks have this shim: %s; start all with the same "
             "LD_PRELOAD",
             missing);
-    agreement->proposal = all;
-    send_to_all(agreement, PROPOSAL, &agreement->proposal, sizeof agreement->proposal);
+    agreement->proposal = all ? YES : NO;
+    send_to_all(agreement, PROPOSAL, &agreement->proposal, 1);
     return all;
 }
 
 /* Waits for the acknowledgements, and decides. */
 static bool collect_acknowledgements(struct cshim_gloo_agreement *agreement)
 {
-    receive(agreement, ACKNOWLEDGEMENT, 1, agreement->ranks, agreement->acknowledgements,
-            sizeof(uint32_t));
-    const bool all = wait_for_all(agreement, ACKNOWLEDGEMENT, patience(agreement));
+    receive(agreement, ACKNOWLEDGEMENT, 1, agreement->ranks, agreement->answers, 1);
+    const bool all =
+        wait_for(agreement, ACKNOWLEDGEMENT, (unsigned)agreement->ranks - 1, patience(agreement));
     if (!all && !agreement->is_broken)
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: a rank stopped waiting for the agreement");
@@ -261,18 +215,20 @@ static bool collect_acknowledgements(struct cshim_gloo_agreement *agreement)
 /* Puts the terms together: where each rank is, and the policy. */
 static bool write_terms(struct cshim_gloo_agreement *agreement, const struct cshim_offer *offer)
 {
-    const size_t machines = (size_t)agreement->ranks * sizeof(uint64_t);
+    const struct cshim_greeting *greetings = agreement->greetings;
     struct decision *decision = &agreement->decision;
-    agreement->terms = malloc(machines + offer->length);
-    if (agreement->terms == NULL)
-        return false;
-    for (int rank = 0; rank < agreement->ranks; rank++)
-        memcpy(agreement->terms + (size_t)rank * sizeof(uint64_t),
-               &agreement->greetings[rank].machine, sizeof(uint64_t));
-    memcpy(agreement->terms + machines, offer->text, offer->length);
     decision->observe = offer->observe;
-    decision->terms_bytes = machines + offer->length;
+    decision->terms_bytes = (size_t)agreement->ranks * sizeof(int) + offer->length;
     memcpy(decision->source, offer->source, sizeof decision->source);
+    int *nodes = agreement->terms = malloc(decision->terms_bytes);
+    if (nodes == NULL)
+        return false;
+    for (int rank = 0; rank < agreement->ranks; rank++) {
+        nodes[rank] = 0;
+        while (greetings[nodes[rank]].machine != greetings[rank].machine)
+            nodes[rank]++;
+    }
+    memcpy(nodes + agreement->ranks, offer->text, offer->length);
     return true;
 }
 
@@ -280,12 +236,11 @@ static bool agree_as_root(struct cshim_gloo_agreement *agreement)
 {
     struct cshim_offer offer;
     cshim_job_load(&offer);
-    bool on = collect_hellos(agreement) && collect_acknowledgements(agreement);
-    if (on)
-        on = write_terms(agreement, &offer);
+    const bool on = collect_hellos(agreement) && collect_acknowledgements(agreement) &&
+                    write_terms(agreement, &offer);
     agreement->decision.on = on;
     cshim_report_make_job(agreement->decision.job);
-    if (agreement->proposal) /* a rank that is only late waits for it, too */
+    if (agreement->proposal == YES) /* a rank that is only late waits for it, too */
         send_to_all(agreement, DECISION, &agreement->decision, sizeof agreement->decision);
     if (on)
         send_to_all(agreement, TERMS, agreement->terms, agreement->decision.terms_bytes);
@@ -293,37 +248,38 @@ static bool agree_as_root(struct cshim_gloo_agreement *agreement)
     return on && !agreement->is_broken;
 }
 
-/* Only the lowest rank that has the shim says that rank 0 lacks it: it hears of no lower one. */
-static void warn_without_root(struct cshim_gloo_agreement *agreement)
+/* Waits for the proposal. That rank 0 lacks the shim is said by the lowest rank that has it. */
+static bool await_proposal(struct cshim_gloo_agreement *agreement)
 {
-    if (agreement->is_broken ||
-        (agreement->rank > 1 && wait_for_all(agreement, PRESENCE, PRESENCE_SECONDS)))
-        return;
-    cshim_log(CSHIM_LOG_WARN,
-              "nothing is compressed: not all ranks have this shim: rank 0 does not answer rank "
-              "%d; start all with the same LD_PRELOAD",
-              agreement->rank);
+    const double seconds = WAIT_MORE * patience(agreement);
+    if (wait_for(agreement, PROPOSAL, 1, PRESENCE_PART * seconds))
+        return true;
+    for (int to = agreement->rank + 1; to < agreement->ranks; to++)
+        send(agreement, PRESENCE, to, &agreement->here, 1);
+    if (wait_for(agreement, PROPOSAL, 1, (1 - PRESENCE_PART) * seconds))
+        return true;
+    if (agreement->rank > 1) {
+        receive(agreement, PRESENCE, 1, agreement->rank, agreement->answers, 1);
+        if (wait_for(agreement, PRESENCE, 1, PRESENCE_SECONDS))
+            return false;
+    }
+    if (!agreement->is_broken)
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed: not all ranks have this shim: rank 0 does not answer "
+                  "rank %d; start all with the same LD_PRELOAD",
+                  agreement->rank);
+    return false;
 }
 
 static bool agree_as_other(struct cshim_gloo_agreement *agreement)
 {
-    const int rank = agreement->rank;
     receive(agreement, DECISION, 0, 1, &agreement->decision, sizeof agreement->decision);
-    receive(agreement, PROPOSAL, 0, 1, &agreement->proposal, sizeof agreement->proposal);
-    if (rank > 1)
-        receive(agreement, PRESENCE, rank - 1, rank, &agreement->presence, sizeof(uint32_t));
+    receive(agreement, PROPOSAL, 0, 1, &agreement->proposal, 1);
     send(agreement, HELLO, 0, agreement->greetings, sizeof *agreement->greetings);
-    if (rank + 1 < agreement->ranks)
-        send(agreement, PRESENCE, rank + 1, &agreement->presence_sent, sizeof(uint32_t));
-    if (!wait_for_all(agreement, PROPOSAL, WAIT_MORE * patience(agreement))) {
-        warn_without_root(agreement);
+    if (!await_proposal(agreement) || agreement->proposal != YES)
         return false;
-    }
-    if (!agreement->proposal)
-        return false;
-    send(agreement, ACKNOWLEDGEMENT, 0, &agreement->acknowledgement, sizeof(uint32_t));
-    if (!wait_for_one(agreement, DECISION, agreement->arguments->timeout) ||
-        !agreement->decision.on)
+    send(agreement, ACKNOWLEDGEMENT, 0, &agreement->here, 1);
+    if (!take(agreement, DECISION) || !agreement->decision.on)
         return false;
     agreement->terms = malloc(agreement->decision.terms_bytes);
     if (agreement->terms == NULL) { /* rank 0 and the others count on this rank */
@@ -331,39 +287,19 @@ static bool agree_as_other(struct cshim_gloo_agreement *agreement)
         _exit(1);
     }
     receive(agreement, TERMS, 0, 1, agreement->terms, agreement->decision.terms_bytes);
-    return wait_for_one(agreement, TERMS, agreement->arguments->timeout);
+    return take(agreement, TERMS);
 }
 
 /* What has been agreed ------------------------------------------------------------------------- */
 
-/* Numbers the machines by their lowest ranks. */
-static bool make_layout(struct cshim_communicator *host, const uint8_t *terms)
-{
-    const size_t ranks = (size_t)host->ranks;
-    uint64_t *machines = malloc(ranks * sizeof *machines);
-    int *ids = malloc(ranks * sizeof *ids);
-    const bool enough = machines != NULL && ids != NULL;
-    if (enough)
-        memcpy(machines, terms, ranks * sizeof *machines);
-    for (size_t rank = 0; rank < ranks && enough; rank++) {
-        ids[rank] = 0;
-        while (machines[ids[rank]] != machines[rank])
-            ids[rank]++;
-    }
-    const bool is_made =
-        enough && cshim_layout_make(&host->layout, ids, host->ranks, host->ranks, host->rank);
-    free(ids);
-    free(machines);
-    return is_made;
-}
-
 static bool find_levels(struct cshim_gloo_context *context)
 {
     const struct cshim_layout *layout = &context->host.layout;
-    context->inside = calloc((size_t)layout->local_ranks, sizeof *context->inside);
-    context->across = calloc(layout->nodes, sizeof *context->across);
-    if (context->inside == NULL || context->across == NULL)
+    const size_t local_ranks = (size_t)layout->local_ranks;
+    context->inside = calloc(local_ranks + layout->nodes, sizeof *context->inside);
+    if (context->inside == NULL)
         return false;
+    context->across = context->inside + local_ranks;
     cshim_layout_levels(layout, context->host.ranks, context->inside, context->across);
     return true;
 }
@@ -371,18 +307,19 @@ static bool find_levels(struct cshim_gloo_context *context)
 /* Takes the terms. A rank that has no memory for them cannot go on: the others compress. */
 static void accept(struct cshim_gloo_context *context, struct cshim_gloo_agreement *agreement)
 {
-    const size_t machines = (size_t)agreement->ranks * sizeof(uint64_t);
+    const int *nodes = agreement->terms;
     const struct decision *decision = &agreement->decision;
     struct cshim_communicator *host = &context->host;
-    struct cshim_offer offer = {.text = (char *)agreement->terms + machines,
-                                .length = decision->terms_bytes - machines,
+    struct cshim_offer offer = {.text = (char *)agreement->terms + sizeof(int[host->ranks]),
+                                .length = decision->terms_bytes - sizeof(int[host->ranks]),
                                 .observe = decision->observe != 0};
     memcpy(offer.source, decision->source, sizeof offer.source);
     cshim_report_set_job(decision->job);
     host->transport = &cshim_gloo_transport;
     host->job = cshim_job_find(&offer);
-    if (host->job == NULL || !make_layout(host, agreement->terms) || !find_levels(context) ||
-        !cshim_communicator_reserve(host)) {
+    if (host->job == NULL ||
+        !cshim_layout_make(&host->layout, nodes, host->ranks, host->ranks, host->rank) ||
+        !find_levels(context) || !cshim_communicator_reserve(host)) {
         cshim_log(CSHIM_LOG_ERROR, "no memory for a context of gloo");
         _exit(1);
     }
@@ -398,58 +335,44 @@ void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
         return;
     for (unsigned word = 0; word < WORDS; word++) {
         cshim_gloo_buffer_free(agreement->sent[word]);
-        cshim_gloo_buffer_free(agreement->received[word]);
+        cshim_gloo_buffer_free(agreement->received[word].buffer);
     }
-    free(agreement->greetings);
-    free(agreement->acknowledgements);
     free(agreement->terms);
     free(agreement);
 }
 
 static struct cshim_gloo_agreement *make_agreement(const struct cshim_gloo_arguments *arguments)
 {
-    struct cshim_gloo_agreement *agreement = calloc(1, sizeof *agreement);
-    const size_t rows = arguments->rank == 0 ? (size_t)arguments->ranks : 1;
+    struct cshim_gloo_agreement *agreement;
+    const size_t ranks = (size_t)arguments->ranks, greetings = arguments->rank == 0 ? ranks : 1;
+    agreement = calloc(1, sizeof *agreement + greetings * sizeof *agreement->greetings + ranks);
     if (agreement == NULL)
         return NULL;
     agreement->arguments = arguments;
     agreement->rank = arguments->rank;
     agreement->ranks = arguments->ranks;
-    agreement->greetings = calloc(rows, sizeof *agreement->greetings);
-    agreement->acknowledgements = calloc(rows, sizeof *agreement->acknowledgements);
-    if (agreement->greetings != NULL && agreement->acknowledgements != NULL) {
-        agreement->greetings[0] = cshim_greeting_make();
-        return agreement;
-    }
-    cshim_gloo_agreement_free(agreement);
-    return NULL;
+    agreement->here = YES;
+    agreement->answers = (uint8_t *)(agreement->greetings + greetings);
+    agreement->greetings[0] = cshim_greeting_make();
+    return agreement;
 }
 
-/* Waits for the messages that nobody has waited for; their receivers ask for them. */
-static void finish(struct cshim_gloo_agreement *agreement)
-{
-    static const enum word words[] = {HELLO, PRESENCE, ACKNOWLEDGEMENT};
-    for (size_t i = 0; i < sizeof words / sizeof *words && agreement->rank > 0; i++)
-        wait_until_sent(agreement, words[i], agreement->sent[words[i]] != NULL);
-    while (agreement->receiving[PRESENCE] > 0 && !agreement->is_broken)
-        wait_for_one(agreement, PRESENCE, agreement->arguments->timeout);
-}
-
+/* Of an agreement that is made nothing can come any more: all ranks have answered rank 0, and none
+ * of them asks who else is there. Nor can anything where the connections are closed. */
 static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_agreement *agreement = make_agreement(arguments);
     if (agreement == NULL) /* the other ranks stop waiting by themselves */
         return;
     const bool on = arguments->rank == 0 ? agree_as_root(agreement) : agree_as_other(agreement);
-    if (!on) {
-        if (agreement->is_broken) /* the others may compress, and wait for this rank */
-            cshim_gloo_break(arguments->context);
+    if (on)
+        accept(context, agreement);
+    if (agreement->is_broken) /* the others may compress, and wait for this rank */
+        cshim_gloo_break(arguments->context);
+    if (on || agreement->is_broken)
+        cshim_gloo_agreement_free(agreement);
+    else
         context->unfinished = agreement;
-        return;
-    }
-    accept(context, agreement);
-    finish(agreement);
-    cshim_gloo_agreement_free(agreement);
 }
 
 int64_t cshim_gloo_agree(struct cshim_gloo_context *context,

@@ -19,8 +19,7 @@ static void free_context(struct cshim_gloo_context *context)
         free_call(call);
     }
     cshim_gloo_agreement_free(context->unfinished);
-    free(context->inside);
-    free(context->across);
+    free(context->inside); /* and across */
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);
     cshim_communicator_free(&context->host);
@@ -49,8 +48,7 @@ static struct cshim_gloo_context *take_gone(void)
 static struct cshim_gloo_context *find(const void *address)
 {
     struct cshim_gloo_context *context = contexts;
-    while (context != NULL &&
-           (context->context != address || cshim_gloo_is_gone(&context->reference)))
+    while (context != NULL && context->context != address)
         context = context->next;
     if (context != NULL)
         context->users++;
@@ -75,20 +73,13 @@ static struct cshim_gloo_context *add(const struct cshim_gloo_arguments *argumen
     return context;
 }
 
-struct cshim_gloo_context *cshim_gloo_context_find(const void *address)
-{
-    pthread_mutex_lock(&lock);
-    struct cshim_gloo_context *context = find(address);
-    pthread_mutex_unlock(&lock);
-    return context;
-}
-
-struct cshim_gloo_context *cshim_gloo_context_make(const struct cshim_gloo_arguments *arguments)
+struct cshim_gloo_context *cshim_gloo_context_find(const void *address,
+                                                   const struct cshim_gloo_arguments *arguments)
 {
     pthread_mutex_lock(&lock);
     struct cshim_gloo_context *gone = take_gone();
-    struct cshim_gloo_context *context = find(arguments->context);
-    if (context == NULL)
+    struct cshim_gloo_context *context = find(address);
+    if (context == NULL && arguments != NULL)
         context = add(arguments);
     pthread_mutex_unlock(&lock);
     for (struct cshim_gloo_context *next; gone != NULL; gone = next) {
@@ -115,8 +106,7 @@ static struct cshim_gloo_call *make_call(struct cshim_gloo_context *context)
     call->host.transport = &cshim_gloo_transport;
     call->host.job = whole->job;
     call->host.whole = &context->host;
-    call->inside = context->inside;
-    call->across = context->across;
+    call->context = context;
     call->host.rank = whole->rank;
     call->host.ranks = whole->ranks;
     if (cshim_layout_make(&call->host.layout, layout->node_of, whole->ranks, (int)layout->nodes,
@@ -129,17 +119,22 @@ static struct cshim_gloo_call *make_call(struct cshim_gloo_context *context)
     return NULL;
 }
 
-struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context, uint32_t tag,
-                                             uint32_t *number)
+struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context,
+                                             const struct cshim_gloo_arguments *arguments)
 {
+    const uint32_t tag = arguments->tag;
     pthread_mutex_lock(&lock);
-    *number = tag + (tag < CSHIM_GLOO_TAGS ? ++context->calls_by_tag[tag] : 1);
-    *number += *number == 0; /* which would mean that there is none */
+    const uint32_t number = tag + (tag < CSHIM_GLOO_TAGS ? ++context->calls_by_tag[tag] : 1);
     struct cshim_gloo_call *call = context->idle;
     if (call != NULL)
         context->idle = call->next;
     pthread_mutex_unlock(&lock);
-    return call != NULL ? call : make_call(context);
+    if (call == NULL && (call = make_call(context)) == NULL)
+        return NULL;
+    call->arguments = arguments;
+    call->number = number != 0 ? number : 1; /* 0 would mean that there is none */
+    call->exception = NULL;
+    return call;
 }
 
 void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call)

@@ -24,9 +24,9 @@
 /* A compressed call under way. The context keeps it for the next one. */
 struct cshim_gloo_call {
     struct cshim_communicator host; /* first: the transport finds the rest by it */
+    const struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
-    const int *inside; /* the context's */
-    const int *across;
+    uint32_t number; /* follows from the tag, and from how often that has been used */
     struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* all of the call's scratch */
     unsigned pending[CSHIM_GLOO_BUFFERS];                  /* messages that are not complete */
     void *exception;                                       /* what gloo threw, or NULL */
@@ -57,16 +57,15 @@ struct cshim_gloo_context {
     struct cshim_gloo_context *next;
 };
 
-/* What is known of a gloo::Context; NULL if nothing is. Make adds a new one, unless another thread
- * has done so; it returns NULL without memory. The caller releases it. Contexts that gloo has freed
- * are forgotten. Thread-safe, as the next three. */
-struct cshim_gloo_context *cshim_gloo_context_find(const void *address);
-struct cshim_gloo_context *cshim_gloo_context_make(const struct cshim_gloo_arguments *arguments);
+/* What is known of a gloo::Context; NULL if nothing is. With the arguments of a call it is added
+ * then; NULL means that there is no memory. The caller releases it. Contexts that gloo has freed
+ * are forgotten, with the messages that could still come. Thread-safe, as the next three. */
+struct cshim_gloo_context *cshim_gloo_context_find(const void *address,
+                                                   const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_context_release(struct cshim_gloo_context *context);
-/* The state for one more call of a context that compresses; NULL without memory. *number becomes
- * the number of the call: it follows from the tag, and from how often that has been used. */
-struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context, uint32_t tag,
-                                             uint32_t *number);
+/* The state for one more call of a context that compresses; NULL without memory. */
+struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context,
+                                             const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call);
 /* In a child of fork: its parent's contexts are none of its own. */
 void cshim_gloo_contexts_abandon(void);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "shim/core/arithmetic.h"
+
 enum { PAIRS = 4, ELEMENT_MAX = 8 };
 
 /* Elements whose sums, products and extremes are exact in every type. Negative ones tell floats
@@ -23,45 +25,47 @@ static void store(enum cshim_dtype dtype, double number, uint8_t *element)
         cshim_decode(CSHIM_CODEC_FP32, dtype, &narrow, 1, element);
 }
 
-static double sum(double a, double b)
-{
-    return a + b;
-}
+enum operation { SUM, PRODUCT, LARGER, SMALLER, OPERATIONS };
 
-static double product(double a, double b)
+static double combine(enum operation operation, double a, double b)
 {
-    return a * b;
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
+    if (operation == SUM || operation == PRODUCT)
+        return operation == SUM ? a + b : a * b;
+    return (a > b) == (operation == LARGER) ? a : b;
 }
 
 /* Whether the results are those of an operation on elements of a type. */
-static bool is_operation(enum cshim_dtype dtype, double (*operation)(double, double),
-                         const uint8_t *results)
+static bool is_operation(enum cshim_dtype dtype, enum operation operation, const uint8_t *results)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);
     uint8_t want[ELEMENT_MAX];
     for (unsigned i = 0; i < PAIRS; i++) {
-        store(dtype, operation(left[i], right[i]), want);
+        store(dtype, combine(operation, left[i], right[i]), want);
         if (memcmp(want, results + i * bytes, bytes) != 0)
             return false;
     }
     return true;
 }
 
+/* Extremes of bfloat16 are those of float16: both types order the same bits alike, but for bits
+ * that are no number in float16. Of two such only bfloat16 has one extreme, whichever comes first.
+ */
+static bool is_bfloat16(const struct cshim_gloo_arguments *arguments)
+{
+    static const uint16_t a[2] = {0x7f01, 0x7e81}, b[2] = {0x7e81, 0x7f01};
+    uint16_t results[2] = {0};
+    void *exception = NULL;
+    const fenv_t programs = cshim_arithmetic_begin(); /* which may trap */
+    cshim_gloo_reduce(arguments, results, a, b, 2, &exception);
+    cshim_arithmetic_end(&programs);
+    cshim_gloo_drop(exception);
+    return results[0] == results[1] && (results[0] == a[0] || results[0] == a[1]);
+}
+
 /* Tries the reduction on elements of a type. Returns CSHIM_OP_COUNT if it is none for that type. */
 static enum cshim_op find_operation(const struct cshim_gloo_arguments *arguments,
                                     enum cshim_dtype dtype)
 {
-    static double (*const others[])(double, double) = {product, larger, smaller};
     const size_t bytes = cshim_dtype_bytes(dtype);
     uint64_t a[PAIRS], b[PAIRS], results[PAIRS] = {0};
     void *exception = NULL;
@@ -73,11 +77,11 @@ static enum cshim_op find_operation(const struct cshim_gloo_arguments *arguments
         cshim_gloo_drop(exception);
         return CSHIM_OP_COUNT;
     }
-    if (is_operation(dtype, sum, (const uint8_t *)results))
-        return CSHIM_SUM;
-    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
-        if (is_operation(dtype, others[i], (const uint8_t *)results))
-            return CSHIM_OP_OTHER;
+    for (enum operation operation = SUM; operation < OPERATIONS; operation++)
+        if (is_operation(dtype, operation, (const uint8_t *)results))
+            return operation == SUM                                   ? CSHIM_SUM
+                   : dtype == CSHIM_FLOAT16 && is_bfloat16(arguments) ? CSHIM_OP_COUNT
+                                                                      : CSHIM_OP_OTHER;
     return CSHIM_OP_COUNT;
 }
 

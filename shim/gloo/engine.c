@@ -3,12 +3,8 @@
  * or pass it on. And what the front gets of this engine. */
 #include "shim/gloo/engine.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
 
@@ -18,20 +14,32 @@ static bool is_known;  /* atomic: a call has been recognised */
 
 /* Counting ------------------------------------------------------------------------------------- */
 
-/* Rank 0 counts for all. The calls of a context that has not agreed are counted by the policy that
- * this process would have chosen. */
-static struct cshim_job *job_of(const struct cshim_gloo_context *context)
+/* The job that counts a call; NULL if this process does not: rank 0 counts for all. Calls without a
+ * job are counted by the policy that this process would have chosen. */
+static struct cshim_job *find_counting(struct cshim_job *job, int rank, int ranks)
 {
-    return context->host.job != NULL ? context->host.job : cshim_job_native();
+    if (job == NULL && rank == 0)
+        job = cshim_job_native();
+    if (job == NULL || rank != 0)
+        return NULL;
+    cshim_job_grow(job, true, ranks, 1);
+    cshim_job_touch(job);
+    return job;
 }
 
 static void count_pass(struct cshim_job *job, int rank, int ranks, enum cshim_reason reason)
 {
-    if (job == NULL || rank != 0)
-        return;
-    cshim_job_grow(job, true, ranks, 1);
-    cshim_ledger_pass(&job->ledger, reason);
-    cshim_job_touch(job);
+    job = find_counting(job, rank, ranks);
+    if (job != NULL)
+        cshim_ledger_pass(&job->ledger, reason);
+}
+
+/* Counts a call whose options are not known. */
+static void count_unread(enum cshim_reason reason)
+{
+    struct cshim_job *job = cshim_job_native();
+    if (job != NULL)
+        count_pass(job, job->rank, 1, reason);
 }
 
 static void count(unsigned function, const void *options)
@@ -39,63 +47,36 @@ static void count(unsigned function, const void *options)
     uint64_t bytes;
     int rank, ranks;
     if (!__atomic_load_n(&is_usable, __ATOMIC_RELAXED) ||
-        !cshim_gloo_measure(options, &rank, &ranks, &bytes) || rank != 0)
+        !cshim_gloo_measure(options, &rank, &ranks, &bytes))
         return;
-    struct cshim_job *job = cshim_job_native();
-    if (job == NULL)
-        return;
-    cshim_job_grow(job, true, ranks, 1);
-    cshim_ledger_count(&job->ledger, function, bytes);
-    cshim_job_touch(job);
+    struct cshim_job *job = find_counting(NULL, rank, ranks);
+    if (job != NULL)
+        cshim_ledger_count(&job->ledger, function, bytes);
 }
 
 /* A call --------------------------------------------------------------------------------------- */
 
-/* Adds all input buffers of this rank in the first output, as gloo does. Returns where the input of
- * the call is then, or NULL with an exception. */
-static const void *gather_inputs(const struct cshim_gloo_arguments *arguments, void **exception)
-{
-    const bool in_place = arguments->inputs == 0;
-    const size_t count = in_place ? arguments->outputs : arguments->inputs;
-    void *first = cshim_gloo_output(arguments, 0);
-    if (count == 1)
-        return in_place ? first : cshim_gloo_input(arguments, 0);
-    const void *sum = in_place ? first : cshim_gloo_input(arguments, 0);
-    for (size_t i = 1; i < count; i++) {
-        const void *next =
-            in_place ? cshim_gloo_output(arguments, i) : cshim_gloo_input(arguments, i);
-        if (cshim_gloo_reduce(arguments, first, sum, next, arguments->elements, exception) != 0)
-            return NULL;
-        sum = first;
-    }
-    return first;
-}
-
 /* Makes a call that is compressed. What gloo throws is left in the call. */
-static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan, uint32_t number)
+static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
 {
     const struct cshim_gloo_arguments *arguments = call->arguments;
-    const void *input = gather_inputs(arguments, &call->exception);
-    uint8_t *output = cshim_gloo_output(arguments, 0);
-    if (input == NULL)
+    const void *input;
+    if (cshim_gloo_add_inputs(arguments, &input, &call->exception) != 0)
         return;
     struct cshim_exchange exchange = {
         .communicator = &call->host,
         .plan = plan,
         .input = input,
-        .output = output,
+        .output = arguments->output,
         .source = {0, plan->count},
         .result = {0, plan->count},
         .element_bytes = arguments->element_bytes,
-        .number = number,
+        .number = call->number,
     };
     const int status = cshim_call_run(&exchange);
     cshim_gloo_transport_end(call);
-    if (status != 0)
-        return;
-    for (size_t i = 1; i < arguments->outputs; i++)
-        memcpy(cshim_gloo_output(arguments, i), output,
-               arguments->elements * arguments->element_bytes);
+    if (status == 0)
+        cshim_gloo_copy_output(arguments);
 }
 
 /* Compresses a call, or returns the reason why it is to be passed on. */
@@ -107,15 +88,12 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
         cshim_plan_call(context->host.job->policy, facts, arguments->elements);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan.reason;
-    uint32_t number;
-    struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments->tag, &number);
+    struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments);
     if (call == NULL) { /* the other ranks are in the call */
         cshim_log(CSHIM_LOG_ERROR, "no memory for another call of gloo under way");
         _exit(1);
     }
-    call->arguments = arguments;
-    call->exception = NULL;
-    run(call, &plan, number);
+    run(call, &plan);
     *exception = call->exception;
     if (*exception != NULL)
         cshim_gloo_break(arguments->context);
@@ -158,7 +136,7 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
             cshim_observation_begin(observation, job, &facts, reason);
     }
     if (reason != CSHIM_REASON_COMPRESS)
-        count_pass(job_of(context), arguments->rank, arguments->ranks, reason);
+        count_pass(context->host.job, arguments->rank, arguments->ranks, reason);
     return reason;
 }
 
@@ -166,12 +144,13 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
 static struct cshim_gloo_context *open_call(const void *options,
                                             struct cshim_gloo_arguments *arguments)
 {
-    struct cshim_gloo_context *context = cshim_gloo_context_find(cshim_gloo_context_of(options));
+    struct cshim_gloo_context *context =
+        cshim_gloo_context_find(cshim_gloo_context_of(options), NULL);
     if (context == NULL && !cshim_gloo_recognise(options))
         return NULL;
     __atomic_store_n(&is_known, true, __ATOMIC_RELAXED);
     if (cshim_gloo_read(options, arguments))
-        return context != NULL ? context : cshim_gloo_context_make(arguments);
+        return context != NULL ? context : cshim_gloo_context_find(arguments->context, arguments);
     if (context != NULL)
         cshim_gloo_context_release(context);
     return NULL;
@@ -182,8 +161,7 @@ static struct cshim_gloo_context *open_call(const void *options,
  * calls of their contexts are compressed, whatever becomes of this one. */
 static void refuse(void)
 {
-    struct cshim_job *job = cshim_job_native();
-    count_pass(job, job != NULL ? job->rank : 0, 1, CSHIM_REASON_UNKNOWN_LAYOUT);
+    count_unread(CSHIM_REASON_UNKNOWN_LAYOUT);
     if (!__atomic_load_n(&is_known, __ATOMIC_RELAXED) &&
         __atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "gloo's structures are laid out in a way that this version of "
@@ -220,40 +198,22 @@ static void allreduce(const void *options)
 
 /* The process ---------------------------------------------------------------------------------- */
 
-/* The library that holds gloo names it in reports. */
-static void name_library(void)
-{
-    Dl_info info;
-    const char *file = "this program";
-    if (dladdr((const void *)real_allreduce, &info) != 0 && info.dli_fname != NULL) {
-        const char *slash = strrchr(info.dli_fname, '/');
-        file = slash != NULL ? slash + 1 : info.dli_fname;
-    }
-    snprintf(cshim_process.library, sizeof cshim_process.library, "gloo of %.100s", file);
-}
-
 static void start(cshim_gloo_function function, bool is_beside)
 {
     if (cshim_process.pid != 0)
         cshim_gloo_contexts_abandon();
     cshim_process_start("gloo", is_beside);
     real_allreduce = function;
-    name_library();
-    is_usable = cshim_gloo_open(function);
+    is_usable = cshim_gloo_open(function, cshim_process.library, sizeof cshim_process.library);
     if (!is_usable)
         cshim_log(CSHIM_LOG_WARN,
                   "%s lacks functions that the engine calls: its calls are passed on",
                   cshim_process.library);
 }
 
-/* Not in a forked child: another thread of its parent may have held the lock. */
 __attribute__((destructor)) static void end_process(void)
 {
-    if (getpid() != cshim_process.pid)
-        return;
-    cshim_jobs_write_reports();
-    cshim_jobs_write_trace(NULL);
-    cshim_jobs_withdraw();
+    cshim_process_end(NULL);
 }
 
 __attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo_engine = {
@@ -261,4 +221,5 @@ __attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo
     .start = start,
     .allreduce = allreduce,
     .count = count,
+    .count_unread = count_unread,
 };

@@ -11,7 +11,7 @@
 /* A function of gloo, which takes its options and may throw. */
 typedef void (*cshim_gloo_function)(const void *options);
 
-#define CSHIM_GLOO_ENGINE_ABI 1
+#define CSHIM_GLOO_ENGINE_ABI 2
 #define CSHIM_GLOO_ENGINE_SYMBOL "cshim_gloo_engine"
 
 struct cshim_gloo_engine {
@@ -23,6 +23,8 @@ struct cshim_gloo_engine {
     cshim_gloo_function allreduce;
     /* Counts a call that the front is about to pass on, with its bytes. */
     void (*count)(unsigned function, const void *options);
+    /* Counts an all-reduce that the front is about to pass on without a look at it. */
+    void (*count_unread)(enum cshim_reason reason);
 };
 
 #endif

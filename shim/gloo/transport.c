@@ -63,31 +63,32 @@ static void forget(const struct cshim_exchange *exchange, unsigned first, unsign
 /* A peer's rank in the context. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
-    return exchange->plan->schedule->staged ? call_of(exchange)->across[peer] : peer;
+    return exchange->plan->schedule->staged ? call_of(exchange)->context->across[peer] : peer;
+}
+
+/* Starts a message, by cshim_gloo_receive or cshim_gloo_send. */
+static int start(const struct cshim_exchange *exchange, unsigned request, const void *message,
+                 size_t bytes, int peer, enum cshim_message kind,
+                 int (*how)(struct cshim_gloo_buffer *buffer, int rank, uint64_t slot,
+                            size_t offset, size_t bytes, void **exception))
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
+    return buffer == NULL ||
+           how(buffer, rank_of(exchange, peer), slot_of(exchange, request, kind),
+               (size_t)((const uint8_t *)message - call->host.scratch), bytes, &call->exception);
 }
 
 static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
-    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
-    if (buffer == NULL)
-        return 1;
-    return cshim_gloo_receive(buffer, rank_of(exchange, from), slot_of(exchange, request, kind),
-                              (size_t)((uint8_t *)message - call->host.scratch), bytes,
-                              &call->exception);
+    return start(exchange, request, message, bytes, from, kind, cshim_gloo_receive);
 }
 
 static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
                 size_t bytes, int to, enum cshim_message kind)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
-    struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
-    if (buffer == NULL)
-        return 1;
-    return cshim_gloo_send(buffer, rank_of(exchange, to), slot_of(exchange, request, kind),
-                           (size_t)((const uint8_t *)message - call->host.scratch), bytes,
-                           &call->exception);
+    return start(exchange, request, message, bytes, to, kind, cshim_gloo_send);
 }
 
 /* gloo itself refuses a message that is longer than its place. */
@@ -104,7 +105,7 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     (void)count, (void)too_long;
     *done = true;
     for (; call->pending[index] > 0 && status == 0; call->pending[index]--)
-        status = receives ? cshim_gloo_wait_received(buffer, timeout, NULL, &call->exception)
+        status = receives ? cshim_gloo_wait_received(buffer, timeout, &call->exception)
                           : cshim_gloo_wait_sent(buffer, timeout, &call->exception);
     return status;
 }
@@ -139,16 +140,17 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
             continue;
         if (in > 0) {
             receiving++;
-            status = cshim_gloo_receive(received, call->inside[i], slot,
+            status = cshim_gloo_receive(received, call->context->inside[i], slot,
                                         adds ? (size_t)i * own : begin, in, exception);
         }
         if (out > 0 && status == 0) {
             sending++;
-            status = cshim_gloo_send(sent, call->inside[i], slot, adds ? begin : 0, out, exception);
+            status = cshim_gloo_send(sent, call->context->inside[i], slot, adds ? begin : 0, out,
+                                     exception);
         }
     }
     for (; receiving > 0 && status == 0; receiving--)
-        status = cshim_gloo_wait_received(received, timeout, NULL, exception);
+        status = cshim_gloo_wait_received(received, timeout, exception);
     for (; sending > 0 && status == 0; sending--)
         status = cshim_gloo_wait_sent(sent, timeout, exception);
     cshim_gloo_buffer_free(sent);
@@ -190,70 +192,50 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
     return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output);
 }
 
-static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
-               uint64_t count)
+/* gloo's own all-reduce, with another reduction than the call's unless it is NULL. */
+static int add(const struct cshim_exchange *exchange, const void *input, void *output,
+               uint64_t count, enum cshim_dtype dtype, cshim_gloo_reduction reduction)
 {
     struct cshim_gloo_call *call = call_of(exchange);
-    return cshim_gloo_native(call->arguments, input, output, count, exchange->element_bytes, NULL,
+    return cshim_gloo_native(call->arguments, input, output, count, dtype, reduction,
                              &call->exception);
 }
 
-/* Reductions of our own, for gloo's all-reduce. */
-static void add_floats(void *output, const void *a, const void *b, size_t elements)
+static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
+               uint64_t count)
 {
-    cshim_add(CSHIM_FLOAT32, output, a, b, elements);
-}
-
-static void add_halves(void *output, const void *a, const void *b, size_t elements)
-{
-    cshim_add(CSHIM_FLOAT16, output, a, b, elements);
-}
-
-static void add_bfloats(void *output, const void *a, const void *b, size_t elements)
-{
-    cshim_add(CSHIM_BFLOAT16, output, a, b, elements);
-}
-
-static void add_doubles(void *output, const void *a, const void *b, size_t elements)
-{
-    cshim_add(CSHIM_FLOAT64, output, a, b, elements);
-}
-
-static void take_larger(void *output, const void *a, const void *b, size_t elements)
-{
-    const uint64_t *left = a, *right = b;
-    uint64_t *larger = output;
-    for (size_t i = 0; i < elements; i++)
-        larger[i] = left[i] > right[i] ? left[i] : right[i];
+    return add(exchange, input, output, count, exchange->plan->dtype, NULL);
 }
 
 static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint64_t count,
                         enum cshim_dtype dtype)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
-    return cshim_gloo_native(call->arguments, codes, codes, count, cshim_dtype_bytes(dtype),
-                             dtype == CSHIM_FLOAT32   ? add_floats
-                             : dtype == CSHIM_FLOAT16 ? add_halves
-                                                      : add_bfloats,
-                             &call->exception);
+    return add(exchange, codes, codes, count, dtype, cshim_add);
+}
+
+/* Whole numbers, which are as long as the type that gloo is told of. */
+static void take_larger(enum cshim_dtype dtype, void *output, const void *a, const void *b,
+                        size_t count)
+{
+    const uint64_t *left = a, *right = b;
+    uint64_t *larger = output;
+    (void)dtype;
+    for (size_t i = 0; i < count; i++)
+        larger[i] = left[i] > right[i] ? left[i] : right[i];
 }
 
 static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
                    int count)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
-    return cshim_gloo_native(call->arguments, own, largest, (uint64_t)count, sizeof *own,
-                             take_larger, &call->exception);
+    return add(exchange, own, largest, (uint64_t)count, CSHIM_FLOAT64, take_larger);
 }
 
 /* All ranks get the sums: there are few of them. */
 static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root)
 {
-    struct cshim_gloo_call *call = call_of(exchange);
     (void)root;
-    return cshim_gloo_native(call->arguments, values, sums, (uint64_t)count, sizeof *values,
-                             add_doubles, &call->exception);
+    return add(exchange, values, sums, (uint64_t)count, CSHIM_FLOAT64, cshim_add);
 }
 
 /* The other ranks learn of it as of any rank that has ended. */
@@ -264,13 +246,7 @@ static void end_job(const struct cshim_exchange *exchange)
 }
 
 const struct cshim_transport cshim_gloo_transport = {
-    .call_names =
-        {
-            [CSHIM_ALLREDUCE] = "gloo::allreduce",
-            [CSHIM_REDUCE_SCATTER] = "gloo::reduce_scatter",
-            [CSHIM_REDUCE] = "gloo::reduce",
-            [CSHIM_ALLGATHER] = "gloo::allgather",
-        },
+    .call_names = {[CSHIM_ALLREDUCE] = "gloo::allreduce"},
     .forget = forget,
     .receive = receive,
     .send = send,

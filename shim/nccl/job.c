@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
-#include <unistd.h>
 
 #include "shim/core/clock.h"
 #include "shim/nccl/communicator.h"
@@ -90,12 +89,7 @@ void cshim_nccl_trace_write(void)
     cshim_jobs_write_trace(name_lanes);
 }
 
-/* Not in a forked child: another thread of its parent may have held the lock. */
 __attribute__((destructor)) static void end_process(void)
 {
-    if (getpid() != cshim_process.pid)
-        return;
-    cshim_jobs_write_reports();
-    cshim_nccl_trace_write();
-    cshim_jobs_withdraw();
+    cshim_process_end(name_lanes);
 }

@@ -291,8 +291,12 @@ void cshim_jobs_write_reports(void)
     cshim_jobs_unlock();
 }
 
-void cshim_jobs_withdraw(void)
+void cshim_process_end(void (*name_threads)(struct cshim_trace_file *file, int rank))
 {
+    if (getpid() != cshim_process.pid)
+        return;
+    cshim_jobs_write_reports();
+    cshim_jobs_write_trace(name_threads);
     for (const struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
         cshim_live_withdraw(job->ledger.live);
     cshim_jobs_unlock();

@@ -92,7 +92,8 @@ uint64_t cshim_job_origin(uint64_t began);
 void cshim_jobs_write_trace(void (*name_threads)(struct cshim_trace_file *file, int rank));
 /* Writes the report of each job in which something was counted since the last one. */
 void cshim_jobs_write_reports(void);
-/* Takes back the figures of compshim top. The process is about to end. */
-void cshim_jobs_withdraw(void);
+/* The process is about to end: writes both, and takes back the figures of compshim top. Does
+ * nothing in a forked child, as another thread of its parent may have held a lock. */
+void cshim_process_end(void (*name_threads)(struct cshim_trace_file *file, int rank));
 
 #endif

@@ -36,9 +36,15 @@ def whole_numbers(count, dtype=torch.float32):
     return torch.randint(-8, 9, (count,), generator=torch.Generator().manual_seed(RANK)).to(dtype)
 
 
+KEPT = []
+
+
 def sum_of(count=MEBI, **options):
-    """The digest of a sum over all ranks."""
+    """The digest of a sum over all ranks. The tensor is kept: a worker thread of PyTorch lets go of it some time after
+    the call. The last to do so needs Python's lock, with which PyTorch 2.5 waits for the thread when it destroys the
+    group."""
     total = whole_numbers(count)
+    KEPT.append(total)
     dist.all_reduce(total, **options)
     return digest([total])
 

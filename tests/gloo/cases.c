@@ -5,12 +5,17 @@
  *   gloo_cases wrong                  calls that gloo refuses
  *   gloo_cases kinds                  every operation on every type that has it, once
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
+ *   gloo_cases many                   calls with 1100 inputs on rank 0, and one on the others
+ *   gloo_cases leftovers              a context that comes and goes leaves no socket open
+ *   gloo_cases second LIBRARY         calls of another gloo, which this library makes, between sums
  *   gloo_cases killed DELAY           after so many ms of sums rank 1 is killed
- *   gloo_cases absent [CALLS]         so many sums, then the last rank makes no other; the others
- * wait 2 s gloo_cases exit                   rank 1 exits while a thread of it waits for the last
- * rank gloo_cases fork                   processes are made while sums run
+ *   gloo_cases absent [CALLS]         so many sums; the others wait 2 s for the last rank's next
+ *   gloo_cases exit                   rank 1 exits while a thread of it waits for the last rank
+ *   gloo_cases fork                   processes are made while sums run
  *
  * Exceptions are printed, and how many sums were right. */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -131,6 +136,70 @@ static void others(void)
     free(input), free(output);
 }
 
+static void many(void)
+{
+    float data[8] = {1, 1, 1, 1, 1, 1, 1, 1}, result[8];
+    struct sum_call call = {.outputs = 1, .output = {result}, .count = 8};
+    call.inputs = rank == 0 ? BUFFERS_MAX : 1;
+    for (unsigned i = 0; i < call.inputs; i++)
+        call.input[i] = data;
+    for (int i = 0; i < 2; i++) {
+        char *text = allreduce(world, &call);
+        failures += text != NULL || result[7] != (float)(BUFFERS_MAX + ranks - 1);
+        free(text);
+    }
+}
+
+/* Waits for all ranks. */
+static void meet(const char *event)
+{
+    tell(event);
+    for (int other = 0; other < ranks; other++)
+        await(event, other);
+}
+
+static int count_sockets(void)
+{
+    char name[300], target[16];
+    int sockets = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL)
+        exit(3);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
+        sockets += readlink(name, target, sizeof target) > 7 && memcmp(target, "socket:", 7) == 0;
+    }
+    closedir(folder);
+    return sockets;
+}
+
+static void leftovers(void)
+{
+    struct context *first = world;
+    failures += !sum(COUNT, 0, 4000);
+    const int before = count_sockets();
+    meet("counted");
+    world = context_make("second", rank, ranks, 4000, ANYWHERE);
+    failures += count_sockets() <= before; /* until the sum no rank can have closed one */
+    failures += !sum(COUNT, 0, 4000);
+    context_free(world);
+    world = first;
+    failures += !sum(COUNT, 0, 4000) || count_sockets() != before;
+    meet("done");
+}
+
+static void second(const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void (*call)(void) = handle != NULL ? (void (*)(void))dlsym(handle, "call_second_gloo") : NULL;
+    if (call == NULL)
+        exit(3);
+    failures += !sum(COUNT, 0, 0);
+    call();
+    call();
+    failures += !sum(COUNT, 0, 0);
+}
+
 static void *kill_later(void *delay)
 {
     sleep_ms(*(int *)delay);
@@ -223,6 +292,12 @@ int main(int argc, char **argv)
         kinds();
     else if (strcmp(name, "others") == 0)
         others();
+    else if (strcmp(name, "many") == 0)
+        many();
+    else if (strcmp(name, "leftovers") == 0)
+        leftovers();
+    else if (strcmp(name, "second") == 0)
+        second(argv[2]);
     else if (strcmp(name, "killed") == 0)
         killed(number);
     else if (strcmp(name, "absent") == 0)

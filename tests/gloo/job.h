@@ -23,7 +23,7 @@ enum operation { SUM, PRODUCT, LARGEST, SMALLEST, USER, OPERATIONS, NO_FUNCTION,
 enum ring { UNSPECIFIED, RING, BCUBE };
 enum other { REDUCE, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, BROADCAST, OTHERS };
 
-#define BUFFERS_MAX 3
+#define BUFFERS_MAX 1100
 #define PLACES 16u    /* fixed addresses that contexts may have */
 #define ANYWHERE 255u /* in place of one of them */
 

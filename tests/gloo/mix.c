@@ -94,7 +94,7 @@ static int part(const struct job_call *call, unsigned buffer, unsigned buffers, 
 /* Of a product only one buffer may have the value. */
 static unsigned buffers_of(enum operation operation)
 {
-    return operation == PRODUCT ? 1 : 1 + draw(BUFFERS_MAX);
+    return operation == PRODUCT ? 1 : 1 + draw(3);
 }
 
 static void make_sum(struct job_call *call)

@@ -49,4 +49,8 @@ raised 0 "Timed out|closed|reset|[Bb]roken pipe"
 expect "processes are made while calls run, natively" 0 job 3 "$program" fork
 expect "processes are made while calls run" 0 preloaded 3 "$program" fork
 reports "one report, by the ranks" '[row["calls"] for row in rows] == [61] and passed == {}'
+
+expect "a second gloo" 0 preloaded 2 "$program" second "$build/tests/standin_gloo_user.so"
+check "each process says so once" test "$(grep -c 'a second gloo is in this process' <<<"$output")" = 2
+reports "its calls are passed on, the others compressed" '[row["calls"] for row in rows] == [2] and passed == {"second_library": 2}'
 finish

@@ -35,13 +35,20 @@ fails() {
 }
 
 for ranks in 3 4; do
-    holds "MPI, $ranks ranks" mpi_agreement -DRANKS=$ranks
-    check "MPI, $ranks ranks: every step is taken" \
-        test -z "$(sed -nE '/^unreached/ { N; /\(0 of/! p }' <<<"$output")"
+    for library in MPI gloo; do
+        holds "$library, $ranks ranks" "${library,,}_agreement" -DRANKS=$ranks
+        check "$library, $ranks ranks: every step is taken" \
+            test -z "$(sed -nE '/^unreached/ { N; /\(0 of/! p }' <<<"$output")"
+    done
 done
 fails "MPI without acknowledgements" alone mpi_agreement -DNO_COMMIT
 fails "MPI without a launcher that ends the job" waits_for_ever mpi_agreement -DNO_LAUNCHER
 fails "MPI, never on" is_on mpi_agreement -DNEVER_ON
+
+holds "gloo, a call's own limit may pass" gloo_agreement -DLIMIT
+fails "gloo without acknowledgements" alone gloo_agreement -DNO_COMMIT
+fails "gloo, connections stay open" waits_for_ever gloo_agreement -DNO_BREAK
+fails "gloo, never on" is_on gloo_agreement -DNEVER_ON
 
 holds "NCCL, 3 ranks" nccl_agreement -DRANKS=3
 holds "NCCL, 3 ranks, the maker is none of them" nccl_agreement -DRANKS=3 -DOUTSIDE
