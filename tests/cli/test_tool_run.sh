@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # compshim run: what the program that it starts finds in its environment.
 . "$(dirname "$0")/../lib.sh"
+unset COMPSHIM_MACHINE # the variables that are handed on are counted here
 tool=$build/compshim
 library=$(realpath "$build/libcompshim.so")
 cd "$scratch" || exit 1
