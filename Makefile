@@ -116,7 +116,7 @@ help:
 ## make demo            installs what is missing, builds, and fills the all-reduce lab's tables; a page with plots
 ## make demo-gpu        the same with NCCL, on as many GPUs as there are
 ## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
-## make test            installs what is missing, builds, and runs every test
+## make test            installs what is missing, builds, and runs every test; TESTS="mpi policy" for some
 ## make test-roots      the two commands in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
 ## make test-mpich      the MPI tests again, on MPICH; installs it
 ## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI

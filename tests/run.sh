@@ -4,14 +4,15 @@
 # ends with what was skipped and why, the slowest tests, and one line of totals:
 # "N passed, N failed, N skipped". All three are checks; a test that ends before its last check is one
 # failed check more.
-#   tests/run.sh [PATTERN]     only the tests whose name contains PATTERN
+#   tests/run.sh [WORD...]     only the tests whose name contains one of the words
+# Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
 # JOBS=N: so many tests side by side, as many as there are cores (8 at most) if not given. A script that
 # has a line "# Runs alone: ..." comes after the others, by itself.
 # NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 export BUILD=${BUILD:-build}
-pattern=${1-} passed=0 failed=0 skipped=0 failures=()
+passed=0 failed=0 skipped=0 failures=()
 logs=$(mktemp -d)
 chmod 755 "$logs" # some tests act as another user
 trap 'rm -rf "$logs"' EXIT
@@ -106,8 +107,21 @@ for script in tests/cli/test_*.sh tests/docs/test_*.sh tests/fuzz/test_*.sh test
     [ ! -e "$script" ] || tests+=("${script#tests/} bash $script")
 done
 beside=() by_itself=()
-for number in "${!tests[@]}"; do
-    case ${tests[number]%% *} in *"$pattern"*) ;; *) continue ;; esac
+# chosen NAME WORD...: whether the name contains one of the words; all are chosen if there is no word
+chosen() {
+    local name=$1 word
+    shift
+    for word in "${@:-}"; do [[ $name != *"$word"* ]] || return 0; done
+    return 1
+}
+# A new test counts as a long one.
+durations=$BUILD/tests/durations
+mkdir -p "$BUILD/tests" && touch "$durations" "$logs/durations"
+mapfile -t longest_first < <(printf '%s\n' "${tests[@]}" | awk '
+    FILENAME == ARGV[1] { seconds[$3] = $1; next }
+    { print ($1 in seconds ? seconds[$1] : 1000), FNR - 1 }' "$durations" - | sort -s -k 1,1rn | cut -d " " -f 2)
+for number in "${longest_first[@]}"; do
+    chosen "${tests[number]%% *}" "$@" || continue
     if grep -q '^# Runs alone: ' "${tests[number]##* }"; then
         by_itself+=("$number")
     else
@@ -127,6 +141,8 @@ if [ -s "$logs/skipped" ]; then
 fi
 printf 'in %d min %d s; the slowest:\n' $((SECONDS / 60)) $((SECONDS % 60))
 sort -rn "$logs/durations" | head -n 10 | sed 's/^/   /'
+# What was left out keeps its time of before.
+awk '!($3 in told) { told[$3]; print }' "$logs/durations" "$durations" >"$logs/all" && cp "$logs/all" "$durations"
 [ ${#failures[@]} = 0 ] || echo "failed: ${failures[*]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

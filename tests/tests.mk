@@ -185,7 +185,7 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 .PHONY: test
 test: packages-test
 	@$(MAKE) --no-print-directory $(parallel) test-programs
-	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh $(TESTS)
 
 .PHONY: test-programs
 test-programs: $(BUILD)/tests/kernels_host

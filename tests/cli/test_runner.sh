@@ -8,8 +8,12 @@ made() { # NAME: a test program of the script on standard input
     cat - >"${made}_$1"
     chmod +x "${made}_$1"
 }
-totals() { env -u MPI -u MPI_HOME -u NEED_CUDA BUILD="$scratch/made" "$top/tests/run.sh" "made_up_${1-}"; }
+# totals [NAME...]: what the runner says of the tests of these names
+totals() {
+    env -u MPI -u MPI_HOME -u NEED_CUDA BUILD="$scratch/made" "$top/tests/run.sh" "${@/#/made_up_}"
+}
 last() { test "$(tail -n 1 <<<"$output")" = "$1"; }
+one_by_one() { JOBS=1 totals "$@"; }
 
 made good <<E
 #!/bin/bash
@@ -19,7 +23,7 @@ check two true
 skip "there is no third here"
 finish
 E
-expect "a test that passes" 0 totals
+expect "a test that passes" 0 totals ""
 check "its checks are the total" last "2 passed, 0 failed, 1 skipped"
 contains "what was skipped is named" "test_made_up_good: there is no third here"
 contains "and how long it took" " s test_made_up_good"
@@ -29,7 +33,7 @@ made left_out <<E
 skip "nothing of it"
 finish
 E
-expect "a test that is skipped as a whole" 0 totals
+expect "a test that is skipped as a whole" 0 totals ""
 check "counts so" last "2 passed, 0 failed, 2 skipped"
 made cmocka <<'E'
 #!/bin/sh
@@ -37,7 +41,7 @@ printf '[       OK ] a\n[  FAILED  ] b\n[  SKIPPED ] c\n[==========] group: 3 te
 printf '[  ERROR   ] --- 0x1 != 0x2\n[  FAILED  ] group: 1 test(s), listed below:\n[  FAILED  ] b\n[  SKIPPED ] c\n' >&2
 exit 1
 E
-expect "a unit test that fails" 1 totals
+expect "a unit test that fails" 1 totals ""
 check "is counted by its checks, too" last "3 passed, 1 failed, 3 skipped"
 contains "what it found is shown" "0x1 != 0x2"
 contains "with how to run it alone" "${made}_cmocka"
@@ -82,6 +86,16 @@ finish
 E
 expect "a test of a command that is not installed" 1 totals wanting
 contains "names it" "compshim-not-there: command not found"
+expect "two words" 1 one_by_one bad good
+check "choose the tests of either" last "202 passed, 1 failed, 1 skipped"
+order() { test "$(sed -n 's/^== test_made_up_//p' <<<"$output" | xargs)" = "$1"; }
+printf '9 s test_made_up_%s\n3 s test_made_up_%s\n' good bad >"$scratch/made/tests/durations"
+expect "with times of a run before" 1 one_by_one bad good
+check "the longest begins first" order "good bad"
+printf '3 s test_made_up_%s\n9 s test_made_up_%s\n7 s test_made_up_%s\n' good bad dying >"$scratch/made/tests/durations"
+expect "with other times" 1 one_by_one bad good
+check "another does" order "bad good"
+check "the time of what was left out is kept" grep -qx "7 s test_made_up_dying" "$scratch/made/tests/durations"
 expect "no such test" 1 totals nobody
 check "is not a success" last "0 passed, 0 failed, 0 skipped"
 finish
