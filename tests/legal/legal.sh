@@ -20,17 +20,20 @@ one_of() {
 
 # How far an element may be from its sum, as a part of the largest sum that is possible: what one
 # rounding loses of the largest element of a block, twice and a little; the random rounding loses up
-# to twice as much, and the residual that is added as much once more.
-bound_of() { # CODEC ROUNDING FEEDBACK
+# to twice as much, and the residual that is added as much once more. Calls that lose more than
+# the tolerance go on in a codec that follows here.
+bound_of() { # CODEC ROUNDING FEEDBACK TOLERANCE
     python3 - "$@" <<'P'
 import sys
-lost = {"fp8_e4m3": 2**-4, "fp8_e5m2": 2**-3, "int8": 0.004, "int6": 0.0163, "int5": 0.0336, "int4": 0.072}
-print(2.3 * lost.get(sys.argv[1], 0) * (2 if sys.argv[2] == "stochastic" else 1) * (2.4 if sys.argv[3] == "on" else 1))
+codec, rounding, feedback, tolerance = sys.argv[1:]
+lost = {"int4": 0.072, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0}
+later = list(lost)[list(lost).index(codec):] if tolerance != "0" else [codec]
+print(2.3 * max(map(lost.get, later)) * (2 if rounding == "stochastic" else 1) * (2.4 if feedback == "on" else 1))
 P
 }
 
 draw_policy() { # sets $bound
-    local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance
+    local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance=0
     one_of codec raw raw raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4
     one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
@@ -49,7 +52,7 @@ draw_policy() { # sets $bound
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
         [ "$tolerance" = 0 ] || printf 'max_rel_error = %s\n' "$tolerance"
     fi
-    bound=$(bound_of "$codec" "$rounding" "$feedback")
+    bound=$(bound_of "$codec" "$rounding" "$feedback" "$tolerance")
 }
 
 # The node of each rank: all on one, evenly, or as it comes.
