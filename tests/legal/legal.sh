@@ -42,6 +42,10 @@ draw_policy() { # sets $bound
     one_of collectives allreduce allreduce,reduce,reduce_scatter,allgather{,,}
     one_of verify off off 1 3
     one_of check off 1 5
+    if [ "$uneven" = yes ]; then
+        one_of codec int4 int4 int5 int6
+        algorithm=hierarchical
+    fi
     printf '[compshim]\nfeedback_memory = 2MiB\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
     printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$collectives" "$codec" "$algorithm" "$verify" "$check"
@@ -49,6 +53,7 @@ draw_policy() { # sets $bound
         one_of feedback ${FEEDBACK:-off off on}
         one_of rounding nearest nearest stochastic
         one_of tolerance 0 0 0 0.001 0.02 0.05
+        [ "$uneven" = no ] || one_of tolerance 0.02 0.05
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
         [ "$tolerance" = 0 ] || printf 'max_rel_error = %s\n' "$tolerance"
     fi
@@ -59,6 +64,7 @@ draw_policy() { # sets $bound
 draw_nodes() { # sets $nodes
     local i even=$((RANDOM % 3)) per=$((1 + RANDOM % 4)) several=$((2 + RANDOM % 3))
     nodes=
+    [ "$uneven" = no ] || even=2
     for ((i = 0; i < ranks; i++)); do
         case $even in 0) nodes+=0, ;; 1) nodes+=$((i / per)), ;; 2) nodes+=$((RANDOM % several)), ;; esac
     done
@@ -67,6 +73,8 @@ draw_nodes() { # sets $nodes
 draw_job() { # NUMBER
     RANDOM=$(((seed * 7919 + $1) % 32749))
     one_of ranks 2 2 3 3 4 4 5 6 7 8
+    # What a tolerance needs where nodes are uneven seldom comes together by chance.
+    one_of uneven no no no no yes
     draw_nodes
     one_of threads 0 0 1
     first=$((seed * 1000000 + $1 * 1000))
@@ -87,18 +95,18 @@ fails() {
     [ "$status" != 0 ]
 }
 
-# Whether the last job's memory grows by 2 MiB a quarter more than it does without the shim, and four
+# Whether the last job's memory grows by 1 MiB a quarter more than it does without the shim, and four
 # times as much with four times the programs: MPI libraries keep a little of each program, by leaps.
 leaks() {
     local times grown native with=$preloads
     for times in 1 4; do
         [ "$times" = 1 ] || ! fails "$first" $((times * programs)) 1 || return 0
         grown=$(growth)
-        [ "${grown:-0}" -gt $((2048 * times)) ] || return
+        [ "${grown:-0}" -gt $((1024 * times)) ] || return
         preloads=$build/tests/standin_nodes.so
         run "$first" $((times * programs)) 1
         native=$(growth) preloads=$with
-        [ $((grown - ${native:-0})) -gt $((2048 * times)) ] || return
+        [ $((grown - ${native:-0})) -gt $((1024 * times)) ] || return
     done
     output="legal: memory grows by $grown KiB in $programs programs, natively by ${native:-0} KiB"
 }
