@@ -28,13 +28,19 @@ static const int weights[KINDS] = {
     [FREE] = 4,
 };
 
-static enum kind draw_kind(uint64_t *stream)
+/* The same for programs whose requests are under way on several communicators at once. */
+static const int request_weights[KINDS] = {
+    [ALLREDUCE] = 8, [IALLREDUCE] = 8, [PERSISTENT] = 16,  [START] = 48, [DUP] = 1,
+    [SPLIT] = 6,     [CREATE] = 3,     [CREATE_GROUP] = 3, [FREE] = 2,
+};
+
+static enum kind draw_kind(const int chances[KINDS], uint64_t *stream)
 {
     int total = 0, kind = 0;
     for (int i = 0; i < KINDS; i++)
-        total += weights[i];
-    for (int left = below(stream, total); left >= weights[kind]; kind++)
-        left -= weights[kind];
+        total += chances[i];
+    for (int left = below(stream, total); left >= chances[kind]; kind++)
+        left -= chances[kind];
     return (enum kind)kind;
 }
 
@@ -47,6 +53,11 @@ int legal_members(const struct place *place, int ranks, int group, int members[R
     return count;
 }
 
+static int at_most(int value, int limit)
+{
+    return value < limit ? value : limit;
+}
+
 static int groups_of(const struct place *place, int ranks)
 {
     int groups = 0;
@@ -56,16 +67,20 @@ static int groups_of(const struct place *place, int ranks)
 }
 
 /* Members of the communicators that a step makes: of those that are in one of the parent's. Where
- * the parent is several communicators, each rank stays in its own or leaves. */
+ * the parent is several communicators, each rank stays in its own or leaves. Any of them may be
+ * rank 0: the shim numbers communicators by what their rank 0 has numbered before. */
 static void make_place(struct place *made, const struct place *parent, int ranks, enum kind kind,
                        uint64_t *stream)
 {
-    const bool several = groups_of(parent, ranks) > 1, backwards = below(stream, 3) == 0;
-    const int groups = kind == SPLIT && !several ? 1 + below(stream, GROUPS_MAX) : 1;
+    const bool several = groups_of(parent, ranks) > 1;
+    const bool backwards = kind != DUP && below(stream, 3) == 0;
+    const int first = kind == DUP ? 0 : below(stream, ranks);
+    const int groups =
+        kind == SPLIT && !several ? 1 + below(stream, at_most(ranks / 2, GROUPS_MAX)) : 1;
     const bool leave = kind != DUP && below(stream, 2) == 0;
     made->live = true;
     for (int i = 0; i < ranks; i++) {
-        made->order[i] = parent->order[kind != DUP && backwards ? ranks - 1 - i : i];
+        made->order[i] = parent->order[(backwards ? first + ranks - i : first + i) % ranks];
         made->group[i] = parent->group[i];
         if (made->group[i] >= 0 && groups > 1)
             made->group[i] = below(stream, groups);
@@ -82,13 +97,15 @@ static int draw_count(uint64_t *stream)
     return choice == 0 ? 300001 : counts[choice % (int)(sizeof counts / sizeof *counts)];
 }
 
+/* A communicator that is there, seldom the world if there are others: else its rank 0 would give
+ * most numbers of communicators, and two ranks would seldom give the same one. */
 static int draw_live(const struct script *script, int before, uint64_t *stream)
 {
-    int live[STEPS_MAX + 1] = {0}, count = 0;
-    for (int i = 0; i <= before; i++)
+    int live[STEPS_MAX + 1] = {WORLD}, count = 0;
+    for (int i = below(stream, 4) == 0 ? WORLD : WORLD + 1; i <= before; i++)
         if (script->places[i].live)
             live[count++] = i;
-    return live[below(stream, count)];
+    return live[count > 0 ? below(stream, count) : 0];
 }
 
 /* A persistent request that is not under way when a step begins; -1: there is none. */
@@ -103,18 +120,18 @@ static int draw_idle(const struct script *script, int before, uint64_t *stream)
     return count == 0 ? -1 : idle[below(stream, count)];
 }
 
-static int at_most(int value, int limit)
-{
-    return value < limit ? value : limit;
-}
-
 /* What a step does needs no communicator that the steps before have not made. What cannot be done
- * here becomes an all-reduce. */
-static void draw_step(struct script *script, int number, const int counts[2], bool threads,
-                      bool persistent, uint64_t *stream)
+ * here becomes an all-reduce. Every program begins with a communicator. */
+static void draw_step(struct script *script, int number, const int counts[2], bool many_requests,
+                      bool threads, bool persistent, uint64_t *stream)
 {
     struct step *step = &script->steps[number];
-    *step = (struct step){.kind = draw_kind(stream), .place = draw_live(script, number, stream)};
+    *step = (struct step){
+        .kind = draw_kind(many_requests ? request_weights : weights, stream),
+        .place = draw_live(script, number, stream),
+    };
+    if (number == 0 || (number == 1 && many_requests))
+        step->kind = (enum kind)(SPLIT + below(stream, 3));
     if (!persistent && (step->kind == PERSISTENT || step->kind == START))
         step->kind = IALLREDUCE;
     step->target = step->kind == START ? draw_idle(script, number, stream) : -1;
@@ -134,7 +151,7 @@ static void draw_step(struct script *script, int number, const int counts[2], bo
     step->root = below(stream, RANKS_MAX);
     step->scale = 1 << 8 * below(stream, 3);
     step->key = draw(stream);
-    step->latest = at_most(number + below(stream, 5), script->count);
+    step->latest = at_most(number + below(stream, many_requests ? 12 : 5), script->count);
     step->end = at_most(step->latest + 1 + below(stream, 6), script->count);
     if (step->kind == START) {
         struct step *made = &script->steps[step->target];
@@ -163,8 +180,9 @@ void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, b
     for (int i = 0; i < ranks; i++)
         script->places[WORLD].order[i] = i;
     const int counts[2] = {draw_count(&stream), draw_count(&stream)}; /* that come again */
+    const bool many_requests = below(&stream, 3) == 0;
     for (int i = 0; i < script->count; i++)
-        draw_step(script, i, counts, threads, persistent, &stream);
+        draw_step(script, i, counts, many_requests, threads, persistent, &stream);
 }
 
 bool legal_is_left_out(const struct script *script, int number)
