@@ -6,7 +6,7 @@
 # failed check more.
 #   tests/run.sh [WORD...]     only the tests whose name contains one of the words
 # Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
-# JOBS=N: so many tests side by side, as many as there are cores (8 at most) if not given. A script that
+# JOBS=N: so many tests side by side, one more than there are cores, since many wait (8 at most) if not given. A script that
 # has a line "# Runs alone: ..." comes after the others, by itself.
 # NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
 set -u
@@ -129,7 +129,7 @@ for number in "${longest_first[@]}"; do
     fi
 done
 cores=$(nproc)
-run_all "${JOBS:-$((cores < 8 ? cores : 8))}" "${beside[@]}"
+run_all "${JOBS:-$((cores < 7 ? cores + 1 : 8))}" "${beside[@]}"
 run_all 1 "${by_itself[@]}"
 if [ -n "${NEED_CUDA:-}" ] && [ "${MPI:-openmpi}${MPI_HOME-}" = openmpi ] && [ ! -e "$BUILD/libcompshim-nccl.so" ]; then
     echo "the tests of NCCL are needed, but nvcc or nccl.h are missing: see tools/get-cuda.sh"

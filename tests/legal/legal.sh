@@ -70,6 +70,18 @@ draw_nodes() { # sets $nodes
     done
 }
 
+# Facts of a machine, by which calls are passed on or take another algorithm, alike on all ranks.
+draw_machine() {
+    local between inside add codec
+    one_of COMPSHIM_MACHINE off off "$scratch/machine"
+    one_of between 1e7 1e9 1e12
+    one_of inside 1e8 1e10
+    one_of add 1e8 1e10
+    printf '%s\n' "latency_between = 2e-5" "latency_inside = 1e-6" "message = 1e-6" "cores = 0.5" "add = $add" \
+        "bandwidth_between = $between" "bandwidth_inside = $inside" >"$scratch/machine"
+    for codec in $(codecs); do printf 'encode_%s = 1e9\ndecode_%s = 2e9\n' "$codec" "$codec"; done >>"$scratch/machine"
+}
+
 draw_job() { # NUMBER
     RANDOM=$(((seed * 7919 + $1) % 32749))
     one_of ranks 2 2 3 3 4 4 5 6 7 8
@@ -82,6 +94,7 @@ draw_job() { # NUMBER
     preloads=$build/tests/standin_nodes.so:$preload
     [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # the library by itself
     draw_policy >"$COMPSHIM_POLICY"
+    draw_machine
 }
 
 # run SEED PROGRAMS REPEATS [STEPS]: the result is in $output and $status
