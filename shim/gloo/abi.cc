@@ -95,30 +95,20 @@ bool can_read(const void *memory, size_t bytes)
     return is_readable;
 }
 
-/* The object that an address is in, or NULL; and the name of the symbol there, or "". */
-const void *object_of(const void *address, const char **symbol)
-{
-    Dl_info info;
-    const bool is_known = dladdr(address, &info) != 0;
-    *symbol = is_known && info.dli_sname != nullptr ? info.dli_sname : "";
-    return is_known ? info.dli_fbase : nullptr;
-}
-
 /* Whether there is a buffer of gloo's. */
 bool is_buffer(const Buffer *buffer)
 {
     const void *const *table;
-    const char *name;
+    Dl_info info;
     if (!can_read(buffer, sizeof *buffer))
         return false;
     std::memcpy(&table, static_cast<const void *>(buffer), sizeof table);
     if (!can_read(table, function_count * sizeof *table))
         return false;
-    for (size_t i = 0; i < function_count; i++) {
-        object_of(table[i], &name);
-        if (std::strstr(name, function_names[i]) == nullptr)
+    for (size_t i = 0; i < function_count; i++)
+        if (dladdr(table[i], &info) == 0 || info.dli_sname == nullptr ||
+            std::strstr(info.dli_sname, function_names[i]) == nullptr)
             return false;
-    }
     return true;
 }
 
@@ -126,14 +116,6 @@ bool is_buffer(const Buffer *buffer)
  * have one. It is found once, since dladdr looks through all symbols of an object: in PyTorch's
  * that takes a fifth of a millisecond. */
 std::atomic<size_t> place_of_rank;
-
-void find_place(const void *context)
-{
-    const char *name;
-    const void *first;
-    std::memcpy(&first, context, sizeof first);
-    place_of_rank = object_of(first, &name) != nullptr ? sizeof first : 0;
-}
 
 bool read_context(const void *context, int *rank, int *ranks)
 {
@@ -146,10 +128,13 @@ bool read_context(const void *context, int *rank, int *ranks)
 
 bool is_context(const void *context)
 {
+    Dl_info info;
+    const void *first;
     int rank, ranks;
     if (!can_read(context, 16))
         return false;
-    find_place(context);
+    std::memcpy(&first, context, sizeof first);
+    place_of_rank = dladdr(first, &info) != 0 ? sizeof first : 0;
     return read_context(context, &rank, &ranks);
 }
 
@@ -193,10 +178,10 @@ bool are_buffers(const std::vector<Buffer *> &buffers)
 /* Whether a function can be called: it has code in some object. */
 bool is_function(const Reduction &function)
 {
-    const char *name;
+    Dl_info info;
     const void *words[4]; /* two of the callable's, then what manages it and what calls it */
     std::memcpy(words, static_cast<const void *>(&function), sizeof words);
-    return object_of(words[2], &name) != nullptr && object_of(words[3], &name) != nullptr;
+    return dladdr(words[2], &info) != 0 && dladdr(words[3], &info) != 0;
 }
 
 /* Calls a function. Keeps what it throws, if nothing is kept yet. */
