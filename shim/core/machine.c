@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "policy/numbers.h"
-#include "policy/policy.h"
 
 /* No such file is that large. */
 #define FILE_LIMIT ((size_t)64 << 10)
@@ -126,7 +125,7 @@ static int handle_line(void *user, const char *section, const char *name, const 
 }
 
 bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const char *source,
-                         char message[512])
+                         char message[CSHIM_MESSAGE_MAX])
 {
     char problem[256] = "";
     *machine = (struct cshim_machine){.native = CSHIM_NATIVE_OPENMPI};
@@ -135,24 +134,26 @@ bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const 
     const int line = ini_parse_string(text, handle_line, &reading);
     if (line == 0)
         return true;
-    snprintf(message, 512, "%.200s:%d: %s", source, line,
+    snprintf(message, CSHIM_MESSAGE_MAX, "%.200s:%d: %s", source, line,
              line < 0             ? "out of memory"
              : problem[0] != '\0' ? problem
                                   : "not a line 'name = number'");
     return false;
 }
 
-bool cshim_machine_load(struct cshim_machine *machine, const char *path, char message[512])
+bool cshim_machine_load(struct cshim_machine *machine, const char *path,
+                        char message[CSHIM_MESSAGE_MAX])
 {
     char *text = malloc(FILE_LIMIT + 1);
     FILE *file = text != NULL ? fopen(path, "re") : NULL;
     const size_t length = file != NULL ? fread(text, 1, FILE_LIMIT, file) : 0;
     bool good = false;
     if (file == NULL || ferror(file) != 0)
-        snprintf(message, 512, "%.200s: cannot read the facts that COMPSHIM_MACHINE names: %s",
-                 path, strerror(errno));
+        snprintf(message, CSHIM_MESSAGE_MAX,
+                 "%.200s: cannot read the facts that COMPSHIM_MACHINE names: %s", path,
+                 strerror(errno));
     else if (length == FILE_LIMIT || memchr(text, '\0', length) != NULL)
-        snprintf(message, 512, "%.200s: these are not the facts of a machine", path);
+        snprintf(message, CSHIM_MESSAGE_MAX, "%.200s: these are not the facts of a machine", path);
     else {
         text[length] = '\0';
         good = cshim_machine_parse(machine, text, path, message);

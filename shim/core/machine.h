@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "codecs/codec.h"
+#include "policy/policy.h"
 
 /* Whose choice of algorithms a native call gets. */
 enum cshim_native { CSHIM_NATIVE_OPENMPI, CSHIM_NATIVE_MPICH };
@@ -35,9 +35,10 @@ struct cshim_machine {
 /* Reads facts, a line "name = number" for each, as cshim_machine_print writes them. What has no
  * line is not known. Returns false with a line "source:LINE: what is wrong" in the message. */
 bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const char *source,
-                         char message[512]);
+                         char message[CSHIM_MESSAGE_MAX]);
 /* The same of a file. */
-bool cshim_machine_load(struct cshim_machine *machine, const char *path, char message[512]);
+bool cshim_machine_load(struct cshim_machine *machine, const char *path,
+                        char message[CSHIM_MESSAGE_MAX]);
 
 /* "openmpi" or "mpich". */
 const char *cshim_native_name(enum cshim_native native);

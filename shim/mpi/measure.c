@@ -20,6 +20,8 @@
 #define CODEC_ELEMENTS ((size_t)1 << 18) /* 1 MiB: about a segment */
 #define CODEC_REPEATS 5
 
+_Static_assert(TRAIN * SHORT_BYTES <= LONG_BYTES, "a train has room");
+
 enum tag { TAG_PING = 1, TAG_TRAIN };
 
 static double smaller(double a, double b)
@@ -32,7 +34,7 @@ static double smaller(double a, double b)
 struct pair {
     int other;
     bool is_first;
-    char *sent, *received; /* LONG_BYTES each */
+    char *sent, *received; /* LONG_BYTES each, which is more than a train takes */
 };
 
 /* There and back. The first tells the other whether to go on. */
@@ -62,8 +64,8 @@ static void exchange(const struct pair *pair, int messages, int bytes)
 {
     MPI_Request requests[2 * SMALL_MESSAGES];
     for (int i = 0; i < messages; i++)
-        PMPI_Irecv(pair->received, bytes, MPI_BYTE, pair->other, TAG_TRAIN, cshim_mpi.world,
-                   &requests[i]);
+        PMPI_Irecv(pair->received + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, pair->other,
+                   TAG_TRAIN, cshim_mpi.world, &requests[i]);
     for (int i = 0; i < messages; i++)
         PMPI_Isend(pair->sent, bytes, MPI_BYTE, pair->other, TAG_TRAIN, cshim_mpi.world,
                    &requests[messages + i]);
@@ -238,7 +240,7 @@ void cshim_machine_setup(void)
 {
     static struct cshim_machine machine;
     enum { NONE, NAMED, MEASURED } origin = NONE;
-    char message[512];
+    char message[CSHIM_MESSAGE_MAX];
     if (cshim_job.rank == 0) {
         const char *file = secure_getenv("COMPSHIM_MACHINE");
         if (file == NULL || *file == '\0')

@@ -172,7 +172,7 @@ TEST(times_rise_with_sizes)
 TEST(facts_are_written_and_read)
 {
     struct cshim_machine machine = slow_links(), again;
-    char *text = NULL, message[512];
+    char *text = NULL, message[CSHIM_MESSAGE_MAX];
     size_t length;
     machine.native = CSHIM_NATIVE_MPICH;
     machine.bandwidth_long = 1.25e8;
@@ -199,7 +199,7 @@ TEST(wrong_facts)
         {"[a]\ncores = 1\n", "f:2: facts of a machine have no sections"},
     };
     struct cshim_machine machine;
-    char message[512];
+    char message[CSHIM_MESSAGE_MAX];
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         assert_false(cshim_machine_parse(&machine, cases[i][0], "f", message));
         assert_string_equal(message, cases[i][1]);

@@ -68,7 +68,7 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
 static const struct cshim_machine *load_machine(void)
 {
     static struct cshim_machine machine;
-    char message[512];
+    char message[CSHIM_MESSAGE_MAX];
     const char *file = chosen.machine != NULL ? chosen.machine : getenv("COMPSHIM_MACHINE");
     if (file == NULL || *file == '\0' || strcmp(file, "off") == 0)
         return NULL;
