@@ -31,8 +31,7 @@ reports "are worth it: foretold and taken is told" \
 contains "in the table, too" "compshim: foretold "
 expect "links faster than the codec" 0 on_nodes 0,1,2,3 COMPSHIM_MACHINE=fast "${sum[@]}"
 reports "are not" 'rows == [] and passed["no_gain"] == 5'
-native=$(mpi 4 "${sum[@]}")
-case $output in "$native"*) pass "the library's own results" ;; *) fail "the library's own results" "$native, not $output" ;; esac
+contains "with the library's own results" "$(mpi 4 "${sum[@]}")"
 sed 's/^codec.*/&\nworth = always/' policy.ini >always.ini
 expect "worth = always" 0 on_nodes 0,1,2,3 COMPSHIM_MACHINE=fast COMPSHIM_POLICY=always.ini "${sum[@]}"
 reports "compresses them all the same" 'rows[0]["calls"] == 5'
