@@ -20,7 +20,7 @@
 #define CODEC_ELEMENTS ((size_t)1 << 18) /* 1 MiB: about a segment */
 #define CODEC_REPEATS 5
 
-_Static_assert(TRAIN * SHORT_BYTES <= LONG_BYTES, "a train has room");
+_Static_assert(LONG_BYTES / SHORT_BYTES >= TRAIN, "a train has room");
 
 enum tag { TAG_PING = 1, TAG_TRAIN };
 
