@@ -21,8 +21,8 @@ enum native {
     TREE      /* a binomial reduce and a broadcast */
 };
 
-/* Open MPI's choice for sums (coll_tuned_decision_fixed.c of 4.1 and 5.0): the first row with more
- * ranks and more bytes than the call has. */
+/* Open MPI's choice for sums: the first row with more ranks and more bytes than the call has. From
+ * coll_tuned_decision_fixed.c of its main branch, the table that does not look at nodes. */
 static const struct {
     uint64_t bytes;
     uint32_t ranks;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "shim/core/arithmetic.h"
 #include "shim/core/cost.h"
 
 /* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
@@ -379,6 +380,22 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
     return fastest;
 }
 
+/* The same, unless the call would not gain. */
+static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct cshim_call *call,
+                                    uint64_t count)
+{
+    struct cshim_plan plan = plan_fastest(rule, call, count);
+    if (plan.reason != CSHIM_REASON_COMPRESS || !(plan.seconds > 0))
+        return plan;
+    plan.seconds_native = cshim_cost_native(call->machine, call);
+    if (!plan.rule->always && plan.seconds > (1 - CSHIM_WORTH) * plan.seconds_native &&
+        plan.seconds_native > 0)
+        plan.reason = CSHIM_REASON_NO_GAIN;
+    return plan;
+}
+
+/* Times are foretold in the default floating-point environment: a program may round in another way
+ * on one rank than on others. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count)
 {
@@ -386,12 +403,10 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
-    plan = plan_fastest(plan.rule, call, count);
-    if (plan.reason != CSHIM_REASON_COMPRESS || !(plan.seconds > 0))
-        return plan;
-    plan.seconds_native = cshim_cost_native(call->machine, call);
-    if (!plan.rule->always && plan.seconds > (1 - CSHIM_WORTH) * plan.seconds_native &&
-        plan.seconds_native > 0)
-        plan.reason = CSHIM_REASON_NO_GAIN;
+    if (call->machine == NULL)
+        return plan_by(CSHIM_ALGORITHM_AUTO, plan.rule, call, count);
+    const fenv_t programs = cshim_arithmetic_begin();
+    plan = plan_worth(plan.rule, call, count);
+    cshim_arithmetic_end(&programs);
     return plan;
 }

@@ -50,7 +50,8 @@ const char *cshim_reason_name(enum cshim_reason reason);
  * decoded. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* How a call is reissued. Where it is not, only reason and rule are set. */
+/* How a call is reissued. Where it is not, only reason and rule are set; for no_gain, what would
+ * have been done. */
 struct cshim_plan {
     enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule; /* the rule that decided, or NULL */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/environment.h"
 #include "shim/core/log.h"
 #include "shim/core/machine.h"
 #include "shim/mpi/job.h"
@@ -244,7 +245,7 @@ void cshim_machine_setup(void)
     if (cshim_job.rank == 0) {
         const char *file = secure_getenv("COMPSHIM_MACHINE");
         if (file == NULL || *file == '\0')
-            origin = is_needed() ? MEASURED : NONE;
+            origin = is_needed() && cshim_mode() != CSHIM_MODE_OBSERVE ? MEASURED : NONE;
         else if (strcmp(file, "off") != 0) {
             origin = NAMED;
             if (!cshim_machine_load(&machine, file, message))

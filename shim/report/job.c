@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/core/environment.h"
 #include "shim/core/clock.h"
+#include "shim/core/environment.h"
 #include "shim/core/log.h"
 #include "shim/report/report.h"
 

@@ -116,7 +116,7 @@ facts() {
         "COMPSHIM_REPORT=$scratch/facts.json" "${hosts[@]}" run --ranks-per-host "${1##*x}" \
         "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>&1
     python3 -c 'import json, sys
-for name, value in json.load(open(sys.argv[1]))["machine"].items():
+for name, value in json.load(open(sys.argv[1])).get("machine", {}).items():
     if name != "source": print(name, "=", value)' "$scratch/facts.json" >"$scratch/$1.machine"
 }
 

@@ -148,6 +148,7 @@ tell() {
     found=$(printf '%s\n' "$output" | sed -n 's/^legal: program \([0-9]*\),.*/\1/p' | head -n 1)
     echo "FOUND after $((total + 1 + ${found:-first + programs - 1} - first)) programs in job $job of seed $seed: $ranks ranks on nodes $nodes threads $threads bound $bound, preloaded: $preloads"
     cat "$COMPSHIM_POLICY"
+    [ "$COMPSHIM_MACHINE" = off ] || sed 's/^/COMPSHIM_MACHINE: /' "$COMPSHIM_MACHINE"
     printf '%s\n' "$output" | grep -a -E 'legal:|compshim:' | head -n 20
     [ "${SHRINK:-yes}" = yes ] || return
     export LEGAL_SECONDS=${SHRINK_SECONDS:-10}

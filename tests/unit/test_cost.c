@@ -2,6 +2,7 @@
 /* The facts of the machine and what is foretold by them: the file, the formulas against figures
  * worked out by hand, and what the planner makes of them. */
 
+#include <fenv.h>
 #include <locale.h>
 #include <math.h>
 
@@ -150,6 +151,22 @@ TEST(shared_cores)
     const double alone = plan_with(&machine, always, 4, 4, 16 * MIB).seconds;
     machine.cores = 0.25;
     assert_float_equal(plan_with(&machine, always, 4, 4, 16 * MIB).seconds / alone, 4, 0.1);
+}
+
+/* A program may round upwards on one rank: the plan is the same, and so is what it rounds by. */
+TEST(rounding_of_the_program)
+{
+    const struct cshim_machine machine = slow_links();
+    for (uint64_t bytes = 100000; bytes < 200000; bytes += 1024) {
+        const struct cshim_plan nearest = plan_with(&machine, FP8, 5, 5, bytes);
+        fesetround(FE_UPWARD);
+        const struct cshim_plan upward = plan_with(&machine, FP8, 5, 5, bytes);
+        const int rounding = fegetround();
+        fesetround(FE_TONEAREST);
+        assert_int_equal(rounding, FE_UPWARD);
+        assert_memory_equal(&nearest.seconds, &upward.seconds, sizeof(double));
+        assert_memory_equal(&nearest.seconds_native, &upward.seconds_native, sizeof(double));
+    }
 }
 
 /* More bytes never take less time. */
