@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # compshim: see README.md. `make help` lists the targets.
-VERSION := 0.1.0
+VERSION := 0.2.0
 hash := \#
 comma := ,
 BUILD ?= build
 ifneq ($(words $(BUILD)),1)
 $(error BUILD='$(BUILD)' is not the name of one folder, without blanks (make BUILD=build))
+endif
+# One line for each file that is made: its recipe begins with $(call say,WORD,FILE). V=1 shows whole
+# commands, make -s nothing.
+silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
+say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
+# As many jobs as there are cores, unless make was told how many. What installs packages or runs
+# something goes step by step, and builds by a make of its own.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 endif
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -26,8 +38,10 @@ MPIS ?= $(BUILD)/mpis
 OPTIMIZE ?= -O2
 WARNINGS ?= -Wall -Wextra -Werror
 # SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan (use another BUILD with
-# either).
-ifeq ($(SANITIZE),1)
+# either). COVERAGE=1 counts which lines run.
+ifeq ($(COVERAGE),1)
+sanitizers := --coverage -fprofile-update=atomic
+else ifeq ($(SANITIZE),1)
 sanitizers := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 else ifeq ($(SANITIZE),thread)
 sanitizers := -fsanitize=thread -fno-omit-frame-pointer
@@ -102,7 +116,7 @@ ifeq ($(have_mpich),)
 	@echo "compshim: left out: the engine for MPICH (no $(MPICH_CC)): tools/install-packages.sh mpich"
 endif
 ifeq ($(have_nccl),)
-	@echo "compshim: left out: the engine for NCCL (no nvcc or nccl.h): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
+	@echo "compshim: left out: the engine for NCCL (no nvcc): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
 else ifeq ($(have_cublas),)
 	@echo "compshim: left out: mnist_train_nccl (no cublas_v2.h): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
 endif
@@ -115,7 +129,7 @@ help:
 ## make packages        installs the Debian/Ubuntu packages that are missing
 ## make demo            installs what is missing, builds, and fills the all-reduce lab's tables; a page with plots
 ## make demo-gpu        the same with NCCL, on as many GPUs as there are
-## make demo-net        the same over four emulated hosts with 1 Gbit/s links (needs root)
+## make demo-net        the same on four ranks only, which fails where no hosts with links can be emulated
 ## make test            installs what is missing, builds, and runs every test; TESTS="mpi policy" for some
 ## make test-roots      the two commands in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
 ## make test-mpich      the MPI tests again, on MPICH; installs it
@@ -128,14 +142,19 @@ help:
 ## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)
 ## make test-valgrind   the MPI tests under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
+## make coverage        which lines and branches of core, codecs, policy and engines the tests run
+## make test-machine    the compiled kernels of every architecture on the host, all cases, and whether these see mistakes
 ## make test-gpu        what needs an NVIDIA GPU; writes tests/bench/results/gpu.json
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax, circles among the modules
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make test-foretold   the times that explain foretells against those over emulated links (needs root)
+## make simulate        all-reduces of simulated fat trees, by SimGrid; SIMULATE="256x1 256x8" for more ranks
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
 ## make dist            a tarball of the last commit in build/, the same bytes every time
 ## make deb             a Debian package of the last commit in build/, looked at by lintian
+## make wheel           a wheel for pip in build/, with what was built; the same bytes every time
+## make test-wheel      installs it and trains with PyTorch; fetches that and auditwheel from PyPI
 ## make test-package    installs, tries and removes that package in a fresh Debian (needs root)
 ## make clean
 .PHONY: packages
@@ -146,15 +165,15 @@ packages-%:
 # Objects that other programs share -------------------------------------------------------------
 $(BUILD)/generated/version.h: Makefile
 	@mkdir -p $(@D)
-	printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@
+	$(call say,GEN,$@)printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@
 
-# All of it needs these headers. Their packages may be installed by the same command, make packages all:
-# it is only known when the first object is to be built.
+# All of it needs these headers. The same command may install their packages, make packages all: that comes
+# first, and whether they are there is only known when the first object is to be built.
 needed_headers := limits.h mpi.h ini.h jansson.h gelf.h cblas.h zlib.h
 ifneq ($(filter all,$(or $(MAKECMDGOALS),all)),)
 checked_headers := $(BUILD)/generated/headers
 endif
-$(BUILD)/generated/headers:
+$(BUILD)/generated/headers: | $(filter packages,$(MAKECMDGOALS))
 	@mkdir -p $(@D)
 	@printf '%sinclude <%s>\n' $(foreach header,$(needed_headers),'$(hash)' $(header)) >$@.c
 	@$(MPICC) -E -o $@.i $@.c && rm $@.i || \
@@ -166,15 +185,15 @@ $(BUILD)/generated/default_ini.h: policy/default.ini
 $(BUILD)/generated/page_html.h: tools/html/page.html
 $(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h:
 	@mkdir -p $(@D)
-	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+	$(call say,GEN,$@)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
 # What the front exports, what an engine has of it, and what a report calls it.
 $(BUILD)/generated/mpi_%.h: shim/front/mpi.def shim/front/functions.awk
 	@mkdir -p $(@D)
-	awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
+	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
 $(BUILD)/generated/nccl_%.h: shim/front/nccl.def shim/front/functions.awk
 	@mkdir -p $(@D)
-	awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
+	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
@@ -185,7 +204,7 @@ compiler = $(CC)
 
 $(BUILD)/obj/%.o: %.c $(generated) | $(checked_headers)
 	@mkdir -p $(@D)
-	$(compiler) $(flags) -c -o $@ $<
+	$(call say,CC,$<)$(compiler) $(flags) -c -o $@ $<
 
 # The same for other MPIs, in folders of their own. The compiler takes MPICH's MPI_STATUSES_IGNORE, the
 # address 1, for an array too short.
@@ -199,24 +218,24 @@ compiler_abi = $(CC) -Ishim/mpi/abi
 define compile_for
 $(BUILD)/obj/$(1)/%.o: %.c $(generated) | $(checked_headers)
 	@mkdir -p $$(@D)
-	$$(compiler_$(1)) $$(flags) -c -o $$@ $$<
+	$$(call say,CC,$$< for $(1))$$(compiler_$(1)) $$(flags) -c -o $$@ $$<
 endef
 $(foreach mpi,$(other_mpis) abi,$(eval $(call compile_for,$(mpi))))
 
 # Products --------------------------------------------------------------------------------------
 $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
-	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
+	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
 		-o $@ $(filter %.o,$^)
 
 # Processors without an assembler stub have no such file.
 # The sanitizers' runtime calls dlsym before its code can check anything.
 $(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers :=
 $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_stub.S shim/front/dl_exports.map
-	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
+	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
 		-o $@ $(filter %.o %.S,$^)
 
 $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
-	$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
+	$(call say,LD,$@)$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 # These are not linked to an MPI: those with the same ABI have it under several file names. The front
@@ -225,7 +244,7 @@ $(BUILD)/libcompshim-mpich.so: $(call objects_for,mpich,$(mpi_sources))
 $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
 $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
 		shim/mpi/exports.map
-	$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
+	$(call say,LD,$@)$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 
@@ -233,37 +252,40 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 # goes through functions of C.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
-$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated)
+$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated) | $(checked_headers)
 	@mkdir -p $(@D)
-	$(CXX) $(cxx_flags) -c -o $@ $<
+	$(call say,CXX,$<)$(CXX) $(cxx_flags) -c -o $@ $<
 
 $(BUILD)/libcompshim-gloo.so: $(call objects,$(gloo_sources)) $(BUILD)/obj/shim/gloo/abi.o \
 		shim/gloo/exports.map
-	$(CXX) $(cxx_flags) $(library_ldflags) -Wl,--version-script=shim/gloo/exports.map \
+	$(call say,LD,$@)$(CXX) $(cxx_flags) $(library_ldflags) -Wl,--version-script=shim/gloo/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
-$(BUILD)/compshim: $(call objects,$(tool_sources) $(pure_sources))
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
+$(BUILD)/compshim $(BUILD)/wheel/compshim: $(call objects,$(tool_sources) $(pure_sources))
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(flags) $(rpath) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
+# The wheel brings the libraries that the tool needs; they and theirs lie beside it.
+$(BUILD)/wheel/compshim: rpath := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
-	$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
 
 # CUDA's libraries lie where no loader looks: the program is told.
 cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
 $(BUILD)/obj/examples/mnist_nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 $(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu
 	@mkdir -p $(@D)
-	$(NVCC) $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
+	$(call say,NVCC,$<)$(NVCC) $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
 
 $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/examples/mnist_nccl/gpu.o
-	$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
 $(BUILD)/codec_bench: $(call objects,tests/bench/codec_bench.c $(pure_sources))
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
 
 $(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
-	$(MPICC) $(flags) -o $@ $^ -lm
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
 
 # For NVIDIA GPUs: needs nvcc, its headers and nccl.h to build, and nothing of them to be loaded.
 $(BUILD)/obj/shim/nccl/%.o $(BUILD)/obj/kernels/%.o: CPPFLAGS += -I$(CUDA_HOME)/include
@@ -282,33 +304,30 @@ kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs
 
 $(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers)
 	@mkdir -p $(@D)
-	$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $< 2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
+	$(call say,NVCC,$<)$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $< 2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
 
 $(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
 	@mkdir -p $(@D)
-	$(CC) -c -Wa,-I$(BUILD)/kernels -o $@ $<
+	$(call say,AS,$<)$(CC) -c -Wa,-I$(BUILD)/kernels -o $@ $<
 
 $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kernels/binary.o \
 		shim/nccl/exports.map
-	$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
+	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
 		-o $@ $(filter %.o,$^) -l:libinih.a -lm
 
 # The manual pages: prose, and what the tables of the options and keys say.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk
 	@mkdir -p $(@D)
-	awk -f docs/man/page.awk $(filter %.c %.def,$^) $< >$@
+	$(call say,MAN,$@)awk -f docs/man/page.awk $(filter %.c %.def,$^) $< >$@
 $(BUILD)/man/compshim.1: $(tool_sources)
 $(BUILD)/man/compshim-policy.5: policy/keys.c codecs/formats.def
-
-# For the two commands: as many compilers as there are cores, unless make was told how many.
-parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 include tests/tests.mk
 
 # Demo and benchmarks ---------------------------------------------------------------------------
 .PHONY: demo
-demo: packages-build
-	@$(MAKE) --no-print-directory $(parallel) all
+demo: packages-demo
+	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) examples/demo.sh
 
 .PHONY: demo-gpu
@@ -317,9 +336,9 @@ demo-gpu: packages-build
 	@BUILD=$(BUILD) examples/demo_gpu.sh
 
 .PHONY: demo-net
-demo-net: packages-bench
+demo-net: packages-demo
 	@$(MAKE) --no-print-directory all
-	@BUILD=$(BUILD) tests/net/demo.sh
+	@BUILD=$(BUILD) DEMO_NAME=demo-net DEMO_LINK=$${DEMO_LINK:-1gbit} DEMO_RANKS=$${DEMO_RANKS:-4} examples/demo.sh
 
 .PHONY: bench
 bench: packages-bench
@@ -343,36 +362,46 @@ manual_path = man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 
 .PHONY: install
 install: all
-	install -d $(addprefix $(DESTDIR),$(LIBDIR) $(BINDIR) $(LIBEXECDIR) $(DATADIR) $(DOCDIR) \
+	@install -d $(addprefix $(DESTDIR),$(LIBDIR) $(BINDIR) $(LIBEXECDIR) $(DATADIR) $(DOCDIR) \
 		$(COMPLETIONDIR) $(sort $(dir $(foreach page,$(manual_pages),$(MANDIR)/$(call manual_path,$(page))))))
-	for file in $(installed_libraries); do \
+	$(call say,INST,$(DESTDIR)$(LIBDIR))for file in $(installed_libraries); do \
 		[ ! -e $(BUILD)/$$file ] || install -m 644 $(BUILD)/$$file $(DESTDIR)$(LIBDIR) || exit; \
 	done
-	for file in $(installed_programs); do \
+	$(call say,INST,$(DESTDIR)$(LIBEXECDIR))for file in $(installed_programs); do \
 		[ ! -e $(BUILD)/$$file ] || install -m 755 $(BUILD)/$$file $(DESTDIR)$(LIBEXECDIR) || exit; \
 	done
-	install -m 755 $(BUILD)/compshim $(DESTDIR)$(BINDIR)
-	$(foreach page,$(manual_pages),install -m 644 $(page) $(DESTDIR)$(MANDIR)/$(call manual_path,$(page)) &&) :
-	install -m 644 packaging/completion/compshim $(DESTDIR)$(COMPLETIONDIR)
-	install -m 644 $(installed_data) $(DESTDIR)$(DATADIR)
-	install -m 644 $(installed_documents) $(DESTDIR)$(DOCDIR)
+	$(call say,INST,$(DESTDIR)$(BINDIR))install -m 755 $(BUILD)/compshim $(DESTDIR)$(BINDIR)
+	$(call say,INST,$(DESTDIR)$(MANDIR))$(foreach page,$(manual_pages),install -m 644 $(page) \
+		$(DESTDIR)$(MANDIR)/$(call manual_path,$(page)) &&) :
+	$(call say,INST,$(DESTDIR)$(COMPLETIONDIR))install -m 644 packaging/completion/compshim $(DESTDIR)$(COMPLETIONDIR)
+	$(call say,INST,$(DESTDIR)$(DATADIR))install -m 644 $(installed_data) $(DESTDIR)$(DATADIR)
+	$(call say,INST,$(DESTDIR)$(DOCDIR))install -m 644 $(installed_documents) $(DESTDIR)$(DOCDIR)
 
 .PHONY: uninstall
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(installed_libraries)) $(DESTDIR)$(BINDIR)/compshim \
+	$(call say,RM,$(DESTDIR)$(PREFIX))rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(installed_libraries)) $(DESTDIR)$(BINDIR)/compshim \
 		$(foreach page,$(manual_pages),$(DESTDIR)$(MANDIR)/$(call manual_path,$(page))) \
 		$(DESTDIR)$(COMPLETIONDIR)/compshim
-	rm -rf $(addprefix $(DESTDIR),$(LIBEXECDIR) $(DATADIR) $(DOCDIR))
+	@rm -rf $(addprefix $(DESTDIR),$(LIBEXECDIR) $(DATADIR) $(DOCDIR))
 
 # Packages --------------------------------------------------------------------------------------
 .PHONY: dist
 dist:
 	@mkdir -p $(BUILD)
-	git archive --format=tar --prefix=compshim-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/compshim-$(VERSION).tar.gz
+	$(call say,GEN,$(BUILD)/compshim-$(VERSION).tar.gz)git archive --format=tar --prefix=compshim-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/compshim-$(VERSION).tar.gz
 
 .PHONY: deb
 deb: packages-deb
 	@BUILD=$(BUILD) packaging/make-deb.sh $(VERSION)
+
+.PHONY: wheel
+wheel: packages-wheel
+	@$(MAKE) --no-print-directory all $(BUILD)/wheel/compshim
+	$(call say,GEN,$(BUILD)/wheel)python3 packaging/make-wheel.py $(VERSION) $(BUILD)
+
+.PHONY: test-wheel
+test-wheel: packages-wheel
+	@BUILD=$(BUILD) bash tests/package/wheel.sh
 
 .PHONY: test-package
 test-package: packages-package deb

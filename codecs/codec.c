@@ -4,6 +4,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/hash.h"
+#include "codecs/loops.h"
 #include "codecs/scalar.h"
 
 /* Changes whenever the same table would mean other bytes, or other receivers of them. */
@@ -60,15 +61,10 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     const struct cshim_codec_info *info = cshim_codec_info(id);
     if (info == NULL || (unsigned)dtype >= CSHIM_DTYPE_COUNT)
         return false;
-    if (id == CSHIM_CODEC_RAW || dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64)
+    if (cshim_codec_is_exact(id) || dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64)
         return true;
     enum cshim_codec_id own = dtype == CSHIM_FLOAT16 ? CSHIM_CODEC_FP16 : CSHIM_CODEC_BF16;
     return id == own || info->element_bits <= 8;
-}
-
-static size_t align_up(size_t bytes)
-{
-    return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
 }
 
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
@@ -79,7 +75,9 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     size_t bits = info->element_bits != 0 ? info->element_bits : 8 * cshim_dtype_bytes(dtype);
     size_t payload = cshim_payload_bytes((unsigned)bits, count);
     size_t blocks = count / info->block + (count % info->block != 0);
-    return align_up(payload) + align_up(blocks * info->scale_bytes);
+    if (id == CSHIM_CODEC_LOSSLESS && count > 0)
+        payload += cshim_packed_table(count);
+    return cshim_align(payload) + cshim_align(blocks * info->scale_bytes);
 }
 
 static uint64_t hash_number(uint64_t hash, uint32_t number)

@@ -42,7 +42,7 @@ enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 
 struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
-    unsigned element_bits; /* payload bits per element; 0 for raw: those of the dtype */
+    unsigned element_bits; /* payload bits per element; 0 for raw and lossless: the dtype's */
     unsigned block;        /* elements that share one scale; 1 where there is no scale */
     unsigned scale_bytes;  /* bytes of one scale; 0 where there is none */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
@@ -67,9 +67,15 @@ const char *cshim_dtype_name(enum cshim_dtype dtype);
 /* Bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
 size_t cshim_dtype_bytes(enum cshim_dtype dtype);
 
+/* Whether a codec keeps every bit of every element. */
+static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
+{
+    return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS;
+}
+
 /* Whether a codec can carry a dtype without making it larger: every codec carries float32 and
- * float64; float16 and bfloat16 are carried by raw, by their own 16-bit codec and by every codec of
- * 8 bits or less. */
+ * float64; float16 and bfloat16 are carried by the exact codecs, by their own 16-bit codec and by
+ * every codec of 8 bits or less. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
@@ -83,8 +89,15 @@ uint64_t cshim_codec_table_hash(void);
 #define CSHIM_WIRE_ALIGN 16u
 
 /* Bytes that count elements take when encoded: payload rounded up to CSHIM_WIRE_ALIGN, then the
- * scales, rounded up again. 0 for count 0. */
+ * scales, rounded up again. 0 for count 0. By lossless, what they take at most. */
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
+
+/* The share of cshim_encoded_bytes that normal data take: measured by lossless, 1 by the others. */
+double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype);
+
+/* Bytes that these count elements took when they were encoded: by lossless often fewer. */
+size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
+                            const void *encoded);
 
 /* Encodes count elements of dtype at input into cshim_encoded_bytes() bytes at encoded. Padding
  * bytes are written as zero, so equal input gives equal bytes. input needs the alignment of its
@@ -99,12 +112,12 @@ struct cshim_encoding {
      * element before that is rounded, and replaced by what rounding lost; 0 where the element is
      * not finite, so that it never becomes anything else than finite. What is added is at most the
      * codec's step at the largest magnitude of the element's block (cshim_feedback_share), whatever
-     * was there. The caller's; must not overlap input, output or encoded bytes. raw neither reads
-     * nor writes it. */
+     * was there. The caller's; must not overlap input, output or encoded bytes. The exact
+     * codecs neither read nor write it. */
     float *residual;
     /* Round up or down at random, so that the mean over many keys is the element. An element that
-     * has a code of its own keeps it; non-finite elements are encoded as without this option. raw
-     * and fp32 ignore it. */
+     * has a code of its own keeps it; non-finite elements are encoded as without this option. fp32
+     * and the exact codecs ignore it. */
     bool stochastic;
     /* Chooses the random numbers: they are a pure function of this key and of the element's number,
      * the same at every SIMD level. Keys must differ from rank to rank, from step to step and from
@@ -122,8 +135,8 @@ void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 /* Decodes count elements into output, rounding to dtype where it is narrower than float32. A value
  * that is too large for float16 becomes Inf, so that a program that watches for overflow sees it;
  * one that is too large for bfloat16 becomes the largest bfloat16. NaNs come out as the positive
- * quiet NaN without payload (raw, and fp32 for float32, copy the bytes). output needs the alignment
- * of its element; encoded any. */
+ * quiet NaN without payload (the exact codecs, and fp32 for float32, keep the bytes). output needs
+ * the alignment of its element; encoded any. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
 

@@ -4,11 +4,20 @@
  *   LEVEL            the name of the table
  *   ENCODE, EXPAND   inline functions as cshim_encode_portably, without its random numbers, and as
  *                    cshim_expand_portably; their second argument is the codec's id
- *   narrow_half      as in struct cshim_level
+ *   narrow_half, add_residual
+ *                    as in struct cshim_level
  *   PASSES_CACHE     whether arrays beyond a size are written past the caches
  */
+#include "codecs/lossless.h"
 #include "codecs/portable.h"
 
+/* A format's loop that decodes in one mode. */
+#define EXPANDING(ID, name, verb, MODE)                                                            \
+    TARGET static void verb##_##name(const uint8_t *payload, const uint8_t *scales, size_t count,  \
+                                     float *output)                                                \
+    {                                                                                              \
+        EXPAND(cshim_format(ID), (enum cshim_codec_id)ID, payload, scales, count, output, MODE);   \
+    }
 #define RAW(...)
 #define FORMAT(ID, NAME, name)                                                                     \
     TARGET static void encode_##name(const float *input, size_t count, uint8_t *payload,           \
@@ -16,22 +25,14 @@
     {                                                                                              \
         ENCODE(cshim_format(ID), (enum cshim_codec_id)ID, input, count, payload, scales);          \
     }                                                                                              \
+    EXPANDING(ID, name, put, CSHIM_PUT)                                                            \
+    EXPANDING(ID, name, pass, CSHIM_PUT_PAST_CACHE)                                                \
+    EXPANDING(ID, name, add, CSHIM_PUT_SUM)                                                        \
+    EXPANDING(ID, name, rest, CSHIM_PUT_REST)                                                      \
     TARGET static void decode_##name(const uint8_t *payload, const uint8_t *scales, size_t count,  \
                                      float *output)                                                \
     {                                                                                              \
-        if (PASSES_CACHE(output, count)) {                                                         \
-            EXPAND(cshim_format(ID), (enum cshim_codec_id)ID, payload, scales, count, output,      \
-                   CSHIM_PUT_PAST_CACHE);                                                          \
-        } else {                                                                                   \
-            EXPAND(cshim_format(ID), (enum cshim_codec_id)ID, payload, scales, count, output,      \
-                   CSHIM_PUT);                                                                     \
-        }                                                                                          \
-    }                                                                                              \
-    TARGET static void add_##name(const uint8_t *payload, const uint8_t *scales, size_t count,     \
-                                  float *sum)                                                      \
-    {                                                                                              \
-        EXPAND(cshim_format(ID), (enum cshim_codec_id)ID, payload, scales, count, sum,             \
-               CSHIM_PUT_SUM);                                                                     \
+        (PASSES_CACHE(output, count) ? pass_##name : put_##name)(payload, scales, count, output);  \
     }                                                                                              \
     TARGET static void encode_random_##name(const float *input, const uint32_t *random,            \
                                             size_t count, uint8_t *payload, uint8_t *scales)       \
@@ -53,27 +54,27 @@ TARGET static const uint32_t *fill_random(uint64_t key, uint64_t first, size_t c
     return random + skipped;
 }
 
-TARGET static void add_residual(const float *input, const float *residual, size_t count,
-                                size_t block, float share, float *sum)
+TARGET static size_t pack_grain(enum cshim_dtype dtype, const uint8_t *input, size_t count,
+                                uint8_t *output)
 {
-    for (size_t begin = 0; begin < count; begin += block) {
-        const size_t end = count - begin < block ? count : begin + block;
-        uint32_t largest = 0;
-        for (size_t i = begin; i < end; i++) {
-            const uint32_t magnitude = cshim_finite_magnitude(input[i]);
-            largest = magnitude > largest ? magnitude : largest;
-        }
-        const float limit = cshim_bits_float(largest) * share;
-        for (size_t i = begin; i < end; i++)
-            sum[i] = cshim_feedback_add(input[i], residual[i], limit);
-    }
+    return dtype == CSHIM_FLOAT32   ? pack_grain_of(packing_of(CSHIM_FLOAT32), input, count, output)
+           : dtype == CSHIM_FLOAT64 ? pack_grain_of(packing_of(CSHIM_FLOAT64), input, count, output)
+           : dtype == CSHIM_FLOAT16
+               ? pack_grain_of(packing_of(CSHIM_FLOAT16), input, count, output)
+               : pack_grain_of(packing_of(CSHIM_BFLOAT16), input, count, output);
 }
 
-TARGET static void keep_residual(const float *sum, const float *decoded, size_t count,
-                                 float *residual)
+TARGET static void unpack_grain(enum cshim_dtype dtype, const uint8_t *input, size_t bytes,
+                                size_t count, uint8_t *output)
 {
-    for (size_t i = 0; i < count; i++)
-        residual[i] = cshim_feedback_rest(sum[i], decoded[i]);
+    if (dtype == CSHIM_FLOAT32)
+        unpack_grain_of(packing_of(CSHIM_FLOAT32), input, bytes, count, output);
+    else if (dtype == CSHIM_FLOAT64)
+        unpack_grain_of(packing_of(CSHIM_FLOAT64), input, bytes, count, output);
+    else if (dtype == CSHIM_FLOAT16)
+        unpack_grain_of(packing_of(CSHIM_FLOAT16), input, bytes, count, output);
+    else
+        unpack_grain_of(packing_of(CSHIM_BFLOAT16), input, bytes, count, output);
 }
 
 const struct cshim_level LEVEL = {
@@ -81,11 +82,12 @@ const struct cshim_level LEVEL = {
         {
 #define RAW(...)
 #define FORMAT(ID, NAME, name)                                                                     \
-    [ID] = {encode_##name, decode_##name, add_##name, encode_random_##name},
+    [ID] = {encode_##name, decode_##name, add_##name, rest_##name, encode_random_##name},
 #include "codecs/formats.def"
         },
     .narrow_half = narrow_half,
     .fill_random = fill_random,
     .add_residual = add_residual,
-    .keep_residual = keep_residual,
+    .pack_grain = pack_grain,
+    .unpack_grain = unpack_grain,
 };

@@ -26,6 +26,7 @@ enum { LANES = 8 };
 #define REPEAT(bytes) _mm256_broadcastsi128_si256(bytes)
 #define PERMUTE(vector, lanes) _mm256_permutevar8x32_epi32(vector, lanes)
 #define ANY_GREATER(a, b) (_mm256_movemask_epi8(_mm256_cmpgt_epi32(a, b)) != 0)
+#define KEEP_UP_TO(values, a, b) _mm256_and_ps(values, _mm256_cmp_ps(a, b, _CMP_LE_OQ))
 #define REPLACE_NANS(values, nan)                                                                  \
     _mm256_blendv_ps(values, nan, _mm256_cmp_ps(values, values, _CMP_UNORD_Q))
 #define REPLACE_CODE(values, codes, code, nan)                                                     \

@@ -28,6 +28,7 @@ enum { LANES = 16 };
 #define REPEAT(bytes) _mm512_broadcast_i32x4(bytes)
 #define PERMUTE(vector, lanes) _mm512_permutexvar_epi32(lanes, vector)
 #define ANY_GREATER(a, b) (_mm512_cmpgt_epi32_mask(a, b) != 0)
+#define KEEP_UP_TO(values, a, b) _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ), values)
 #define REPLACE_NANS(values, nan)                                                                  \
     _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q), nan)
 #define REPLACE_CODE(values, codes, code, nan)                                                     \

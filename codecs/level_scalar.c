@@ -11,6 +11,22 @@ static void narrow_half(const float *input, size_t count, uint8_t *output)
     }
 }
 
+static void add_residual(const float *input, size_t count, size_t block, float share,
+                         float *residual)
+{
+    for (size_t begin = 0; begin < count; begin += block) {
+        const size_t end = count - begin < block ? count : begin + block;
+        uint32_t largest = 0;
+        for (size_t i = begin; i < end; i++) {
+            const uint32_t magnitude = cshim_finite_magnitude(input[i]);
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        const float limit = cshim_bits_float(largest) * share;
+        for (size_t i = begin; i < end; i++)
+            residual[i] = cshim_feedback_add(input[i], residual[i], limit);
+    }
+}
+
 #define TARGET
 #define LEVEL cshim_level_scalar
 #define PASSES_CACHE(output, count) false

@@ -22,6 +22,9 @@ struct cshim_loops {
     void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
     /* sum[i] = sum[i] + decoded value, any NaN made the canonical one */
     void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
+    /* Error feedback after the encoding of a sum: sum[i] = sum[i] - decoded value; 0 where that is
+     * not finite. */
+    void (*rest)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
     /* Encodes, but rounds at random with random[i], whose bits are uniformly distributed. */
     void (*encode_random)(const float *input, const uint32_t *random, size_t count,
                           uint8_t *payload, uint8_t *scales);
@@ -29,23 +32,48 @@ struct cshim_loops {
 
 /* Everything that is compiled for one SIMD level. */
 struct cshim_level {
-    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw */
+    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw and lossless */
     /* Rounds count floats to IEEE binary16; what is too large becomes Inf. */
     void (*narrow_half)(const float *input, size_t count, uint8_t *output);
     /* Fills random[0] to random[count - 1] (there must be room for one more behind them) with the
      * numbers of elements first, first + 1, ... of the key's sequence. Returns where the first is:
      * random or random + 1. */
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
-    /* Error feedback before the encoding of count floats from a block's first on: sum[i] = input[i]
-     * + residual[i], but a residual counts as no more than `share` of the largest finite magnitude
-     * among the input of its block, and as 0 above 16 times that; the largest float instead of Inf
-     * where input is finite. */
-    void (*add_residual)(const float *input, const float *residual, size_t count, size_t block,
-                         float share, float *sum);
-    /* Error feedback after that encoding: residual[i] = sum[i] - decoded[i]; 0 where that is not
-     * finite. */
-    void (*keep_residual)(const float *sum, const float *decoded, size_t count, float *residual);
+    /* Error feedback before the encoding of count floats from a block's first on: residual[i] =
+     * input[i] + residual[i], but a residual counts as no more than `share` of the largest finite
+     * magnitude among the input of its block, and as 0 above 16 times that; the largest float
+     * instead of Inf where input is finite. */
+    void (*add_residual)(const float *input, size_t count, size_t block, float share,
+                         float *residual);
+    /* The codec lossless, for up to CSHIM_GRAIN elements. Packs them into at most their own bytes,
+     * and returns how many; unpacks so many bytes. Bytes that no packing gives become NaNs. */
+    size_t (*pack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t count,
+                         uint8_t *output);
+    void (*unpack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t bytes, size_t count,
+                         uint8_t *output);
 };
+
+/* Rounds up to CSHIM_WIRE_ALIGN. */
+static inline size_t cshim_align(size_t bytes)
+{
+    return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
+}
+
+/* lossless.c: arrays of grains. */
+
+/* Bytes before the grains of an array of `count` elements: how long it is, and how long each. */
+static inline size_t cshim_packed_table(size_t count)
+{
+    return sizeof(uint32_t) + (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN * sizeof(uint16_t);
+}
+
+/* Packs the elements [begin, begin + length) of an array of `count`. The tiles of an array come in
+ * order, and all but the last are whole grains. */
+void cshim_pack_tile(enum cshim_dtype dtype, const uint8_t *input, size_t begin, size_t length,
+                     size_t count, uint8_t *packed);
+/* Unpacks such elements, in any order. */
+void cshim_unpack_tile(enum cshim_dtype dtype, const uint8_t *packed, size_t begin, size_t length,
+                       size_t count, uint8_t *output);
 
 extern const struct cshim_level cshim_level_scalar;
 #if CSHIM_X86

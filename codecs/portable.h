@@ -15,8 +15,8 @@
 #define CSHIM_INLINE static inline __attribute__((always_inline))
 
 /* What becomes of decoded values: they replace what is there, or do so past the caches, or are
- * added to it. */
-enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM };
+ * added to it, or subtracted from it for error feedback. */
+enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM, CSHIM_PUT_REST };
 
 /* Reads a block's scale as messages have it; 0 where there is none. */
 CSHIM_INLINE uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *scales,
@@ -149,14 +149,16 @@ CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_
                                         const uint8_t *scales, size_t count, float *output,
                                         enum cshim_put_mode mode)
 {
-    if (format.bits == 32 && mode != CSHIM_PUT_SUM) {
+    if (format.bits == 32 && mode < CSHIM_PUT_SUM) {
         memcpy(output, payload, count * sizeof *output);
         return;
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t stored = cshim_load_scale(format, scales, i / (size_t)format.block);
         float value = cshim_decode_code(format, cshim_load_code(format, payload, i), stored);
-        output[i] = mode == CSHIM_PUT_SUM ? cshim_sum(output[i], value) : value;
+        output[i] = mode == CSHIM_PUT_SUM    ? cshim_sum(output[i], value)
+                    : mode == CSHIM_PUT_REST ? cshim_feedback_rest(output[i], value)
+                                             : value;
     }
 }
 

@@ -52,12 +52,15 @@ static void leave_environment(const environment *saved)
 
 /* How an encoded array is laid out, and the loops that work on it. */
 struct view {
+    enum cshim_dtype dtype;
+    size_t count;
     const struct cshim_level *level;
     const struct cshim_loops *loops;
     const struct cshim_codec_info *info;
-    unsigned bits; /* of a code */
-    size_t scales; /* where the scales begin, in bytes */
-    bool is_raw;
+    unsigned bits;  /* of a code */
+    size_t scales;  /* where the scales begin, in bytes */
+    bool is_exact;  /* its elements are the caller's bytes, */
+    bool is_packed; /* by lossless */
 };
 
 /* float16 data are fp16 payloads whose scales are all 2^0. */
@@ -82,16 +85,18 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
     const struct cshim_level *level = cshim_level();
-    const bool is_raw = id == CSHIM_CODEC_RAW;
-    const unsigned bits = is_raw ? 8 * (unsigned)cshim_dtype_bytes(dtype) : info->element_bits;
-    const size_t payload = cshim_payload_bytes(bits, count);
+    const bool is_exact = cshim_codec_is_exact(id);
+    const unsigned bits = is_exact ? 8 * (unsigned)cshim_dtype_bytes(dtype) : info->element_bits;
     return (struct view){
+        .dtype = dtype,
+        .count = count,
         .level = level,
-        .loops = is_raw ? own_loops(level, dtype) : &level->codecs[id],
+        .loops = is_exact ? own_loops(level, dtype) : &level->codecs[id],
         .info = info,
         .bits = bits,
-        .scales = (payload + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN,
-        .is_raw = is_raw,
+        .scales = cshim_align(cshim_payload_bytes(bits, count)),
+        .is_exact = is_exact,
+        .is_packed = id == CSHIM_CODEC_LOSSLESS,
     };
 }
 
@@ -152,14 +157,13 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     uint8_t *payload = encoded + cshim_payload_bytes(view->bits, begin);
     uint8_t *scales = encoded + scale_offset(view, begin);
     float *residual = encoding != NULL ? encoding->residual : NULL;
-    _Alignas(LINE) float sum[TILE];
-    _Alignas(LINE) float decoded[TILE];
     _Alignas(LINE) uint32_t random[TILE + 2];
     if (residual != NULL) {
         const struct cshim_format format = cshim_format(view->info->id);
-        view->level->add_residual(input, residual + begin, length, (size_t)format.block,
-                                  cshim_feedback_share(format, encoding->stochastic), sum);
-        input = sum;
+        residual += begin;
+        view->level->add_residual(input, length, (size_t)format.block,
+                                  cshim_feedback_share(format, encoding->stochastic), residual);
+        input = residual;
     }
     if (encoding != NULL && encoding->stochastic && view->bits < 32) {
         const uint32_t *numbers =
@@ -168,10 +172,8 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     } else {
         view->loops->encode(input, length, payload, scales);
     }
-    if (residual != NULL) {
-        view->loops->decode(payload, scales, length, decoded);
-        view->level->keep_residual(input, decoded, length, residual + begin);
-    }
+    if (residual != NULL)
+        view->loops->rest(payload, scales, length, residual);
 }
 
 __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
@@ -182,7 +184,11 @@ __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_
     const struct view view = view_of(id, dtype, count);
     const size_t element = cshim_dtype_bytes(dtype);
     _Alignas(LINE) float tile[TILE];
-    if (view.is_raw) {
+    if (view.is_packed) {
+        cshim_pack_tile(dtype, input, 0, count, count, encoded);
+        return;
+    }
+    if (view.is_exact) {
         memcpy(encoded, input, count * element);
     } else if (dtype == CSHIM_FLOAT32 && encoding == NULL) {
         view.loops->encode((const float *)(const void *)input, count, encoded,
@@ -200,13 +206,24 @@ __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_
     pad(&view, dtype, count, encoded);
 }
 
+/* The codes of a tile: those of an array that is packed are unpacked. */
+static const uint8_t *codes_of(const struct view *view, const uint8_t *encoded, size_t begin,
+                               size_t length, double unpacked[TILE])
+{
+    if (!view->is_packed)
+        return encoded + cshim_payload_bytes(view->bits, begin);
+    cshim_unpack_tile(view->dtype, encoded, begin, length, view->count, (uint8_t *)unpacked);
+    return (const uint8_t *)unpacked;
+}
+
 /* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
 static void decode_floats(const struct view *view,
                           void (*loop)(const uint8_t *, const uint8_t *, size_t, float *),
                           const uint8_t *encoded, size_t begin, size_t length, float *output)
 {
-    loop(encoded + cshim_payload_bytes(view->bits, begin),
-         view->is_raw ? unit_scales : encoded + scale_offset(view, begin), length, output);
+    _Alignas(LINE) double unpacked[TILE];
+    loop(codes_of(view, encoded, begin, length, unpacked),
+         view->is_exact ? unit_scales : encoded + scale_offset(view, begin), length, output);
 }
 
 __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_dtype dtype,
@@ -214,7 +231,11 @@ __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_
 {
     const struct view view = view_of(id, dtype, count);
     const size_t element = cshim_dtype_bytes(dtype);
-    if (view.is_raw) {
+    if (view.is_packed) {
+        cshim_unpack_tile(dtype, encoded, 0, count, count, output);
+        return;
+    }
+    if (view.is_exact) {
         memcpy(output, encoded, count * element);
         return;
     }
@@ -245,7 +266,9 @@ static void load_doubles(const struct view *view, const uint8_t *part, size_t be
                          double *values)
 {
     _Alignas(LINE) float tile[TILE];
-    if (view->is_raw) {
+    if (view->is_packed) {
+        cshim_unpack_tile(view->dtype, part, begin, length, view->count, (uint8_t *)values);
+    } else if (view->is_exact) {
         memcpy(values, part + begin * sizeof *values, length * sizeof *values);
     } else {
         decode_floats(view, view->loops->decode, part, begin, length, tile);
@@ -283,7 +306,7 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
 {
     const struct view view = view_of(id, dtype, count);
     const size_t element = cshim_dtype_bytes(dtype);
-    _Alignas(LINE) double wide[TILE];
+    _Alignas(LINE) double wide[TILE], sums[TILE];
     _Alignas(LINE) float tile[TILE];
     for (size_t begin = 0; begin < count; begin += TILE) {
         const size_t length = count - begin < TILE ? count - begin : TILE;
@@ -296,7 +319,10 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
         }
         if (output != NULL && sum == tile)
             write_sums(dtype, wide, sum, length, output + begin * element);
-        if (reencoded != NULL && view.is_raw) {
+        if (reencoded != NULL && view.is_packed) {
+            write_sums(dtype, wide, sum, length, sums);
+            cshim_pack_tile(dtype, (const uint8_t *)sums, begin, length, count, reencoded);
+        } else if (reencoded != NULL && view.is_exact) {
             write_sums(dtype, wide, sum, length, reencoded + begin * element);
         } else if (reencoded != NULL) {
             if (dtype == CSHIM_FLOAT64)
@@ -304,7 +330,7 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
             encode_tile(&view, encoding, sum, length, begin, reencoded);
         }
     }
-    if (reencoded != NULL)
+    if (reencoded != NULL && !view.is_packed)
         pad(&view, dtype, count, reencoded);
 }
 

@@ -14,6 +14,7 @@
  *   REPEAT           a vector that has the same 16 bytes again and again
  *   PERMUTE          the lanes with the numbers given
  *   ANY_GREATER      whether a lane of one vector is greater than that of another, with signs
+ *   KEEP_UP_TO       values where one number is not greater than another, 0 elsewhere
  *   REPLACE_NANS, REPLACE_CODE
  *                    values with NaN instead of any NaN, or where the code is the one given
  *   WITH_SIGN        codes of a byte with the signs of floats as their highest bits
@@ -25,6 +26,8 @@
  */
 #include "codecs/portable.h"
 
+/* From this magnitude on a float is not finite, or with its residual may not be. */
+#define SUM_EXCEPTIONAL 0x7c000000u
 /* From this magnitude on a float rounds up to infinity in bf16, or is not finite. */
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
@@ -108,21 +111,28 @@ INLINE void prefetch(const float *input, size_t i)
 /* The bits of the largest magnitude among the floats of a block; NaN and Inf are largest. */
 INLINE uint32_t largest_of(const float *input, size_t count)
 {
-    const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT), zero = V(set1_epi32)(0);
-    ints largest[4] = {zero, zero, zero, zero};
+    const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
+    ints largest[4];
     for (size_t i = 0; i < count; i += NARROWEST_BLOCK) {
         for (size_t k = 0; k < 4; k++) {
             prefetch(input + i, LANES * k);
-            largest[k] = V(max_epu32)(largest[k], LOAD(input + i + LANES * k) & magnitude);
+            const ints own = LOAD(input + i + LANES * k) & magnitude;
+            largest[k] = i == 0 ? own : V(max_epu32)(largest[k], own);
         }
     }
     return largest_lane(
         V(max_epu32)(V(max_epu32)(largest[0], largest[1]), V(max_epu32)(largest[2], largest[3])));
 }
 
-/* Puts values, or the sum of them and what is there, with any NaN made canonical. */
+/* Puts values, or the sum of them and what is there, with any NaN made canonical; or, of a sum that
+ * was encoded, what they have lost, and 0 where it is not finite: there it less itself is NaN. */
 INLINE void put(float *output, floats values, enum cshim_put_mode mode)
 {
+    if (mode == CSHIM_PUT_REST) {
+        const floats sum = V(loadu_ps)(output), zero = V(sub_ps)(sum, sum);
+        store(output, (ints)KEEP_UP_TO(V(sub_ps)(sum, values), zero, zero), false);
+        return;
+    }
     const floats result = mode == CSHIM_PUT_SUM ? V(add_ps)(V(loadu_ps)(output), values) : values;
     const floats nan = (floats)V(set1_epi32)((int)CSHIM_NAN_BITS);
     store(output, (ints)REPLACE_NANS(result, nan), mode == CSHIM_PUT_PAST_CACHE);
@@ -364,6 +374,41 @@ TARGET static void narrow_half(const float *input, size_t count, uint8_t *output
     cshim_level_scalar.narrow_half(input + i, count - i, output + 2 * i);
 }
 
+/* As add_residual. Blocks whose sums may not be finite, and the last, partial one, are left to the
+ * scalar loop. The largest magnitude of the next block is looked for as in encode_run. */
+INLINE void add_blocks(const float *input, size_t count, size_t block, float share, float *residual)
+{
+    for (size_t begin = 0, left = count; begin < count; begin += block, left = count - begin) {
+        uint32_t largest = left < block ? SUM_EXCEPTIONAL : largest_of(input + begin, block);
+        for (; largest < SUM_EXCEPTIONAL; begin += block, left -= block) {
+            const floats limit = V(set1_ps)(cshim_bits_float(largest) * share);
+            const floats far = (floats)V(add_epi32)((ints)limit, V(set1_epi32)(4 << 23));
+            largest = left < 2 * block ? SUM_EXCEPTIONAL : largest_of(input + begin + block, block);
+            for (size_t i = begin; i < begin + block; i += LANES) {
+                /* Of two zeros min and max give the second: a residual's zero keeps its sign. */
+                const floats sign_bit = V(set1_ps)(-0.0f), own = V(loadu_ps)(residual + i);
+                const floats limited = V(max_ps)(V(xor_ps)(limit, sign_bit), V(min_ps)(limit, own));
+                const floats near = KEEP_UP_TO(limited, V(andnot_ps)(sign_bit, own), far);
+                store(residual + i, (ints)V(add_ps)(V(loadu_ps)(input + i), near), false);
+            }
+        }
+        cshim_level_scalar.add_residual(input + begin, left < block ? left : block, block, share,
+                                        residual + begin);
+    }
+}
+
+/* As in struct cshim_level. */
+TARGET static void add_residual(const float *input, size_t count, size_t block, float share,
+                                float *residual)
+{
+    if (block < NARROWEST_BLOCK)
+        cshim_level_avx2.add_residual(input, count, block, share, residual);
+    else if (block == NARROWEST_BLOCK)
+        add_blocks(input, count, NARROWEST_BLOCK, share, residual);
+    else
+        add_blocks(input, count, block, share, residual);
+}
+
 /* Where a block's codes and scale lie. */
 CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
 {
@@ -463,7 +508,9 @@ INLINE void expand_array(struct cshim_format format, enum cshim_codec_id id, con
         i = expand_run(format, payload, scales, i, whole, output, mode);
         if (i < count) {
             const size_t length = i < whole ? unit : count - whole;
-            (is_sum ? scalar->add : scalar->decode)(
+            (is_sum                   ? scalar->add
+             : mode == CSHIM_PUT_REST ? scalar->rest
+                                      : scalar->decode)(
                 payload + codes_at(format, i), scales + scale_at(format, i), length, output + i);
         }
     }

@@ -95,7 +95,7 @@ KERNEL(encode, encode, 4)
         } else {
             struct lane_values values;
             load_values(dtype, place, factor, values);
-            encode_grain(codec, &target, &parameters.options, values);
+            encode_grain(codec, target, &parameters.options, values);
         }
         if (grain.first == 0)
             write_header(message, parameters.header, grain.elements);
@@ -196,7 +196,7 @@ KERNEL(reduce, reduce, 3)
             return;
         const struct target target = {message, grain, grain.first};
         if (codec != CSHIM_CODEC_RAW)
-            encode_grain(codec, &target, &parameters.options, sum);
+            encode_grain(codec, target, &parameters.options, sum);
         else if (dtype != CSHIM_FLOAT64)
             store_values(dtype, raw_place(message, bytes, grain), sum);
         if (grain.first == 0)

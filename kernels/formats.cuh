@@ -199,11 +199,19 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         const float factor = cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16);
         const uint64_t fields = turned(codes);
         const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
+        /* A word is put before several fields: each lies under the bits of a power of two whose
+         * last place is the field's. */
+        const int together = 23 / BITS;
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {
-            const float field = BITS == 8 ? byte_above_2_23(words[i / 4], i % 4)
-                                          : above_2_23(get_code(words, BITS, i));
-            sum[i] = put(field - (0x1p23f + (float)HALF), factor, sum[i]);
+            const int place = BITS * (i % together);
+            const float one = BITS == 8 ? 0x1p23f : (float)(1 << (23 - place));
+            const uint32_t word = (uint32_t)(fields >> BITS * (i - i % together));
+            const uint32_t mask = (2 * HALF - 1) << place;
+            const float field =
+                BITS == 8 ? byte_above_2_23(words[i / 4], i % 4)
+                          : cshim_bits_float(put_under(word, mask, cshim_float_bits(one)));
+            sum[i] = put(field - (one + (float)HALF), factor, sum[i]);
         }
     }
 };

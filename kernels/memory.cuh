@@ -113,29 +113,30 @@ template <int UNITS> CSHIM_DEVICE void store_units(uint8_t *address, const uint3
                                               words[4 * unit + 2], words[4 * unit + 3]);
 }
 
-/* The lane's codes, eight of BITS bits, of a grain in a message. A message is aligned and padded to
- * 16 bytes; `bytes` of it are left from the grain on. Lanes without elements get zeros. */
-template <int BITS>
-CSHIM_DEVICE void load_message(const uint8_t *grain, int64_t bytes, uint32_t *codes)
+/* Where the word begins that has the first of the lane's codes, eight of BITS bits, of a grain. */
+template <int BITS> CSHIM_DEVICE const uint8_t *first_word(const uint8_t *grain)
 {
     const unsigned at = BITS * lane_number();
-    const uint8_t *from = grain + at;
-#pragma unroll
-    for (int i = 0; i < (BITS + 3) / 4; i++)
-        codes[i] = 0;
-    if (at >= bytes)
-        return;
+    return grain + (BITS % 4 == 0 ? at : at / 4 * 4);
+}
+
+/* The lane's codes from there on. A message is aligned and padded to 16 bytes, of which `left` are
+ * left; one of the lane's elements at least is in the message. */
+template <int BITS>
+CSHIM_DEVICE void load_message(const uint8_t *from, int64_t left, uint32_t *codes)
+{
     if (BITS % 4 != 0) {
-        /* The lane's bytes begin anywhere in a word, and end in that or one of the next two. */
+        /* The lane's bytes begin anywhere in the word, and end in that or one of the next two. */
+        const unsigned skipped = BITS * lane_number() % 4;
         uint32_t words[3] = {0, 0, 0};
 #pragma unroll
         for (unsigned i = 0; i < 3; i++) {
-            if (at / 4 * 4 + 4 * i < bytes && 4 * i < at % 4 + BITS)
-                words[i] = ((const uint32_t *)grain)[at / 4 + i];
+            if (4 * i < left && 4 * i < skipped + BITS)
+                words[i] = ((const uint32_t *)from)[i];
         }
-        codes[0] = __funnelshift_r(words[0], words[1], at % 4 * 8);
+        codes[0] = __funnelshift_r(words[0], words[1], skipped * 8);
         if (BITS > 4)
-            codes[(BITS - 1) / 4] = __funnelshift_r(words[1], words[2], at % 4 * 8);
+            codes[(BITS - 1) / 4] = __funnelshift_r(words[1], words[2], skipped * 8);
     } else if (BITS == 4) {
         codes[0] = *(const uint32_t *)from;
     } else if (BITS == 8) {
@@ -145,7 +146,7 @@ CSHIM_DEVICE void load_message(const uint8_t *grain, int64_t bytes, uint32_t *co
     } else {
 #pragma unroll
         for (int unit = 0; unit < BITS / 16; unit++) {
-            if (at + 16 * unit < bytes)
+            if (unit == 0 || 16 * unit < left)
                 load_units<1>(from + 16 * unit, codes + 4 * unit);
         }
     }

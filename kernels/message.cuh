@@ -60,21 +60,32 @@ CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected,
         *(volatile uint32_t *)fault = CSHIM_KERNEL_FAULT_WRITTEN;
 }
 
-/* Loads the lane's codes of the grain that begins with element `grain_first` of a message. Returns
- * the lane's scale. */
+/* The lane's part of a grain in a message; one of its elements at least is in the message. */
+struct lane_part {
+    const uint8_t *codes, *scale;
+    int64_t left; /* bytes of the message's codes from there on */
+};
+
 template <typename FORMAT>
-CSHIM_DEVICE uint32_t load_codes(const uint8_t *message, uint64_t grain_first, uint64_t elements,
-                                 uint32_t *codes)
+CSHIM_DEVICE struct lane_part lane_part_of(const uint8_t *message, uint64_t grain_first,
+                                           uint64_t elements)
 {
     const uint8_t *payload = message + HEADER_BYTES;
     const uint64_t first = grain_first + LANE_ELEMENTS * lane_number();
     const uint64_t bytes = payload_bytes(FORMAT::BITS, elements);
-    const uint64_t offset = grain_first * FORMAT::BITS / 8;
-    load_message<FORMAT::BITS>(payload + offset, (int64_t)(bytes - offset), codes);
-    if (FORMAT::SCALE_BYTES == 0 || first >= elements)
-        return FORMAT::UNIT;
-    const uint8_t *scale = payload + bytes + first / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
-    return FORMAT::SCALE_BYTES == 1 ? *scale : *(const uint16_t *)scale;
+    const uint8_t *codes = first_word<FORMAT::BITS>(payload + grain_first * FORMAT::BITS / 8);
+    const uint64_t block = FORMAT::SCALE_BYTES > 0 ? first / FORMAT::BLOCK : 0;
+    return {codes, payload + bytes + block * FORMAT::SCALE_BYTES, payload + bytes - codes};
+}
+
+/* Loads the lane's codes. Returns its scale. */
+template <typename FORMAT>
+CSHIM_DEVICE uint32_t load_codes(const struct lane_part &part, uint32_t *codes)
+{
+    load_message<FORMAT::BITS>(part.codes, part.left, codes);
+    return FORMAT::SCALE_BYTES == 0   ? FORMAT::UNIT
+           : FORMAT::SCALE_BYTES == 1 ? *part.scale
+                                      : *(const uint16_t *)part.scale;
 }
 
 /* The value of one element of a message; the codec may be RAW_HALF. */
@@ -234,7 +245,7 @@ CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
 }
 
 /* Encodes a grain of values. */
-CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target *target,
+CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target &target,
                                const struct cshim_kernel_options *options,
                                const struct lane_values &values)
 {
@@ -248,15 +259,17 @@ CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target *target,
             if (FORMAT::SCALE_BYTES > 0)
                 stored = FORMAT::choose(block_largest<FORMAT::BLOCK>(largest), false);
             FORMAT::encode_fast(values.value, stored, codes);
-            store_codes<FORMAT>(target, codes, stored);
+            store_codes<FORMAT>(&target, codes, stored);
         });
     } else {
-        struct lane_values copy = values;
-        encode_grain_with(codec, target, options, &copy);
+        /* Copies, so that only these lie in memory. */
+        struct lane_values values_copy = values;
+        const struct target target_copy = target;
+        encode_grain_with(codec, &target_copy, options, &values_copy);
     }
     /* The scales are padded when the message's last grain has been written. */
-    if (target->grain.elements <= target->grain.first + CSHIM_GRAIN)
-        pad_scales(codec, target->message, target->grain.elements);
+    if (target.grain.elements <= target.grain.first + CSHIM_GRAIN)
+        pad_scales(codec, target.message, target.grain.elements);
 }
 
 /* Messages with the same elements, which are added in their order. */
@@ -268,31 +281,34 @@ struct parts {
     uint64_t elements;
 };
 
-/* Adds the next parts, PARTS of them; all of their loads are under way at once. Those beyond the
- * last part are nothing. Returns false, with the sum as it was, if the next has to be added by
- * add_singly. */
+/* Adds the next parts, PARTS of them but not more than `left`, and goes on to those after them; all
+ * of their loads are under way at once. Returns false, with all as it was, if the next has to be
+ * added by add_singly. */
 template <typename FORMAT, int PARTS>
-CSHIM_DEVICE bool add_parts(const struct parts &parts, uint64_t first, uint32_t rank, float *sum)
+CSHIM_DEVICE bool add_parts(struct lane_part &part, uint64_t stride, uint32_t left, float *sum)
 {
     uint32_t codes[PARTS][FORMAT::WORDS], stored[PARTS];
+    struct lane_part next = part;
     bool is_fast = true;
 #pragma unroll
-    for (int i = 0; i < PARTS; i++) {
+    for (unsigned i = 0; i < PARTS; i++) {
         stored[i] = FORMAT::UNIT;
 #pragma unroll
         for (int k = 0; k < FORMAT::WORDS; k++)
             codes[i][k] = FORMAT::nothing(k);
-        if (PARTS == 1 || rank + i < parts.ranks)
-            stored[i] = load_codes<FORMAT>(parts.messages + parts.stride * (rank + i), first,
-                                           parts.elements, codes[i]);
+        if (i == 0 || i < left)
+            stored[i] = load_codes<FORMAT>(next, codes[i]);
+        next.codes += stride;
+        next.scale += stride;
     }
 #pragma unroll
     for (int i = 0; i < PARTS; i++)
-        is_fast = is_fast && FORMAT::is_fast(codes[i], stored[i]);
+        is_fast &= FORMAT::is_fast(codes[i], stored[i]);
     if (is_fast) {
 #pragma unroll
         for (int i = 0; i < PARTS; i++)
             FORMAT::add_fast(codes[i], stored[i], sum);
+        part = next;
     }
     return is_fast;
 }
@@ -306,14 +322,42 @@ CSHIM_RARE void add_singly(uint32_t codec, const uint8_t *part, uint64_t element
         sum->value[i] = sum->value[i] + value_at(codec, part, elements, first + i);
 }
 
-/* The sum of a grain of all parts, of which AT_ONCE are loaded at a time. NaNs are canonical; but
- * the floats of a single part, to which nothing is added, are left as they are. */
+/* Adds a grain of all parts, of which AT_ONCE are loaded at a time. The lane has elements. */
+template <int AT_ONCE>
+CSHIM_DEVICE void add_all(const struct parts &parts, uint64_t first, struct lane_values &sum)
+{
+    uint32_t rank = 0;
+    do {
+        with_format<(AT_ONCE > 1)>(parts.codec, [&](auto format) {
+            typedef decltype(format) FORMAT;
+            const int most = FORMAT::WORDS > 2 ? 2 : 4, count = most < AT_ONCE ? most : AT_ONCE;
+            struct lane_part part = lane_part_of<FORMAT>(parts.messages + parts.stride * rank,
+                                                         first, parts.elements);
+#pragma unroll 1
+            while (rank < parts.ranks &&
+                   add_parts<FORMAT, count>(part, parts.stride, parts.ranks - rank, sum.value))
+                rank += count;
+        });
+        if (rank < parts.ranks) {
+            struct lane_values copy = sum;
+            add_singly(parts.codec, parts.messages + parts.stride * rank, parts.elements,
+                       first + LANE_ELEMENTS * lane_number(), &copy);
+            sum = copy;
+            rank++;
+        }
+    } while (AT_ONCE > 1 && rank < parts.ranks);
+}
+
+/* The sum of a grain of all parts. NaNs are canonical; but the floats of a single part, to which
+ * nothing is added, are left as they are. */
 template <int AT_ONCE>
 CSHIM_DEVICE void sum_parts(const struct parts &parts, uint64_t first, struct lane_values &sum)
 {
-    if (parts.codec == CSHIM_CODEC_FP32 && parts.ranks == 1) {
-        uint32_t codes[LANE_ELEMENTS];
-        load_codes<format<CSHIM_CODEC_FP32>>(parts.messages, first, parts.elements, codes);
+    const bool has_elements = first + LANE_ELEMENTS * lane_number() < parts.elements;
+    if (parts.codec == CSHIM_CODEC_FP32 && parts.ranks == 1 && has_elements) {
+        uint32_t codes[LANE_ELEMENTS] = {};
+        typedef format<CSHIM_CODEC_FP32> FORMAT;
+        load_codes<FORMAT>(lane_part_of<FORMAT>(parts.messages, first, parts.elements), codes);
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
             sum.value[i] = cshim_bits_float(codes[i]);
@@ -323,24 +367,8 @@ CSHIM_DEVICE void sum_parts(const struct parts &parts, uint64_t first, struct la
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         sum.value[i] = -0.0f;
-    uint32_t rank = 0, step = 0;
-    do {
-        bool is_fast = false;
-        with_format<(AT_ONCE > 1)>(parts.codec, [&](auto format) {
-            typedef decltype(format) FORMAT;
-            const int most = FORMAT::WORDS > 2 ? 2 : 4, count = most < AT_ONCE ? most : AT_ONCE;
-            step = count;
-            is_fast = add_parts<FORMAT, count>(parts, first, rank, sum.value);
-        });
-        if (!is_fast) {
-            struct lane_values copy = sum;
-            add_singly(parts.codec, parts.messages + parts.stride * rank, parts.elements,
-                       first + LANE_ELEMENTS * lane_number(), &copy);
-            sum = copy;
-            step = 1;
-        }
-        rank += step;
-    } while (AT_ONCE > 1 && rank < parts.ranks);
+    if (has_elements)
+        add_all<AT_ONCE>(parts, first, sum);
     make_canonical(sum);
 }
 

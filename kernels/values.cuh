@@ -98,16 +98,23 @@ template <int ID> CSHIM_DEVICE bool has_hidden_nan(uint32_t codes)
            (((codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u) != 0;
 }
 
-/* A code of less than 23 bits as the float 2^23 + code: its bits lie under those of 2^23. */
-CSHIM_DEVICE float above_2_23(uint32_t code)
-{
-    return cshim_bits_float(code | 0x4b000000u);
-}
-
 /* Byte 0 to 3 of a word as the float 2^23 + byte, by one instruction. */
 CSHIM_DEVICE float byte_above_2_23(uint32_t word, int byte)
 {
     return cshim_bits_float(__byte_perm(word, 0x4b000000u, 0x7440u + (unsigned)byte));
+}
+
+/* The masked bits of a word under other bits, by one instruction: a compiler that sees two
+ * constants takes two. */
+CSHIM_DEVICE uint32_t put_under(uint32_t word, uint32_t mask, uint32_t bits)
+{
+#if defined(__CUDA_ARCH__)
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "r"(mask), "r"(bits));
+    return result;
+#else
+    return (word & mask) | bits;
+#endif
 }
 
 /* Elements and values -------------------------------------------------------------------------- */
@@ -158,12 +165,15 @@ CSHIM_DEVICE void make_canonical(struct lane_values &values)
 {
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
-        values.value[i] = cshim_canonical(values.value[i]);
+        values.value[i] =
+            values.value[i] == values.value[i] ? values.value[i] : cshim_bits_float(CSHIM_NAN_BITS);
 }
 
 /* Makes zeros, which pad an encoding, of all but the first elements. */
 CSHIM_DEVICE void zero_invalid(struct lane_values &values, int valid)
 {
+    if (valid == LANE_ELEMENTS)
+        return;
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         values.value[i] = i < valid ? values.value[i] : 0.0f;

@@ -8,11 +8,13 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
         rule->codec == CSHIM_CODEC_NONE)
         return true;
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-        if ((rule->dtypes >> dtype & 1) != 0 &&
-            !cshim_codec_carries(rule->codec, (enum cshim_dtype)dtype))
-            return cshim_parser_fail(parser, "rule '%s': codec '%s' cannot carry dtype '%s'",
-                                     rule->name, cshim_codec_name(rule->codec),
-                                     cshim_dtype_name((enum cshim_dtype)dtype));
+        for (unsigned i = 0; i < 2 && (rule->dtypes >> dtype & 1) != 0; i++) {
+            const enum cshim_codec_id codec = i == 0 ? rule->codec : rule->gather_codec;
+            if (codec != CSHIM_CODEC_NONE && !cshim_codec_carries(codec, (enum cshim_dtype)dtype))
+                return cshim_parser_fail(parser, "rule '%s': codec '%s' cannot carry dtype '%s'",
+                                         rule->name, cshim_codec_name(codec),
+                                         cshim_dtype_name((enum cshim_dtype)dtype));
+        }
     return true;
 }
 
@@ -21,7 +23,7 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
-    if (rule->algorithm != CSHIM_ALGORITHM_CAST || info == NULL || info->element_bits == 0 ||
+    if (rule->algorithm != CSHIM_ALGORITHM_CAST || info == NULL || rule->codec == CSHIM_CODEC_RAW ||
         info->element_bits > 8)
         return true;
     return cshim_parser_fail(parser,
@@ -31,8 +33,8 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
 }
 
 /* With the algorithm cast the library's own all-reduce carries the elements: there is no place for
- * a residual, for random bits, or for the error that ranks agree on. Without a codec nothing is
- * rounded. */
+ * a residual, for random bits, for the error that ranks agree on, or for another codec. Without a
+ * codec nothing is rounded. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -42,6 +44,8 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
         option = "rounding = stochastic";
     if (rule->error_feedback)
         option = "error_feedback = on";
+    if (rule->gather_codec != CSHIM_CODEC_NONE)
+        option = "gather_codec";
     if (option == NULL)
         return true;
     if (rule->algorithm == CSHIM_ALGORITHM_CAST)
@@ -157,6 +161,8 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
     if (rule->min_nodes > rule->max_ranks)
         return cshim_parser_fail(
             parser, "rule '%s' can never match: it asks for more nodes than ranks", rule->name);
+    if (parser->failed) /* the rules before it may not be what they are meant to be */
+        return true;
     const enum reach reach = find_reach(parser->policy, rule);
     if (reach == REACH_NO_SUCH_CALL)
         return cshim_parser_fail(

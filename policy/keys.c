@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "policy/numbers.h"
 
-#define KEY_LIMIT 16
+#define KEY_LIMIT 17
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A line "key = value". */
@@ -246,6 +247,8 @@ static const struct key rule_keys[] = {
      "the least bytes of the caller's buffer, such as 64KiB"},
     {"max_size", read_limit, CSHIM_NO_WORDS, RULE(max_size), "SIZE", "the most, such as 25MB"},
     {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME", "what elements are sent as (required)"},
+    {"gather_codec", read_word, CSHIM_CODECS, RULE(gather_codec), "NAME",
+     "what sums are sent on as, in an all-reduce (default as codec)"},
     {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
      "who sends what to whom (default auto)"},
     {"worth", read_switch, CSHIM_WORTHS, RULE(always), "NAME",
@@ -284,7 +287,7 @@ bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *va
     for (size_t i = 0; i < sections[in_rule].count; i++) {
         const struct key *key = &sections[in_rule].keys[i];
         names[i] = key->name;
-        if (strcmp(key->name, name) != 0)
+        if (strcasecmp(key->name, name) != 0)
             continue;
         if ((parser->keys_seen >> i & 1) != 0)
             return cshim_parser_fail(parser, "duplicate key '%s' in this section", name);

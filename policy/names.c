@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 /* No name is longer. Longer candidates count as not near. */
 #define NAME_LIMIT 63
@@ -71,7 +72,7 @@ const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned 
     } older[] = {{"allreduce", CSHIM_ALGORITHM_CAST}, {"allgather", CSHIM_ALGORITHM_ONE_SHOT}};
     const struct cshim_words words = cshim_words(set);
     for (*value = 0; *value < words.count; ++*value)
-        if (strcmp(words.names[*value], text) == 0)
+        if (strcasecmp(words.names[*value], text) == 0)
             return words.names[*value];
     for (size_t i = 0; set == CSHIM_ALGORITHMS && i < sizeof older / sizeof *older; i++) {
         *value = older[i].algorithm;

@@ -10,14 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* No policy needs more. The check for unreachable rules takes time that grows with their number. */
 #define RULE_LIMIT 256u
 
 /* Checks the section that ends here, at the next header or at the end of the text. */
-static bool end_section(struct cshim_parser *parser)
+static void end_section(struct cshim_parser *parser)
 {
-    return parser->section != CSHIM_SECTION_RULE || cshim_check_rule(parser);
+    if (parser->section == CSHIM_SECTION_RULE && !parser->section_failed)
+        cshim_check_rule(parser);
 }
 
 static bool check_rule_name(struct cshim_parser *parser, const char *name)
@@ -87,22 +89,25 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
 /* Begins the section of a header, "[compshim]" or "[rule NAME]", in which it writes. */
 static bool begin_section(struct cshim_parser *parser, char *header)
 {
-    char *title = header + 1;
-    const size_t length = strlen(title);
+    char *title = header + 1 + strspn(header + 1, " \t");
+    size_t length = strlen(title);
+    end_section(parser);
+    parser->section = CSHIM_SECTION_WRONG;
+    parser->section_failed = false;
+    parser->keys_seen = 0;
     if (length == 0 || title[length - 1] != ']')
         return cshim_parser_fail(parser, "a section header is [compshim] or [rule NAME]");
+    while (length > 1 && isspace((unsigned char)title[length - 2]))
+        length--;
     title[length - 1] = '\0';
-    if (!end_section(parser))
-        return false;
-    parser->keys_seen = 0;
     char *name = title + strcspn(title, " \t");
     if (*name != '\0') {
         *name++ = '\0';
         name += strspn(name, " \t");
     }
-    if (strcmp(title, "rule") == 0)
+    if (strcasecmp(title, "rule") == 0)
         return begin_rule(parser, name);
-    if (strcmp(title, "compshim") != 0 || *name != '\0')
+    if (strcasecmp(title, "compshim") != 0 || *name != '\0')
         return unknown_section(parser, title, name);
     if (parser->general_seen)
         return cshim_parser_fail(parser, "duplicate section [compshim]");
@@ -123,12 +128,12 @@ static size_t content_length(const char *line, size_t length)
     return length;
 }
 
-/* inih calls this for the next line, which goes to buffer. Returns NULL at the end of the text, or
- * if the parse has failed. */
+/* inih calls this for the next line, which goes to buffer. Returns NULL at the end of the text. A
+ * line with an error becomes an empty one. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
-    if (parser->failed || parser->next == parser->end)
+    if (parser->next == parser->end)
         return NULL;
     const char *line = parser->next;
     const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
@@ -142,17 +147,22 @@ static char *read_line(char *buffer, int size, void *stream)
     /* Some versions of inih ignore the line behind one that fills the buffer. */
     if (length + 2 > (size_t)size) {
         cshim_parser_fail(parser, "the line is longer than %d characters", size - 2);
-        return NULL;
+        length = 0;
     }
     memcpy(buffer, line, length);
     buffer[length] = '\0';
-    if (strlen(buffer) != length)
+    if (strlen(buffer) != length) {
         cshim_parser_fail(parser, "a NUL byte: this is not a text file");
-    else if (buffer[0] == '[') {
+        return NULL;
+    }
+    if (buffer[0] == '[') {
         begin_section(parser, buffer);
         buffer[0] = '\0'; /* an empty line for inih */
+    } else if (length > 0 && strpbrk(buffer, "=:") == NULL) {
+        cshim_parser_fail(parser, "neither '[section]' nor 'key = value'");
+        buffer[0] = '\0';
     }
-    return parser->failed ? NULL : buffer;
+    return buffer;
 }
 
 /* inih calls this for each key. It always returns nonzero: 0 would be a malformed line to inih. */
@@ -160,6 +170,8 @@ static int handle_key(void *user, const char *section, const char *key, const ch
 {
     (void)section;
     struct cshim_parser *parser = user;
+    if (parser->section == CSHIM_SECTION_WRONG)
+        return 1;
     if (parser->section == CSHIM_SECTION_NONE)
         cshim_parser_fail(
             parser, "key '%s' is outside a section (begin with [compshim] or [rule NAME])", key);
@@ -176,16 +188,10 @@ static bool parse_lines(struct cshim_parser *parser)
     static const char byte_order_mark[] = "\xEF\xBB\xBF";
     if (parser->end - parser->next >= 3 && memcmp(parser->next, byte_order_mark, 3) == 0)
         parser->next += 3;
-    int malformed = ini_parse_stream(read_line, parser, handle_key, parser);
-    if (malformed > 0 && (!parser->failed || (unsigned)malformed < parser->line)) {
-        /* This line stands before the one that failed: the first error is shown. */
-        parser->failed = false;
-        parser->line = (unsigned)malformed;
-        return cshim_parser_fail(parser, "neither '[section]' nor 'key = value'");
-    }
-    if (malformed < 0)
-        return cshim_parser_fail(parser, "out of memory");
-    return !parser->failed && end_section(parser);
+    if (ini_parse_stream(read_line, parser, handle_key, parser) < 0)
+        cshim_parser_fail(parser, "out of memory");
+    end_section(parser);
+    return !parser->failed;
 }
 
 static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, unsigned dtype)

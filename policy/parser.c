@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error of a parse: one line that tells where the policy is wrong, and what is wrong. */
+/* The errors of a parse: a line for each tells where the policy is wrong, and what is wrong. */
 #include "policy/parser.h"
 
 #include <stdarg.h>
@@ -9,18 +9,30 @@
 /* Of a longer path only the end is shown: the message needs room for the error. */
 #define SOURCE_SHOWN 255
 
+/* What takes the place of errors that the message has no room for. */
+static const char more[] = "\nand more errors";
+
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
 {
-    if (parser->failed)
+    const size_t room = CSHIM_MESSAGE_MAX - parser->used;
+    const char *separator = parser->used > 0 ? "\n" : "";
+    parser->failed = parser->section_failed = true;
+    if (room < sizeof more) /* that has been said */
         return false;
-    parser->failed = true;
     size_t length = strlen(parser->source);
     const char *shown =
         length > SOURCE_SHOWN ? parser->source + length - SOURCE_SHOWN : parser->source;
-    int used = snprintf(parser->message, CSHIM_MESSAGE_MAX, "%s:%u: ", shown, parser->line);
+    char *line = parser->message + parser->used;
+    size_t used = (size_t)snprintf(line, room, "%s%s:%u: ", separator, shown, parser->line);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(parser->message + used, CSHIM_MESSAGE_MAX - (size_t)used, format, arguments);
+    if (used < room)
+        used += (size_t)vsnprintf(line + used, room - used, format, arguments);
     va_end(arguments);
+    if (parser->used > 0 && used + sizeof more > room) {
+        snprintf(line, room, "%s", more);
+        used = room;
+    }
+    parser->used += used < room ? used : room;
     return false;
 }

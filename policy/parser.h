@@ -5,7 +5,13 @@
 
 #include "policy/policy.h"
 
-enum cshim_section { CSHIM_SECTION_NONE, CSHIM_SECTION_GENERAL, CSHIM_SECTION_RULE };
+/* The keys of a section whose header is wrong are not looked at. */
+enum cshim_section {
+    CSHIM_SECTION_NONE,
+    CSHIM_SECTION_WRONG,
+    CSHIM_SECTION_GENERAL,
+    CSHIM_SECTION_RULE
+};
 
 /* The state of one cshim_policy_parse. */
 struct cshim_parser {
@@ -18,12 +24,14 @@ struct cshim_parser {
     bool general_seen;     /* whether there was a section [compshim] */
     uint32_t keys_seen;    /* in this section, a bit for each of its keys */
     const char *algorithm; /* of the newest rule, as the policy calls it; a static string */
-    bool failed;
-    char *message; /* of CSHIM_MESSAGE_MAX bytes; the first failure */
+    bool failed;           /* somewhere */
+    bool section_failed;   /* in this section: it is not checked as a whole */
+    char *message;         /* of CSHIM_MESSAGE_MAX bytes; the failures, a line for each */
+    size_t used;           /* of it */
 };
 
-/* Ends the parse with the message "source:line: ...", unless it has failed already. Returns false,
- * for the caller to return. */
+/* Notes the failure "source:line: ...", or that there are more than the message can hold. The parse
+ * goes on. Returns false, for the caller to return. */
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

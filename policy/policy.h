@@ -62,6 +62,7 @@ struct cshim_rule {
     uint32_t min_nodes;
     uint32_t max_nodes;
     enum cshim_codec_id codec;
+    enum cshim_codec_id gather_codec; /* of sums that travel on; none: as codec */
     enum cshim_algorithm algorithm;
     bool error_feedback;
     bool stochastic;      /* rounding */

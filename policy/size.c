@@ -3,6 +3,7 @@
 #include "policy/policy.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define DIGITS "0123456789"
 #define SIZE_LIMIT ((uint64_t)1 << 63)
@@ -17,15 +18,18 @@ static bool find_unit(const char *name, uint64_t *bytes)
     } units[] = {
         {"", 1},
         {"B", 1},
+        {"K", 1024},
         {"KB", 1000},
         {"KiB", 1024},
+        {"M", (uint64_t)1 << 20},
         {"MB", 1000000},
         {"MiB", (uint64_t)1 << 20},
+        {"G", (uint64_t)1 << 30},
         {"GB", 1000000000},
         {"GiB", (uint64_t)1 << 30},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(units[i].name, name) == 0) {
+        if (strcasecmp(units[i].name, name) == 0) {
             *bytes = units[i].bytes;
             return true;
         }

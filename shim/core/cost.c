@@ -197,13 +197,18 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
     const bool is_one_step = plan->schedule->sums_to == CSHIM_TO_NOBODY;
     const double segments = (double)plan->segments;
     const double messages = (is_one_step ? 1.0 : 2.0) * (plan->peers - 1.0) * segments;
-    const double network =
-        topology.several ? (double)plan->bytes_network / call->nodes / machine->bandwidth_between
-                         : 0;
-    const double stays = (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
+    const double sent = cshim_codec_typical_share(plan->codec, plan->dtype);
+    const double network = topology.several ? sent * (double)plan->bytes_network / call->nodes /
+                                                  machine->bandwidth_between
+                                            : 0;
+    const double stays = sent * (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
     processor += busy(machine, messages * machine->message);
     if (stays > 0)
         processor += work(machine, stays, machine->bandwidth_inside);
+    if (plan->schedule->staged) /* the library's reduce-scatter inside the node adds, too */
+        processor +=
+            work(machine, (double)call->bytes * (topology.per_node - 1) / topology.per_node,
+                 machine->add);
     const double step = topology.several ? machine->latency_between : machine->latency_inside;
     const double longer = network > processor ? network : processor;
     /* While one segment is on the wire others are encoded: only the first and the last wait. */

@@ -38,9 +38,13 @@ static inline bool cshim_is_off(void)
     return cshim_mode() == CSHIM_MODE_OFF;
 }
 
-/* Looks for a misspelt COMPSHIM or COMPSHIM_*. Returns false, with an error of up to `size` bytes
- * in the message, if the job must not begin, because it may be meant to be off; else the message is
- * a warning, or empty. */
+/* What COMPSHIM_REPORT asks for: "off", "summary" or a file's name; NULL: nothing. */
+const char *cshim_environment_report(void);
+
+/* Looks for a misspelt COMPSHIM or COMPSHIM_*, for a COMPSHIM_REPORT that is neither a word nor a
+ * file's name, and for one that cannot be written. Returns false, with an error of up to `size`
+ * bytes in the message, if the job must not begin, because it may be meant otherwise; else the
+ * message is a warning, or empty. */
 bool cshim_environment_check(char *message, size_t size);
 
 /* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to

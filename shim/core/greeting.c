@@ -33,27 +33,21 @@ struct cshim_greeting cshim_greeting_make(void)
     return own;
 }
 
-bool cshim_greeting_list(const struct cshim_greeting *greetings, int ranks, char *text, size_t size)
+bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
+                         int rank, char *text, size_t size)
 {
-    bool all = true;
-    size_t length = 0;
-    for (int rank = 1; rank < ranks; rank++) {
-        const struct cshim_greeting *other = &greetings[rank];
-        const bool has_come = other->version[0] != '\0';
-        const char *why = NULL;
-        if (!has_come)
-            why = "no answer";
-        else if (strcmp(other->version, greetings->version) != 0)
-            why = other->version;
-        else if (other->table != greetings->table)
-            why = "another codec table";
-        if (why == NULL)
-            continue;
-        all = false;
-        if (length < size)
-            length += (size_t)snprintf(text + length, size - length, "%srank %d (%s%s%s)",
-                                       length > 0 ? ", " : "", rank, other->host,
-                                       has_come ? ": " : "", why);
-    }
-    return all;
+    const size_t length = strlen(text);
+    const bool has_come = other->version[0] != '\0';
+    const char *why = NULL;
+    if (!has_come)
+        why = "no answer";
+    else if (strcmp(other->version, own->version) != 0)
+        why = other->version;
+    else if (other->table != own->table)
+        why = "another codec table";
+    if (why == NULL)
+        return true;
+    snprintf(text + length, size - length, "%srank %d (%s%s%s)", length > 0 ? ", " : "", rank,
+             other->host, has_come ? ": " : "", why);
+    return false;
 }

@@ -18,10 +18,10 @@ struct cshim_greeting {
 /* What this process says. Thread-safe. */
 struct cshim_greeting cshim_greeting_make(void);
 
-/* Writes "rank 3 (hostname: why), rank 5 (no answer)" for those of the ranks from 1 on that have
- * not said what rank 0 says. Returns true if there is none. */
-bool cshim_greeting_list(const struct cshim_greeting *greetings, int ranks, char *text,
-                         size_t size);
+/* Whether another rank can compress with this one. If it cannot, "rank 3 (hostname: why)" is added
+ * to the list in `text`, as far as it fits. */
+bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
+                         int rank, char *text, size_t size);
 
 /* Identifies the machine that this process is on: by `given`, unless that is NULL or empty;
  * otherwise by the kernel's id of this boot, which containers of one machine share. */

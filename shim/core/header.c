@@ -19,7 +19,7 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
         .count = plan->count,
         .segment = (uint32_t)segment,
         .elements = (uint32_t)elements,
-        .codec = (uint8_t)plan->codec,
+        .codec = (uint8_t)cshim_message_codec(plan, step),
         .dtype = (uint8_t)plan->dtype,
         .algorithm = (uint8_t)plan->algorithm,
         .step = (uint8_t)((unsigned)step | (unsigned)plan->collective << COLLECTIVE_SHIFT),

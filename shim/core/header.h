@@ -14,6 +14,13 @@ enum cshim_message {
     CSHIM_MESSAGES
 };
 
+/* What the elements of a message are encoded as. */
+static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *plan,
+                                                      enum cshim_message message)
+{
+    return message == CSHIM_MESSAGE_SUMS ? plan->gather_codec : plan->codec;
+}
+
 struct cshim_header {
     uint32_t magic;
     uint32_t sequence; /* of the compressed call on its communicator, from 1 */

@@ -94,6 +94,14 @@ static uint64_t message_bytes(const struct cshim_plan *plan, uint64_t elements)
     return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
 }
 
+/* Of as many elements in either codec. */
+static uint64_t longest_message(const struct cshim_plan *plan, uint64_t elements)
+{
+    const uint64_t own = cshim_encoded_bytes(plan->codec, plan->dtype, elements);
+    const uint64_t gathered = cshim_encoded_bytes(plan->gather_codec, plan->dtype, elements);
+    return CSHIM_HEADER_BYTES + (own > gathered ? own : gathered);
+}
+
 void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
                       uint64_t *length)
 {
@@ -137,10 +145,15 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
                                      const struct cshim_rule *rule, const struct cshim_call *call)
 {
     if (rule != NULL && rule->codec != CSHIM_CODEC_NONE) {
-        if (!cshim_codec_carries(rule->codec, call->dtype))
+        const bool has_gather = rule->gather_codec != CSHIM_CODEC_NONE;
+        if (!cshim_codec_carries(rule->codec, call->dtype) ||
+            (has_gather && !cshim_codec_carries(rule->gather_codec, call->dtype)))
             return CSHIM_REASON_DTYPE;
-        return call->library != CSHIM_MPI && rule->max_rel_error > 0 ? CSHIM_REASON_OPTION
-                                                                     : CSHIM_REASON_COMPRESS;
+        /* The kernels have one codec, whose messages are as long as the plan says. */
+        const bool has_option = call->library == CSHIM_MPI || rule->max_rel_error == 0;
+        const bool has_codec =
+            call->library != CSHIM_NCCL || (rule->codec != CSHIM_CODEC_LOSSLESS && !has_gather);
+        return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
     }
     if ((rule != NULL && rule->max_size != UINT64_MAX) ||
         (call->library == CSHIM_MPI &&
@@ -150,14 +163,17 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
 }
 
 /* Whether a call can be made by an algorithm. The library's own collectives need a caller that
- * waits, and a node's need nodes that hold several ranks, which can share the network's work. */
+ * waits, and a node's need nodes that hold several ranks, which can share the network's work.
+ * Blocks are added inside a node by NCCL's engine only. */
 static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
     if (schedule == NULL || (call->nonblocking && cshim_schedule_needs_library(schedule)))
         return false;
-    return !cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE) ||
-           (call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0);
+    if (!cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE))
+        return true;
+    return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0 &&
+           (schedule->division != CSHIM_BLOCKS || call->library == CSHIM_NCCL);
 }
 
 /* `auto`, as compshim-policy(5) gives it: also for a rule's algorithm that cannot make the call. */
@@ -183,21 +199,29 @@ static uint64_t pieces_of(const struct cshim_plan *plan)
     return (uint64_t)plan->schedule->pieces_per_peer * plan->peers + plan->schedule->pieces_more;
 }
 
+/* Chunks of elements that are staged: the node's sum of one share; of blocks all that a node adds.
+ */
+static uint64_t staged_chunks(const struct cshim_plan *plan)
+{
+    if (!plan->schedule->staged)
+        return 0;
+    return (uint64_t)plan->peers * (plan->schedule->division == CSHIM_BLOCKS ? plan->shares : 1);
+}
+
 /* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
  * grain at least. (One grain for each of thousands of ranks is too much: the call is passed on.)
  * Encoding k grains never takes more than k times the bytes of one. */
 static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits *limits)
 {
-    const uint64_t staged = plan->schedule->staged ? plan->peers : 0;
-    const uint64_t grain_bytes = cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
+    const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
     const uint64_t slot = limits->scratch / limits->in_flight;
     const uint64_t headers = pieces_of(plan) * CSHIM_HEADER_BYTES;
     if (slot < headers || limits->piece < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
     const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / grain_bytes;
     const uint64_t by_scratch =
-        (slot - headers) /
-        (pieces_of(plan) * grain_bytes + staged * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) / (pieces_of(plan) * grain_bytes +
+                            staged_chunks(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -209,14 +233,13 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
     const uint64_t chunks =
         (plan->schedule->division == CSHIM_WHOLE ? 1 : (uint64_t)plan->peers) * plan->shares;
-    const uint64_t count = blocks ? multiply(plan->block, plan->peers) : plan->count;
+    const uint64_t count = blocks ? multiply(plan->block, chunks) : plan->count;
     uint64_t fewest = divide_up(count, chunks * largest_chunk(plan, limits));
     uint64_t chunk = grains_up(divide_up(divide_up(count, fewest), chunks));
     plan->segment = chunks * chunk;
     plan->segments = divide_up(blocks ? plan->block : count, blocks ? chunk : plan->segment);
-    plan->piece_bytes = message_bytes(plan, chunk);
-    if (plan->schedule->staged)
-        plan->stage_bytes = plan->peers * chunk * cshim_dtype_bytes(plan->dtype);
+    plan->piece_bytes = longest_message(plan, chunk);
+    plan->stage_bytes = staged_chunks(plan) * chunk * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = pieces_of(plan) * plan->piece_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
 }
@@ -253,8 +276,8 @@ static uint64_t segment_messages(const struct cshim_plan *plan, uint64_t element
  * segments. */
 static uint64_t call_messages(const struct cshim_plan *plan)
 {
-    const uint64_t chunk = plan->segment / plan->peers;
-    if (plan->schedule->division == CSHIM_BLOCKS) {
+    const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
+    if (plan->block > 0) {
         const uint64_t whole = chunk_messages(plan, plan->block, chunk);
         return add(multiply(plan->count / plan->block, whole),
                    chunk_messages(plan, plan->count % plan->block, chunk));
@@ -285,7 +308,7 @@ static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *c
 }
 
 /* What all ranks send, each message counted as often as it is sent; and of it, what leaves a node.
- * Inside the nodes the library reduces and gathers: as the fewest bytes that takes. */
+ * Inside the nodes the library reduces, and may gather: as the fewest bytes that takes. */
 static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const struct cshim_schedule *schedule = plan->schedule;
@@ -299,21 +322,26 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
         return;
     }
     const uint64_t messages = call_messages(plan);
+    const enum cshim_codec_id own = plan->codec;
+    plan->codec = plan->gather_codec;
+    const uint64_t sums = schedule->sums_to == CSHIM_TO_ALL ? call_messages(plan) : 0;
+    plan->codec = own;
     /* A part reaches one receiver from all others, or all others from its one owner; where every
      * receiver adds the whole, all others from all. Sums for all go the way of the parts back. */
     const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
-    const uint64_t times =
-        (everywhere ? plan->ranks : 1) + (schedule->sums_to == CSHIM_TO_ALL ? 1 : 0);
-    plan->bytes_wire = multiply(times * others, messages);
-    plan->bytes_network = multiply(times * apart, messages);
+    const uint64_t all = add(multiply(everywhere ? plan->ranks : 1, messages), sums);
+    plan->bytes_wire = multiply(others, all);
+    plan->bytes_network = multiply(apart, all);
     if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
         plan->bytes_network = plan->bytes_wire;
+        const uint64_t passes = cshim_schedule_has(schedule, CSHIM_STEP_GATHER_INSIDE) ? 2 : 1;
         plan->bytes_wire =
-            add(plan->bytes_wire, multiply(2 * ((uint64_t)plan->ranks - plan->peers), call->bytes));
+            add(plan->bytes_wire,
+                multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
     } else if (schedule->sums_to == CSHIM_TO_ROOT) {
-        const uint64_t sums = messages - root_messages(plan);
-        plan->bytes_wire = add(plan->bytes_wire, sums);
-        plan->bytes_network = add(plan->bytes_network, multiply(sums / plan->ranks, apart));
+        const uint64_t to_root = messages - root_messages(plan);
+        plan->bytes_wire = add(plan->bytes_wire, to_root);
+        plan->bytes_network = add(plan->bytes_network, multiply(to_root / plan->ranks, apart));
     }
 }
 
@@ -348,13 +376,20 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.peers = has_levels ? call->nodes : call->ranks;
     plan.shares = has_levels ? call->ranks_per_node : 1;
     const struct limits *limits = &library_limits[call->library];
+    plan.gather_codec = plan.codec;
+    if (rule->gather_codec != CSHIM_CODEC_NONE && call->instead == CSHIM_CODEC_NONE &&
+        plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
+        plan.gather_codec = rule->gather_codec;
     cut_segments(&plan, limits);
     if (plan.scratch_bytes > limits->scratch)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     count_bytes(&plan, call);
     plan.quantizations =
         plan.schedule->quantizations != 0 ? plan.schedule->quantizations : plan.ranks;
-    plan.expected_error = cshim_codec_info(plan.codec)->typical * sqrt(plan.quantizations);
+    const double own_error = cshim_codec_info(plan.codec)->typical;
+    const double gather_error = cshim_codec_info(plan.gather_codec)->typical;
+    plan.expected_error =
+        sqrt((plan.quantizations - 1) * own_error * own_error + gather_error * gather_error);
     if (call->machine != NULL)
         plan.seconds = cshim_cost_plan(call->machine, &plan, call);
     return plan;

@@ -56,6 +56,7 @@ struct cshim_plan {
     enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule; /* the rule that decided, or NULL */
     enum cshim_codec_id codec;
+    enum cshim_codec_id gather_codec;      /* of encoded sums */
     enum cshim_algorithm algorithm;        /* never AUTO in a plan that compresses */
     const struct cshim_schedule *schedule; /* of the collective by the algorithm */
     enum cshim_collective collective;
@@ -74,7 +75,7 @@ struct cshim_plan {
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* the largest message, header included */
-    uint64_t stage_bytes;   /* hierarchical: the node's sum of one share, at the slot's end */
+    uint64_t stage_bytes;   /* hierarchical: the node's sum of one share, or the blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* of all; per rank, at most the library's limit */
     /* Handed to the library for sending, sum over all ranks; of a reduce_scatter taking all results

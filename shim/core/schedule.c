@@ -34,6 +34,8 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
                              1, false, 2},
     ROW(REDUCE_SCATTER, TWO_SHOT) = {ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1,
                                      false, 1},
+    ROW(REDUCE_SCATTER, HIERARCHICAL) = {BIT(REDUCE_INSIDE) | ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER,
+                                         CSHIM_TO_NOBODY, 3, 1, true, 1},
     ROW(ALLGATHER, ONE_SHOT) = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE), CSHIM_BLOCKS,
                                 CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1},
 };

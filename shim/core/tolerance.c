@@ -16,7 +16,7 @@ static size_t slot_of(size_t rule, enum cshim_dtype dtype, uint64_t count)
 
 static double typical_error(enum cshim_codec_id codec)
 {
-    return codec == CSHIM_CODEC_RAW ? -1 : cshim_codec_info(codec)->typical;
+    return cshim_codec_is_exact(codec) ? -1 : cshim_codec_info(codec)->typical;
 }
 
 static enum cshim_codec_id next_codec(enum cshim_codec_id codec, enum cshim_dtype dtype)
@@ -83,7 +83,7 @@ float cshim_tolerance_measure(const struct cshim_plan *plan, const void *input, 
     const uint64_t grains = (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN;
     const uint64_t samples = grains < SAMPLES ? grains : SAMPLES;
     struct sums sums = {0};
-    if (plan->codec == CSHIM_CODEC_RAW)
+    if (cshim_codec_is_exact(plan->codec))
         return 0;
     for (uint64_t i = 0; i < samples; i++) {
         const uint64_t begin = grains * i / samples * CSHIM_GRAIN;

@@ -5,7 +5,8 @@
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x on the command line this sets the parameter, through the
  * environment. With -x it runs mpirun again with one more -x for each variable. MPICH's launcher,
- * Hydra, forwards the whole environment, so only relative paths in LD_PRELOAD are changed. */
+ * Hydra, forwards the whole environment, so only relative paths are changed: those of LD_PRELOAD
+ * and COMPSHIM_POLICY. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -74,6 +75,15 @@ static void make_preload_absolute(void)
         setenv("LD_PRELOAD", list, 1);
 }
 
+/* Makes COMPSHIM_POLICY absolute, because ranks may start in another folder (--wdir). */
+static void make_policy_absolute(void)
+{
+    char absolute[PATH_MAX];
+    const char *policy = getenv("COMPSHIM_POLICY");
+    if (policy != NULL && *policy != '/' && realpath(policy, absolute) != NULL)
+        setenv("COMPSHIM_POLICY", absolute, 1);
+}
+
 /* Adds the names of the variables to Open MPI's parameter. */
 static void extend_env_list(void)
 {
@@ -140,6 +150,7 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     }
     const int saved_errno = errno;
     make_preload_absolute();
+    make_policy_absolute();
     if (launcher == HYDRA || has_argument(argc, argv, "mca_base_env_list"))
         ; /* Hydra forwards everything; with the user's own list Open MPI accepts neither way */
     else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))

@@ -187,8 +187,10 @@ static bool collect_hellos(struct cshim_gloo_agreement *agreement)
     wait_for(agreement, HELLO, (unsigned)agreement->ranks - 1, patience(agreement));
     if (agreement->is_broken)
         return false;
-    const bool all =
-        cshim_greeting_list(agreement->greetings, agreement->ranks, missing, sizeof missing);
+    bool all = true;
+    for (int rank = 1; rank < agreement->ranks; rank++)
+        all &= cshim_greeting_fits(agreement->greetings, &agreement->greetings[rank], rank, missing,
+                                   sizeof missing);
     if (!all)
         cshim_log(
             CSHIM_LOG_WARN,

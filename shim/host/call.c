@@ -77,7 +77,7 @@ static int watch_error(struct cshim_exchange *exchange)
         return 0;
     const int status = share_error(exchange);
     if (status != 0 || (double)exchange->error <= plan->rule->max_rel_error ||
-        plan->codec == CSHIM_CODEC_RAW)
+        cshim_codec_is_exact(plan->codec))
         return status;
     const enum cshim_codec_id next = cshim_tolerance_move(&comm->watch, rule, plan);
     if (comm->rank != 0)
@@ -115,8 +115,11 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->seconds_decode = 0;
     }
     if (job->is_local) {
-        figures->bytes_wire = plan->bytes_wire;
-        figures->bytes_network = plan->bytes_network;
+        /* Of messages whose length depends on their elements, its own stand for all ranks'. */
+        const bool varies = plan->codec == CSHIM_CODEC_LOSSLESS;
+        figures->bytes_wire = varies ? figures->bytes_wire * plan->ranks : plan->bytes_wire;
+        figures->bytes_network =
+            varies ? figures->bytes_network * plan->ranks : plan->bytes_network;
         figures->bytes_native = plan->bytes_native;
         cshim_job_touch(job);
     }

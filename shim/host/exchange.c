@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/host/exchange.h"
 
+#include "shim/core/clock.h"
 #include "shim/host/segment.h"
 
 /* A segment begins; it is summed so many segments later, and finishes after that. */
 #define SUM_LAG 1u
 #define FINISH_LAG (CSHIM_SEGMENTS_IN_FLIGHT - 1)
+/* A nonblocking exchange gives the program its processor back after so long. */
+#define TURN_SECONDS 1e-3
 
 static bool has_peers(const struct cshim_exchange *exchange)
 {
@@ -66,6 +69,7 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
 {
     const uint64_t turns = exchange->plan->segments + FINISH_LAG;
+    const double deadline = exchange->nonblocking ? cshim_seconds() + TURN_SECONDS : 0;
     int status = 0;
     *done = true;
     while (exchange->turn < turns) {
@@ -75,6 +79,10 @@ int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
         if (++exchange->stage == CSHIM_STAGE_COUNT) {
             exchange->stage = CSHIM_STAGE_ENTER;
             exchange->turn++;
+        }
+        if (exchange->nonblocking && cshim_seconds() > deadline) {
+            *done = exchange->turn == turns;
+            return status;
         }
     }
     return status;

@@ -24,7 +24,7 @@ struct cshim_exchange {
     uint8_t *output;           /* the results: those of result */
     struct cshim_range result; /* the elements of the call that come to this rank */
     size_t element_bytes;
-    bool nonblocking; /* advance returns where it would have to wait */
+    bool nonblocking; /* advance returns where it would have to wait, and in time */
     double began;     /* nonblocking, while there is a trace */
     uint32_t number;  /* of the call, the same on all ranks; 0: calls come in the same order */
 
@@ -42,8 +42,8 @@ struct cshim_exchange {
 
 /* Carries out the plan's schedule. Returns an error of the transport. */
 int cshim_exchange_run(struct cshim_exchange *exchange);
-/* The same in steps: begin sends nothing; advance goes on as far as it can, and says whether all is
- * done. */
+/* The same in steps: begin sends nothing; advance goes on as far as it can within about a
+ * millisecond, and says whether all is done. */
 void cshim_exchange_begin(struct cshim_exchange *exchange);
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
 /* What run does by the algorithm `cast` (cast.c): elements are narrowed, the library's own

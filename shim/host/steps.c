@@ -14,10 +14,12 @@ static enum cshim_message kind_of(enum cshim_transfer transfer)
                                                                            : CSHIM_MESSAGE_SUMS;
 }
 
-static size_t message_bytes(const struct cshim_exchange *exchange, uint64_t elements)
+/* How long a message with so many elements may be. */
+static size_t message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
+                            uint64_t elements)
 {
-    return CSHIM_HEADER_BYTES +
-           cshim_encoded_bytes(exchange->plan->codec, exchange->plan->dtype, elements);
+    return CSHIM_HEADER_BYTES + cshim_encoded_bytes(cshim_message_codec(exchange->plan, kind),
+                                                    exchange->plan->dtype, elements);
 }
 
 /* The number of a transfer's request with peer 0; those with the other peers follow. */
@@ -69,7 +71,7 @@ static int receive_message(struct cshim_exchange *exchange, const struct cshim_s
     memset(message, 0, CSHIM_HEADER_BYTES);
     return exchange->communicator->transport->receive(
         exchange, first_request(exchange, segment, transfer) + (unsigned)from, message,
-        message_bytes(exchange, elements), from, kind_of(transfer));
+        message_bytes(exchange, kind_of(transfer), elements), from, kind_of(transfer));
 }
 
 /* Starts to send a message of so many elements to a peer, and counts its bytes. Returns an error of
@@ -78,7 +80,10 @@ static int send_message(struct cshim_exchange *exchange, const struct cshim_segm
                         enum cshim_transfer transfer, const uint8_t *message, int to,
                         uint64_t elements)
 {
-    const size_t bytes = message_bytes(exchange, elements);
+    const size_t bytes =
+        CSHIM_HEADER_BYTES +
+        cshim_encoded_length(cshim_message_codec(exchange->plan, kind_of(transfer)),
+                             exchange->plan->dtype, elements, message + CSHIM_HEADER_BYTES);
     const struct cshim_layout *layout = &exchange->communicator->layout;
     exchange->figures.bytes_wire += bytes;
     if (segment->stage != NULL || layout->node_of[to] != layout->node)
@@ -217,7 +222,8 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
 }
 
 /* Adds the parts of a range: into the output where the sum goes to nobody else, else into an
- * encoded sum. */
+ * encoded sum. One of another codec is made from the output, whose elements have all been encoded.
+ */
 static void add_parts(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                       const struct cshim_range *range)
 {
@@ -238,6 +244,14 @@ static void add_parts(struct cshim_exchange *exchange, const struct cshim_segmen
         return;
     }
     write_header(exchange, segment, CSHIM_MESSAGE_SUMS, range->length, sum);
+    if (plan->gather_codec != plan->codec) {
+        uint8_t *target = cshim_segment_target(exchange, segment, range->begin);
+        cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, range->length, target, NULL);
+        cshim_encode_with(plan->gather_codec, plan->dtype, target, range->length,
+                          options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding),
+                          sum + CSHIM_HEADER_BYTES);
+        return;
+    }
     cshim_reduce_with(plan->codec, plan->dtype, parts, plan->peers, range->length, NULL,
                       sum + CSHIM_HEADER_BYTES,
                       options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding));
@@ -290,7 +304,8 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
             continue;
         if (from != exchange->rank)
             check_header(exchange, segment, kind_of(transfer), theirs.length, message, from);
-        cshim_decode(plan->codec, plan->dtype, message + CSHIM_HEADER_BYTES, theirs.length,
+        cshim_decode(cshim_message_codec(plan, kind_of(transfer)), plan->dtype,
+                     message + CSHIM_HEADER_BYTES, theirs.length,
                      cshim_segment_target(exchange, segment, theirs.begin));
     }
 }

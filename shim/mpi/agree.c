@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agreement at start: propose, acknowledge, commit.
+/* Agreement at start: propose, acknowledge, commit, along the tree of shim/core/tree.h.
  *
- * Every rank says hello to rank 0. Once all ranks have said it with the same version and codec
- * table, rank 0 proposes to compress; once all have acknowledged that, it commits. A rank that has
- * acknowledged waits for the decision. A rank that has stopped waiting never acknowledges, so a
- * late rank 0 cannot count it in.
+ * A rank waits for the hellos of its children and says one hello for all of them to its parent.
+ * Once rank 0 knows that all ranks have the same version and codec table, it proposes to compress.
+ * The proposal goes down the tree, the acknowledgements come up as the hellos did, and the decision
+ * of rank 0 goes down. A rank that has acknowledged waits for the decision. A rank that has stopped
+ * waiting never acknowledges, so a late parent cannot count it in.
  *
- * A rank without the shim gets no message: a rank speaks to rank 0 only after rank 0 has announced
- * itself at the launcher (announce.c), and rank 0 speaks to a rank only after its hello. A receive
- * that nobody answers stays posted, so that a late message never meets a receive of the program's.
+ * A rank without the shim gets no message: a rank speaks to its parent only after that has
+ * announced itself at the launcher (announce.c), and to a child only after the child's hello. A
+ * receive that nobody answers stays posted, so that a late message never meets a receive of the
+ * program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,23 +21,31 @@
 #include "shim/core/environment.h"
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
+#include "shim/core/tree.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
-#define WAIT_SECONDS 10.0
+#define WAIT_SECONDS 10.0 /* and a second for each level of the tree from the third on */
 
-/* The messages. Their tags count down from the largest one of this MPI, since programs count up. */
-enum word { WORD_HELLO, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
+/* The messages. Their tags count down from the largest one of this MPI, since programs count up.
+ * The first four were those of version 0.1, whose hello is shorter: its ranks do not hear these. */
+enum word { WORD_HELLO = 4, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
 
-/* The library may use these after the agreement, for messages that have not arrived. Rank 0 has the
- * first four, by rank; the other ranks have the rest. */
-static struct cshim_greeting *greetings;
-static int *acknowledgements;
-static MPI_Request *hello_requests;
-static MPI_Request *acknowledge_requests;
-static MPI_Request reply_request = MPI_REQUEST_NULL, decision_request = MPI_REQUEST_NULL;
+/* What a rank says for itself and the ranks below it. */
+struct hello {
+    struct cshim_greeting greeting;
+    int all;           /* whether all of them can compress together */
+    char missing[640]; /* which cannot, and why */
+};
+
+/* The library may use these after the agreement, for messages that have not arrived. */
+static struct hello own_hello, hellos[CSHIM_TREE_WIDTH];
+static int acknowledgements[CSHIM_TREE_WIDTH];
+static MPI_Request hello_requests[CSHIM_TREE_WIDTH], acknowledge_requests[CSHIM_TREE_WIDTH];
+static MPI_Request reply_request, decision_request;
 static int reply, decision; /* whether to compress */
-static struct cshim_greeting sent_hello;
+
+static int parent, first_child, children;
 
 static int tag_of(enum word word)
 {
@@ -57,69 +67,65 @@ static bool wait_for(int count, MPI_Request *requests, double seconds)
     return true;
 }
 
-/* Rank 0's first half: waits for the hellos, and answers those that have arrived. Returns whether
- * all ranks have said the right one. */
-static bool collect_hellos(void)
+/* How long a rank waits for what all ranks below it have to say. */
+static double patience(int rank)
 {
-    char missing[700] = "";
-    int has_arrived;
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&greetings[rank], sizeof(struct cshim_greeting), MPI_BYTE, rank,
-                   tag_of(WORD_HELLO), MPI_COMM_WORLD, &hello_requests[rank]);
-    wait_for(cshim_job.ranks, hello_requests, WAIT_SECONDS);
-    for (int rank = 1; rank < cshim_job.ranks; rank++) {
-        PMPI_Test(&hello_requests[rank], &has_arrived, MPI_STATUS_IGNORE);
-        if (!has_arrived) /* it may come later */
-            greetings[rank].version[0] = '\0';
-    }
-    const bool all = cshim_greeting_list(greetings, cshim_job.ranks, missing, sizeof missing);
-    if (!all)
-        cshim_log(
-            CSHIM_LOG_WARN,
-            "nothing is compressed: not all ranks have this shim: %s; start all with the same "
-            "LD_PRELOAD (mpirun -x LD_PRELOAD)",
-            missing);
-    const int answer = all;
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        if (greetings[rank].version[0] != '\0')
-            PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_REPLY), MPI_COMM_WORLD);
-    return all;
+    const int height = cshim_tree_height(rank, cshim_job.ranks);
+    return WAIT_SECONDS + (height > 1 ? height - 1 : 0);
 }
 
-/* Rank 0's second half: waits for the acknowledgements, and decides. The decision goes to every
- * rank: a rank whose acknowledgement is only late waits for it, and a rank that has stopped waiting
- * still has a receive posted. */
+static void receive_from_children(enum word word, void *messages, int bytes, MPI_Request *requests)
+{
+    for (int i = 0; i < children; i++)
+        PMPI_Irecv((char *)messages + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, first_child + i,
+                   tag_of(word), MPI_COMM_WORLD, &requests[i]);
+}
+
+static void send_to_child(int child, enum word word, int answer)
+{
+    PMPI_Send(&answer, 1, MPI_INT, first_child + child, tag_of(word), MPI_COMM_WORLD);
+}
+
+/* Waits for the hellos of the children, and sums them up in this rank's own. */
+static void collect_hellos(double deadline)
+{
+    const double left = deadline - cshim_seconds();
+    int has_arrived;
+    receive_from_children(WORD_HELLO, hellos, sizeof *hellos, hello_requests);
+    wait_for(children, hello_requests, left > 1 ? left : 1); /* to take what has come meanwhile */
+    for (int i = 0; i < children; i++) {
+        struct hello *child = &hellos[i];
+        PMPI_Test(&hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
+        if (!has_arrived) /* it may come later */
+            child->greeting.version[0] = '\0';
+        own_hello.all &= cshim_greeting_fits(&own_hello.greeting, &child->greeting, first_child + i,
+                                             own_hello.missing, sizeof own_hello.missing);
+        if (has_arrived && !child->all) {
+            const size_t length = strlen(own_hello.missing);
+            snprintf(own_hello.missing + length, sizeof own_hello.missing - length, "%s%s",
+                     length > 0 ? ", " : "", child->missing);
+            own_hello.all = false;
+        }
+    }
+}
+
+/* Answers the children that have said hello in time. */
+static void reply_to_children(bool all)
+{
+    for (int i = 0; i < children; i++)
+        if (hellos[i].greeting.version[0] != '\0')
+            send_to_child(i, WORD_REPLY, all);
+}
+
+/* Waits for the acknowledgements of the children. Returns whether all have come, for all ranks. */
 static bool collect_acknowledgements(void)
 {
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Irecv(&acknowledgements[rank], 1, MPI_INT, rank, tag_of(WORD_ACKNOWLEDGE),
-                   MPI_COMM_WORLD, &acknowledge_requests[rank]);
-    const bool all = wait_for(cshim_job.ranks, acknowledge_requests, WAIT_SECONDS);
-    const int answer = all;
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        PMPI_Send(&answer, 1, MPI_INT, rank, tag_of(WORD_DECISION), MPI_COMM_WORLD);
-    if (!all)
-        cshim_log(CSHIM_LOG_WARN,
-                  "nothing is compressed: a rank stopped waiting for the agreement");
+    receive_from_children(WORD_ACKNOWLEDGE, acknowledgements, sizeof *acknowledgements,
+                          acknowledge_requests);
+    bool all = wait_for(children, acknowledge_requests, patience(cshim_job.rank));
+    for (int i = 0; i < children && all; i++)
+        all = acknowledgements[i] != 0;
     return all;
-}
-
-static bool agree_as_root(void)
-{
-    const size_t ranks = (size_t)cshim_job.ranks;
-    greetings = calloc(ranks, sizeof *greetings);
-    acknowledgements = calloc(ranks, sizeof *acknowledgements);
-    hello_requests = calloc(ranks, sizeof(MPI_Request));
-    acknowledge_requests = calloc(ranks, sizeof(MPI_Request));
-    if (greetings == NULL || acknowledgements == NULL || hello_requests == NULL ||
-        acknowledge_requests == NULL)
-        return false; /* the other ranks stop waiting by themselves */
-    for (size_t i = 0; i < ranks; i++)
-        hello_requests[i] = acknowledge_requests[i] = MPI_REQUEST_NULL;
-    greetings[0] = cshim_greeting_make();
-    if (cshim_job.ranks > 1)
-        cshim_announce();
-    return collect_hellos() && collect_acknowledgements();
 }
 
 /* Writes "2-3, 5" for the ranks that have not announced themselves. */
@@ -156,34 +162,75 @@ static void warn_without_root(void)
         cshim_job.rank, host, silent);
 }
 
-static bool agree_as_other(void)
+/* Says hello to the parent. Returns rank 0's proposal; false without one. */
+static bool ask_parent(void)
 {
     MPI_Request request;
-    const int word = 1;
-    if (cshim_announce() && !cshim_await_announcement(0, cshim_seconds() + WAIT_SECONDS)) {
-        warn_without_root();
-        return false;
-    }
-    PMPI_Irecv(&decision, 1, MPI_INT, 0, tag_of(WORD_DECISION), MPI_COMM_WORLD, &decision_request);
-    PMPI_Irecv(&reply, 1, MPI_INT, 0, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
+    PMPI_Irecv(&decision, 1, MPI_INT, parent, tag_of(WORD_DECISION), MPI_COMM_WORLD,
+               &decision_request);
+    PMPI_Irecv(&reply, 1, MPI_INT, parent, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
     /* A message this small is sent whether or not anybody receives it. */
-    sent_hello = cshim_greeting_make();
-    PMPI_Isend(&sent_hello, sizeof sent_hello, MPI_BYTE, 0, tag_of(WORD_HELLO), MPI_COMM_WORLD,
+    PMPI_Isend(&own_hello, sizeof own_hello, MPI_BYTE, parent, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
     if (!wait_for(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (!wait_for(1, &reply_request, 1.2 * WAIT_SECONDS)) {
+    if (wait_for(1, &reply_request, 1.2 * patience(0)))
+        return reply != 0;
+    cshim_log(CSHIM_LOG_WARN,
+              "nothing is compressed: rank %d does not answer rank %d; start all ranks with the "
+              "same LD_PRELOAD (mpirun -x LD_PRELOAD)",
+              parent, cshim_job.rank);
+    return false;
+}
+
+/* Rank 0's proposal: that of all ranks' hellos. */
+static bool propose(void)
+{
+    if (!own_hello.all)
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "nothing is compressed: not all ranks have this shim: %s; start all with the same "
+            "LD_PRELOAD (mpirun -x LD_PRELOAD)",
+            own_hello.missing);
+    return own_hello.all;
+}
+
+/* Passes the acknowledgements up and the decision down. */
+static bool commit(void)
+{
+    const bool all = collect_acknowledgements();
+    const int word = all;
+    decision = all;
+    if (cshim_job.rank != 0) {
+        PMPI_Send(&word, 1, MPI_INT, parent, tag_of(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
+        PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
+    } else if (!all) {
         cshim_log(CSHIM_LOG_WARN,
-                  "nothing is compressed: rank 0 does not answer rank %d; start all ranks with the "
-                  "same LD_PRELOAD (mpirun -x LD_PRELOAD)",
-                  cshim_job.rank);
-        return false;
+                  "nothing is compressed: a rank stopped waiting for the agreement");
     }
-    if (!reply)
-        return false;
-    PMPI_Send(&word, 1, MPI_INT, 0, tag_of(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
-    PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
+    /* Also to a child whose acknowledgement is only late, since that waits for the decision. One
+     * that has stopped waiting still has a receive posted. */
+    for (int i = 0; i < children; i++)
+        send_to_child(i, WORD_DECISION, decision);
     return decision != 0;
+}
+
+static bool agree_to_compress(void)
+{
+    const double began = cshim_seconds();
+    const bool is_root = cshim_job.rank == 0;
+    parent = cshim_tree_parent(cshim_job.rank);
+    children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &first_child);
+    own_hello = (struct hello){.greeting = cshim_greeting_make(), .all = true};
+    const bool names_are_kept = cshim_job.ranks > 1 && cshim_announce();
+    const bool has_parent =
+        is_root || !names_are_kept || cshim_await_announcement(parent, began + WAIT_SECONDS);
+    collect_hellos(began + patience(cshim_job.rank));
+    const bool proposal = is_root ? propose() : has_parent && ask_parent();
+    reply_to_children(proposal);
+    if (!has_parent && !cshim_announced(0)) /* else rank 0 warns */
+        warn_without_root();
+    return proposal && commit();
 }
 
 /* Finds the ranks that share a node. The ranks of a node tell all others their lowest rank. */
@@ -218,35 +265,32 @@ static void take_policy(const char *text, size_t length, const char *source)
         cshim_mpi_end_job("no memory for the ledger");
 }
 
-/* Sends rank 0's policy to all ranks: its length and its source, then its text. */
-static void share_policy(char **text, size_t *length, char source[CSHIM_PATH_MAX])
-{
-    unsigned long long bytes = *length;
-    cshim_mpi.real->MPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, cshim_mpi.world);
-    cshim_mpi.real->MPI_Bcast(source, CSHIM_PATH_MAX, MPI_CHAR, 0, cshim_mpi.world);
-    if (cshim_job.rank != 0) {
-        *length = bytes;
-        *text = calloc(1, *length + 1);
-        if (*text == NULL)
-            cshim_mpi_end_job("no memory for the policy");
-    }
-    cshim_mpi.real->MPI_Bcast(*text, (int)bytes, MPI_CHAR, 0, cshim_mpi.world);
-}
+/* What rank 0 tells all ranks before its policy's text. Some launchers number no jobs, and some
+ * tell the number on rank 0's host only. */
+struct terms {
+    char job[CSHIM_JOB_MAX]; /* its name */
+    char source[CSHIM_PATH_MAX];
+    uint64_t length; /* of the policy's text */
+};
 
-/* Sends rank 0's name of the job to all ranks. Some launchers number no jobs, and some tell the
- * number on rank 0's host only. */
-static void share_job(void)
+/* Sends rank 0's terms and policy to all ranks. */
+static void share_terms(struct terms *terms, char **text)
 {
-    char job[CSHIM_JOB_MAX] = "";
     if (cshim_job.rank == 0)
-        cshim_report_make_job(job);
-    cshim_mpi.real->MPI_Bcast(job, sizeof job, MPI_CHAR, 0, cshim_mpi.world);
-    cshim_report_set_job(job);
+        cshim_report_make_job(terms->job);
+    cshim_mpi.real->MPI_Bcast(terms, (int)sizeof *terms, MPI_BYTE, 0, cshim_mpi.world);
+    cshim_report_set_job(terms->job);
+    if (cshim_job.rank != 0)
+        *text = calloc(1, terms->length + 1);
+    if (*text == NULL)
+        cshim_mpi_end_job("no memory for the policy");
+    cshim_mpi.real->MPI_Bcast(*text, (int)terms->length, MPI_CHAR, 0, cshim_mpi.world);
 }
 
 bool cshim_agree(void)
 {
-    char source[CSHIM_PATH_MAX] = "", message[CSHIM_MESSAGE_MAX];
+    char message[CSHIM_MESSAGE_MAX];
+    struct terms terms = {.length = 0};
     char *text = NULL;
     size_t length = 0;
 
@@ -255,25 +299,25 @@ bool cshim_agree(void)
             cshim_mpi_end_job(message);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
-        text = cshim_policy_load(NULL, &length, source, message);
+        text = cshim_policy_load(NULL, &length, terms.source, message);
         if (text == NULL)
             cshim_mpi_end_job(message);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
-        take_policy(text, length, source);
+        take_policy(text, length, terms.source);
+        terms.length = length;
     }
-    const bool agreed = cshim_job.rank == 0 ? agree_as_root() : agree_as_other();
+    const bool agreed = agree_to_compress();
     if (agreed) {
         PMPI_Comm_group(MPI_COMM_WORLD, &cshim_mpi.group);
         PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
         find_nodes();
-        share_job();
-        share_policy(&text, &length, source);
+        share_terms(&terms, &text);
         if (cshim_job.rank != 0)
-            take_policy(text, length, source);
+            take_policy(text, terms.length, terms.source);
         /* From here on a rank may die where the library lets the others go on. */
         PMPI_Comm_set_errhandler(cshim_mpi.world, MPI_ERRORS_RETURN);
-        cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", source,
+        cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", terms.source,
                   cshim_simd_name(cshim_simd_level()));
     }
     free(text);
@@ -284,8 +328,4 @@ void cshim_agree_finalize(void)
 {
     PMPI_Group_free(&cshim_mpi.group);
     cshim_layout_free(&cshim_mpi.layout);
-    free(hello_requests); /* no message is on its way, because the job had agreed */
-    free(acknowledge_requests);
-    free(acknowledgements);
-    free(greetings);
 }

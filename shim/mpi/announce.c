@@ -3,6 +3,7 @@
  * publishes a name at the job's launcher (MPI_Publish_name), and the other ranks look it up there.
  * A name stays until the launcher ends the job, because a rank that looks late must still find it.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,71 +22,68 @@ static void name_of(int rank, char name[NAME_MAX_BYTES])
     snprintf(name, NAME_MAX_BYTES, "compshim:%.200s:%d", job != NULL ? job : "", rank);
 }
 
-static int noted; /* the last error that the handler below was called with */
-
-static void note(MPI_Comm *comm, int *code, ...)
+/* Asks Hydra by the line that the library would send, so that the library calls no error handler.
+ * None can be set for a while: in MPICH a communicator has no handler until one is set, and then
+ * follows that of MPI_COMM_WORLD. No function takes a handler away again. If MPI_COMM_WORLD had
+ * one, communicators made of it would keep it when the program sets another. */
+static bool ask_hydra(int hydra, const char *question, const char *name)
 {
-    (void)comm;
-    noted = *code;
+    char answer[1024] = "";
+    size_t length = 0;
+    dprintf(hydra, "cmd=%s service=%s port=here\n", question, name);
+    while (length < sizeof answer - 1 && strchr(answer, '\n') == NULL) {
+        const ssize_t got = read(hydra, answer + length, 1);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            break;
+        length += got == 1;
+    }
+    return strstr(answer, " rc=0") != NULL;
 }
 
-/* Calls a function for the name of a rank, without the effect that an error has by default. An
- * error of such a function belongs to no communicator: the library calls the handler of
- * MPI_COMM_SELF, or before MPI 4 that of MPI_COMM_WORLD, and both end the job by default.
- * MPI_ERRORS_RETURN would not do, because Intel MPI's library for the standard ABI ends the job all
- * the same. The status alone would not do, because MPICH 5 returns MPI_SUCCESS after it has called
- * a handler. */
-static int quietly(int (*function)(const char *, MPI_Info, char *), int rank, char *port)
+/* Asks Open MPI, whose errors of these functions belong to no communicator: it calls the handler of
+ * MPI_COMM_SELF, or before MPI 4 that of MPI_COMM_WORLD, and both end the job by default. */
+static bool ask_open_mpi(bool publish, const char *name)
 {
     const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
-    MPI_Errhandler own, handlers[2];
-    char name[NAME_MAX_BYTES];
-    name_of(rank, name);
-    PMPI_Comm_create_errhandler(note, &own);
+    MPI_Errhandler handlers[2];
+    char port[MPI_MAX_PORT_NAME] = "here";
     for (int i = 0; i < 2; i++) {
         PMPI_Comm_get_errhandler(comms[i], &handlers[i]);
-        PMPI_Comm_set_errhandler(comms[i], own);
+        PMPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
     }
-    noted = MPI_SUCCESS;
-    const int status = function(name, MPI_INFO_NULL, port);
+    const int status = publish ? PMPI_Publish_name(name, MPI_INFO_NULL, port)
+                               : PMPI_Lookup_name(name, MPI_INFO_NULL, port);
     for (int i = 0; i < 2; i++) {
         PMPI_Comm_set_errhandler(comms[i], handlers[i]);
         PMPI_Errhandler_free(&handlers[i]);
     }
-    PMPI_Errhandler_free(&own);
-    return status != MPI_SUCCESS ? status : noted;
+    return status == MPI_SUCCESS;
 }
 
-static int publish(const char *name, MPI_Info info, char *port)
+/* Open MPI's mpirun keeps names, and so does Hydra, which starts the ranks of MPICH and Intel MPI.
+ * Slurm's srun keeps none, and Open MPI then tells the user at length that a function is not
+ * supported. */
+static bool ask(bool publish, int rank)
 {
-    return PMPI_Publish_name(name, info, port);
-}
-
-static int look_up(const char *name, MPI_Info info, char *port)
-{
-    return PMPI_Lookup_name(name, info, port);
-}
-
-/* Whether names may be published. Slurm's srun keeps none, and Open MPI then tells the user at
- * length that a function is not supported; Open MPI's own mpirun keeps them. */
-static bool launcher_keeps_names(void)
-{
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    char name[NAME_MAX_BYTES], version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length;
+    name_of(rank, name);
     PMPI_Get_library_version(version, &length);
-    return strncmp(version, "Open MPI", 8) != 0 || getenv("OMPI_COMM_WORLD_SIZE") != NULL;
+    if (strncmp(version, "Open MPI", 8) == 0)
+        return getenv("OMPI_COMM_WORLD_SIZE") != NULL && ask_open_mpi(publish, name);
+    const char *connection = getenv("MPI_LOCALNRANKS") != NULL ? getenv("PMI_FD") : NULL;
+    return connection != NULL &&
+           ask_hydra(atoi(connection), publish ? "publish_name" : "lookup_name", name);
 }
 
 bool cshim_announce(void)
 {
-    char port[MPI_MAX_PORT_NAME] = "here";
-    return launcher_keeps_names() && quietly(publish, cshim_job.rank, port) == MPI_SUCCESS;
+    return ask(true, cshim_job.rank);
 }
 
 bool cshim_announced(int rank)
 {
-    char port[MPI_MAX_PORT_NAME] = "";
-    return quietly(look_up, rank, port) == MPI_SUCCESS;
+    return ask(false, rank);
 }
 
 bool cshim_await_announcement(int rank, double deadline)

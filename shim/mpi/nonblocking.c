@@ -46,7 +46,8 @@ static pthread_mutex_t lock =
 static struct pending *first;         /* in the order of the calls; atomic */
 static uint32_t under_way;            /* of all communicators; atomic */
 static MPI_Comm bell = MPI_COMM_NULL; /* has this rank only; its messages end requests */
-static int next_tag, most_tags;       /* atomic; MPI_TAG_UB */
+static uint64_t tags_given;           /* atomic */
+static int most_tags;                 /* MPI_TAG_UB */
 static __thread bool carries_on;      /* this thread carries calls on */
 static bool registered;               /* the library calls progress */
 static bool closed;                   /* the library is to stop that; atomic */
@@ -201,10 +202,29 @@ void cshim_nonblocking_drain(struct cshim_comm *comm)
         drain_until(&comm->pending, 0);
 }
 
+static bool is_under_way(int tag)
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (const struct pending *pending = first; pending != NULL && !found; pending = pending->next)
+        found = pending->tag == tag;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* Each tag was free once. From then on those of calls under way are left out, as long as there are
+ * others. */
 int cshim_nonblocking_tag(void)
 {
-    return (int)((unsigned)__atomic_fetch_add(&next_tag, 1, __ATOMIC_RELAXED) %
-                 (unsigned)most_tags);
+    int tag;
+    bool may_be_used;
+    do {
+        const uint64_t given = __atomic_fetch_add(&tags_given, 1, __ATOMIC_RELAXED);
+        tag = (int)(given % (uint64_t)most_tags);
+        may_be_used = given >= (uint64_t)most_tags &&
+                      __atomic_load_n(&under_way, __ATOMIC_RELAXED) < (uint32_t)most_tags;
+    } while (may_be_used && is_under_way(tag));
+    return tag;
 }
 
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request)

@@ -13,7 +13,7 @@ void cshim_nonblocking_teardown(void);
 
 /* Starts a planned call of a prepared communicator. When the call ends, it completes the receive
  * with this tag. cshim_nonblocking_receive has made that receive, and a persistent one has been
- * started. Both return an MPI error. */
+ * started. Both return an MPI error. The tag is one that no call under way has. */
 int cshim_nonblocking_tag(void);
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,

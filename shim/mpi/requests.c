@@ -30,6 +30,28 @@ static struct persistent *find(MPI_Request request)
     return found;
 }
 
+static bool is_kept(int tag)
+{
+    const struct persistent *kept;
+    if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL)
+        return false;
+    pthread_mutex_lock(&lock);
+    for (kept = persistents; kept != NULL && kept->tag != tag; kept = kept->next)
+        ;
+    pthread_mutex_unlock(&lock);
+    return kept != NULL;
+}
+
+/* A persistent request keeps its tag, started or not. Their communicators run out before the tags
+ * do. */
+static int new_tag(void)
+{
+    int tag = cshim_nonblocking_tag();
+    while (is_kept(tag))
+        tag = cshim_nonblocking_tag();
+    return tag;
+}
+
 /* Finds a reason not to compress a nonblocking call that a rule compresses. With max_rel_error the
  * codec would have to change between calls under way. Where buffers may be on devices, the ranks
  * cannot ask each other about them. A communicator that is not prepared is left to the next
@@ -99,7 +121,7 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     struct cshim_comm *state;
     if (request == NULL || !plan_call(&arguments, false, &plan, &state))
         return false;
-    const int tag = cshim_nonblocking_tag();
+    const int tag = new_tag();
     *status = report(state, cshim_nonblocking_receive(tag, false, request));
     if (*status == MPI_SUCCESS)
         *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
@@ -142,7 +164,7 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
     struct persistent *kept = malloc(sizeof *kept);
     if (kept == NULL) /* the other ranks will count on this one */
         cshim_mpi_end_job("no memory for a persistent call");
-    made.tag = cshim_nonblocking_tag();
+    made.tag = new_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);
     if (*status != MPI_SUCCESS) {
         free(kept);

@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "shim/core/log.h"
+#include "shim/core/tree.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
-enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS };
+enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };
 
 /* A row of the ledger as it travels. A job uses few of the many rows, so only those are sent in
  * which calls were counted. Every rank counts native bytes for a call, so a row without any is not
@@ -19,7 +20,8 @@ struct numbered_row {
  */
 static bool give(const void *data, size_t bytes, enum tag tag)
 {
-    return PMPI_Send(data, (int)bytes, MPI_BYTE, 0, (int)tag, cshim_mpi.world) == MPI_SUCCESS;
+    return PMPI_Send(data, (int)bytes, MPI_BYTE, cshim_tree_parent(cshim_job.rank), (int)tag,
+                     cshim_mpi.world) == MPI_SUCCESS;
 }
 
 static bool take(void *data, size_t bytes, int rank, enum tag tag)
@@ -80,21 +82,27 @@ static bool take_observed(struct cshim_observed *observed, int rank)
     return false;
 }
 
-/* Collects everything at rank 0, in pieces for which no memory is allocated, since there may be
- * none left. */
+/* Collects everything at rank 0, along the tree of shim/core/tree.h: a rank adds to its own figures
+ * those of the ranks below it. The pieces are such that no memory is allocated for them, since
+ * there may be none left. */
 static void gather(void)
 {
     struct cshim_ledger *ledger = &cshim_job.ledger;
     struct cshim_observed *observed = cshim_job.observed;
-    int missing = 0;
+    int first, missing = 0, below; /* ranks that are not there any more */
+    const int children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &first);
+    for (int child = first; child < first + children; child++)
+        missing += take_ledger(ledger, child) &&
+                           (observed == NULL || take_observed(observed, child)) &&
+                           take(&below, sizeof below, child, TAG_MISSING)
+                       ? below
+                       : cshim_tree_size(child, cshim_job.ranks);
     if (cshim_job.rank != 0) {
         (void)(give_rows(ledger) && give(&ledger->tally, sizeof ledger->tally, TAG_TALLY) &&
-               (observed == NULL || give_observed(observed)));
+               (observed == NULL || give_observed(observed)) &&
+               give(&missing, sizeof missing, TAG_MISSING));
         return;
     }
-    for (int rank = 1; rank < cshim_job.ranks; rank++)
-        missing +=
-            !(take_ledger(ledger, rank) && (observed == NULL || take_observed(observed, rank)));
     if (observed != NULL)
         cshim_observed_sort(observed);
     if (missing > 0)

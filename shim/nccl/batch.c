@@ -27,12 +27,12 @@ static void choose(struct batch *batch, struct cshim_nccl_call *calls, size_t co
         for (const struct cshim_nccl_call *before = calls; before < call; before++) {
             if (before->comm != call->comm)
                 continue;
-            used += before->in_batch ? cshim_segment_memory(before) : 0;
+            used += before->in_batch ? before->plan.slot_bytes : 0;
             is_behind = is_behind ||
                         before->segments_done + (before->in_batch ? 1 : 0) < before->plan.segments;
         }
         call->in_batch = call->segments_done < call->plan.segments && !is_behind &&
-                         (used == 0 || used + cshim_segment_memory(call) <= CSHIM_WORKSPACE_BYTES);
+                         (used == 0 || used + call->plan.slot_bytes <= CSHIM_WORKSPACE_BYTES);
         if (!call->in_batch)
             continue;
         uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory;

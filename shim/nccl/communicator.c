@@ -82,6 +82,23 @@ void cshim_registry_add(struct cshim_nccl_comm *comm)
         cshim_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }
 
+void cshim_registry_describe(struct cshim_nccl_comm *comm)
+{
+    int rank;
+    if (cshim_nccl.real->CommCount(comm->comm, &comm->ranks) != ncclSuccess ||
+        cshim_nccl.real->CommUserRank(comm->comm, &rank) != ncclSuccess)
+        return;
+    comm->rank = rank;
+    if (rank != 0)
+        return;
+    comm->counted = cshim_job_native();
+    pthread_mutex_lock(&lock);
+    reporting += comm->counted != NULL;
+    pthread_mutex_unlock(&lock);
+    if (comm->counted != NULL)
+        cshim_job_grow(comm->counted, true, comm->ranks, comm->nodes);
+}
+
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t handle)
 {
     pthread_mutex_lock(&lock);

@@ -25,6 +25,8 @@ struct cshim_measurement {
     CUevent free[CSHIM_EVENTS];
 };
 
+#define CSHIM_RANK_UNKNOWN (-1)
+
 struct cshim_nccl_comm {
     ncclComm_t comm;           /* NULL: it is being made, ... */
     ncclComm_t *made_at;       /* ... and its handle will be here */
@@ -32,7 +34,7 @@ struct cshim_nccl_comm {
     struct cshim_job *job;     /* NULL: its ranks have not agreed on one */
     struct cshim_job *counted; /* at rank 0: where its calls are counted; else NULL */
     enum cshim_reason reason;  /* CSHIM_REASON_COMPRESS, or why no call is compressed */
-    int rank;
+    int rank;                  /* CSHIM_RANK_UNKNOWN: NCCL may not be asked yet */
     int ranks;
     struct cshim_member *member; /* of the rendezvous where its ranks agree, or NULL */
     pthread_mutex_t asking;      /* held while NCCL is asked about it; an abort waits for that */
@@ -49,9 +51,10 @@ struct cshim_nccl_comm {
     struct cshim_workspace *workspace;
     cuuint64_t capture_id;                     /* of the graph of the last captured call, ... */
     struct cshim_workspace *capture_workspace; /* ... and what the graph holds */
-    uint32_t nodes;
-    uint32_t node; /* this rank's */
+    uint32_t nodes; /* 0: not known, before the ranks of a child have met */
+    uint32_t node;  /* this rank's */
     uint32_t local_rank;
+    uint32_t *ranks_by_node; /* node by node, in the order of their local ranks */
     uint32_t ranks_per_node; /* 0 where nodes hold different numbers of ranks */
     ncclComm_t inside;       /* hierarchical: the ranks of this node, ... */
     ncclComm_t across;       /* ... and those of this local rank on all nodes */
@@ -81,6 +84,10 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_jo
  * reference over. */
 void cshim_registry_add(struct cshim_nccl_comm *comm);
 
+/* Asks NCCL for what was not known of a communicator when it was added. The program uses it, so it
+ * is complete by now. */
+void cshim_registry_describe(struct cshim_nccl_comm *comm);
+
 /* Takes a communicator out before its handle can become another's; NULL if it is not known. The
  * caller ends it, which writes the reports that are due if it was the last. Ending NULL does
  * nothing. */
@@ -98,9 +105,11 @@ void cshim_registry_end(struct cshim_nccl_comm *comm);
  */
 void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
 
-/* Prepares, all at once, the communicators of which these are the first compressed calls. That
- * takes the same course on all ranks: a communicator may get a reason why it does not compress.
- * Waits for the other ranks as NCCL's own first call does, and for the GPU. */
+/* Prepares, all at once, the communicators of which these are the first compressed calls. Those of
+ * which it is not known how many nodes hold their ranks find that out first: it may be that the
+ * rules pass the calls on. That takes the same course on all ranks: a communicator may get a reason
+ * why it does not compress. Waits for the other ranks as NCCL's own first call does, and for the
+ * GPU. */
 struct cshim_nccl_call;
 ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 

@@ -2,6 +2,7 @@
 #include "shim/nccl/describe.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/core/sample.h"
 
@@ -60,8 +61,10 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
     made->premul = (struct cshim_premul){.factor = 1, .datatype = datatype};
     if (residence != ncclScalarHostImmediate)
         made->premul.factor_at = scalar;
-    else if (dtype != CSHIM_DTYPE_OTHER)
+    else if (dtype != CSHIM_DTYPE_OTHER) {
         cshim_sample_widen(dtype, scalar, 1, &made->premul.factor);
+        memcpy(&made->premul.scalar, scalar, cshim_dtype_bytes(dtype));
+    }
     pthread_mutex_lock(&lock);
     made->next = operations;
     operations = made;
@@ -133,8 +136,6 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const enum cshim_dtype dtype = dtype_of(call->datatype);
-    /* NCCL's operation with a factor belongs to the communicator, not to that of a node. */
-    const bool has_levels = comm->inside != NULL && call->op < ncclNumOps;
     return (struct cshim_call){
         .library = CSHIM_NCCL,
         .collective = call->collective,
@@ -143,8 +144,28 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
         .bytes = cshim_call_elements(call) * cshim_dtype_bytes(dtype),
         .ranks = (uint32_t)comm->ranks,
         .nodes = comm->nodes,
-        .ranks_per_node = has_levels ? comm->ranks_per_node : 0,
+        .ranks_per_node = comm->inside != NULL ? comm->ranks_per_node : 0,
     };
+}
+
+/* The rules decide alike from one limit of theirs to the next. */
+enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call)
+{
+    const struct cshim_policy *policy = call->comm->job->policy;
+    const uint64_t elements = cshim_call_elements(call);
+    struct cshim_call facts = cshim_call_facts(call);
+    const struct cshim_rule *rule;
+    if (facts.nodes != 0)
+        return cshim_plan_reason(policy, &facts, elements, &rule);
+    facts.nodes = 1;
+    enum cshim_reason reason = cshim_plan_reason(policy, &facts, elements, &rule);
+    for (size_t i = 0; i < 2 * policy->rule_count && reason != CSHIM_REASON_COMPRESS; i++) {
+        const struct cshim_rule *limit = &policy->rules[i / 2];
+        facts.nodes = i % 2 == 0 ? limit->min_nodes : limit->max_nodes + 1;
+        if (facts.nodes > 1 && facts.nodes <= facts.ranks)
+            reason = cshim_plan_reason(policy, &facts, elements, &rule);
+    }
+    return reason;
 }
 
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call)

@@ -12,6 +12,7 @@
 
 struct cshim_premul {
     double factor;
+    uint64_t scalar;         /* the factor's bytes in `datatype`, for an operation made of it */
     const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
     ncclDataType_t datatype; /* of the calls: NCCL refuses others */
 };
@@ -74,6 +75,10 @@ uint64_t cshim_call_elements(const struct cshim_nccl_call *call);
 
 /* The facts that policy and plan depend on. They are equal on all ranks. */
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call);
+
+/* Whether the rules compress a call, or why they do not. As long as it is not known how many nodes
+ * hold the ranks, they do if they do so on any number. Equal on all ranks. */
+enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call);
 
 /* Makes NCCL's own call. */
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call);

@@ -10,7 +10,7 @@
 #include "shim/nccl/measure.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
-#define PROTOCOL 2
+#define PROTOCOL 3
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Is called again in a child that was forked before a communicator was made. */
@@ -139,18 +139,30 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     return status;
 }
 
-/* The ranks of a communicator have agreed. So have those of a part of it. */
+/* The ranks of a communicator have agreed. So have those of a part of it. A child whose parent is
+ * not known, or that is not waited for, stays native, and its calls are counted. */
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
+    if (status != ncclSuccess && status != ncclInProgress)
+        return status;
     struct cshim_nccl_comm *known = cshim_registry_find(parent);
-    if (known == NULL)
-        return status;
-    struct cshim_job *job = known->job;
+    const bool inherits = config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT;
+    const bool nonblocking =
+        status == ncclInProgress || is_nonblocking(config) ||
+        (inherits && known != NULL && known->reason == CSHIM_REASON_NONBLOCKING);
+    struct cshim_nccl_comm *made =
+        cshim_registry_make(child, known != NULL && !nonblocking ? known->job : NULL);
+    if (made != NULL && nonblocking) {
+        made->reason = CSHIM_REASON_NONBLOCKING;
+        made->rank = CSHIM_RANK_UNKNOWN;
+    } else if (made != NULL && known != NULL) {
+        made->ranks = known->ranks;
+        made->nodes = known->nodes;
+    }
     cshim_registry_release(known);
-    if (status != ncclSuccess || is_nonblocking(config))
-        return status;
-    return cshim_group_expect(cshim_registry_make(child, job));
+    const ncclResult_t expected = cshim_group_expect(made);
+    return expected != ncclSuccess ? expected : status;
 }
 
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
@@ -276,7 +288,6 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
  * prepared. Arguments that NCCL refuses are left to it. */
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 {
-    const struct cshim_rule *rule;
     const struct cshim_job *job = call->comm->job;
     if (call->collective == CSHIM_ALLGATHER &&
         (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
@@ -287,9 +298,7 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
     }
     if (call->comm->reason != CSHIM_REASON_COMPRESS || job == NULL)
         return call->comm->reason;
-    const struct cshim_call facts = cshim_call_facts(call);
-    const enum cshim_reason reason =
-        cshim_plan_reason(job->policy, &facts, cshim_call_elements(call), &rule);
+    const enum cshim_reason reason = cshim_call_reason(call);
     if (reason != CSHIM_REASON_COMPRESS)
         return reason;
     if (call->send == NULL || call->receive == NULL)
@@ -317,6 +326,8 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
     };
     if (call.comm == NULL)
         return cshim_call_natively(&call);
+    if (call.comm->rank == CSHIM_RANK_UNKNOWN)
+        cshim_registry_describe(call.comm);
     if (op >= ncclNumOps)
         cshim_premul_find(op, comm, &call.premul);
     const enum cshim_reason reason = reason_of(&call);

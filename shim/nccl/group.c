@@ -33,6 +33,7 @@ static void announce(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     const ncclComm_t handle = *comm->made_at;
+    const int ranks_of_parent = comm->ranks;
     /* NCCL is not to be asked about a non-blocking one. */
     if (handle != NULL && (comm->reason == CSHIM_REASON_NONBLOCKING ||
                            (cshim_nccl.real->CommCount(handle, &comm->ranks) == ncclSuccess &&
@@ -41,6 +42,8 @@ static void announce(struct cshim_nccl_comm *comm)
         comm->comm = handle;
     else if (handle != NULL)
         snprintf(why, sizeof why, "NCCL does not describe the communicator");
+    if (comm->nodes > 1 && comm->ranks != ranks_of_parent)
+        comm->nodes = 0;
     if (comm->comm != NULL && (comm->member != NULL || comm->job != NULL))
         cshim_prepare_reserve(comm, why);
     if (comm->member != NULL)

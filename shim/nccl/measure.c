@@ -257,7 +257,9 @@ static bool read_times(const struct cshim_timeline *timeline)
 }
 
 /* Finds when a timeline began by the host's clock. It was not before the host enqueued it, and its
- * end was not after the host saw it. So far each timeline sets the GPU's clock right. */
+ * end was not after the host saw it. So far each timeline sets the GPU's clock right. The first
+ * bound moves it on; the second moves it back only where the GPU's clock is the faster one, by less
+ * than passed since the timeline before: so calls of one stream do not overlap. */
 static bool find_begin(struct cshim_measurement *measurement, struct cshim_timeline *timeline,
                        double *began)
 {
@@ -327,17 +329,17 @@ void cshim_measure_collect(struct cshim_nccl_comm *comm)
 }
 
 /* The life of it ------------------------------------------------------------------------------- */
-/* Tells the GPU's clock by the host's: an event happened in the middle of waiting for it. The last
- * try counts, when everything is warm. */
+/* Tells the GPU's clock by the host's: an event did not happen before it was recorded. This is the
+ * earliest that it can have been, and find_begin moves it on. The last try counts, when everything
+ * is warm. */
 static void tie_clocks(struct cshim_nccl_comm *comm)
 {
     const CUevent event = take_event(comm);
     bool is_seen = event != NULL;
     for (unsigned i = 0; i < TIES && is_seen; i++) {
-        const double began = cshim_seconds();
+        comm->measurement.base_at = cshim_seconds();
         is_seen = cshim_cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
                   cshim_cuda.EventSynchronize(event) == CUDA_SUCCESS;
-        comm->measurement.base_at = (began + cshim_seconds()) / 2;
     }
     if (is_seen)
         comm->measurement.base = event;

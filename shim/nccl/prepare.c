@@ -77,7 +77,8 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
         return CSHIM_REASON_NO_MEMORY;
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
-    if (comm->calls_by_rule == NULL) {
+    comm->ranks_by_node = calloc((size_t)comm->ranks, sizeof *comm->ranks_by_node);
+    if (comm->calls_by_rule == NULL || comm->ranks_by_node == NULL) {
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
@@ -85,8 +86,8 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
     return comm->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
-/* Makes this rank ready, and puts its facts on the device. */
-static ncclResult_t begin(struct cshim_nccl_comm *comm)
+/* Puts this rank's facts on the device, after making it ready if its calls `compress`. */
+static ncclResult_t begin(struct cshim_nccl_comm *comm, bool compress)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
     struct cshim_fact_exchange *exchange = take_exchange(comm, why);
@@ -98,8 +99,11 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm)
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     exchange->facts[0].host = cshim_machine(getenv("NCCL_HOSTID"));
     exchange->facts[0].began = cshim_job_origin(0);
-    exchange->facts[0].reason =
-        scope.result == CUDA_SUCCESS ? make_ready(comm, why) : CSHIM_REASON_NO_MEMORY;
+    exchange->facts[0].reason = CSHIM_REASON_COMPRESS;
+    if (scope.result != CUDA_SUCCESS)
+        exchange->facts[0].reason = CSHIM_REASON_NO_MEMORY;
+    else if (compress)
+        exchange->facts[0].reason = make_ready(comm, why);
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
     const CUresult result =
@@ -180,6 +184,21 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
     return status != ncclSuccess ? status : cshim_device_check(result, "telling the other ranks");
 }
 
+/* Lists the ranks node by node. */
+static void list_ranks(struct cshim_nccl_comm *comm, const struct facts *all)
+{
+    const uint32_t ranks = (uint32_t)comm->ranks;
+    uint32_t listed = 0;
+    for (uint32_t first = 0; first < ranks; first++) {
+        uint32_t before = 0;
+        while (all[before].host != all[first].host)
+            before++;
+        for (uint32_t rank = first; before == first && rank < ranks; rank++)
+            if (all[rank].host == all[first].host)
+                comm->ranks_by_node[listed++] = rank;
+    }
+}
+
 /* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them
  * only. */
 static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
@@ -205,7 +224,8 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
     comm->ranks_per_node = least == most ? least : 0;
 }
 
-static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
+/* The communicator is prepared now if its calls `compress`. */
+static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
 {
     struct cshim_fact_exchange *exchange = comm->exchange;
     const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
@@ -224,8 +244,12 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm)
     }
     find_nodes(comm, all);
     cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
+    comm->prepared = compress;
+    if (!compress)
+        return ncclSuccess;
+    if (comm->reason == CSHIM_REASON_COMPRESS)
+        list_ranks(comm, all);
     cshim_measure_make(comm);
-    comm->prepared = true;
     return ncclSuccess;
 }
 
@@ -235,9 +259,9 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
            comm->ranks <= CSHIM_LEVELS_RANKS;
 }
 
-/* Makes the communicators that hierarchical needs. All of one kind are made in one group: otherwise
- * a thread that drives several devices would wait for itself. NCCL before 2.18 has no
- * ncclCommSplit: there are no levels then, on any rank. */
+/* Makes the communicators that hierarchical needs, whose ranks are the local rank and the node. All
+ * of one kind are made in one group: otherwise a thread that drives several devices would wait for
+ * itself. NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
 static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
@@ -253,9 +277,11 @@ static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
             struct cshim_nccl_comm *comm = comms[i];
             if (!has_levels(comm))
                 continue;
-            const uint32_t color = kind == 0 ? comm->node : comm->local_rank;
-            status = cshim_nccl.real->CommSplit(comm->comm, (int)color, comm->rank,
-                                                kind == 0 ? &comm->inside : &comm->across, NULL);
+            const bool is_inside = kind == 0;
+            status = cshim_nccl.real->CommSplit(comm->comm,
+                                                (int)(is_inside ? comm->node : comm->local_rank),
+                                                (int)(is_inside ? comm->local_rank : comm->node),
+                                                is_inside ? &comm->inside : &comm->across, NULL);
         }
         status = cshim_nccl_end_group(status);
     }
@@ -278,7 +304,7 @@ static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
 }
 
 /* The ranks meet at the rendezvous first. NCCL itself would not say for whom it waits. */
-static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count)
+static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count, bool compress)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count; i++)
@@ -291,7 +317,7 @@ static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count)
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = await_facts(comms[i]);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = take_facts(comms[i]);
+        status = take_facts(comms[i], compress);
     return status;
 }
 
@@ -307,17 +333,18 @@ static void leave_meeting(struct cshim_nccl_comm *comm, ncclResult_t status)
     cshim_rendezvous_done(comm->member, cause ? failure : NULL);
 }
 
-/* After a failure the stream may hold work that never ends: then the exchange is not used again. */
-static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
+/* Has the ranks meet, and prepares the communicators if they compress. After a failure the stream
+ * may hold work that never ends: then the exchange is not used again. */
+static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count, bool compress)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = begin(comms[i]);
+        status = begin(comms[i], compress);
     if (status == ncclSuccess)
-        status = meet(comms, count);
+        status = meet(comms, count, compress);
     for (size_t i = 0; i < count; i++)
         leave_meeting(comms[i], status);
-    if (status == ncclSuccess)
+    if (status == ncclSuccess && compress)
         status = split(comms, count);
     for (size_t i = 0; i < count; i++) {
         comms[i]->failed = status;
@@ -327,22 +354,37 @@ static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count)
     return status;
 }
 
+/* Lists the communicators of calls, each once, that are to be prepared; or those of which the nodes
+ * are not known. Fails like a preparation before. */
+static ncclResult_t list(const struct cshim_nccl_call *calls, size_t call_count, bool compress,
+                         struct cshim_nccl_comm **comms, size_t *count)
+{
+    ncclResult_t status = ncclSuccess;
+    *count = 0;
+    for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
+        struct cshim_nccl_comm *comm = calls[i].comm;
+        size_t known = 0;
+        while (known < *count && comms[known] != comm)
+            known++;
+        if (known < *count || comm->prepared || comm->reason != CSHIM_REASON_COMPRESS ||
+            (compress ? cshim_call_reason(&calls[i]) != CSHIM_REASON_COMPRESS : comm->nodes != 0))
+            continue;
+        comms[(*count)++] = comm;
+        status = comm->failed;
+    }
+    return status;
+}
+
 ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t call_count)
 {
     struct cshim_nccl_comm **comms = calloc(call_count, sizeof(struct cshim_nccl_comm *));
     ncclResult_t status = comms != NULL ? ncclSuccess : ncclSystemError;
-    size_t count = 0;
-    for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
-        size_t known = 0;
-        while (known < count && comms[known] != calls[i].comm)
-            known++;
-        if (calls[i].comm->prepared || known < count)
-            continue;
-        comms[count++] = calls[i].comm;
-        status = calls[i].comm->failed;
+    for (int compress = 0; compress < 2 && status == ncclSuccess; compress++) {
+        size_t count = 0;
+        status = list(calls, call_count, compress != 0, comms, &count);
+        if (status == ncclSuccess && count > 0)
+            status = prepare(comms, count, compress != 0);
     }
-    if (status == ncclSuccess && count > 0)
-        status = prepare(comms, count);
     free(comms);
     return status;
 }
@@ -362,5 +404,6 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
     if (comm->workspace != NULL)
         cshim_workspace_give(comm->workspace);
     free(comm->calls_by_rule);
+    free(comm->ranks_by_node);
     cshim_cuda.DevicePrimaryCtxRelease((CUdevice)comm->device);
 }

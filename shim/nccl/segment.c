@@ -30,9 +30,8 @@ static struct cshim_segment start(const struct cshim_nccl_call *call,
     };
 }
 
-/* Places the segment's messages as the comment in segment.h draws them. Returns what lies behind
- * them. */
-static uint8_t *place(struct cshim_segment *segment, uint8_t *memory)
+/* Places the segment's messages as the comment in segment.h draws them. */
+static void place(struct cshim_segment *segment, uint8_t *memory)
 {
     const struct cshim_plan *plan = &segment->call->plan;
     segment->stride =
@@ -42,21 +41,20 @@ static uint8_t *place(struct cshim_segment *segment, uint8_t *memory)
     case CSHIM_TO_LIBRARY:
         segment->largest = (uint32_t *)memory;
         segment->sent = memory + CSHIM_WIRE_ALIGN;
-        return memory + plan->slot_bytes;
+        break;
     case CSHIM_TO_OWNER:
         segment->sent = memory;
         segment->received = memory + area;
         segment->sums = memory + 2 * area;
-        return memory + 3 * area;
+        break;
     default:
         segment->received = memory;
         segment->sent = memory + segment->rank * segment->stride;
-        return memory + area;
     }
 }
 
 /* Divides the segment's elements evenly among the peers, if its schedule wants that. */
-static uint8_t *divide(struct cshim_segment *segment, uint8_t *memory)
+static void divide(struct cshim_segment *segment, uint8_t *memory)
 {
     uint64_t begin;
     if (segment->schedule->division == CSHIM_CHUNKS) {
@@ -64,7 +62,7 @@ static uint8_t *divide(struct cshim_segment *segment, uint8_t *memory)
         cshim_plan_chunk(segment->length, segment->peers, 0, &begin, &segment->chunk);
     }
     segment->piece_stride = segment->chunk;
-    return place(segment, memory);
+    place(segment, memory);
 }
 
 /* The same chunk of every peer's block, where the call has blocks. They lie apart in the buffer
@@ -87,10 +85,36 @@ static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *c
     return segment;
 }
 
+/* The same where the library adds inside nodes. The input is what the node has added of the blocks
+ * of this local rank on all nodes. */
+static struct cshim_segment make_chunk_of_node_blocks(const struct cshim_nccl_call *call,
+                                                      uint8_t *memory)
+{
+    const struct cshim_plan *plan = &call->plan;
+    const struct cshim_nccl_comm *comm = call->comm;
+    const uint64_t first = call->segments_done * chunk_of(plan);
+    const uint64_t left = call->count - first;
+    const uint64_t length = left < chunk_of(plan) ? left : chunk_of(plan);
+    const uint64_t bytes = length * cshim_dtype_bytes(plan->dtype);
+    struct cshim_segment segment = start(call, plan->schedule, first, length);
+    segment.node_input = segment.input;
+    segment.stage = memory;
+    segment.input = memory + comm->local_rank * comm->nodes * bytes;
+    segment.comm = comm->across;
+    segment.rank = comm->node;
+    segment.peers = segment.pieces = comm->nodes;
+    segment.first = first * comm->nodes;
+    segment.length = length * comm->nodes;
+    segment.result = length * plan->ranks;
+    segment.piece_stride = length;
+    place(&segment, memory + plan->stage_bytes);
+    return segment;
+}
+
 /* This rank's share of the node's sum, which the library puts into `memory`. There it is added to
  * the same share of the other nodes, in place. */
-static uint8_t *make_share(const struct cshim_nccl_call *call, uint64_t first, uint64_t share,
-                           uint8_t *memory, struct cshim_segment *segment)
+static void make_share(const struct cshim_nccl_call *call, uint64_t first, uint64_t share,
+                       uint8_t *memory, struct cshim_segment *segment)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     *segment = start(call, call->plan.schedule, first, share);
@@ -104,12 +128,12 @@ static uint8_t *make_share(const struct cshim_nccl_call *call, uint64_t first, u
     segment->rank = comm->node;
     segment->peers = comm->nodes;
     /* Whole grains are whole multiples of CSHIM_WIRE_ALIGN. */
-    return divide(segment, memory + share * cshim_dtype_bytes(call->plan.dtype));
+    divide(segment, memory + share * cshim_dtype_bytes(call->plan.dtype));
 }
 
 /* Each rank of a node gets a share of whole grains. All shares are of one length, as the library's
- * own collectives need it. Less than a grain for each rank is left over: it takes the way of a
- * two-shot among all ranks. */
+ * own collectives need it. Less than a grain for each rank is left over, which the library adds up
+ * as it is. */
 static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, uint64_t length,
                           uint8_t *memory, struct cshim_segment segments[2])
 {
@@ -117,13 +141,12 @@ static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, ui
     const uint64_t left = length % row;
     size_t made = 0;
     if (length >= row)
-        memory = make_share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
+        make_share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
     if (left == 0)
         return made;
-    segments[made] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_TWO_SHOT),
+    segments[made] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
                            first + length - left, left);
-    segments[made].first_sum = call->plan.segments * chunk_of(&call->plan);
-    divide(&segments[made], memory);
+    segments[made].is_remainder = true;
     return made + 1;
 }
 
@@ -131,26 +154,18 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2])
 {
     const struct cshim_plan *plan = &call->plan;
+    const bool has_levels = cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE);
     if (plan->schedule->division == CSHIM_BLOCKS) {
-        segments[0] = make_chunk_of_blocks(call, memory);
+        segments[0] = has_levels ? make_chunk_of_node_blocks(call, memory)
+                                 : make_chunk_of_blocks(call, memory);
         return 1;
     }
     const uint64_t first = call->segments_done * plan->segment;
     const uint64_t left = plan->count - first;
     const uint64_t length = left < plan->segment ? left : plan->segment;
-    if (cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE))
+    if (has_levels)
         return make_shares(call, first, length, memory, segments);
     segments[0] = start(call, plan->schedule, first, length);
     divide(&segments[0], memory);
     return 1;
-}
-
-uint64_t cshim_segment_memory(const struct cshim_nccl_call *call)
-{
-    const struct cshim_plan *plan = &call->plan;
-    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE))
-        return plan->slot_bytes;
-    const uint64_t piece =
-        CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, CSHIM_GRAIN);
-    return plan->slot_bytes + plan->schedule->pieces_per_peer * plan->ranks * piece;
 }

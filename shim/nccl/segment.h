@@ -9,7 +9,8 @@
  *     parts go to all, or the root   | received: from peer 0, 1, ..; `sent` is this rank's own |
  *     parts go to the library        | largest | sent: narrowed elements, without a header |
  *
- * Where the library adds inside nodes, the node's sum of this rank's share lies in front. */
+ * Where the library adds inside nodes, the node's sum of this rank's share lies in front; of
+ * blocks, all that the node adds. */
 #ifndef CSHIM_NCCL_SEGMENT_H
 #define CSHIM_NCCL_SEGMENT_H
 
@@ -18,7 +19,7 @@
 /* All addresses are the device's. */
 struct cshim_segment {
     const struct cshim_nccl_call *call;
-    const struct cshim_schedule *schedule; /* the plan's; another one for what shares leave over */
+    const struct cshim_schedule *schedule; /* the plan's, but for what shares leave over */
     ncclComm_t comm;                       /* of the messages */
     uint32_t rank;                         /* of this process on `comm` */
     uint32_t peers;                        /* ranks of `comm` */
@@ -33,21 +34,23 @@ struct cshim_segment {
     uint64_t stride;       /* bytes from message to message */
     uint64_t piece_stride; /* elements from piece to piece in the caller's buffer of pieces */
     /* Where the library adds inside nodes: the caller's buffers, of which input and output are this
-     * rank's share in the workspace. */
+     * rank's share in the workspace. Of blocks `stage` is where the node's lie for the library:
+     * those of each local rank on all nodes behind each other, `chunk` elements of each. */
     const uint8_t *node_input;
     uint8_t *node_output;
+    uint8_t *stage; /* or NULL */
     uint8_t *sent;
     uint8_t *received;
     uint8_t *sums;
     uint32_t *largest; /* the largest magnitude, as the bits of a float32 */
+    bool is_remainder; /* what shares leave over: the library adds it up as it is */
 };
 
-/* Makes the next segment of a planned call, with its messages in the memory given. It takes
- * cshim_segment_memory bytes at most. Returns how many segments were made: one, or two where shares
- * inside nodes leave some elements over. */
+/* Makes the next segment of a planned call, with its messages in the memory given, of which it
+ * takes the plan's slot_bytes. Returns how many segments were made: one, or two where shares inside
+ * nodes leave some elements over. */
 size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2]);
-uint64_t cshim_segment_memory(const struct cshim_nccl_call *call);
 
 /* steps.c: enqueues a step on the stream of the segment's call. Does nothing if the segment's
  * schedule has no such step. Steps of CSHIM_PHASE_EXCHANGE are calls of NCCL and belong into a

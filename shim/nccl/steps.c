@@ -39,6 +39,50 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     return cshim_device_check(result, "launching a kernel");
 }
 
+/* Copies the node's blocks to where the library adds them. */
+static ncclResult_t stage_blocks(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_call *call = segment->call;
+    const struct cshim_nccl_comm *comm = call->comm;
+    const uint64_t element = cshim_dtype_bytes(call->plan.dtype), bytes = segment->chunk * element;
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t place = 0; place < (uint32_t)comm->ranks && result == CUDA_SUCCESS; place++) {
+        const uint32_t node = place % comm->nodes, local_rank = place / comm->nodes;
+        const uint64_t block = comm->ranks_by_node[node * comm->ranks_per_node + local_rank];
+        const uint8_t *from = segment->node_input + block * call->count * element;
+        result = cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)(segment->stage + place * bytes),
+                                        (CUdeviceptr)(uintptr_t)from, bytes, call->stream);
+    }
+    return cshim_device_check(result, "copying blocks of a node");
+}
+
+/* An operation with a factor belongs to a communicator: for that of a node one is made alike. A
+ * node's sum is of elements that are multiplied already. */
+static ncclResult_t reduce_inside(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_call *call = segment->call;
+    const struct cshim_nccl_real *real = cshim_nccl.real;
+    const struct cshim_premul *premul = &call->premul;
+    const bool is_scaled = premul->datatype != ncclNumTypes, on_device = premul->factor_at != NULL;
+    ncclRedOp_t op = ncclSum;
+    ncclResult_t status = ncclSuccess;
+    if (is_scaled)
+        status = real->RedOpCreatePreMulSum(
+            &op, on_device ? (void *)premul->factor_at : (void *)&premul->scalar, premul->datatype,
+            on_device ? ncclScalarDevice : ncclScalarHostImmediate, call->comm->inside);
+    if (status != ncclSuccess)
+        return status;
+    if (segment->stage != NULL)
+        status = stage_blocks(segment);
+    if (status == ncclSuccess)
+        status = real->ReduceScatter(segment->stage != NULL ? segment->stage : segment->node_input,
+                                     (void *)segment->input, segment->length, call->datatype, op,
+                                     call->comm->inside, call->stream);
+    const ncclResult_t destroyed =
+        is_scaled ? real->RedOpDestroy(op, call->comm->inside) : ncclSuccess;
+    return status != ncclSuccess ? status : destroyed;
+}
+
 /* The sum is multiplied by this at the end. */
 static double last_factor(const struct cshim_segment *segment)
 {
@@ -73,6 +117,7 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
 static ncclResult_t encode(const struct cshim_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
+    const bool is_node_sum = cshim_schedule_has(segment->schedule, CSHIM_STEP_REDUCE_INSIDE);
     struct cshim_kernel_encode parameters = {
         .input = segment->input,
         .input_stride = segment->piece_stride,
@@ -84,8 +129,8 @@ static ncclResult_t encode(const struct cshim_segment *segment)
         .stride = segment->stride,
         .own = segment->pieces > 1 ? segment->received + segment->rank * segment->stride : NULL,
         .own_piece = segment->rank,
-        .factor = call->premul.factor,
-        .factor_at = call->premul.factor_at,
+        .factor = is_node_sum ? 1 : call->premul.factor,
+        .factor_at = is_node_sum ? NULL : call->premul.factor_at,
         .options = options_of(segment, CSHIM_MESSAGE_PARTS),
     };
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
@@ -167,6 +212,12 @@ static ncclResult_t decode(const struct cshim_segment *segment)
 }
 
 /* An all-reduce of the library's own, of narrowed elements ------------------------------------- */
+/* Whether the library adds the caller's elements as they are. */
+static bool is_native(const struct cshim_segment *segment)
+{
+    return segment->is_remainder || segment->call->plan.codec == CSHIM_CODEC_RAW;
+}
+
 /* Launches one of the kernels that cast, on the whole segment. */
 static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_operation operation)
 {
@@ -182,7 +233,7 @@ static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_
         .factor_at = widens ? NULL : call->premul.factor_at,
         .largest = segment->largest,
     };
-    if (call->plan.codec == CSHIM_CODEC_RAW)
+    if (is_native(segment))
         return ncclSuccess;
     return launch(segment, operation, segment->length, &parameters);
 }
@@ -191,7 +242,7 @@ static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_
  * magnitude. */
 static ncclResult_t find_largest(const struct cshim_segment *segment)
 {
-    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
+    if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
                                                       1, segment->call->stream);
@@ -202,7 +253,7 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
 
 static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
 {
-    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
+    if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
                                       segment->comm, segment->call->stream);
@@ -215,7 +266,7 @@ static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
     const ncclDataType_t narrowed = codec == CSHIM_CODEC_FP16   ? ncclFloat16
                                     : codec == CSHIM_CODEC_BF16 ? ncclBfloat16
                                                                 : ncclFloat32;
-    if (codec == CSHIM_CODEC_RAW)
+    if (is_native(segment))
         return cshim_nccl.real->AllReduce(segment->input, segment->output, segment->length,
                                           call->datatype, call->op, segment->comm, call->stream);
     return cshim_nccl.real->AllReduce(segment->sent, segment->sent, segment->length, narrowed,
@@ -229,10 +280,8 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
     if (!cshim_schedule_has(segment->schedule, step))
         return ncclSuccess;
     switch (step) {
-    case CSHIM_STEP_REDUCE_INSIDE: /* inside a node, in the caller's type */
-        return cshim_nccl.real->ReduceScatter(segment->node_input, (void *)segment->input,
-                                              segment->length, call->datatype, ncclSum,
-                                              call->comm->inside, call->stream);
+    case CSHIM_STEP_REDUCE_INSIDE:
+        return reduce_inside(segment);
     case CSHIM_STEP_ENCODE:
         return by_library ? find_largest(segment) : encode(segment);
     case CSHIM_STEP_EXCHANGE:

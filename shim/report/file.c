@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "policy/numbers.h"
+#include "shim/core/environment.h"
 #include "shim/core/log.h"
+#include "shim/core/words.h"
 #include "shim/report/report.h"
 #include "shim/report/trace.h"
 
@@ -106,26 +108,48 @@ static void write_json(const char *pattern, int rank, const struct cshim_ledger 
         cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
 }
 
+/* Writes the lines of a table. One that is too wide goes on in the next, which begins with the
+ * table's mark, too. */
+static void fold(FILE *stream, char *text)
+{
+    for (char *line; (line = strsep(&text, "\n")) != NULL && text != NULL;) {
+        const char *mark = "";
+        while (strlen(mark) + strlen(line) > CSHIM_LINE_WIDTH) {
+            const char *blank = memrchr(line, ' ', CSHIM_LINE_WIDTH + 1 - strlen(mark));
+            if (blank == NULL)
+                break;
+            fprintf(stream, "%s%.*s\n", mark, (int)(blank - line), line);
+            line += blank + 1 - line;
+            mark = "compshim:   ";
+        }
+        fprintf(stream, "%s%s\n", mark, line);
+    }
+}
+
 /* Writes the table by one call. A launcher may put a tag before each piece that it reads, and other
  * ranks write at the same time: neither may come into the middle of a line. */
 static void write_table(const struct cshim_ledger *ledger, const struct cshim_report_facts *facts)
 {
-    char *text = NULL;
+    char *table = NULL, *text = NULL;
     size_t length = 0;
-    FILE *stream = open_memstream(&text, &length);
+    FILE *stream = open_memstream(&table, &length);
     if (stream != NULL)
         cshim_report_table(stream, ledger, facts);
-    if (stream != NULL && fclose(stream) == 0)
+    FILE *folded = stream != NULL && fclose(stream) == 0 ? open_memstream(&text, &length) : NULL;
+    if (folded != NULL)
+        fold(folded, table);
+    if (folded != NULL && fclose(folded) == 0)
         cshim_log_write(text, length);
     else if (cshim_log_has_stderr())
         cshim_report_table(stderr, ledger, facts);
+    free(table);
     free(text);
 }
 
 const char *cshim_report_wanted(const struct cshim_policy *policy)
 {
-    const char *wanted = secure_getenv("COMPSHIM_REPORT");
-    if (wanted == NULL || *wanted == '\0') {
+    const char *wanted = cshim_environment_report();
+    if (wanted == NULL) {
         wanted = policy->report;
         if (strcmp(policy->source, CSHIM_POLICY_HERE) == 0 && strcmp(wanted, "off") != 0 &&
             strcmp(wanted, "summary") != 0) {

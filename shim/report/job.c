@@ -33,6 +33,18 @@ void cshim_process_start(const char *engine, bool is_beside)
     cshim_process.pid = pid;
 }
 
+/* This process's number in the job, as its launcher has it; 0 if no launcher tells one. */
+static int launchers_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return (int)strtol(value, NULL, 10);
+    }
+    return 0;
+}
+
 /* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
 static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
@@ -40,7 +52,7 @@ static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
     *offer = (struct cshim_offer){.observe = cshim_mode() == CSHIM_MODE_OBSERVE};
     if (!cshim_environment_check(message, CSHIM_MESSAGE_MAX))
         return false;
-    if (message[0] != '\0')
+    if (message[0] != '\0' && launchers_rank() == 0)
         cshim_log(CSHIM_LOG_WARN, "%s", message);
     offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
     if (offer->text != NULL)
@@ -50,7 +62,7 @@ static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
         return false;
     }
     cshim_policy_free(policy);
-    if (message[0] != '\0')
+    if (message[0] != '\0' && launchers_rank() == 0)
         cshim_log(CSHIM_LOG_WARN, "%s", message);
     return true;
 }
@@ -82,18 +94,6 @@ static uint64_t wall_nanoseconds(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* This process's number in the job, as its launcher has it; 0 if no launcher tells one. */
-static int launchers_rank(void)
-{
-    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value != NULL && *value != '\0')
-            return (int)strtol(value, NULL, 10);
-    }
-    return 0;
 }
 
 /* The lock is held. */

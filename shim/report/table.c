@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "shim/core/words.h"
 #include "version.h"
 
 static double ratio(uint64_t native, uint64_t wire)
@@ -11,21 +12,22 @@ static double ratio(uint64_t native, uint64_t wire)
     return wire > 0 ? (double)native / (double)wire : 0.0;
 }
 
-/* "1.50 MiB", in one of four buffers that are used in turn. */
+/* Texts of a line, in one of four buffers that are used in turn. */
+static char *next_text(void)
+{
+    static __thread char texts[4][CSHIM_WORDS_MAX];
+    static __thread unsigned next;
+    return texts[next++ % 4];
+}
+
 static const char *human_bytes(uint64_t bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    static __thread char text[4][32];
-    static __thread unsigned next;
-    char *out = text[next++ % 4];
-    double value = (double)bytes;
-    unsigned unit = 0;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(out, sizeof text[0], unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-    return out;
+    return cshim_bytes_words((double)bytes, next_text());
+}
+
+static const char *human_seconds(double seconds)
+{
+    return cshim_seconds_words(seconds, next_text());
 }
 
 static const char *human_error(const struct cshim_row *row)
@@ -48,16 +50,12 @@ static const char *row_way(const struct cshim_row_key *key)
 static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
 {
     const uint64_t total = cshim_ledger_passed(ledger);
-    const char *separator = ": ";
-    fprintf(stream, "compshim: passed through %llu calls", (unsigned long long)total);
-    for (unsigned i = 0; i < CSHIM_REASON_COUNT; i++) {
-        if (ledger->passed[i] == 0)
-            continue;
-        fprintf(stream, "%s%llu %s", separator, (unsigned long long)ledger->passed[i],
-                cshim_reason_name((enum cshim_reason)i));
-        separator = ", ";
-    }
-    fputc('\n', stream);
+    fprintf(stream, "compshim: passed through %llu calls%s\n", (unsigned long long)total,
+            total > 0 ? ":" : "");
+    for (unsigned i = 0; i < CSHIM_REASON_COUNT; i++)
+        if (ledger->passed[i] > 0)
+            fprintf(stream, "compshim: %8llu  %s\n", (unsigned long long)ledger->passed[i],
+                    cshim_reason_words((enum cshim_reason)i));
 }
 
 /* One line for all functions that are never compressed. The JSON has them one by one. */
@@ -120,15 +118,16 @@ static void table_foretold(FILE *stream, const struct cshim_ledger *ledger,
 {
     if (total->seconds_foretold <= 0)
         return;
-    fprintf(stream, "compshim: foretold %.3f s, took %.3f s\n", total->seconds_foretold,
-            total->seconds);
+    fprintf(stream, "compshim: foretold %s, took %s\n", human_seconds(total->seconds_foretold),
+            human_seconds(total->seconds));
     for (size_t i = 0; i < ledger->row_count; i++) {
         const struct cshim_row *row = &ledger->rows[i];
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);
         if (row->seconds_foretold > 0 && (row->seconds > FORETOLD_WRONG * row->seconds_foretold ||
                                           row->seconds_foretold > FORETOLD_WRONG * row->seconds))
-            fprintf(stream, "compshim: %s, %s: foretold %.3f s, took %.3f s\n", key.rule->name,
-                    cshim_algorithm_name(key.algorithm), row->seconds_foretold, row->seconds);
+            fprintf(stream, "compshim: %s, %s: foretold %s, took %s\n", key.rule->name,
+                    cshim_algorithm_name(key.algorithm), human_seconds(row->seconds_foretold),
+                    human_seconds(row->seconds));
     }
 }
 
@@ -136,20 +135,39 @@ static void table_foretold(FILE *stream, const struct cshim_ledger *ledger,
 
 static void table_observed(FILE *stream, const struct cshim_observed *observed)
 {
+    if (observed->count > 0)
+        fprintf(stream, "compshim: %6s %-14s %9s %-8s %-5s %-7s %7s %7s\n", "calls", "collective",
+                "size", "dtype", "op", "ranks", "time", "waiting");
     for (size_t i = 0; i < observed->count && i < KINDS_SHOWN; i++) {
         const struct cshim_kind *kind = &observed->kinds[i];
-        fprintf(stream,
-                "compshim: %8llu x %s of %s%s %s, %s, ranks %u, nodes %u: %.3f s, and %.3f s "
-                "waited\n",
+        char place[CSHIM_WORDS_MAX];
+        snprintf(place, sizeof place, "%u on %u", kind->ranks, kind->nodes);
+        fprintf(stream, "compshim: %6llu %-14s %8s%s %-8s %-5s %-7s %7s %7s\n",
                 (unsigned long long)kind->calls,
                 cshim_collective_name((enum cshim_collective)kind->collective),
-                kind->is_class ? "from " : "", human_bytes(kind->bytes),
+                human_bytes(kind->bytes), kind->is_class ? "+" : " ",
                 cshim_dtype_name((enum cshim_dtype)kind->dtype),
-                cshim_op_name((enum cshim_op)kind->op), kind->ranks, kind->nodes, kind->seconds,
-                kind->seconds_wait);
+                cshim_op_name((enum cshim_op)kind->op), place, human_seconds(kind->seconds),
+                human_seconds(kind->seconds_wait));
     }
     if (observed->count > KINDS_SHOWN)
         fprintf(stream, "compshim: and %zu more kinds\n", observed->count - KINDS_SHOWN);
+}
+
+/* A long name of a rule has a line of its own, so that the columns stay where they are. */
+#define RULE_WIDTH 8
+
+static void table_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
+{
+    const char *rule = key->rule->name;
+    if (strlen(rule) > RULE_WIDTH) {
+        fprintf(stream, "compshim: %s\n", rule);
+        rule = "";
+    }
+    fprintf(stream, "compshim: %-*s %-8s %-14s %6llu %8s %4.1fx %7s %7s\n", RULE_WIDTH, rule,
+            cshim_codec_name(key->codec), row_way(key), (unsigned long long)row->calls,
+            human_bytes(row->bytes_wire), ratio(row->bytes_native, row->bytes_wire),
+            human_seconds(row->seconds), human_error(row));
 }
 
 void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
@@ -162,22 +180,15 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
     if (facts->observed != NULL)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)
-        fprintf(stream, "compshim: nothing was compressed\n");
+        fprintf(stream, "compshim: nothing was compressed%s\n",
+                ledger->policy->rule_count == 0 ? ": the policy has no rules" : "");
     else
-        fprintf(stream, "compshim: %-12s %-9s %-14s %-8s %8s %11s %11s %11s %6s %9s %8s\n", "rule",
-                "codec", "algorithm", "dtype", "calls", "bytes in", "native", "wire", "ratio",
-                "seconds", "error");
+        fprintf(stream, "compshim: %-*s %-8s %-14s %6s %8s %5s %7s %7s\n", RULE_WIDTH, "rule",
+                "codec", "algorithm", "calls", "sent", "less", "time", "error");
     for (size_t i = 0; i < ledger->row_count; i++) {
-        const struct cshim_row *row = &ledger->rows[i];
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);
-        if (row->calls == 0)
-            continue;
-        fprintf(stream, "compshim: %-12s %-9s %-14s %-8s %8llu %11s %11s %11s %5.2fx %9.3f %8s\n",
-                key.rule->name, cshim_codec_name(key.codec), row_way(&key),
-                cshim_dtype_name(key.dtype), (unsigned long long)row->calls,
-                human_bytes(row->bytes_in), human_bytes(row->bytes_native),
-                human_bytes(row->bytes_wire), ratio(row->bytes_native, row->bytes_wire),
-                row->seconds, human_error(row));
+        if (ledger->rows[i].calls > 0)
+            table_row(stream, &key, &ledger->rows[i]);
     }
     table_passed(stream, ledger);
     table_counted(stream, ledger);
@@ -186,7 +197,7 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
     table_foretold(stream, ledger, &total);
     table_checks(stream, ledger, &total);
     if (total.calls > 0)
-        fprintf(stream, "compshim: sent %s where a ring sends %s: %.2fx less\n",
+        fprintf(stream, "compshim: sent %s where a ring sends %s: %.1fx less\n",
                 human_bytes(total.bytes_wire), human_bytes(total.bytes_native),
                 ratio(total.bytes_native, total.bytes_wire));
     if (total.bytes_network > 0 && total.bytes_network < total.bytes_wire)

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to codecs/: a grain of the codec lossless, in portable C that the compiler makes vector
+ * code of at each SIMD level. docs/wire-format.md, "lossless", gives every byte.
+ *
+ * An element's bits are turned left by one, so that its exponent comes first and its sign last. The
+ * exponents of a grain are mostly near the largest: each becomes a code of a few bits, how far it
+ * is below the top of a window, or an escape. The bits behind the exponent are kept as they are: in
+ * planes of four, two and one byte, and what is less than a byte beside the exponent's code.
+ */
+#ifndef CSHIM_LOSSLESS_H
+#define CSHIM_LOSSLESS_H
+
+#include "codecs/portable.h"
+
+enum {
+    PACKED_HEADER = 4, /* width of the exponents' codes, escapes, top of the window */
+    PACKED_MASKED =
+        128,       /* added to the width: zeros are left out, a bit for each element says so */
+    WIDEST = 5,    /* codes of exponents */
+    WINDOWS = 8,   /* tried: with the largest exponent at the top, or so many above it */
+    DISTANCES = 64 /* below the largest exponent that are told apart */
+};
+
+/* How elements of a type are parted. */
+struct packing {
+    unsigned bytes;         /* of an element */
+    unsigned exponent_bits; /* of these */
+    unsigned low_bytes;     /* kept in planes */
+    unsigned middle_bits;   /* kept beside the exponent's code */
+};
+
+CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
+{
+    return dtype == CSHIM_FLOAT64   ? (struct packing){8, 11, 6, 5}
+           : dtype == CSHIM_FLOAT32 ? (struct packing){4, 8, 3, 0}
+           : dtype == CSHIM_FLOAT16 ? (struct packing){2, 5, 1, 3}
+                                    : (struct packing){2, 8, 1, 0};
+}
+
+/* What is coded of a grain. */
+struct coded {
+    uint16_t exponents[CSHIM_GRAIN];
+    uint8_t distances[CSHIM_GRAIN + 8]; /* of exponents below the window's top, or the escape */
+    uint8_t codes[2 * CSHIM_GRAIN];     /* these above the middle bits */
+};
+
+CSHIM_INLINE uint32_t load_narrow(const struct packing *packing, const uint8_t *input, size_t i)
+{
+    uint32_t wide;
+    uint16_t narrow;
+    if (packing->bytes == sizeof wide) {
+        memcpy(&wide, input + i * sizeof wide, sizeof wide);
+        return wide << 1 | wide >> 31;
+    }
+    memcpy(&narrow, input + i * sizeof narrow, sizeof narrow);
+    return ((uint32_t)narrow << 1 | (uint32_t)narrow >> 15) & 0xffff;
+}
+
+/* Parts count elements. The planes go to the message: of float64 the lowest four bytes of each,
+ * then the next two; of float32 the lowest two, then the next; of 16-bit floats the lowest. */
+CSHIM_INLINE void part(const struct packing *packing, const uint8_t *restrict input, size_t count,
+                       struct coded *restrict coded, uint8_t *restrict planes)
+{
+    const unsigned above = 8 * packing->bytes - packing->exponent_bits;
+    uint8_t *const second = planes + (packing->bytes == sizeof(uint64_t) ? 4 : 2) * count;
+    for (size_t i = 0; packing->bytes == sizeof(uint64_t) && i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, input + i * sizeof bits, sizeof bits);
+        bits = bits << 1 | bits >> 63;
+        coded->exponents[i] = (uint16_t)(bits >> above);
+        coded->codes[i] = (uint8_t)(bits >> 48 & 31);
+        memcpy(planes + 4 * i, &(uint32_t){(uint32_t)bits}, 4);
+        memcpy(second + 2 * i, &(uint16_t){(uint16_t)(bits >> 32)}, 2);
+    }
+    for (size_t i = 0; packing->bytes < sizeof(uint64_t) && i < count; i++) {
+        const uint32_t bits = load_narrow(packing, input, i);
+        coded->exponents[i] = (uint16_t)(bits >> above);
+        coded->codes[i] =
+            (uint8_t)(bits >> 8 * packing->low_bytes & ((1u << packing->middle_bits) - 1));
+        if (packing->low_bytes == 1) {
+            planes[i] = (uint8_t)bits;
+        } else {
+            memcpy(planes + 2 * i, &(uint16_t){(uint16_t)bits}, 2);
+            second[i] = (uint8_t)(bits >> 16);
+        }
+    }
+}
+
+/* The reverse. The exponents' codes are gone from codes. */
+CSHIM_INLINE void join(const struct packing *packing, const struct coded *restrict coded,
+                       const uint8_t *restrict planes, size_t count, uint8_t *restrict output)
+{
+    const unsigned above = 8 * packing->bytes - packing->exponent_bits;
+    const uint8_t *const second = planes + (packing->bytes == sizeof(uint64_t) ? 4 : 2) * count;
+    for (size_t i = 0; packing->bytes == sizeof(uint64_t) && i < count; i++) {
+        uint32_t low;
+        uint16_t next;
+        memcpy(&low, planes + 4 * i, sizeof low);
+        memcpy(&next, second + 2 * i, sizeof next);
+        uint64_t bits = (uint64_t)coded->exponents[i] << above | (uint64_t)coded->codes[i] << 48 |
+                        (uint64_t)next << 32 | low;
+        bits = bits >> 1 | bits << 63;
+        memcpy(output + i * sizeof bits, &bits, sizeof bits);
+    }
+    for (size_t i = 0; packing->bytes < sizeof(uint64_t) && i < count; i++) {
+        const uint32_t upper = (uint32_t)coded->exponents[i] << above |
+                               (uint32_t)coded->codes[i] << 8 * packing->low_bytes;
+        if (packing->low_bytes == 1) {
+            const uint32_t bits = upper | planes[i];
+            memcpy(output + 2 * i, &(uint16_t){(uint16_t)(bits >> 1 | bits << 15)}, 2);
+        } else {
+            uint16_t low;
+            memcpy(&low, planes + 2 * i, sizeof low);
+            const uint32_t bits = upper | (uint32_t)second[i] << 16 | low;
+            memcpy(output + 4 * i, &(uint32_t){bits >> 1 | bits << 31}, 4);
+        }
+    }
+}
+
+/* A plane of codes has 4, 2 or 1 of their bits, so that 2, 4 or 8 codes share a byte: those that
+ * are a half, a quarter or an eighth of all codes apart. Returns its bytes. */
+CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
+{
+    return (count * bits + 7) / 8;
+}
+
+CSHIM_INLINE uint8_t *put_plane(const uint8_t *restrict codes, size_t count, unsigned bits,
+                                unsigned shift, uint8_t *restrict output)
+{
+    const size_t stride = stride_of(count, bits);
+    for (size_t i = 0; i < stride; i++) {
+        unsigned joined = 0;
+        for (unsigned k = 0; k < 8 / bits; k++)
+            joined |= (codes[i + k * stride] >> shift & ((1u << bits) - 1)) << k * bits;
+        output[i] = (uint8_t)joined;
+    }
+    return output + stride;
+}
+
+/* Writes the lowest `width` bits of count codes, behind which there are zeros. */
+CSHIM_INLINE void put_codes(const uint8_t *codes, size_t count, unsigned width, uint8_t *output)
+{
+    if (width == 8)
+        memcpy(output, codes, count);
+    if ((width & 4) != 0)
+        output = put_plane(codes, count, 4, 0, output);
+    if ((width & 2) != 0)
+        output = put_plane(codes, count, 2, width & 4, output);
+    if ((width & 1) != 0)
+        put_plane(codes, count, 1, width & 6, output);
+}
+
+CSHIM_INLINE const uint8_t *take_plane(const uint8_t *restrict input, size_t count, unsigned bits,
+                                       unsigned shift, uint8_t *restrict codes)
+{
+    const size_t stride = stride_of(count, bits);
+    for (unsigned k = 0; k < 8 / bits; k++)
+        for (size_t i = 0; i < stride; i++)
+            codes[i + k * stride] |=
+                (uint8_t)((input[i] >> k * bits & ((1u << bits) - 1)) << shift);
+    return input + stride;
+}
+
+/* The reverse: up to 7 codes behind the last are written. */
+CSHIM_INLINE void take_codes(const uint8_t *input, size_t count, unsigned width, uint8_t *codes)
+{
+    memset(codes, 0, count + 8);
+    if (width == 8)
+        memcpy(codes, input, count);
+    if ((width & 4) != 0)
+        input = take_plane(input, count, 4, 0, codes);
+    if ((width & 2) != 0)
+        input = take_plane(input, count, 2, width & 4, codes);
+    if ((width & 1) != 0)
+        take_plane(input, count, 1, width & 6, codes);
+}
+
+/* The bytes of codes of a width. */
+CSHIM_INLINE size_t codes_bytes(size_t count, unsigned width)
+{
+    size_t bytes = 0;
+    for (unsigned bits = 8; bits > 0; bits /= 2)
+        bytes += (width & bits) != 0 ? stride_of(count, bits) : 0;
+    return bytes;
+}
+
+/* Codes of exponents. */
+struct window {
+    unsigned width; /* of a code */
+    unsigned top;   /* the exponent of code 0; the largest code is the escape */
+};
+
+/* The window that takes the fewest bits, judged by every fourth element. */
+CSHIM_INLINE struct window choose_window(const struct packing *packing, const uint16_t *exponents,
+                                         size_t count)
+{
+    const unsigned escape_bits = packing->exponent_bits > 8 ? 16 : 8;
+    const unsigned widest = 8 - packing->middle_bits < WIDEST ? 8 - packing->middle_bits : WIDEST;
+    uint16_t most = 0, least = UINT16_MAX, below[DISTANCES + 1] = {0};
+    for (size_t i = 0; i < count; i++) {
+        most = exponents[i] > most ? exponents[i] : most;
+        least = exponents[i] < least ? exponents[i] : least;
+    }
+    struct window best = {0, most};
+    if (most == least)
+        return best;
+    for (size_t i = 0; i < count; i += 4) {
+        const unsigned distance = most - exponents[i];
+        below[distance < DISTANCES ? distance + 1 : DISTANCES]++;
+    }
+    for (size_t i = 0; i < DISTANCES; i++)
+        below[i + 1] = (uint16_t)(below[i + 1] + below[i]);
+    unsigned fewest = UINT32_MAX;
+    for (unsigned width = 1; width <= widest; width++)
+        for (unsigned begin = 0; begin < WINDOWS && begin <= most; begin++) {
+            const unsigned inside = below[begin + (1u << width) - 1] - (unsigned)below[begin];
+            const unsigned judged = (unsigned)(count + 3) / 4;
+            const unsigned bits = width * judged + escape_bits * (judged - inside);
+            if (bits < fewest) {
+                fewest = bits;
+                best = (struct window){width, most - begin};
+            }
+        }
+    return best;
+}
+
+/* Whether any of eight codes is the escape; the highest bit of each byte that is. Bytes above one
+ * that is may be wrong: they are looked at again. */
+CSHIM_INLINE uint64_t find_escapes(const uint8_t *codes, uint8_t escape)
+{
+    uint64_t eight;
+    memcpy(&eight, codes, sizeof eight);
+    eight ^= 0x0101010101010101u * escape;
+    return (eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u;
+}
+
+/* The first escape among the distances from `from` on; count if there is none. Eight are looked at
+ * together. */
+CSHIM_INLINE size_t next_escape(const uint8_t *distances, size_t from, size_t count, uint8_t escape)
+{
+    for (; from < count; from++) {
+        uint64_t eight;
+        memcpy(&eight, distances + from, sizeof eight);
+        eight ^= 0x0101010101010101u * escape;
+        if (((eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u) == 0)
+            from += 7;
+        else if (distances[from] == escape)
+            return from;
+    }
+    return count;
+}
+
+/* Packs count elements. Returns the bytes, or `limit` if it takes as many. */
+CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *input, size_t count,
+                                  uint8_t *output, size_t limit)
+{
+    const size_t escape_bytes = packing->exponent_bits > 8 ? 2 : 1;
+    struct coded coded;
+    size_t escapes = 0;
+    const size_t planes = PACKED_HEADER + packing->low_bytes * count;
+    if (planes > limit)
+        return limit;
+    part(packing, input, count, &coded, output + PACKED_HEADER);
+    const struct window window = choose_window(packing, coded.exponents, count);
+    const uint8_t escape = (uint8_t)((1u << window.width) - 1);
+    const unsigned width = window.width + packing->middle_bits;
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t distance = (uint16_t)(window.top - coded.exponents[i]);
+        coded.distances[i] = (uint8_t)(distance < escape ? distance : escape);
+        coded.codes[i] = (uint8_t)(coded.codes[i] | coded.distances[i] << packing->middle_bits);
+        escapes += coded.distances[i] == escape;
+    }
+    escapes = window.width != 0 ? escapes : 0;
+    const size_t bytes = planes + codes_bytes(count, width) + escapes * escape_bytes;
+    if (bytes >= limit || escapes > UINT8_MAX)
+        return limit;
+    memset(coded.codes + count, 0, sizeof coded.codes - count);
+    memset(coded.distances + count, 0, 8);
+    const uint8_t header[PACKED_HEADER] = {(uint8_t)window.width, (uint8_t)escapes,
+                                           (uint8_t)window.top, (uint8_t)(window.top >> 8)};
+    memcpy(output, header, sizeof header);
+    put_codes(coded.codes, count, width, output + planes);
+    output += bytes - escapes * escape_bytes;
+    for (size_t i = 0; escapes > 0; escapes--, i++, output += escape_bytes) {
+        i = next_escape(coded.distances, i, count, escape);
+        memcpy(output, &coded.exponents[i], escape_bytes);
+    }
+    return bytes;
+}
+
+/* Reads what pack_elements wrote, of `bytes` bytes in all. Returns whether it is such. */
+CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *input, size_t bytes,
+                                  size_t count, uint8_t *output)
+{
+    const unsigned exponents = (1u << packing->exponent_bits) - 1;
+    const size_t escape_bytes = packing->exponent_bits > 8 ? 2 : 1;
+    struct coded coded;
+    if (bytes < PACKED_HEADER || (input[0] & ~PACKED_MASKED) > WIDEST)
+        return false;
+    const unsigned window = input[0] & ~(unsigned)PACKED_MASKED;
+    const unsigned top = input[2] | (unsigned)input[3] << 8, width = window + packing->middle_bits;
+    const uint8_t escape = (uint8_t)((1u << window) - 1);
+    const uint8_t *const planes = input + PACKED_HEADER;
+    size_t escapes = input[1];
+    if (width > 8 || bytes != PACKED_HEADER + packing->low_bytes * count +
+                                  codes_bytes(count, width) + escapes * escape_bytes)
+        return false;
+    take_codes(planes + packing->low_bytes * count, count, width, coded.codes);
+    input += bytes - escapes * escape_bytes;
+    for (size_t i = 0; i < count; i++) {
+        coded.distances[i] = (uint8_t)(coded.codes[i] >> packing->middle_bits);
+        coded.exponents[i] = (uint16_t)((top - coded.distances[i]) & exponents);
+        coded.codes[i] = (uint8_t)(coded.codes[i] & ((1u << packing->middle_bits) - 1));
+    }
+    memset(coded.distances + count, 0, 8);
+    for (size_t i = 0; escapes > 0; escapes--, i++, input += escape_bytes) {
+        i = next_escape(coded.distances, i, count, escape);
+        if (i == count)
+            return false;
+        uint16_t exponent = 0;
+        memcpy(&exponent, input, escape_bytes);
+        coded.exponents[i] = (uint16_t)(exponent & exponents);
+    }
+    join(packing, &coded, planes, count, output);
+    return true;
+}
+
+CSHIM_INLINE bool is_zero(const uint8_t *element, size_t bytes)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, element, bytes);
+    return bits == 0;
+}
+
+CSHIM_INLINE size_t count_zeros(const struct packing *packing, const uint8_t *input, size_t count)
+{
+    size_t zeros = 0;
+    for (size_t i = 0; i < count; i++)
+        zeros += is_zero(input + i * packing->bytes, packing->bytes);
+    return zeros;
+}
+
+/* Packs a grain of count elements. Returns its bytes: 0 if all elements are zero, those of the
+ * elements if they are kept as they are. */
+CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *input, size_t count,
+                                  uint8_t *output)
+{
+    const size_t element = packing.bytes, raw = count * element, bits = (count + 7) / 8;
+    const size_t zeros = count_zeros(&packing, input, count);
+    uint8_t kept[CSHIM_GRAIN * sizeof(double)], mask[CSHIM_GRAIN / 8] = {0};
+    size_t next = 0, bytes = raw;
+    if (zeros == count)
+        return 0;
+    if (zeros <= count / 8) {
+        bytes = pack_elements(&packing, input, count, output, raw);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            const bool keeps = !is_zero(input + i * element, element);
+            memcpy(kept + next * element, input + i * element, element);
+            mask[i / 8] = (uint8_t)(mask[i / 8] | keeps << i % 8);
+            next += keeps;
+        }
+        bytes = bits + pack_elements(&packing, kept, next, output, raw - bits);
+        if (bytes < raw) {
+            memcpy(output + bytes - bits, mask, bits);
+            output[0] |= PACKED_MASKED;
+        }
+    }
+    if (bytes == raw)
+        memcpy(output, input, raw);
+    return bytes;
+}
+
+/* Unpacks a grain of so many bytes. What pack_grain_of cannot have written becomes NaNs. */
+CSHIM_INLINE void unpack_grain_of(const struct packing packing, const uint8_t *input, size_t bytes,
+                                  size_t count, uint8_t *output)
+{
+    const size_t element = packing.bytes, raw = count * element, bits = (count + 7) / 8;
+    uint8_t kept[CSHIM_GRAIN * sizeof(double)];
+    bool is_good = bytes <= raw;
+    size_t next = 0;
+    if (bytes == 0) {
+        memset(output, 0, raw);
+    } else if (bytes == raw) {
+        memcpy(output, input, raw);
+    } else if (is_good && bytes > bits && (input[0] & PACKED_MASKED) != 0) {
+        const uint8_t *mask = input + bytes - bits;
+        for (size_t i = 0; i < count; i++)
+            next += mask[i / 8] >> i % 8 & 1;
+        is_good = unpack_elements(&packing, input, bytes - bits, next, kept);
+        memset(output, 0, raw);
+        next = 0;
+        for (size_t i = 0; i < count && is_good; i++)
+            if ((mask[i / 8] >> i % 8 & 1) != 0)
+                memcpy(output + i * element, kept + next++ * element, element);
+    } else {
+        is_good = is_good && unpack_elements(&packing, input, bytes, count, output);
+    }
+    if (!is_good)
+        memset(output, UINT8_MAX, raw);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tree of the ranks of a job: rank 0 is its root, and each rank has up to CSHIM_TREE_WIDTH
+ * children. What all ranks tell rank 0 goes up this tree, so that no rank needs more than
+ * CSHIM_TREE_WIDTH + 1 connections for it. */
+#ifndef CSHIM_TREE_H
+#define CSHIM_TREE_H
+
+#define CSHIM_TREE_WIDTH 8
+
+/* The parent of any rank but 0. */
+static inline int cshim_tree_parent(int rank)
+{
+    return (rank - 1) / CSHIM_TREE_WIDTH;
+}
+
+/* The children of a rank are consecutive ranks. Returns how many there are, and sets the first. */
+static inline int cshim_tree_children(int rank, int ranks, int *first)
+{
+    *first = rank * CSHIM_TREE_WIDTH + 1;
+    if (*first >= ranks)
+        return 0;
+    return ranks - *first < CSHIM_TREE_WIDTH ? ranks - *first : CSHIM_TREE_WIDTH;
+}
+
+/* The number of ranks in the part of the tree that a rank is the root of. */
+static inline int cshim_tree_size(int rank, int ranks)
+{
+    long size = 0, first = rank, last = rank; /* of each level */
+    while (first < ranks) {
+        size += (last < ranks ? last : ranks - 1) - first + 1;
+        first = first * CSHIM_TREE_WIDTH + 1;
+        last = last * CSHIM_TREE_WIDTH + CSHIM_TREE_WIDTH;
+    }
+    return (int)size;
+}
+
+/* The longest way down from a rank, in steps. The first child's is the longest. */
+static inline int cshim_tree_height(int rank, int ranks)
+{
+    int height = 0;
+    for (int first; cshim_tree_children(rank, ranks, &first) > 0; rank = first)
+        height++;
+    return height;
+}
+
+#endif
