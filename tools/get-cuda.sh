@@ -1,31 +1,38 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fetches CUDA's compiler, headers and NCCL from NVIDIA's packages on PyPI into a folder, for machines
-# that lack them; no GPU and no root needed. Afterwards: make CUDA_HOME=FOLDER
-#   tools/get-cuda.sh FOLDER
+# Fetches CUDA's compiler, disassemblers, headers and NCCL from NVIDIA's packages on PyPI into a folder,
+# for machines that lack them; no GPU and no root needed. Afterwards: make CUDA_HOME=FOLDER
+#   tools/get-cuda.sh FOLDER [disassemblers]     only these, where the rest is installed
 set -eu
-if [ $# != 1 ]; then
-    echo "usage: tools/get-cuda.sh FOLDER" >&2
+if [ $# = 0 ] || [ "${2:-disassemblers}" != disassemblers ]; then
+    echo "usage: tools/get-cuda.sh FOLDER [disassemblers]" >&2
     exit 2
 fi
 folder=$1
-if [ -x "$folder/bin/nvcc" ] && [ -e "$folder/include/nccl.h" ]; then
+packages="nvidia-cuda-cuobjdump==13.2.* nvidia-cuda-nvdisasm==13.2.*"
+if [ -x "$folder/bin/nvdisasm" ] && { [ $# = 2 ] || { [ -x "$folder/bin/nvcc" ] && [ -e "$folder/include/nccl.h" ]; }; }; then
     echo "compshim: CUDA is in $folder already"
     exit 0
 fi
+[ $# = 2 ] || packages="$packages nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.* \
+    nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.1.* nvidia-nccl-cu13==2.28.*"
 python3 -c 'import venv, ensurepip' 2>/dev/null ||
     { echo "compshim: this needs python3 with venv (Debian: apt-get install python3-venv)" >&2 && exit 1; }
 mkdir -p "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
-    'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-    'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cublas==13.1.*' 'nvidia-nccl-cu13==2.28.*' ||
+# shellcheck disable=SC2086
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps $packages ||
     { echo "compshim: pip cannot fetch NVIDIA's packages; install the CUDA toolkit and libnccl-dev instead" >&2 && exit 1; }
 for part in "$work"/venv/lib/python3*/site-packages/nvidia/*; do
     [ ! -d "$part" ] || cp -a "$part/." "$folder/"
 done
+if [ $# = 2 ]; then
+    chmod +x "$folder"/bin/*
+    echo "compshim: CUDA's disassemblers are in $folder/bin"
+    exit 0
+fi
 # The linker looks for names without a version.
 for library in "$folder"/lib/lib*.so.*; do
     plain=${library%%.so.*}.so

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages that are missing.
-#   tools/install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm
+#   tools/install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate
 #   tools/install-packages.sh packages NAME...
 set -u
 build="gcc g++ libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
 case ${1-} in
 build) packages=$build ;;
+demo) packages="$build iproute2" ;;
 test) packages="$build libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion duktape spin libgloo-dev" ;;
 mpich) packages="$build mpich libmpich-dev" ;;
 lint) packages="$build libcmocka-dev libgloo-dev clang-format clang-tidy cppcheck git python3" ;;
@@ -15,14 +16,17 @@ bench) packages="$build python3 iproute2 gnuplot-nox" ;;
 clients) packages="$build python3 git binutils mpich libmpich-dev" ;;
 deb) packages="$build git debhelper dpkg-dev lintian" ;;
 package) packages="$build git debootstrap" ;;
+simulate) packages="$build libsimgrid-dev python3" ;;
 roots) packages="git debootstrap iproute2" ;;
 slurm) packages="$build slurm-wlm munge procps python3" ;;
+coverage) packages="$build gcovr" ;;
+wheel) packages="$build mpich libmpich-dev binutils git python3-venv" ;;
 packages)
     shift
     packages=$*
     ;;
 *)
-    echo "usage: install-packages.sh build|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|packages NAME..." >&2
+    echo "usage: install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate|packages NAME..." >&2
     exit 2
     ;;
 esac

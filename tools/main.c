@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim(1): finds the subcommand and runs it, or helps. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "policy/policy.h"
@@ -8,7 +9,6 @@
 #include "version.h"
 
 #define COMMAND_COUNT 7
-#define LINE_WIDTH 100
 
 static const struct tool_command *const commands[COMMAND_COUNT] = {
     &tool_run, &tool_check, &tool_explain, &tool_report, &tool_compare, &tool_tune, &tool_top,
@@ -16,17 +16,18 @@ static const struct tool_command *const commands[COMMAND_COUNT] = {
 
 static void print_help(void)
 {
-    printf(
-        "usage: compshim COMMAND [OPTION...] [ARGUMENT...]\n\n"
-        "Compresses the all-reduces of unmodified MPI, NCCL and gloo programs, and shows what that "
-        "does.\n\ncommands:\n");
+    tool_print(stdout, 0,
+               "usage: compshim COMMAND [OPTION...] [ARGUMENT...]\n\n"
+               "Compresses the all-reduces of unmodified MPI, NCCL and gloo programs, and shows "
+               "what that does.\n\ncommands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
-    printf("\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"
-           "'compshim help policy' lists the keys of policy.ini;\n"
-           "'compshim --version' prints the version.\n\n"
-           "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the system "
-           "failed\n");
+    tool_print(stdout, 0,
+               "\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"
+               "'compshim help policy' lists the keys of policy.ini;\n"
+               "'compshim --version' prints the version.\n\n"
+               "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the "
+               "system failed\n");
 }
 
 static int widest(bool of_rules, int width)
@@ -43,19 +44,17 @@ static void print_keys(bool of_rules, int width)
 {
     struct cshim_policy_key key;
     for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
+        const char *separator = ": ";
+        char *words = tool_copy("");
+        for (size_t k = 0; k < key.words.count; k++, separator = ", ") {
+            char *longer = tool_format("%s%s%s", words, separator, key.words.names[k]);
+            free(words);
+            words = longer;
+        }
         const int gap = width - (int)(strlen(key.name) + strlen(key.value));
-        const int column = printf("  %s %s%*s%s", key.name, key.value, gap + 1, "", key.help);
-        size_t end = (size_t)column;
-        for (size_t k = 0; k < key.words.count; k++)
-            end += strlen(", ") + strlen(key.words.names[k]);
-        /* Words stand behind the help, or below it if the line would be too long. */
-        if (end > LINE_WIDTH && key.words.count > 0)
-            printf(":\n%*s%s", width + 4, "", key.words.names[0]);
-        else if (key.words.count > 0)
-            printf(": %s", key.words.names[0]);
-        for (size_t k = 1; k < key.words.count; k++)
-            printf(", %s", key.words.names[k]);
-        putchar('\n');
+        tool_print(stdout, (size_t)width + 4, "  %s %s%*s%s%s\n", key.name, key.value, gap + 1, "",
+                   key.help, words);
+        free(words);
     }
 }
 
@@ -63,19 +62,20 @@ static void print_keys(bool of_rules, int width)
 static void help_policy(void)
 {
     const int width = widest(true, widest(false, 0));
-    printf("A policy is a file of sections with lines 'key = value'. The rules are tried in order, "
-           "and "
-           "the\nfirst that matches a call decides; what no rule matches is passed on.\n\n"
-           "[compshim]\n");
+    tool_print(stdout, 0,
+               "A policy is a file of sections with lines 'key = value'. The rules are tried in "
+               "order, and the first that matches a call decides; what no rule matches is "
+               "passed on.\n\n[compshim]\n");
     print_keys(false, width);
-    printf("\n[rule NAME]\n");
+    puts("\n[rule NAME]");
     print_keys(true, width);
-    printf("\nA LIST is separated by commas. compshim-policy(5) tells more of each, and where the "
-           "file is looked\nfor; 'compshim explain' says what a policy does.\n\n"
-           "  [rule large]\n"
-           "  dtype    = float32\n"
-           "  min_size = 64KiB\n"
-           "  codec    = fp8_e4m3\n");
+    tool_print(stdout, 0,
+               "\nA LIST is separated by commas. compshim-policy(5) tells more of each, and "
+               "where the file is looked for; 'compshim explain' says what a policy does.\n\n"
+               "  [rule large]\n"
+               "  dtype    = float32\n"
+               "  min_size = 64KiB\n"
+               "  codec    = fp8_e4m3\n");
 }
 
 static const struct tool_command *find_command(const char *name)

@@ -59,7 +59,8 @@ static void print_objects(const struct check_findings *findings)
         for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_HIDES; kind++) {
             const char *list = list_symbols(findings, i, kind);
             if (list != NULL)
-                printf("  %s: %s %s\n", object_path(findings, i), kinds[kind].phrase, list);
+                tool_print(stdout, 4, "  %s: %s %s\n", object_path(findings, i), kinds[kind].phrase,
+                           list);
         }
 }
 
@@ -68,19 +69,23 @@ static void print_notes(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->use_count; i++)
         if (findings->uses[i].kind == CHECK_NAMES)
-            printf("  %s: opens libraries at run time and names %s\n",
-                   object_path(findings, findings->uses[i].object), findings->uses[i].symbol);
+            tool_print(stdout, 4, "  %s: opens libraries at run time and names %s\n",
+                       object_path(findings, findings->uses[i].object), findings->uses[i].symbol);
     for (size_t i = 1; i < findings->closure.count; i++) {
         const struct closure_object *object = &findings->closure.objects[i];
         if (object->path == NULL || object->object.damage != NULL)
-            printf("  %s, needed by %s: %s\n", printable(object->name),
-                   object_path(findings, object->loader),
-                   object->path == NULL ? "not found" : object->object.damage);
+            tool_print(stdout, 4, "  %s, needed by %s: %s\n", printable(object->name),
+                       object_path(findings, object->loader),
+                       object->path == NULL ? "not found" : object->object.damage);
     }
     if (findings->copies)
-        printf("  handles of the MPI library live in the program (copy relocations): no harm\n");
+        tool_print(
+            stdout, 4,
+            "  handles of the MPI library live in the program (copy relocations): no harm\n");
     if (findings->namespaces)
-        printf("  something imports dlmopen: what runs in a namespace of its own is not caught\n");
+        tool_print(
+            stdout, 4,
+            "  something imports dlmopen: what runs in a namespace of its own is not caught\n");
 }
 
 /* Prints the verdicts on the libraries that the program calls if these are several. If not, its own
@@ -93,9 +98,9 @@ static void print_libraries(const struct check_result *result)
     for (size_t i = 0; i < CHECK_LIBRARY_COUNT && called > 1; i++) {
         const struct check_judgement *judgement = &result->libraries[i];
         if (judgement->reason != CHECK_NO_CALL)
-            printf("  %s: %s (%s): %s\n", check_libraries[i].key,
-                   check_verdict_name(judgement->reason), check_reasons[judgement->reason].name,
-                   printable(judgement->explanation));
+            tool_print(stdout, 4, "  %s: %s (%s): %s\n", check_libraries[i].key,
+                       check_verdict_name(judgement->reason), check_reasons[judgement->reason].name,
+                       printable(judgement->explanation));
     }
 }
 
@@ -103,13 +108,13 @@ static void print_text(const struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
     const struct check_program *program = &findings->program;
-    printf("%s: %s (%s)\n", name, check_verdict_name(result->program.reason),
-           check_reasons[result->program.reason].name);
-    printf("why: %s\nwhat to do: %s\n", printable(result->program.explanation),
-           printable(result->program.remedy));
+    tool_print(stdout, 4, "%s: %s (%s)\n", name, check_verdict_name(result->program.reason),
+               check_reasons[result->program.reason].name);
+    tool_print(stdout, 4, "why: %s\nwhat to do: %s\n", printable(result->program.explanation),
+               printable(result->program.remedy));
     for (size_t i = 0; i < program->scripts; i++)
-        printf("  %s is a script for %s\n", program->script_paths[i],
-               i + 1 < program->scripts ? program->script_paths[i + 1] : program->path);
+        tool_print(stdout, 4, "  %s is a script for %s\n", program->script_paths[i],
+                   i + 1 < program->scripts ? program->script_paths[i + 1] : program->path);
     print_libraries(result);
     print_objects(findings);
     print_notes(findings);
@@ -219,12 +224,10 @@ const struct tool_command tool_check = {
     .name = "check",
     .summary = "say whether a program's all-reduces can be caught, and why",
     .usage = "[--json] PROGRAM",
-    .details =
-        "Nothing is run. PROGRAM is a name in PATH, a path, a script or a shared library; all "
-        "libraries\nthat it needs are looked at too. The answer is 'caught', 'not caught' or "
-        "'maybe', with a reason\nand what to do.\n\n"
-        "exit status: 0 caught, 1 not caught or maybe, 2 wrong use, 3 the system failed\n\n"
-        "  compshim check ./train\n",
+    .details = "Nothing is run. PROGRAM is a name in PATH, a path, a script or a shared library; "
+               "all libraries that it needs are looked at too. The answer is 'caught', 'not "
+               "caught' or 'maybe', with a reason and what to do.\n\nexit status: 0 caught, 1 not "
+               "caught or maybe, 2 wrong use, 3 the system failed\n\n  compshim check ./train\n",
     .options = options,
     .run = run,
 };

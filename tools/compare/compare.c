@@ -315,14 +315,14 @@ const struct tool_command tool_compare = {
     .summary = "run a program in several modes and show time, accuracy and traffic",
     .usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
     .details =
-        "COMMAND is started as it is, without a shell; {ranks} and {mode} in it are replaced, and\n"
-        "{log} by a file where the program is to leave a CSV table of its steps, with the columns\n"
-        "seconds and accuracy (0 to 1): the page shows accuracy over time. The same in --serial.\n"
-        "The mode off runs it without the shim. A codec's mode uses a policy of one rule: float32\n"
-        "sums from --min-size up in that codec, nothing else. Regular expressions are POSIX\n"
-        "extended ones. A run that fails ends the comparison; what is finished is printed.\n\n"
-        "  compshim compare --modes off,fp16,fp8_e4m3 --ranks 1,2,4 --serial ./train \\\n"
-        "    -- mpirun -n {ranks} ./train\n",
+        "COMMAND is started as it is, without a shell; {ranks} and {mode} in it are replaced, and "
+        "{log} by a file where the program is to leave a CSV table of its steps, with the columns "
+        "seconds and accuracy (0 to 1): the page shows accuracy over time. The same in --serial. "
+        "The mode off runs it without the shim. A codec's mode uses a policy of one rule: float32 "
+        "sums from --min-size up in that codec, nothing else. Regular expressions are POSIX "
+        "extended ones. A run that fails ends the comparison; what is finished is printed.\n\n  "
+        "compshim compare --modes off,fp16,fp8_e4m3 --ranks 1,2,4 --serial ./train \\\n    -- "
+        "mpirun -n {ranks} ./train\n",
     .takes_command = true,
     .options = options,
     .run = run,

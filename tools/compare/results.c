@@ -286,9 +286,35 @@ static void write_tables(const struct compare_plan *plan, bool markdown, FILE *f
         tool_table_print_titled(&tables[i], markdown, file);
 }
 
+/* The one figure that matters: the highest speed-up, what it costs in accuracy, and how far the
+ * runs differ. */
+static void write_headline(const struct compare_plan *plan, FILE *file)
+{
+    const struct compare_cell *best = NULL;
+    for (size_t i = 0; i < plan->cell_count; i++)
+        if (plan->cells[i].mode->has_shim &&
+            find_spread(plan, &plan->cells[i], COMPARE_FIGURE_SPEED_UP).median >
+                find_spread(plan, best, COMPARE_FIGURE_SPEED_UP).median)
+            best = &plan->cells[i];
+    if (best == NULL)
+        return;
+    const struct spread speed_up = find_spread(plan, best, COMPARE_FIGURE_SPEED_UP);
+    fprintf(file, "%.1f times the speed of off: %s on %s", speed_up.median, best->mode->label,
+            tool_plural(best->ranks, "rank"));
+    if (is_known(plan, COMPARE_FIGURE_ACCURACY))
+        fprintf(file, ", accuracy %.2f %% against %.2f %%",
+                find_spread(plan, best, COMPARE_FIGURE_ACCURACY).median,
+                find_spread(plan, best->native, COMPARE_FIGURE_ACCURACY).median);
+    if (speed_up.count > 1)
+        fprintf(file, "\n%.2f to %.2f times in %zu runs", speed_up.lowest, speed_up.highest,
+                speed_up.count);
+    fputc('\n', file);
+}
+
 void compare_write_text(const struct compare_plan *plan, FILE *file)
 {
     fprintf(file, "%s\n", plan->options->title);
+    write_headline(plan, file);
     write_tables(plan, false, file);
 }
 

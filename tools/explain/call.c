@@ -4,23 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/words.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
-
-/* Why a call is passed on, for readers. */
-static const char *const reason_sentences[CSHIM_REASON_COUNT] = {
-    [CSHIM_REASON_COMPRESS] = "the call is compressed",
-    [CSHIM_REASON_DTYPE] = "never compressed, or not carried by the rule's codec",
-    [CSHIM_REASON_OP] = "only sums are compressed, and NCCL's averages",
-    [CSHIM_REASON_EMPTY] = "there are no elements",
-    [CSHIM_REASON_TOO_SMALL] = "the rule leaves buffers up to its max_size alone (codec = none)",
-    [CSHIM_REASON_RULE_NONE] = "the rule says codec = none",
-    [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
-    [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
-    [CSHIM_REASON_NO_MEMORY] = "a piece for each of so many ranks takes more than the scratch",
-    [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is there for MPI only",
-    [CSHIM_REASON_NO_GAIN] = "a tenth of the native time would not be gained (see worth)",
-};
 
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes)
@@ -78,6 +64,8 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
 {
     const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
     add_line(table, "codec", tool_copy(codec->name));
+    if (plan->gather_codec != plan->codec)
+        add_line(table, "codec of sums", tool_copy(cshim_codec_name(plan->gather_codec)));
     add_line(table, "algorithm", tool_copy(cshim_algorithm_name(plan->algorithm)));
     add_line(
         table, "segments",
@@ -90,6 +78,11 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "  between nodes", exact_bytes(plan->bytes_network));
     add_line(table, "ratio",
              tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
+    if (plan->codec == CSHIM_CODEC_LOSSLESS)
+        add_line(table, "  of normal data",
+                 tool_format("%.3f: the bytes on the wire are the most there can be",
+                             (double)plan->bytes_native / (double)plan->bytes_wire /
+                                 cshim_codec_typical_share(plan->codec, plan->dtype)));
     add_line(table, "quantizations", tool_format("%u", plan->quantizations));
     add_line(table, "expected error",
              tool_format("%.2g (relative L2, normally distributed data)", plan->expected_error));
@@ -119,12 +112,12 @@ static void add_foretold(struct tool_table *table, const struct explain_answer *
 {
     if (!(answer->plan.seconds > 0))
         return;
-    add_line(table, "foretold natively", tool_format("%.4g ms", answer->plan.seconds_native * 1e3));
+    add_line(table, "foretold natively", tool_seconds(answer->plan.seconds_native));
     for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
         const double seconds = foretell(answer, (enum cshim_algorithm)i);
         char *label = tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i));
         if (seconds > 0)
-            add_line(table, label, tool_format("%.4g ms", seconds * 1e3));
+            add_line(table, label, tool_seconds(seconds));
         free(label);
     }
 }
@@ -139,7 +132,7 @@ void explain_print_text(const struct explain_answer *answer)
         add_plan(&table, &answer->plan);
     else
         add_line(&table, "reason",
-                 tool_format("%s: %s", cshim_reason_name(reason), reason_sentences[reason]));
+                 tool_format("%s: %s", cshim_reason_name(reason), cshim_reason_words(reason)));
     add_foretold(&table, answer);
     tool_table_print(&table, stdout);
 }
@@ -156,10 +149,11 @@ static json_t *call_json(const struct cshim_call *call)
 static json_t *plan_json(const struct cshim_plan *plan)
 {
     const struct cshim_codec_info *codec = cshim_codec_info(plan->codec);
-    return json_pack("{ss ss sI sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name,
-                     "algorithm", cshim_algorithm_name(plan->algorithm), "segments",
-                     (json_int_t)plan->segments, "segment_elements", (json_int_t)plan->segment,
-                     "scratch_bytes", (json_int_t)plan->scratch_bytes, "bytes_native",
+    return json_pack("{ss ss ss sI sI sI sI sI sI sf sI sf sf sf sI}", "codec", codec->name,
+                     "gather_codec", cshim_codec_name(plan->gather_codec), "algorithm",
+                     cshim_algorithm_name(plan->algorithm), "segments", (json_int_t)plan->segments,
+                     "segment_elements", (json_int_t)plan->segment, "scratch_bytes",
+                     (json_int_t)plan->scratch_bytes, "bytes_native",
                      (json_int_t)plan->bytes_native, "bytes_wire", (json_int_t)plan->bytes_wire,
                      "bytes_network", (json_int_t)plan->bytes_network, "ratio",
                      (double)plan->bytes_native / (double)plan->bytes_wire, "quantizations",

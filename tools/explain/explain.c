@@ -123,14 +123,14 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
         cells[4] = tool_format("%" PRIu64, plan->segments);
         cells[5] = tool_bytes((double)plan->bytes_native);
         cells[6] = tool_bytes((double)plan->bytes_wire);
-        cells[7] = tool_format("%.2f", (double)plan->bytes_native / (double)plan->bytes_wire);
+        cells[7] = tool_format("%.1fx", (double)plan->bytes_native / (double)plan->bytes_wire);
         cells[8] = tool_format("%.1e", plan->expected_error);
     } else {
         cells[2] = tool_format("passed on: %s", cshim_reason_name(plan->reason));
     }
     if (plan->seconds > 0) {
-        cells[9] = tool_format("%.4g", plan->seconds_native * 1e3);
-        cells[10] = tool_format("%.4g", plan->seconds * 1e3);
+        cells[9] = tool_seconds(plan->seconds_native);
+        cells[10] = tool_seconds(plan->seconds);
     }
     tool_table_add(table, cells);
 }
@@ -139,8 +139,8 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
 static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
 {
     static const char *const headings[EXPLAIN_COLUMNS] = {
-        "size", "rule",  "codec", "algorithm", "segments",   "native",
-        "wire", "ratio", "error", "native ms", "foretold ms"};
+        "size", "rule",  "codec", "algorithm", "segments", "native",
+        "wire", "ratio", "error", "natively",  "foretold"};
     static uint64_t sizes[SIZES_MAX];
     const size_t count = tool_parse_sizes(&tool_explain, chosen.sizes, sizes, SIZES_MAX);
     struct tool_table table = {.numeric_from = 4, .headings = 1};
@@ -155,9 +155,10 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
     if (chosen.json) {
         tool_json_print(answers);
     } else {
-        printf("%s %s, %s, %s, ranks %u, nodes %u, policy %s\n", cshim_library_name(call->library),
-               cshim_collective_name(call->collective), cshim_dtype_name(call->dtype),
-               cshim_op_name(call->op), call->ranks, call->nodes, policy->source);
+        tool_print(stdout, 2, "%s %s, %s, %s, ranks %u, nodes %u, policy %s\n",
+                   cshim_library_name(call->library), cshim_collective_name(call->collective),
+                   cshim_dtype_name(call->dtype), cshim_op_name(call->op), call->ranks, call->nodes,
+                   policy->source);
         tool_table_print(&table, stdout);
     }
 }
@@ -180,6 +181,8 @@ static int run(char **words)
         else
             explain_print_text(&answer);
     }
+    if (!chosen.json && chosen.report == NULL && chosen.nodes == 0 && chosen.ranks > 1)
+        puts("assumed: each rank on a node of its own (--nodes N for another layout)");
     return tool_finish(TOOL_GOOD);
 }
 
@@ -187,13 +190,12 @@ const struct tool_command tool_explain = {
     .name = "explain",
     .summary = "say what would happen to an all-reduce, or to a whole run, and why",
     .usage = "--size SIZE | --sizes LIST | --report FILE [OPTION...]",
-    .details =
-        "Nothing is run: the answer comes from the planner that the library itself uses. Bytes "
-        "are what\nall ranks together hand to the library for sending.\n\n"
-        "  compshim explain --size 25MiB --ranks 8\n"
-        "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
-        "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
-        "  compshim explain --report run.json --policy policy.ini\n",
+    .details = "Nothing is run: the answer comes from the planner that the library itself uses. "
+               "Bytes are what all ranks together hand to the library for sending.\n\n"
+               "  compshim explain --size 25MiB --ranks 8\n"
+               "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
+               "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
+               "  compshim explain --report run.json --policy policy.ini\n",
     .options = options,
     .run = run,
 };

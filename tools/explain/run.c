@@ -272,10 +272,10 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
         estimate(run, &run->outcomes[i]);
 }
 
-/* "12.345", or "-" if it could not be estimated. */
+/* "12.3 s", or "-" if it could not be estimated. */
 static char *seconds_text(double seconds)
 {
-    return isfinite(seconds) ? tool_format("%.3f", seconds) : tool_copy("-");
+    return isfinite(seconds) ? tool_seconds(seconds) : tool_copy("-");
 }
 
 static void add_outcome(struct tool_table *table, const struct outcome *outcome)
@@ -309,31 +309,33 @@ static void print_totals(const struct dry_run *run)
         puts("\nnothing would be compressed");
         return;
     }
-    printf("\nbytes on the wire  %s where a ring sends %s: %.2fx less\n"
+    printf("\nbytes on the wire  %s where a ring sends %s: %.1fx less\n"
            "expected error     %.1e at most (relative L2, normally distributed data)\n",
            tool_bytes(run->bytes_wire), tool_bytes(run->bytes_native),
            run->bytes_native / run->bytes_wire, run->largest_error);
     if (isfinite(run->seconds_after))
-        printf("in these calls     %.3f s, estimated, instead of %.3f s\n"
-               "the whole run      %.3f s, estimated, instead of %.3f s\n",
-               run->seconds_after, run->seconds_before,
-               fmax(0, wall - run->seconds_before) + run->seconds_after, wall);
+        printf("in these calls     %s, estimated, instead of %s\n"
+               "the whole run      %s, estimated, instead of %s\n",
+               tool_seconds(run->seconds_after), tool_seconds(run->seconds_before),
+               tool_seconds(fmax(0, wall - run->seconds_before) + run->seconds_after),
+               tool_seconds(wall));
     else
-        puts("time               cannot be told: the report has no measurements to go by (--link "
-             "RATE, for several nodes)");
+        tool_print(stdout, 19,
+                   "time               cannot be told: the report has no measurements to go by "
+                   "(--link RATE, for several nodes)\n");
 }
 
 static void print_text(const struct dry_run *run)
 {
-    static const char *const headings[] = {"call",   "ranks/nodes", "rule",    "would be", "calls",
-                                           "native", "wire",        "seconds", "would be", "error"};
+    static const char *const headings[] = {"call",   "ranks/nodes", "rule", "would be", "calls",
+                                           "native", "wire",        "time", "would be", "error"};
     struct tool_table table = {.columns = 10, .numeric_from = 4, .headings = 1};
     const double unlisted = ledger_number(
         json_object_get(json_object_get(run->report.root, "observed"), "unlisted"), "calls");
     tool_table_copy(&table, headings);
     for (size_t i = 0; i < run->count; i++)
         add_outcome(&table, &run->outcomes[i]);
-    printf("%s under policy %s\n\n", run->report.path, run->policy->source);
+    tool_print(stdout, 2, "%s under policy %s\n\n", run->report.path, run->policy->source);
     tool_table_print(&table, stdout);
     if (unlisted > 0)
         printf("and %.0f calls of too many kinds to be listed\n", unlisted);

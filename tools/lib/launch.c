@@ -102,6 +102,8 @@ struct cshim_policy *launch_load_policy(const char *path)
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
     if (policy == NULL)
         tool_fail(TOOL_NOT_SO, "%s", message);
+    if (policy->rule_count == 0)
+        tool_warn("%s: it has no rules: everything is passed on", source);
     return policy;
 }
 

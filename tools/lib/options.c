@@ -158,9 +158,11 @@ static size_t option_width(const struct tool_option *option)
 static void help_option(const struct tool_option *option, size_t width)
 {
     const bool flag = option->argument == NULL;
-    printf(option->letter != 0 ? "  -%c, " : "      ", option->letter);
-    printf("--%s%s%s%*s  %s\n", option->name, flag ? "" : " ", flag ? "" : option->argument,
-           (int)(width - option_width(option)), "", option->help);
+    char letter[] = "-x, ";
+    letter[1] = option->letter;
+    tool_print(stdout, width + 8, "  %4s--%s%s%s%*s  %s\n", option->letter != 0 ? letter : "",
+               option->name, flag ? "" : " ", flag ? "" : option->argument,
+               (int)(width - option_width(option)), "", option->help);
 }
 
 void tool_help(const struct tool_command *command)
@@ -171,11 +173,11 @@ void tool_help(const struct tool_command *command)
         const size_t length = option_width(option);
         width = length > width ? length : width;
     }
-    printf("usage: compshim %s %s\n\n%s\n\noptions:\n", command->name, command->usage,
-           command->summary);
+    tool_print(stdout, 7, "usage: compshim %s %s\n", command->name, command->usage);
+    tool_print(stdout, 0, "\n%s\n\noptions:\n", command->summary);
     for (const struct tool_option *option = command->options; option->name != NULL; option++)
         help_option(option, width);
     help_option(&help, width);
     if (command->details != NULL)
-        printf("\n%s", command->details);
+        tool_print(stdout, 0, "\n%s", command->details);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/words.h"
+
 /* Characters of UTF-8 text. */
 static size_t text_width(const char *text)
 {
@@ -56,37 +58,81 @@ static void print_cell(const char *text, size_t width, bool right, FILE *file)
     fprintf(file, "%*s", right ? 0 : blanks, "");
 }
 
-static void print_row(const struct tool_table *table, size_t row, const size_t *widths, FILE *file)
+/* A part of a table: the columns that every part begins with, and those in [from, to). */
+struct part {
+    size_t keys;
+    size_t from;
+    size_t to;
+    const size_t *widths; /* of all columns */
+};
+
+/* The text of a part's cell. Where a part begins within columns that share a heading, it has the
+ * heading too. */
+static const char *part_text(const struct tool_table *table, const struct part *part, size_t row,
+                             size_t column)
 {
-    size_t last = table->columns; /* the last cell that is not empty: no line ends with blanks */
+    size_t from = column;
+    while (row + 1 < table->headings && column == part->from && from > part->keys &&
+           *cell_text(table, row, from) == '\0')
+        from--;
+    return cell_text(table, row, from);
+}
+
+static void print_row(const struct tool_table *table, const struct part *part, size_t row,
+                      FILE *file)
+{
+    size_t last = part->to; /* the last cell that is not empty: no line ends with blanks */
     fputs(table->prefix != NULL ? table->prefix : "", file);
-    while (last > 0 && cell_text(table, row, last - 1)[0] == '\0')
+    while (last > part->from && *part_text(table, part, row, last - 1) == '\0')
         last--;
-    for (size_t column = 0; column < last; column++) {
+    for (size_t column = 0; column < last;
+         column = column + 1 == part->keys ? part->from : column + 1) {
         bool right = column >= table->numeric_from;
         fputs(column > 0 ? "  " : "", file);
-        print_cell(cell_text(table, row, column), right || column + 1 < last ? widths[column] : 0,
-                   right, file);
+        print_cell(part_text(table, part, row, column),
+                   right || column + 1 < last ? part->widths[column] : 0, right, file);
     }
     fputc('\n', file);
 }
 
-void tool_table_print(const struct tool_table *table, FILE *file)
+/* Prints a part, whose lines have so many columns behind the prefix. */
+static void print_part(const struct tool_table *table, const struct part *part, size_t line,
+                       FILE *file)
 {
-    size_t *widths = tool_allocate(table->columns, sizeof *widths);
-    size_t line = 0;
-    for (size_t column = 0; column < table->columns; column++) {
-        widths[column] = column_width(table, column);
-        line += widths[column] + (column > 0 ? 2 : 0);
-    }
     for (size_t row = 0; row < table->rows; row++) {
-        print_row(table, row, widths, file);
+        print_row(table, part, row, file);
         if (table->headings == 0 || row + 1 != table->headings)
             continue;
         fputs(table->prefix != NULL ? table->prefix : "", file);
         for (size_t i = 0; i < line; i++)
             fputc('-', file);
         fputc('\n', file);
+    }
+}
+
+void tool_table_print(const struct tool_table *table, FILE *file)
+{
+    const size_t room = CSHIM_LINE_WIDTH - (table->prefix != NULL ? strlen(table->prefix) : 0);
+    const size_t keys = table->keys > 0 ? table->keys : 1;
+    size_t *widths = tool_allocate(table->columns, sizeof *widths);
+    size_t key_width = 0;
+    for (size_t column = 0; column < table->columns; column++) {
+        widths[column] = column_width(table, column);
+        if (column < keys)
+            key_width += widths[column] + (column > 0 ? 2 : 0);
+    }
+    for (size_t row = 0; table->columns == 2 && table->headings == 0 && row < table->rows; row++)
+        tool_print(file, widths[0] + 2, "%-*s  %s\n", (int)widths[0], cell_text(table, row, 0),
+                   cell_text(table, row, 1));
+    struct part part = {.keys = keys, .from = keys, .to = keys, .widths = widths};
+    while (part.to < table->columns && (table->columns != 2 || table->headings > 0)) {
+        size_t line = key_width;
+        part.from = part.to;
+        while (part.to < table->columns &&
+               (part.to == part.from || line + 2 + widths[part.to] <= room))
+            line += 2 + widths[part.to++];
+        fputs(part.from > keys ? "\n" : "", file);
+        print_part(table, &part, line, file);
     }
     free(widths);
 }
@@ -163,11 +209,13 @@ void tool_table_print_titled(const struct tool_table *table, bool markdown, FILE
 {
     if (table->rows <= table->headings)
         return;
-    fprintf(file, markdown ? "\n%s:\n\n" : "\n%s\n", table->title);
-    if (markdown)
+    if (markdown) {
+        fprintf(file, "\n%s:\n\n", table->title);
         print_markdown(table, file);
-    else
-        tool_table_print(table, file);
+        return;
+    }
+    tool_print(file, 0, "\n%s\n", table->title);
+    tool_table_print(table, file);
 }
 
 void tool_table_free(struct tool_table *table)

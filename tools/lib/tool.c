@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/words.h"
+
 void tool_warn(const char *format, ...)
 {
     va_list arguments;
@@ -60,15 +62,20 @@ char *tool_copy(const char *text)
     return tool_format("%s", text);
 }
 
-char *tool_format(const char *format, ...)
+__attribute__((format(printf, 1, 0))) static char *format_all(const char *format, va_list arguments)
 {
     char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    return text;
+}
+
+char *tool_format(const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&text, format, arguments);
+    char *text = format_all(format, arguments);
     va_end(arguments);
-    if (length < 0)
-        tool_fail(TOOL_SYSTEM, "out of memory");
     return text;
 }
 
@@ -154,13 +161,37 @@ char *tool_printable(char *text)
 
 char *tool_bytes(double bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    size_t unit = 0;
-    while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        bytes /= 1024;
-        unit++;
+    char text[CSHIM_WORDS_MAX];
+    return tool_copy(cshim_bytes_words(bytes, text));
+}
+
+char *tool_seconds(double seconds)
+{
+    char text[CSHIM_WORDS_MAX];
+    return tool_copy(cshim_seconds_words(seconds, text));
+}
+
+void tool_print(FILE *file, size_t indent, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = format_all(format, arguments);
+    va_end(arguments);
+    size_t column = 0;
+    for (char *at = text; *at != '\0';) {
+        const size_t blanks = strspn(at, " "), word = strcspn(at + blanks, " \n");
+        if (column > indent && word > 0 && column + blanks + word > CSHIM_LINE_WIDTH)
+            column = (size_t)fprintf(file, "\n%*s", (int)indent, "") - 1;
+        else
+            column += (size_t)fprintf(file, "%*s", (int)blanks, "");
+        column += (size_t)fprintf(file, "%.*s", (int)word, at + blanks);
+        at += blanks + word;
+        if (*at == '\n') {
+            fputc(*at++, file);
+            column = 0;
+        }
     }
-    return tool_format(unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
+    free(text);
 }
 
 char *tool_plural(uint64_t count, const char *noun)

@@ -115,6 +115,11 @@ char *tool_printable(char *text);
 /* Writes the text so that Markdown takes nothing in it for markup or for the end of a cell. */
 void tool_print_markdown(const char *text, FILE *file);
 
+/* Prints lines, each broken at blanks where it would be too wide for a terminal; what
+ * follows a break is indented by so many columns. */
+void tool_print(FILE *file, size_t indent, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* A table of text, printed with aligned columns, as CSV or as Markdown. Where there are two rows of
  * headings, an empty cell of the first belongs to the one left of it. */
 struct tool_table {
@@ -123,6 +128,7 @@ struct tool_table {
     size_t columns;
     size_t numeric_from; /* columns from this one on are aligned right */
     size_t headings;     /* rows above the line */
+    size_t keys;         /* columns that each part of a wide table begins with; 0: one */
     const char *prefix;  /* of each printed line; NULL: none */
     size_t rows;
     char **cells; /* rows * columns, owned */
@@ -132,6 +138,8 @@ struct tool_table {
 void tool_table_add(struct tool_table *table, char **cells);
 /* Appends a row of copies, as of headings. */
 void tool_table_copy(struct tool_table *table, const char *const *cells);
+/* A table that is too wide for a terminal is printed in parts; of names and texts (two columns
+ * without headings), the texts go on below. */
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
 /* Prints the table, as Markdown or as tool_table_print does, below an empty line and its title.
@@ -139,8 +147,9 @@ void tool_table_print_csv(const struct tool_table *table, FILE *file);
 void tool_table_print_titled(const struct tool_table *table, bool markdown, FILE *file);
 void tool_table_free(struct tool_table *table);
 
-/* "25.0 MiB" for readers; the caller frees it. */
+/* "25.0 MiB", "12.3 ms" for readers; the caller frees it. */
 char *tool_bytes(double bytes);
+char *tool_seconds(double seconds);
 /* "1 rank", "2 ranks"; the caller frees it. */
 char *tool_plural(uint64_t count, const char *noun);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim report: the JSON reports of one or several runs, side by side. Each table is described
  * by its columns: which member of the JSON a cell shows, and in which form. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,13 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-static bool csv, html, json, markdown;
+static bool csv, json, markdown;
+static const char *html;
 
 static const struct tool_option options[] = {
     {"csv", 0, TOOL_FLAG, &csv, NULL,
      "print the compressed rows as comma-separated values, sizes in bytes, times in seconds"},
-    {"html", 0, TOOL_FLAG, &html, NULL, "print a page with tables and plots"},
+    {"html", 0, TOOL_TEXT, &html, "FILE", "write a page with tables and plots"},
     {"json", 0, TOOL_FLAG, &json, NULL, "print the reports as one JSON document"},
     {"markdown", 0, TOOL_FLAG, &markdown, NULL, "print the tables as Markdown"},
     {0},
@@ -188,10 +190,11 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
     case FORM_BYTES_OR_DASH:
         return exact ? tool_format("%.0f", number) : tool_bytes(number);
     case FORM_SECONDS:
-        return tool_format(exact ? "%.9g" : "%.3f", number);
+        return exact ? tool_format("%.9g", number) : tool_seconds(number);
     case FORM_RATIO: {
         double wire = ledger_number(value, "bytes_wire");
-        return wire > 0 ? tool_format("%.2f", ledger_number(value, "bytes_native") / wire)
+        return wire > 0 ? tool_format(exact ? "%.2f" : "%.1fx",
+                                      ledger_number(value, "bytes_native") / wire)
                         : tool_copy("-");
     }
     case FORM_NODES:
@@ -205,6 +208,13 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
         return tool_format("%.6e", number);
     }
     return NULL;
+}
+
+/* Cells for readers have units of their own: the heading's " s" is for programs. */
+static char *heading(const struct column *column, bool exact)
+{
+    const size_t unit = column->form == FORM_SECONDS && !exact ? strlen(" s") : 0;
+    return tool_format("%.*s", (int)(strlen(column->heading) - unit), column->heading);
 }
 
 /* Adds a line for each key that the object of this name has in any of the reports. Its values are
@@ -245,7 +255,7 @@ static struct tool_table summary_table(const struct report_set *set)
         cells[i + 1] = tool_copy(set->ledgers[i].path);
     tool_table_add(&table, cells);
     for (size_t fact = 0; fact < COUNT(facts); fact++) {
-        cells[0] = tool_copy(facts[fact].heading);
+        cells[0] = heading(&facts[fact], false);
         for (size_t i = 0; i < set->count; i++)
             cells[i + 1] = cell_text(set->ledgers[i].root, &facts[fact], false);
         tool_table_add(&table, cells);
@@ -264,12 +274,13 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
     struct tool_table table = {.name = layout->name,
                                .title = layout->title,
                                .columns = columns + 1,
+                               .keys = 2,
                                .numeric_from = layout->texts,
                                .headings = 1};
     char **cells = tool_allocate(table.columns, sizeof *cells);
     cells[0] = tool_copy("report");
     for (size_t i = 0; i < columns; i++)
-        cells[i + 1] = tool_copy(layout->column[i].heading);
+        cells[i + 1] = heading(&layout->column[i], exact);
     tool_table_add(&table, cells);
     for (size_t i = 0; i < set->count; i++) {
         const json_t *array = member(set->ledgers[i].root, layout->array);
@@ -334,26 +345,58 @@ static json_t *make_json(const struct report_set *set)
     return json_pack("{s:o}", "reports", reports);
 }
 
-static void print_page(const struct report_set *set)
+static void write_page(const struct report_set *set, FILE *file)
 {
     struct tool_table tables[TABLES];
     for (enum table which = 0; which < TABLES; which++)
         tables[which] = make_table(set, which);
-    char *title = set->count == 1 ? tool_format("Report %s", set->ledgers[0].path)
-                                  : tool_format("%zu reports", set->count);
-    page_write(title, make_json(set), "", tables, TABLES, stdout);
+    const struct ledger_file *first = &set->ledgers[0];
+    const char *name = basename(first->path);
+    const double wire = ledger_total(first, "bytes_wire");
+    char *title = set->count > 1
+                      ? tool_format("%zu reports: %s and others", set->count, name)
+                      : tool_format("%s: %.2f times fewer bytes", name,
+                                    wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
+    page_write(title, make_json(set), "", tables, TABLES, file);
     for (enum table which = 0; which < TABLES; which++)
         tool_table_free(&tables[which]);
     free(title);
 }
 
+static bool is_report(const char *path)
+{
+    struct ledger_file ledger;
+    char message[LEDGER_MESSAGE_MAX];
+    bool unreadable;
+    if (!ledger_open(path, &ledger, &unreadable, message))
+        return false;
+    ledger_close(&ledger);
+    return true;
+}
+
+/* Makes stdout the page's file, so that tool_finish finds what is lost. */
+static FILE *open_page(const char *path)
+{
+    if (freopen(path, "we", stdout) == NULL)
+        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    return stdout;
+}
+
 static int run(char **words)
 {
     size_t count = 0;
-    if (csv + html + json + markdown > 1)
+    if (csv + (html != NULL) + json + markdown > 1)
         tool_misuse("report", "--csv, --html, --json and --markdown exclude each other");
+    /* Before 0.2 the option had no argument, and the page went to standard output. No report is
+     * overwritten by a command line of that time. */
+    const bool is_printed = html != NULL && is_report(html);
+    if (is_printed)
+        *--words = (char *)html;
     if (*words == NULL)
-        tool_misuse("report", "no report given");
+        tool_misuse("report",
+                    html == NULL ? "no report given"
+                                 : "--html %s is where the page goes: name reports, too",
+                    html);
     while (words[count] != NULL)
         count++;
     struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
@@ -366,8 +409,8 @@ static int run(char **words)
     const struct report_set set = {ledgers, count};
     if (csv)
         print_csv(&set);
-    else if (html)
-        print_page(&set);
+    else if (html != NULL)
+        write_page(&set, is_printed ? stdout : open_page(html));
     else if (json)
         tool_json_print(make_json(&set));
     else
@@ -382,11 +425,10 @@ const struct tool_command tool_report = {
     .name = "report",
     .summary = "show the JSON reports of one or several runs side by side",
     .usage = "[OPTION...] FILE...",
-    .details =
-        "COMPSHIM_REPORT=FILE makes a run leave such a report. Bytes on the wire are what the "
-        "compressed\ncalls of all ranks handed to the library for sending; native bytes are "
-        "what a ring all-reduce\nwould have sent for the same calls. compshim-report(5) tells "
-        "what else is in it.\n",
+    .details = "COMPSHIM_REPORT=FILE makes a run leave such a report. Bytes on the wire are what "
+               "the compressed calls of all ranks handed to the library for sending; native bytes "
+               "are what a ring all-reduce would have sent for the same calls. compshim-report(5) "
+               "tells what else is in it.\n",
     .options = options,
     .run = run,
 };

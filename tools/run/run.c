@@ -474,14 +474,14 @@ const struct tool_command tool_run = {
     .usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
     .details =
         "The library is found beside this tool or in the lib folder of the same prefix. What "
-        "LD_PRELOAD\nholds already stays in force behind it. Without --policy the program "
-        "looks for its policy as\ncompshim-policy(5) says. A program that the preload cannot "
-        "reach is told of, and started all the\nsame; at the end one line says if no process on "
-        "this host came to MPI, NCCL or gloo through the\nlibrary. Behind srun, --export is made "
-        "to let the library through; mpirun, torchrun and horovodrun\nneed nothing. --dlsym is for "
-        "programs that open MPI or NCCL at run time, as Julia, JAX, vLLM and\nctypes do.\n\n"
-        "  compshim run --policy policy.ini -- mpirun -n 4 ./train\n"
-        "  compshim run --policy policy.ini -- torchrun --nproc-per-node 2 train.py\n",
+        "LD_PRELOAD holds already stays in force behind it. Without --policy the program looks for "
+        "its policy as compshim-policy(5) says. A program that the preload cannot reach is told "
+        "of, and started all the same; at the end one line says if no process on this host came to "
+        "MPI, NCCL or gloo through the library. Behind srun, --export is made to let the library "
+        "through; mpirun, torchrun and horovodrun need nothing. --dlsym is for programs that open "
+        "MPI or NCCL at run time, as Julia, JAX, vLLM and ctypes do.\n\n  compshim run --policy "
+        "policy.ini -- mpirun -n 4 ./train\n  compshim run --policy policy.ini -- torchrun "
+        "--nproc-per-node 2 train.py\n",
     .takes_command = true,
     .options = options,
     .run = run,

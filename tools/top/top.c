@@ -144,13 +144,14 @@ static char *rate(const struct look *before, const struct look *after, const str
 /* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
-    static const char *const headings[] = {"rule",   "codec", "algorithm", "calls", "calls/s",
-                                           "native", "wire",  "ratio",     "error"};
+    static const char *const headings[] = {"rule",    "codec", "algorithm", "calls",
+                                           "calls/s", "wire",  "ratio",     "error"};
     const struct cshim_live *job = &after->processes[first];
-    struct tool_table table = {.columns = 9, .numeric_from = 3, .headings = 1};
-    printf("%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
-           job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
-           after->time - job->started, job->policy);
+    struct tool_table table = {.columns = 8, .numeric_from = 3, .headings = 1};
+    tool_print(stdout, 2,
+               "%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
+               job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
+               after->time - job->started, job->policy);
     tool_table_copy(&table, headings);
     for (size_t rule = 0; rule < job->rule_count; rule++) {
         const struct cshim_live_rule *own = &job->rules[rule];
@@ -163,9 +164,8 @@ static void print_job(const struct look *before, const struct look *after, size_
                           : NULL,
             tool_format("%llu", (unsigned long long)sum.calls),
             rate(before, after, job, rule),
-            tool_bytes(native),
             tool_bytes(wire),
-            wire > 0 ? tool_format("%.2fx", native / wire) : NULL,
+            wire > 0 ? tool_format("%.1fx", native / wire) : NULL,
             sum.sum_squares > 0 ? tool_format("%.1e", cshim_row_error(&sum)) : NULL,
         };
         tool_table_add(&table, cells);
@@ -187,7 +187,8 @@ static void print_look(const struct look *before, const struct look *after)
         print_job(before, after, first, end);
     }
     if (after->count == 0)
-        puts("no process that publishes its figures runs on this host (COMPSHIM_LIVE=on)");
+        puts("no process that publishes its figures runs on this host\n"
+             "(start the job with COMPSHIM_LIVE=on)");
 }
 
 /* Prints looks until a signal comes, or one if so chosen. Returns whether the last saw a job. */
@@ -202,7 +203,10 @@ static bool watch(struct look looks[2])
             return true;
         look_around(after);
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
-        print_look(&looks[(turn - 1) % 2], after);
+        const struct look *const before = &looks[(turn - 1) % 2];
+        if (is_screen || turn == 1 ||
+            before->count + after->count > 0) /* no job: that is said once */
+            print_look(before, after);
         fflush(stdout);
         if (once || ferror(stdout))
             return after->count > 0;
@@ -227,11 +231,9 @@ const struct tool_command tool_top = {
     .name = "top",
     .summary = "show what running jobs on this host compress, as they do",
     .usage = "[OPTION...]",
-    .details =
-        "Processes started with COMPSHIM_LIVE=on publish their figures in shared memory. Bytes "
-        "are those\nof the ranks on this host.\n\n"
-        "  COMPSHIM_LIVE=on compshim run -- mpirun -n 4 ./train &\n"
-        "  compshim top\n",
+    .details = "Processes started with COMPSHIM_LIVE=on publish their figures in shared memory. "
+               "Bytes are those of the ranks on this host.\n\n  COMPSHIM_LIVE=on compshim run -- "
+               "mpirun -n 4 ./train &\n  compshim top\n",
     .options = options,
     .run = run,
 };

@@ -215,13 +215,11 @@ const struct tool_command tool_tune = {
     .name = "tune",
     .summary = "measure this machine or cluster and write a policy for it",
     .usage = "[OPTION...] [--] LAUNCHER [ARGUMENT...]",
-    .details =
-        "LAUNCHER starts ranks as the program's launch does; a benchmark of all-reduces is added "
-        "to it and\nrun without the library and in every codec and algorithm. Sizes for which "
-        "nothing measured faster\nthan native are passed on. The policy states the measurements; "
-        "it is printed, too.\n\n"
-        "  compshim tune -- mpirun -n 4\n"
-        "  compshim tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
+    .details = "LAUNCHER starts ranks as the program's launch does; a benchmark of all-reduces is "
+               "added to it and run without the library and in every codec and algorithm. Sizes "
+               "for which nothing measured faster than native are passed on. The policy states the "
+               "measurements; it is printed, too.\n\n  compshim tune -- mpirun -n 4\n  compshim "
+               "tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
     .takes_command = true,
     .options = options,
     .run = run,

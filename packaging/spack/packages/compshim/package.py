@@ -2,7 +2,7 @@
 """Spack's recipe for compshim. In a checkout:
 
     spack repo add packaging/spack
-    spack dev-build compshim@0.1.0
+    spack dev-build compshim@0.2.0
 """
 from spack.package import *
 
@@ -13,7 +13,7 @@ class Compshim(MakefilePackage):
     license("Apache-2.0")
 
     # Built from a checkout; a release adds its url and sha256 here.
-    version("0.1.0")
+    version("0.2.0")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
