@@ -185,13 +185,13 @@ static void show_progress(struct trainer *trainer, int epoch, int step)
             trainer->scores[step].loss * trainer->ranks / trainer->images[step], seconds);
 }
 
-/* Appends the steps of an epoch to the log. */
+/* Appends the steps of an epoch to the log, each with the accuracy of the last 32. */
 static void log_steps(const struct trainer *trainer, int epoch)
 {
     double correct = 0, images = 0;
     for (int i = 0; i < trainer->steps_per_epoch; i++) {
-        correct += trainer->scores[i].correct;
-        images += trainer->images[i];
+        correct += trainer->scores[i].correct - (i >= 32 ? trainer->scores[i - 32].correct : 0);
+        images += trainer->images[i] - (i >= 32 ? trainer->images[i - 32] : 0);
         fprintf(trainer->log, "%d,%d,%.6f,%.9g,%.6f\n", epoch * trainer->steps_per_epoch + i + 1,
                 epoch + 1, trainer->seconds[i], trainer->scores[i].loss / trainer->images[i],
                 correct / images);
@@ -306,7 +306,7 @@ static const char help[] =
     "  --momentum X    momentum of the gradient descent (0.9)\n"
     "  --seed N        seed of weights, order and dropout (1)\n"
     "  --limit N       train on the first N images only\n"
-    "  --log FILE      write time, loss and running accuracy of each step as CSV\n"
+    "  --log FILE      write time, loss and accuracy of each step as CSV\n"
     "  --quiet         print the last line only\n"
     "  --help          print this\n";
 
