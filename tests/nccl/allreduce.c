@@ -128,6 +128,7 @@ int main(int argc, char **argv)
     static const size_t counts[] = {0, 1, 2, 5, 127, 128, 129, 255, 256, 257, 1000, 4099, 65549};
     enum cshim_codec_id id = CSHIM_CODEC_NONE;
     const int all = argc == 3 && strcmp(argv[1], "all") == 0;
+    sums_without = CSHIM_CODEC_LOSSLESS;
     if (argc == 3 && strcmp(argv[1], "--policy") == 0)
         return print_policy(argv[2]);
     if (argc < 3 || (!all && !codec_by_name(argv[1], &id))) {

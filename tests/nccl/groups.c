@@ -50,6 +50,20 @@ static void case_several(void)
     gpu_leave(&world);
 }
 
+/* A count of whole shares, and one that leaves some elements over. */
+static void case_remainder(void)
+{
+    world = gpu_join();
+    for (unsigned i = 0; i < 2; i++) {
+        const size_t count = (1u << 20) + 5 * i;
+        float *data = own_part(i, count);
+        reduce(data, data, count, world.stream);
+        synchronize();
+        want_sum(data, world.ranks, i, count, "shares of a node");
+    }
+    gpu_leave(&world);
+}
+
 static void CUDA_CB wait_for_flag(void *flag)
 {
     while (__atomic_load_n((int *)flag, __ATOMIC_ACQUIRE) == 0)
@@ -346,7 +360,7 @@ static void case_threads(void)
 static const struct gpu_case cases[] = {
     CASE(several),       CASE(mixed),    CASE(behind),   CASE(communicators), CASE(streams),
     CASE(streams_group), CASE(segments), CASE(simulate), CASE(mistake),       CASE(devices),
-    CASE(devices_group), CASE(threads),  CASE(queue),
+    CASE(devices_group), CASE(threads),  CASE(queue),    CASE(remainder),
 };
 
 int main(int argc, char **argv)

@@ -61,6 +61,32 @@ static void case_split(void)
     gpu_leave(&world);
 }
 
+/* On two nodes of two ranks: parts that hold all ranks, a rank of each node, a node's ranks, and a
+ * part of a part; small calls first, which ask nobody. */
+static void case_children(void)
+{
+    ncclComm_t all, across, inside, pair;
+    world = gpu_join();
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &all, NULL));
+    NCCL(ncclCommSplit(world.comm, world.rank % 2, world.rank, &across, NULL));
+    NCCL(ncclCommSplit(world.comm, world.rank / 2, world.rank, &inside, NULL));
+    NCCL(ncclCommSplit(inside, 0, world.rank, &pair, NULL));
+    float *small = device_part(world.rank, 9, 5);
+    NCCL(ncclAllReduce(small, small, 5, ncclFloat32, ncclSum, inside, world.stream));
+    synchronize();
+    gpu_free(small);
+    reduce_on(all, 1, "all ranks");
+    reduce_on(across, 2, "a rank of each node");
+    reduce_on(inside, 3, "a node's ranks");
+    reduce_on(inside, 4, "a node's ranks, again");
+    reduce_on(pair, 5, "a part of these");
+    NCCL(ncclCommDestroy(pair));
+    NCCL(ncclCommDestroy(inside));
+    NCCL(ncclCommDestroy(across));
+    NCCL(ncclCommDestroy(all));
+    gpu_leave(&world);
+}
+
 static void case_shrink(void)
 {
     ncclComm_t most;
@@ -482,7 +508,7 @@ static const struct gpu_case cases[] = {
     CASE(abort_first),   CASE(abort_later),      CASE(fork),         CASE(graph),
     CASE(graph_first),   CASE(graph_spare),      CASE(graph_beside), CASE(graph_streams),
     CASE(nonblocking),   CASE(nonblocking_ends), CASE(scaled),       CASE(mismatch),
-    CASE(mismatch_type), CASE(faulty),
+    CASE(mismatch_type), CASE(faulty),           CASE(children),
 };
 
 int main(int argc, char **argv)

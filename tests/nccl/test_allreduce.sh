@@ -16,7 +16,7 @@ digests() { sed -n 's/^rank [0-9]*: digest \([0-9a-f]*\),.*/\1/p' <<<"$output" |
 
 expect "NCCL's own sum, 3 ranks" 0 job 3 "$program" none 1
 
-for codec in $(codecs); do
+for codec in $(codecs gpu); do
     matches 3 $codec two_shot 2
     matches 2 $codec one_shot 1
 done
@@ -32,13 +32,20 @@ done
 matches 8 fp16 cast 0
 reports "8 ranks by cast were compressed" '[row["algorithm"] for row in rows] == ["cast"]'
 
-levels() { # NODES RANKS CODEC
-    NODES=$1 matches "$2" "$3" hierarchical 3
-    reports "nodes $1: by hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
+levels() { # NODES RANKS CODEC [OPERATION [COLLECTIVE]]
+    NODES=$1 matches "$2" "$3" hierarchical 3 float32 "${4-sum}" "${5-allreduce}"
+    reports "nodes $1${4+, ${*:4}}: by hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
 }
 levels 0,0,1,1 4 int8
 levels 0,1,0,1 4 fp8_e4m3
+levels 0,1,1,0 4 fp16
+levels 0,1,2,2,1,0 6 int8
 levels 0,0,1,1,2,2,3,3 8 fp16
+levels 0,0,1,1 4 int8 avg
+levels 0,0,1,1 4 raw sum scatter
+levels 0,1,1,0 4 fp8_e4m3 avg scatter
+levels 0,1,2,2,1,0 6 fp16 scaled scatter
+levels 0,0,1,1 4 fp8_e4m3 scaled
 NODES=0,0,0,1 matches 4 fp8_e4m3 hierarchical 2 # falls back: nodes differ in size
 
 for op in avg scaled; do

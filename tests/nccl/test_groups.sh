@@ -35,4 +35,12 @@ for case in devices devices_group threads; do
     expect "$case, late" 0 preloaded 1 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
     expect "$case, held back" 0 preloaded 1 STANDIN_LAZY=1 "$program" $case
 done
+
+# What shares of a node leave over costs one all-reduce of the library, and no message more.
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
+NODES=0,0,1,1 expect "a remainder" 0 preloaded 4 "$program" remainder
+calls "a remainder: one all-reduce of 5 elements" \
+    'all([c["count"] for c in rank if c["call"] == "ncclAllReduce"] == [5] for rank in calls)'
+calls "a remainder: the two calls send as many messages" \
+    'all(0 < 2 * names[: len(names) - names[::-1].index("ncclReduceScatter")].count("ncclSend") == names.count("ncclSend") for names in ([c["call"] for c in rank] for rank in calls))'
 finish

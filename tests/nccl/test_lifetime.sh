@@ -27,6 +27,31 @@ P
 }
 check "split: the reports of all processes count each call once" all_reports
 exact 4 shrink 2
+
+# Parts of a communicator are compressed by the nodes that hold them. All processes' reports count.
+total() { # PYTHON: of rows and passed of all reports
+    python3 - "$scratch" "$1" <<'P'
+import collections, glob, json, sys
+rows, passed = [], collections.Counter()
+for name in glob.glob(sys.argv[1] + "/report*.json"):
+    report = json.load(open(name))
+    rows += report["rows"]
+    passed.update(report["passed_through"])
+print(rows, passed)
+sys.exit(not eval(sys.argv[2]))
+P
+}
+cp "$scratch/policy.ini" "$scratch/everywhere.ini"
+printf '[rule inside]\nnodes = 1\ncodec = none\n[rule between]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = two_shot\n' \
+    >"$scratch/policy.ini"
+expect "parts on two nodes, natively" 0 job 4 "$program" children
+NODES=0,0,1,1 expect "parts on two nodes" 0 preloaded 4 "$program" children
+check "parts between nodes are compressed, those of a node passed on" total \
+    'sum(row["calls"] for row in rows) == 3 and passed == {"rule_none": 6, "no_rule": 2}'
+NODES=0,0,0,0 expect "parts on one node" 0 preloaded 4 "$program" children
+check "parts of one node are passed on" total 'rows == [] and passed == {"rule_none": 11}'
+calls "without having asked each other for it" 'all(c["dtype"] == "float32" for rank in calls for c in rank)'
+cp "$scratch/everywhere.ini" "$scratch/policy.ini"
 exact 3 again 6
 exact 3 kept 1
 exact 3 fork 2
@@ -45,6 +70,7 @@ exact 3 scaled 2
 expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
 exact 3 nonblocking 1
 exact 3 nonblocking_ends 1
+check "nonblocking_ends: the calls of such a part are counted" total 'passed["nonblocking"] == 2'
 
 for version in 21100 21800; do
     expect "NCCL $version" 0 preloaded 3 STANDIN_NCCL_VERSION=$version "$program" kept

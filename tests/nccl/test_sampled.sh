@@ -37,6 +37,10 @@ for ranks in 2 4; do
 done
 rule fp8_e4m3 hierarchical
 NODES=0,0,1,1 right "fp8_e4m3, hierarchical" 4 sum float32 sum 16
+NODES=0,0,1,1 right "hierarchical, a factor of each rank" 4 sum float32 scaled 16
+NODES=0,0,1,1 right "hierarchical, a factor on the device" 4 sum float32 device 16
+reports "with a factor: by hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
+NODES=0,1,1,0 right "hierarchical, a reduce-scatter" 4 scatter float32 sum 16
 rule int8 two_shot
 right "an average" 3 sum float32 avg 16
 right "a factor of each rank" 3 sum float32 scaled 16

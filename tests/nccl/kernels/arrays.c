@@ -80,6 +80,7 @@ struct array make_array(size_t bytes, size_t shift)
     memset(array.host, PAINT, bytes + ROOM);
     array.base = machine_allocate(bytes + shift + 2 * ROOM);
     array.device = array.base + ROOM + shift;
+    machine_bounds(array.base, array.device, bytes);
     return array;
 }
 

@@ -60,6 +60,13 @@ void *machine_allocate(size_t bytes)
     return (void *)(uintptr_t)memory;
 }
 
+void machine_bounds(void *memory, void *from, size_t bytes)
+{
+    (void)memory;
+    (void)from;
+    (void)bytes;
+}
+
 void machine_free(void *memory)
 {
     gpu_check(cshim_cuda.StreamSynchronize(NULL), "the kernels");

@@ -24,6 +24,10 @@ void *machine_allocate(size_t bytes)
     return aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
 }
 
+void machine_bounds(void *, void *, size_t)
+{
+}
+
 void machine_free(void *memory)
 {
     free(memory);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the kernels run in a test: a GPU, or warps of fibers on the host. Memory is the machine's;
- * every function ends the program with a message if something fails. */
+/* Where the kernels run in a test: a GPU, warps of fibers on the host, or the compiled code
+ * translated for it. Memory is the machine's; every function ends the program with a message if
+ * something fails. */
 #ifndef TESTS_NCCL_KERNELS_MACHINE_H
 #define TESTS_NCCL_KERNELS_MACHINE_H
 
@@ -15,6 +16,9 @@ extern "C" {
 void machine_open(void);
 const char *machine_name(void);
 void *machine_allocate(size_t bytes);
+/* Only these bytes of the memory are the kernels': a machine that watches them forbids the others.
+ */
+void machine_bounds(void *memory, void *from, size_t bytes);
 void machine_free(void *memory);
 void machine_write(void *to, const void *from, size_t bytes);
 /* Waits for all that was launched. */

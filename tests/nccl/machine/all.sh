@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# All cases on the translated kernels, and whether the cases see mistakes: deleted instructions, and
+# defects of the source. make test-machine runs it.
+. "$(dirname "$0")/lib.sh"
+
+check "every instruction of the binary is known" build_machines "$fatbin" "$scratch/machines"
+mapfile -t machines <"$scratch/machines.programs"
+for machine in "${machines[@]}"; do
+    for seed in 1 2; do
+        check "${machine##*/}: agrees with the codecs (seed $seed)" env MACHINE_SEED=$seed "$machine" quick
+    done
+done
+
+for device in H100 A100 L4; do python3 tests/nccl/machine/roof.py $device "$scratch/machines"; done
+
+python3 tests/nccl/machine/mutants.py 50 1 "${machines[@]}" | tee "$scratch/mutants"
+found=$(sed -nE 's/^([0-9]+) of 50 deletions are found$/\1/p' "$scratch/mutants")
+# Many cannot be: without them a lane takes the slow way to the same bits, or stays apart from its warp for
+# longer, or counts above 2^32 would be wrong.
+check "of 50 deleted instructions at least half are found: $found" test "${found:-0}" -ge 25
+
+# defect NAME FILE SED: a copy of the kernels with it, compiled for one architecture
+defect() {
+    local tree=$scratch/defect
+    rm -rf "$tree" && mkdir -p "$tree"
+    cp -a kernels codecs shim "$tree"
+    sed -i -E "$3" "$tree/kernels/$2"
+    check "$1: was put into $2" test -n "$(diff "kernels/$2" "$tree/kernels/$2")"
+    check "$1: builds" nvcc -std=c++17 --fmad=false -I"$tree" -fatbin -gencode arch=compute_90,code=sm_90 \
+        -o "$tree/fatbin" "$tree/kernels/device.cu"
+    check "$1: is translated" build_machines "$tree/fatbin" "$tree/machines"
+    output=$("$tree/machines/sm_90" few 2>&1)
+    check "$1: is found: $(grep -m 1 '^not ok' <<<"$output" | cut -d ' ' -f 3-)" grep -q '^not ok' <<<"$output"
+}
+defect "accesses of 16 bytes at multiples of 8" memory.cuh 's/\(uint64_t\)address % 16 == 0/(uint64_t)address % 8 == 0/'
+defect "codes loaded past the end" message.cuh 's/if \(has_elements\)/if (true)/'
+defect "a word stored past the end" memory.cuh 's/4 \* word < bytes/4 * word <= bytes/'
+defect "a grain left out where pieces end" memory.cuh 's/if \(number >= grains\)/if (number > grains)/'
+defect "halves in the wrong order" values.cuh '0,/"f"\(second\), "f"\(first\)/s//"f"(first), "f"(second)/'
+defect "the first pair of fp8 taken twice" values.cuh 's/codes\[i \/ 2\] >> i % 2 \* 16/codes[i \/ 2]/'
+defect "half of a block looked at" formats.cuh '/^template <int BLOCK>/,/^}/s/distance > 0/distance > 1/'
+defect "lanes that all write a fault" message.cuh '/fault\[1\] = number/s/^/;/'
+defect "a vote of part of a warp" message.cuh 's/if \(!__any_sync\(ALL_LANES, differs\)\)/if (lane < 16 \&\& !__any_sync(ALL_LANES, differs))/'
+defect "one byte of padding too many" message.cuh 's/lane_number\(\) < padded\(end\) - end/lane_number() <= padded(end) - end/'
+finish

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the machines that run the shipped kernels: one program for each architecture in
+# kernels.fatbin, and for the PTX in it. Prints their paths; beside each is NAME_grains, for roof.py. Needs
+# cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
+#   build.sh FATBIN FOLDER
+set -eu
+fatbin=$(realpath "$1") folder=$2
+cd "$(dirname "$0")/../../.."
+build=${BUILD:-build}
+export PATH=${CUDA_HOME:-/usr/local/cuda}/bin:$PATH
+mkdir -p "$folder"
+folder=$(realpath "$folder")
+rm -f "$folder"/*.cubin "$folder"/*.ptx
+(cd "$folder" && cuobjdump -xelf all -xptx all "$fatbin" >extracted)
+compile="${CXX:-g++} -std=c++17 -ffp-contract=off -frounding-math -Wall -Wextra -Werror -I. -c"
+$compile -O2 -o "$folder/machine.o" tests/nccl/machine/machine.cc
+${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -c -o "$folder/grains.o" tests/nccl/machine/grains.c
+objects=("$folder/machine.o" "$build/obj/tests/nccl/kernels/arrays.o" "$build/obj/kernels/kernels.o" "$build"/obj/codecs/*.o)
+for code in "$folder"/*.cubin "$folder"/*.ptx; do
+    name=${code##*/}
+    name=${name#*.*.}
+    name=${name%.*}
+    case $code in
+    *.ptx)
+        name=ptx_${name#sm_}
+        from=("$code")
+        ;;
+    *)
+        nvdisasm -hex -c "$code" >"$folder/$name.listing"
+        from=("$code" "$folder/$name.listing")
+        ;;
+    esac
+    python3 tests/nccl/machine/translate.py "$name" "${from[@]}" >"$folder/$name.cc"
+    $compile -O1 -o "$folder/$name.o" "$folder/$name.cc"
+    ${CXX:-g++} -o "$folder/$name" "$folder/$name.o" "$build/obj/tests/nccl/kernels/cases.o" "${objects[@]}" -lm
+    ${CXX:-g++} -o "$folder/${name}_grains" "$folder/$name.o" "$folder/grains.o" "${objects[@]}" -lm
+    echo "$folder/$name"
+done

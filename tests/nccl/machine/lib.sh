@@ -1,0 +1,20 @@
+# shellcheck shell=bash
+# What the tests of the compiled kernels share, beside tests/lib.sh, which it sources. They are skipped
+# where CUDA's compiler or disassemblers are missing.
+#
+#   build_machines FATBIN FOLDER    builds the machines of build.sh; their paths are in FOLDER.programs
+. "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"
+cd "$top" || exit 3
+export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
+export PATH=$PATH:$CUDA_HOME/bin
+fatbin=$build/kernels/kernels.fatbin
+if [ ! -e "$fatbin" ] || ! command -v cuobjdump nvdisasm >/dev/null; then
+    skip "without nvcc, cuobjdump and nvdisasm (tools/get-cuda.sh fetches them): the compiled kernels on the host"
+    finish
+elif [ -n "${SANITIZE:-}" ]; then
+    skip "with sanitizers: the compiled kernels on the host"
+    finish
+fi
+build_machines() {
+    bash tests/nccl/machine/build.sh "$1" "$2" >"$2.programs"
+}

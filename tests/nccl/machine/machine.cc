@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A machine (tests/nccl/kernels/machine.h) that runs the shipped kernels' compiled code, as
+ * translate.py has made C++ of it, and ends the program with a message at the first thing that a
+ * kernel may not do: an access that is unaligned, outside an array or to what another lane has
+ * accessed without order; a warp-wide instruction in part of a warp; a wait without end.
+ *
+ * A warp runs as groups of lanes that are at the same place. Which group goes on, in which order
+ * the warps come, how many blocks there are, and what is in the registers to begin with are drawn
+ * by chance; a warp runs to its end before the next. What lanes of several warps do to the same
+ * bytes is recognised as a race, not tried out.
+ *
+ *   MACHINE_SEED=N              another draw
+ *   MACHINE_BLOCKS=N            so many blocks
+ *   MACHINE_DELETE=KERNEL:N     without instruction N of a kernel
+ *   MACHINE_COUNTS=FILE         how often each instruction ran: KERNEL N COUNT TEXT
+ */
+extern "C" {
+#include "kernels/kernels.h"
+}
+#include "tests/nccl/kernels/machine.h"
+
+#include <fenv.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "tests/nccl/kernels/sizes.h"
+#include "tests/nccl/machine/lanes.h"
+
+enum { BANK_BYTES = 4096, OWN_BYTES = 8192, STACK_TOP = 4096, BARRIERS = 16, ALL_LANES_MEET = -1 };
+enum {
+    ZERO_ROWS = 4,
+    FIRST_REGISTER = 8,
+    TRUE_MASK = 0,
+    FIRST_PREDICATE = 2,
+    STEPS_MAX = 20000000
+};
+static const uint64_t WINDOW = 0x7e000000; /* of the lanes' own memory among all addresses */
+
+/* Where the driver puts what in constant bank 0. */
+struct layout {
+    const char *program;
+    uint32_t grid, window, stack, descriptor;
+    uint32_t base, parameters; /* the address of the bank, of the parameters in it; or 0 */
+};
+static const struct layout layouts[] = {
+    {"ptx_90", 0xc, 0x20, 0x28, 0x118, 0x40, 0},
+    {"sm_75", 0xc, 0x20, 0x28, 0x118, 0x40, 0},
+    {"sm_80", 0xc, 0x20, 0x28, 0x118, 0x40, 0},
+    {"sm_90", 0xc, 0x20, 0x28, 0x208, 0, 0x198},
+    {"sm_100", 0x370, 0x2f8, 0x37c, 0x358, 0, 0x348},
+    {"sm_120", 0x370, 0x2f8, 0x37c, 0x358, 0, 0x348},
+};
+
+extern const struct program program;
+row *rows;
+uint32_t *masks;
+uint32_t lane_block, warp_of_block;
+
+static const struct layout *layout;
+static const struct kernel *kernel;
+static std::vector<std::vector<uint64_t>> counts;
+static std::mt19937 chance;
+static uint32_t blocks_wanted, launch_number, warp_number, epoch, place;
+static bool is_ptx;
+
+void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    printf("not ok - %s ", program.name);
+    if (kernel != NULL)
+        printf("%s, warp %u, %s: ", kernel->name, warp_number, kernel->code[place].text);
+    vprintf(format, arguments);
+    printf("\n");
+    va_end(arguments);
+    exit(2);
+}
+
+/* Arithmetic ----------------------------------------------------------------------------------- */
+uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
+{
+    const uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t result = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        const unsigned which = selector >> 4 * i & 15;
+        const uint8_t byte = (uint8_t)(bytes >> 8 * (which & 7));
+        result |= (uint32_t)(which & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << 8 * i;
+    }
+    return result;
+}
+
+float fma_towards(float a, float b, float c, int direction)
+{
+    fesetround(direction > 0 ? FE_UPWARD : FE_DOWNWARD);
+    volatile float x = a, result = fmaf(x, b, c);
+    fesetround(FE_TONEAREST);
+    return result;
+}
+
+float float_above(uint64_t value)
+{
+    const float nearest = (float)value;
+    return (long double)nearest < (long double)value ? nextafterf(nearest, INFINITY) : nearest;
+}
+
+uint32_t reciprocal(uint32_t bits)
+{
+    const uint32_t flushed = flush(bits);
+    const float value = F32(flushed);
+    if (value == 0)
+        return (flushed & 0x80000000u) | 0x7f800000u;
+    return flush(R32((float)(1.0 / (double)value)));
+}
+
+int32_t to_int32(float value)
+{
+    return value != value            ? 0
+           : value >= 2147483648.0f  ? INT32_MAX
+           : value <= -2147483648.0f ? INT32_MIN
+                                     : (int32_t)value;
+}
+
+uint32_t to_uint32(uint32_t bits)
+{
+    const float value = F32(flush(bits));
+    return !(value > 0) ? 0 : value >= 4294967296.0f ? ~0u : (uint32_t)value;
+}
+
+uint64_t to_uint64(float value)
+{
+    return !(value > 0) ? 0 : value >= 18446744073709551616.0f ? ~0ull : (uint64_t)value;
+}
+
+/* The magnitude of a finite code. */
+static double code_value(uint32_t code, int mantissa, int bias)
+{
+    const int exponent = (int)(code >> mantissa), one = 1 << mantissa;
+    const int digits = (int)(code & (uint32_t)(one - 1));
+    return exponent == 0 ? ldexp(digits, 1 - bias - mantissa)
+                         : ldexp(digits + one, exponent - bias - mantissa);
+}
+
+/* The code of the nearest magnitude up to `top`, the even one of two that are as near; top + 1 if
+ * the value is as far beyond as the next code would be near. */
+static uint32_t nearest_code(double value, uint32_t top, int mantissa, int bias)
+{
+    uint32_t low = 0, high = top + 1;
+    while (low + 1 < high) {
+        const uint32_t middle = (low + high) / 2;
+        (code_value(middle, mantissa, bias) <= value ? low : high) = middle;
+    }
+    const double below = value - code_value(low, mantissa, bias);
+    const double above = code_value(low + 1, mantissa, bias) - value;
+    return below < above || (below == above && low % 2 == 0) ? low : low + 1;
+}
+
+uint32_t half_of(float value)
+{
+    const uint32_t sign = bits32(value) >> 16 & 0x8000;
+    return value != value ? 0x7fff
+           : isinf(value) ? sign | 0x7c00
+                          : sign | nearest_code(fabs((double)value), 0x7bff, 10, 15);
+}
+
+uint32_t float_of_half(uint32_t code)
+{
+    const uint32_t magnitude = code & 0x7fff, sign = (code & 0x8000) << 16;
+    return magnitude > 0x7c00    ? 0x7fffffff
+           : magnitude == 0x7c00 ? sign | 0x7f800000
+                                 : sign | bits32((float)code_value(magnitude, 10, 15));
+}
+
+static uint32_t fp8_of(float value, uint32_t top, int mantissa, int bias)
+{
+    const uint32_t sign = bits32(value) >> 24 & 0x80;
+    if (value != value)
+        return 0x7f;
+    const double magnitude = fabs((double)value), most_value = code_value(top, mantissa, bias);
+    return sign | (magnitude >= most_value ? top : nearest_code(magnitude, top, mantissa, bias));
+}
+
+uint32_t e4m3_of(float value)
+{
+    return fp8_of(value, 0x7e, 3, 7);
+}
+
+uint32_t e5m2_of(float value)
+{
+    return fp8_of(value, 0x7b, 2, 15);
+}
+
+uint32_t half_of_e4m3(uint32_t code)
+{
+    const uint32_t magnitude = code & 0x7f, sign = (code & 0x80) << 8;
+    return magnitude == 0x7f ? 0x7fff : sign | half_of((float)code_value(magnitude, 3, 7));
+}
+
+uint32_t shuffle(bool is_butterfly, uint32_t active, uint32_t *to, const uint32_t *from,
+                 const uint32_t *which, const uint32_t *limits)
+{
+    row got;
+    uint32_t have = 0;
+    for (unsigned l = 0; l < LANES; l++) {
+        const unsigned segment = limits[l] >> 8 & 31,
+                       last = (l & segment) | (limits[l] & 31 & ~segment);
+        const unsigned asked =
+            is_butterfly ? l ^ (which[l] & 31) : (l & segment) | (which[l] & 31 & ~segment);
+        have |= (uint32_t)(asked <= last) << l;
+        got[l] = from[asked <= last ? asked : l];
+    }
+    for (unsigned l = 0; l < LANES; l++)
+        to[l] = active >> l & 1 ? got[l] : to[l];
+    return have & active;
+}
+
+uint32_t common_value(uint32_t active, const uint32_t *from)
+{
+    const uint32_t value = from[__builtin_ctz(active)];
+    for (unsigned l = 0; l < LANES; l++)
+        if ((active >> l & 1) && from[l] != value)
+            fail("lanes have different values where the warp has one");
+    return value;
+}
+
+/* Memory --------------------------------------------------------------------------------------- */
+/* Who accessed a byte last: the launch, the warp and its lane and epoch. */
+struct visit {
+    uint32_t launch;
+    uint16_t warp, lane;
+    uint32_t epoch;
+};
+static const uint16_t SEVERAL = 0xffff;
+
+struct block {
+    uint8_t *begin, *end, *from, *to; /* from, to: what may be accessed */
+    std::vector<struct visit> written, read;
+};
+
+static std::vector<struct block *> all_blocks;
+static uint8_t bank0[BANK_BYTES], own[LANES][OWN_BYTES];
+static bool is_set[BANK_BYTES];
+
+static struct block *block_of(const uint8_t *at)
+{
+    for (size_t i = 0; i < all_blocks.size(); i++) {
+        if (at >= all_blocks[i]->begin && at < all_blocks[i]->end) {
+            std::swap(all_blocks[i], all_blocks[0]);
+            return all_blocks[0];
+        }
+    }
+    return NULL;
+}
+
+static bool is_of_others(const struct visit &visit, unsigned lane)
+{
+    return visit.launch == launch_number &&
+           (visit.warp != warp_number || (visit.epoch == epoch && visit.lane != lane));
+}
+
+static void note_visit(struct visit &visit, unsigned lane)
+{
+    const bool again = visit.launch == launch_number;
+    const bool joins = again && visit.warp == warp_number && visit.epoch == epoch;
+    visit = {launch_number, again && visit.warp != warp_number ? SEVERAL : (uint16_t)warp_number,
+             joins && visit.lane != lane ? SEVERAL : (uint16_t)lane, epoch};
+}
+
+static uint8_t *own_memory(uint64_t at, unsigned bytes, unsigned lane)
+{
+    for (uint32_t i = 0; i < kernel->frame_count; i++)
+        if (at >= kernel->frames[i].begin && at + bytes <= kernel->frames[i].end)
+            return &own[lane][at];
+    fail("lane %u accesses %u bytes at %#llx of its own memory", lane, bytes,
+         (unsigned long long)at);
+}
+
+uint8_t *access_memory(enum space space, enum access access, uint64_t address, unsigned bytes,
+                       unsigned lane)
+{
+    const bool writes = access == WRITE || access == STRONG_WRITE;
+    if (address % bytes != 0)
+        fail("lane %u accesses %u bytes unaligned at %#llx", lane, bytes,
+             (unsigned long long)address);
+    if (space == LOCAL && address < STACK_TOP)
+        return own_memory(address, bytes, lane);
+    if (space != GLOBAL && address >= WINDOW && address < WINDOW + OWN_BYTES)
+        return own_memory(address - WINDOW, bytes, lane);
+    uint8_t *const at = (uint8_t *)address, *const parameters = bank0 + kernel->parameters_at;
+    if (space == GENERIC && !writes && at >= parameters &&
+        at + bytes <= parameters + kernel->parameter_bytes)
+        return at;
+    struct block *const block = space == LOCAL ? NULL : block_of(at);
+    if (block == NULL)
+        fail("lane %u accesses %#llx, where nothing is", lane, (unsigned long long)address);
+    if (at < block->from || at + bytes > block->to)
+        fail("lane %u %s %u bytes %lld bytes into an array of %lld", lane,
+             writes ? "writes" : "reads", bytes, (long long)(at - block->from),
+             (long long)(block->to - block->from));
+    const size_t first = (size_t)(at - block->begin);
+    for (size_t i = first; i < first + bytes && (access == READ || access == WRITE); i++) {
+        if (is_of_others(block->written[i], lane) || (writes && is_of_others(block->read[i], lane)))
+            fail("lane %u %s what another has accessed, in no order", lane,
+                 writes ? "writes" : "reads");
+        note_visit(writes ? block->written[i] : block->read[i], lane);
+    }
+    return at;
+}
+
+uint32_t bank_word(unsigned bank, uint32_t offset)
+{
+    uint32_t word;
+    const uint8_t *const from = bank == 0 ? bank0 : kernel->bank2;
+    const uint32_t bytes = bank == 0 ? (uint32_t)BANK_BYTES : kernel->bank2_bytes;
+    if ((bank != 0 && bank != 2) || offset % 4 != 0 || offset + 4 > bytes ||
+        (bank == 0 && !is_set[offset]))
+        fail("reads constant c[%#x][%#x], which nothing has set", bank, offset);
+    memcpy(&word, from + offset, sizeof word);
+    return word;
+}
+
+static void set_bank(uint32_t at, const void *from, uint32_t bytes)
+{
+    memcpy(bank0 + at, from, bytes);
+    std::fill(is_set + at, is_set + at + bytes, true);
+}
+
+/* Warps ---------------------------------------------------------------------------------------- */
+struct group {
+    uint32_t lanes, at;
+};
+static std::vector<struct group> ready;
+static uint32_t ended, waiting, wait_at[LANES], barriers[BARRIERS][LANES];
+static int wait_for[LANES];
+
+static unsigned draw(unsigned below)
+{
+    return (unsigned)(chance() % below);
+}
+
+static unsigned first_lane(uint32_t lanes)
+{
+    return (unsigned)__builtin_ctz(lanes);
+}
+
+/* Lanes that all have come where they wait for each other go on. */
+static void release()
+{
+    for (uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
+        const unsigned l = first_lane(rest);
+        const uint32_t all = (wait_for[l] < 0 ? ~0u : barriers[wait_for[l]][l]) & ~ended;
+        uint32_t here = 0;
+        for (unsigned i = 0; i < LANES; i++)
+            here |= (uint32_t)((waiting >> i & 1) && wait_for[i] == wait_for[l] &&
+                               wait_at[i] == wait_at[l])
+                    << i;
+        if (all == 0 || (all & ~here) != 0)
+            continue;
+        waiting &= ~all;
+        rest = waiting | 1u << l;
+        ready.push_back({all, wait_at[l]});
+    }
+}
+
+static void wait(uint32_t lanes, uint32_t at, int barrier)
+{
+    for (unsigned l = 0; l < LANES; l++) {
+        if (lanes >> l & 1) {
+            wait_at[l] = at;
+            wait_for[l] = barrier;
+        }
+    }
+    waiting |= lanes;
+    release();
+}
+
+/* The next group. In PTX, which does not say where lanes come together again, those that are behind
+ * go on more often, and take along who is at the same place. */
+static struct group next_group()
+{
+    size_t chosen = draw((unsigned)ready.size());
+    for (size_t i = 0; i < ready.size() && is_ptx && draw(8) != 0; i++)
+        chosen = ready[i].at < ready[chosen].at ? i : chosen;
+    struct group group = ready[chosen];
+    ready.erase(ready.begin() + (ptrdiff_t)chosen);
+    for (size_t i = 0; i < ready.size() && is_ptx;) {
+        if (ready[i].at == group.at) {
+            group.lanes |= ready[i].lanes;
+            ready.erase(ready.begin() + (ptrdiff_t)i);
+        } else {
+            i++;
+        }
+    }
+    return group;
+}
+
+/* Some of a group's lanes go elsewhere; which go on first is drawn. */
+static void part(struct group &group, uint32_t lanes, uint32_t at)
+{
+    struct group other = {lanes, at};
+    group.lanes &= ~lanes;
+    if (group.lanes == 0 || draw(2) == 0)
+        std::swap(group, other);
+    if (other.lanes != 0)
+        ready.push_back(other);
+}
+
+static void jump(struct group &group, const struct instruction &code, uint32_t lanes)
+{
+    group.at++;
+    std::vector<struct group> parts;
+    for (; lanes != 0;) {
+        const uint32_t *const to = rows[code.operands[0]];
+        const uint32_t address = to[first_lane(lanes)] + code.target;
+        uint32_t same = 0;
+        for (unsigned l = 0; l < LANES; l++)
+            same |= (uint32_t)((lanes >> l & 1) && to[l] + code.target == address) << l;
+        if (address % 16 != 0 || address / 16 >= kernel->length)
+            fail("goes to %#x, where no code is", address);
+        parts.push_back({same, address / 16});
+        lanes &= ~same;
+        group.lanes &= ~same;
+    }
+    ready.insert(ready.end(), parts.begin(), parts.end());
+    if (group.lanes == 0) {
+        group = ready.back();
+        ready.pop_back();
+    }
+}
+
+/* Runs a group to where it waits or ends. */
+static void run_group(struct group group, uint64_t *count, uint32_t *steps)
+{
+    while (group.lanes != 0) {
+        place = group.at;
+        if (place >= kernel->length)
+            fail("runs past the end of %s", kernel->name);
+        const struct instruction &code = kernel->code[place];
+        if (++*steps > STEPS_MAX)
+            fail("does not come to an end");
+        count[place]++;
+        const uint32_t guard = code.is_negated ? ~masks[code.guard] : masks[code.guard];
+        const uint32_t lanes = group.lanes & guard;
+        const uint32_t warp_lanes = ~ended;
+        const unsigned barrier = code.operands[0] % BARRIERS;
+        switch (code.kind) {
+        case PLAIN:
+            if (lanes != 0)
+                code.run(code.is_uniform ? ~0u : lanes, code.operands);
+            group.at++;
+            break;
+        case MEET:
+        case UNIFORM_MEET:
+            if (group.lanes != warp_lanes && !is_ptx && code.kind == UNIFORM_MEET)
+                fail("part of a warp comes here alone");
+            if (group.lanes != warp_lanes) {
+                wait(group.lanes, group.at, ALL_LANES_MEET);
+                return;
+            }
+            code.run(lanes, code.operands);
+            epoch += code.kind == MEET;
+            group.at++;
+            break;
+        case BRANCH: {
+            const uint16_t also = code.operands[0];
+            const uint32_t second = also == 0       ? ~0u
+                                    : also & 0x8000 ? ~masks[also & 0x7fff]
+                                                    : masks[also];
+            const uint32_t go = lanes & second;
+            group.at++;
+            if (go != 0)
+                part(group, go, code.target);
+            break;
+        }
+        case JUMP:
+            jump(group, code, lanes);
+            break;
+        case GATHER:
+            for (unsigned l = 0; l < LANES; l++)
+                barriers[barrier][l] = lanes >> l & 1 ? group.lanes : barriers[barrier][l];
+            group.at++;
+            break;
+        case JOIN: {
+            const uint32_t all = barriers[barrier][first_lane(group.lanes)] & ~ended;
+            if (lanes != group.lanes || (group.lanes & ~all) != 0)
+                fail("lanes join that did not gather");
+            if (all != group.lanes) {
+                wait(group.lanes, group.at + 1, (int)barrier);
+                return;
+            }
+            group.at++;
+            break;
+        }
+        case LEAVE:
+            for (unsigned l = 0; l < LANES; l++)
+                barriers[barrier][l] &= barriers[barrier][l] & lanes ? ~lanes : ~0u;
+            release();
+            group.at++;
+            break;
+        case FORGET:
+            for (unsigned l = 0; l < LANES; l++)
+                barriers[barrier][l] = lanes >> l & 1 ? 0 : barriers[barrier][l];
+            group.at++;
+            break;
+        case IF_DIVERGED:
+            if (group.lanes != warp_lanes)
+                fail("part of a warp comes here alone");
+            group.at++;
+            break;
+        case IF_CONVERGED:
+            group.at = lanes != 0 && group.lanes == warp_lanes ? code.target : group.at + 1;
+            break;
+        case END:
+            ended |= lanes;
+            group.lanes &= ~lanes;
+            group.at++;
+            release();
+            break;
+        case YIELDS:
+            group.at++;
+            if (draw(2) == 0) {
+                ready.push_back(group);
+                return;
+            }
+            break;
+        case NEVER:
+            fail("part of a warp comes here alone");
+        }
+    }
+}
+
+static void poison()
+{
+    for (uint32_t i = FIRST_REGISTER; i < kernel->rows; i++)
+        std::fill(rows[i], rows[i] + LANES, (uint32_t)chance());
+    for (uint32_t i = FIRST_PREDICATE; i < kernel->masks; i++)
+        masks[i] = draw(2) ? ~0u : 0;
+    for (auto &lane : own)
+        memset(lane, (int)draw(256), sizeof lane);
+    for (uint32_t i = 0; i < kernel->constant_count; i++) {
+        const struct constant &constant = kernel->constants[i];
+        const uint32_t word =
+            constant.bank < 0 ? constant.value : bank_word((unsigned)constant.bank, constant.value);
+        std::fill(rows[constant.row], rows[constant.row] + LANES, word);
+    }
+}
+
+static void run_warp(uint32_t number, uint64_t *count)
+{
+    uint32_t steps = 0;
+    warp_number = number;
+    lane_block = number / (CSHIM_KERNEL_THREADS / LANES);
+    warp_of_block = number % (CSHIM_KERNEL_THREADS / LANES);
+    ended = waiting = 0;
+    epoch++;
+    memset(barriers, 0, sizeof barriers);
+    ready.assign(1, {~0u, 0});
+    while (!ready.empty())
+        run_group(next_group(), count, &steps);
+    if (ended != ~0u)
+        fail("lanes %#x wait for others that never come", waiting);
+}
+
+/* The machine ---------------------------------------------------------------------------------- */
+static void write_counts()
+{
+    FILE *file = fopen(getenv("MACHINE_COUNTS"), "w");
+    for (uint32_t k = 0; k < program.kernel_count; k++) {
+        for (uint32_t i = 0; i < program.kernels[k].length; i++)
+            fprintf(file, "%s %u %llu %s\n", program.kernels[k].name, i,
+                    (unsigned long long)counts[k][i], program.kernels[k].code[i].text);
+    }
+    fclose(file);
+}
+
+/* Makes an instruction one that does nothing. */
+static void delete_instruction(const char *name)
+{
+    for (uint32_t k = 0; k < program.kernel_count; k++) {
+        const size_t length = strlen(program.kernels[k].name);
+        if (strncmp(program.kernels[k].name, name, length) == 0 && name[length] == ':') {
+            struct instruction *code =
+                (struct instruction *)&program.kernels[k].code[atoi(name + length + 1)];
+            code->run = nothing;
+            code->kind = PLAIN;
+        }
+    }
+}
+
+void machine_open(void)
+{
+    for (const struct layout &one : layouts)
+        layout = strcmp(one.program, program.name) == 0 ? &one : layout;
+    if (layout == NULL)
+        fail("is an architecture whose constant bank this machine does not know");
+    is_ptx = program.name[0] == 'p';
+    uint32_t most_rows = 0, most_masks = 0;
+    for (uint32_t k = 0; k < program.kernel_count; k++) {
+        most_rows = most(most_rows, program.kernels[k].rows);
+        most_masks = most(most_masks, program.kernels[k].masks);
+        counts.push_back(std::vector<uint64_t>(program.kernels[k].length));
+    }
+    rows = (row *)calloc(most_rows, sizeof *rows);
+    masks = (uint32_t *)calloc(most_masks, sizeof *masks);
+    masks[TRUE_MASK] = ~0u;
+    chance.seed(getenv("MACHINE_SEED") ? (unsigned)atoi(getenv("MACHINE_SEED")) : 1);
+    blocks_wanted = getenv("MACHINE_BLOCKS") ? (uint32_t)atoi(getenv("MACHINE_BLOCKS")) : 0;
+    if (getenv("MACHINE_DELETE"))
+        delete_instruction(getenv("MACHINE_DELETE"));
+    if (getenv("MACHINE_COUNTS"))
+        atexit(write_counts);
+}
+
+const char *machine_name(void)
+{
+    return program.name;
+}
+
+void *machine_allocate(size_t bytes)
+{
+    struct block *const block = new struct block;
+    block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    block->end = block->begin + bytes;
+    block->from = block->begin;
+    block->to = block->end;
+    block->written.resize(bytes);
+    block->read.resize(bytes);
+    all_blocks.push_back(block);
+    return block->begin;
+}
+
+void machine_bounds(void *memory, void *from, size_t bytes)
+{
+    struct block *const block = block_of((uint8_t *)memory);
+    block->from = (uint8_t *)from;
+    block->to = block->from + bytes;
+}
+
+void machine_free(void *memory)
+{
+    struct block *const block = block_of((uint8_t *)memory);
+    all_blocks.erase(std::find(all_blocks.begin(), all_blocks.end(), block));
+    free(block->begin);
+    delete block;
+}
+
+void machine_write(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void machine_read(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t,
+                    void *parameters)
+{
+    const char *const name = cshim_kernel_name(operation, codec);
+    uint32_t number = 0;
+    while (strcmp(program.kernels[number].name, name) != 0)
+        number++;
+    kernel = &program.kernels[number];
+    if (kernel->parameter_bytes != kernel_parameter_bytes(operation))
+        fail("takes %u bytes of parameters", kernel->parameter_bytes);
+    *(uint32_t *)parameters = (uint32_t)codec;
+    const uint32_t grid = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
+    const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at, descriptor = 0;
+    memset(is_set, 0, sizeof is_set);
+    set_bank(kernel->parameters_at, parameters, kernel->parameter_bytes);
+    set_bank(layout->grid, &grid, sizeof grid);
+    set_bank(layout->window, &WINDOW, sizeof WINDOW);
+    set_bank(layout->stack, &top, sizeof top);
+    set_bank(layout->descriptor, &descriptor, sizeof descriptor);
+    if (layout->base != 0)
+        set_bank(layout->base, &base, sizeof base);
+    else
+        set_bank(layout->parameters, &at, sizeof at);
+    launch_number++;
+    poison();
+    std::vector<uint32_t> order(grid * (CSHIM_KERNEL_THREADS / LANES));
+    for (uint32_t i = 0; i < order.size(); i++)
+        order[i] = i;
+    std::shuffle(order.begin(), order.end(), chance);
+    for (uint32_t warp : order) {
+        if (draw(8) == 0)
+            poison();
+        run_warp(warp, counts[number].data());
+    }
+    kernel = NULL;
+}
