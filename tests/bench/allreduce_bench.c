@@ -2,11 +2,12 @@
 /* Times MPI_Allreduce over float32 sums. An ordinary MPI program: run it with and without the
  * preload.
  *
- *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place]
+ *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE]
  *
- * Per size it prints one line: bytes, calls, and the median and the smallest seconds of a call,
- * each call counted as its slowest rank. It repeats each size until S seconds are over, 5 calls at
- * least.
+ * FILE has float32 to add up, over and over, each rank from another place on: for codecs whose
+ * messages are as long as their data need. Without it they are uniformly distributed. Per size it
+ * prints one line: bytes, calls, and the median and the smallest seconds of a call, each call
+ * counted as its slowest rank. It repeats each size until S seconds are over, 5 calls at least.
  */
 #include <getopt.h>
 #include <mpi.h>
@@ -18,6 +19,7 @@
 #define CALLS_MIN 5
 
 static double budget = 1.0;
+static const char *input_path;
 static int in_place;
 
 static size_t parse_size(const char *text, char **end)
@@ -54,6 +56,30 @@ static double time_call(const float *input, float *output, int count)
     return slowest;
 }
 
+static void no_input(const char *why)
+{
+    fprintf(stderr, "allreduce_bench: %s: %s\n", input_path, why);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+    abort();
+}
+
+/* Fills floats from the file. */
+static void read_input(float *values, size_t count, int rank)
+{
+    FILE *file = fopen(input_path, "rb");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0)
+        no_input("cannot be read");
+    const long length = ftell(file) / (long)sizeof *values;
+    if (length <= 0)
+        no_input("has no float32");
+    fseek(file, (long)rank * 7919 % length * (long)sizeof *values, SEEK_SET);
+    for (size_t done = 0; done < count;) {
+        done += fread(values + done, sizeof *values, count - done, file);
+        rewind(file);
+    }
+    fclose(file);
+}
+
 static void measure(size_t bytes, int rank)
 {
     static double seconds[CALLS_MAX];
@@ -68,6 +94,10 @@ static void measure(size_t bytes, int rank)
     for (int i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
         input[i] = output[i] = (float)(int)state * 0x1p-31f;
+    }
+    if (input_path != NULL) {
+        read_input(input, (size_t)count, rank);
+        memcpy(output, input, bytes);
     }
     time_call(input, output, count); /* warms up */
     int calls = 0, more = 1;
@@ -92,6 +122,7 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
                                             {"seconds", required_argument, NULL, 't'},
                                             {"in-place", no_argument, NULL, 'i'},
+                                            {"input", required_argument, NULL, 'f'},
                                             {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
@@ -104,6 +135,8 @@ int main(int argc, char **argv)
             budget = atof(optarg);
         else if (option == 'i')
             in_place = 1;
+        else if (option == 'f')
+            input_path = optarg;
         else
             MPI_Abort(MPI_COMM_WORLD, 2);
     for (char *next = sizes; *next != '\0'; next += *next == ',') {

@@ -6,15 +6,19 @@
 #
 #   hosts.sh up [--hosts N] [--rate RATE]    makes N hosts (4) with links of RATE (1gbit; none: no limit)
 #   hosts.sh rate RATE                       changes the limit of the links
-#   hosts.sh run [--ranks-per-host R] [--seconds S] [MPIRUN-OPTION...] PROGRAM [ARGUMENT...]
-#                                            R ranks (1) on every host, ended after S seconds (600);
-#                                            the ranks get LD_PRELOAD and COMPSHIM_* as set here
+#   hosts.sh run [--hosts N] [--ranks-per-host R] [--seconds S] [MPIRUN-OPTION...] PROGRAM [ARGUMENT...]
+#                                            R ranks (1) on each of the first N hosts (all), ended after
+#                                            S seconds (600); the ranks get LD_PRELOAD and COMPSHIM_* as
+#                                            set here
 #   hosts.sh exec K COMMAND [ARGUMENT...]    runs a command in host K, counted from 1
 #   hosts.sh stats                           bytes sent and received, and packets dropped, by host
 #   hosts.sh down                            ends what still runs in the hosts, removes what up made
+#   hosts.sh with RATE COMMAND [ARGUMENT...] runs a command that finds 4 hosts up, with links of RATE.
+#                                            They are its own, in namespaces that end with it; where
+#                                            users may make namespaces, it needs no root
 #
 # --name NAME before the command tells several sets of hosts apart (cshim). RATE is what tc takes:
-# 200mbit, 1gbit, 10gbit. Needs root, iproute2, util-linux and, for run, Open MPI.
+# 200mbit, 1gbit, 10gbit. Needs root (but for with), iproute2, util-linux and, for run, Open MPI.
 set -u
 readonly subnet=10.231.78 hosts_max=64
 
@@ -42,7 +46,8 @@ readonly name state=/run/$name-hosts bridge=${name}br
 
 need_tools() {
     local tool
-    [ "$(id -u)" = 0 ] || die "needs root (network namespaces and tc); run it with sudo"
+    [ "$(id -u)" = 0 ] || [ "$command" = with ] ||
+        die "needs root (network namespaces and tc); run it with sudo"
     for tool in ip tc unshare awk; do
         command -v "$tool" >/dev/null || die "needs $tool: apt-get install iproute2 util-linux mawk"
     done
@@ -186,6 +191,23 @@ remove() {
     rm -rf -- "$state"
 }
 
+# The state and temporary files are in a /run of the namespaces' own. Who is not root outside is root
+# inside, but has no more rights than before: Open MPI need not refuse.
+with() {
+    local user=()
+    check_rate "$1"
+    if [ "$(id -u)" != 0 ]; then
+        user=(--user --map-root-user)
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    fi
+    # shellcheck disable=SC2016 # the shell inside expands it
+    TMPDIR=/run/tmp LD_PRELOAD=$preload exec unshare "${user[@]}" --net --mount bash -c '
+        mount -t tmpfs tmpfs /run && mkdir "$TMPDIR" && ip link set lo up && "$1" --name "$2" up --rate "$3" || exit
+        trap "\"$1\" --name \"$2\" down" EXIT
+        trap "exit 130" INT TERM
+        "${@:4}"' with "$(realpath "$0")" "$name" "$@"
+}
+
 down() {
     [ -e "$state" ] || { say "no hosts are up"; return 0; }
     remove
@@ -202,12 +224,15 @@ forwarded() {
 }
 
 run() {
-    local ranks=1 seconds=600 list host transports=tcp,self shared_memory=vader root=() environment
+    local count ranks=1 seconds=600 list host transports=tcp,self shared_memory=vader root=() environment
     local remote=(--mca plm rsh --mca plm_rsh_agent "$state/agent" --mca plm_rsh_no_tree_spawn 1
         --mca oob_tcp_if_include eth0 --mca btl_vader_single_copy_mechanism none
         --mca hwloc_base_binding_policy none)
+    need_up
+    count=$(host_count)
     while :; do
         case ${1-} in
+        --hosts) count=${2-} ;;
         --ranks-per-host) ranks=${2-} ;;
         --seconds) seconds=${2-} ;;
         *) break ;;
@@ -216,7 +241,9 @@ run() {
     done
     [ $# -gt 0 ] || usage
     [[ $ranks =~ ^[1-9][0-9]*$ ]] || die "--ranks-per-host takes a number from 1"
-    need_up
+    if ! [[ $count =~ ^[1-9][0-9]?$ ]] || [ "$count" -gt "$(host_count)" ]; then
+        die "--hosts takes 1 to $(host_count)"
+    fi
     command -v mpirun >/dev/null || die "needs mpirun: apt-get install openmpi-bin"
     if mpirun --version | grep -qF '(Open MPI) 5'; then
         remote=(--prtemca plm_ssh_agent "$state/agent" --prtemca plm_ssh_no_tree_spawn 1
@@ -225,11 +252,11 @@ run() {
     fi
     [ "$ranks" = 1 ] || transports+=,$shared_memory
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
-    list=$(for host in $(seq "$(host_count)"); do printf ',%s%s:%s' "$name" "$host" "$ranks"; done)
+    list=$(for host in $(seq "$count"); do printf ',%s%s:%s' "$name" "$host" "$ranks"; done)
     mapfile -t environment < <(forwarded)
     # Ranks outnumber the cores here: one that waits has to leave its core to the others.
     exec timeout --foreground --kill-after=10 "$seconds" "$state/enter" "${name}1" mpirun "${root[@]}" \
-        --host "${list#,}" -n $((ranks * $(host_count))) --map-by slot --bind-to none \
+        --host "${list#,}" -n $((ranks * count)) --map-by slot --bind-to none \
         "${remote[@]}" --mca pml ob1 --mca btl "$transports" --mca btl_tcp_if_include eth0 \
         --mca mpi_yield_when_idle 1 "${environment[@]}" "$@"
 }
@@ -247,7 +274,7 @@ stats() {
 
 command=${1-}
 [ $# -gt 0 ] && shift
-case $command in up | rate | run | exec | stats | down) need_tools ;; *) usage ;; esac
+case $command in up | rate | run | exec | stats | down | with) need_tools ;; *) usage ;; esac
 case $command in
 up) up "$@" ;;
 rate)
@@ -268,4 +295,8 @@ stats)
     stats
     ;;
 down) down ;;
+with)
+    [ $# -ge 2 ] || usage
+    with "$@"
+    ;;
 esac

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The two commands and the README's first command in bare systems, as someone meets them who has just
+# The two commands and the README's first job in bare systems, as someone meets them who has just
 # installed git, make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of
 # the last commit, on the network until all packages are installed, and ends with a row of a table.
 # Needs root and Debian's or Ubuntu's debootstrap; `make test-roots` installs it.
@@ -150,14 +150,17 @@ try() {
     else
         verdict=good
     fi
-    case $1 in "make test") verdict="$verdict: $(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)" ;; esac
+    case $1 in
+    "make test") verdict="$verdict: $(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)" ;;
+    "make demo") verdict="$verdict: $(grep -hE '^[0-9.]+ times the speed|^The ranks are joined' "$log" | tac | paste -sd ' ')" ;;
+    esac
     case $verdict in FAILED*) failures=$((failures + 1)) ;; esac
     row "$system" "$user" "$process1" "$mnist" "$1" $((SECONDS - began)) "$verdict"
 }
 row() { printf '%-11s %-7s %-10s %-6s %-18s %8s  %s\n' "$@" | tee -a "$table"; }
 
-# The block of commands that the README begins with, as one script.
-readme=$(awk '/^    / { print substr($0, 5); found = 1; next } found { exit }' README.md)
+# The README begins with make demo. This is its first block of commands with the preload, as one script.
+readme=$(awk '/^    / { block = block substr($0, 5) "\n"; next } block ~ /LD_PRELOAD=build/ { printf "%s", block; exit } { block = "" }' README.md)
 revision=$(git rev-parse HEAD)
 
 run() { # SYSTEM USER PROCESS1 MNIST

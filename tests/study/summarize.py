@@ -15,8 +15,7 @@ import sys
 
 import runs as runs_file
 
-BEGIN = "<!-- results: `make study` writes what follows -->"
-END = "<!-- end of the results -->"
+MARKS = ("<!-- results: `make study` writes what follows -->", "<!-- end of the results -->")
 # Points by which the mean accuracy may differ from that without the shim, and the seeds that this takes.
 AIMS = {"fp16": 0.1, "bf16": 0.1, "int8": 0.1, "fp8_e4m3": 0.1, "int4+feedback": 0.3}
 AIM_SEEDS = 3
@@ -164,16 +163,17 @@ def results_text(head, results):
     )
 
 
-def write_document(path, text):
+def write_document(path, text, marks=MARKS):
     """Replaces what is between the marks; a document without them, or none, gets them at its end."""
     old = ""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             old = file.read()
-    before, _, rest = old.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    begin, end = marks
+    before, _, rest = old.partition(begin)
+    _, _, after = rest.partition(end)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n\n{text}\n{END}{after or chr(10)}")
+        file.write(f"{before}{begin}\n\n{text}\n{end}{after or chr(10)}")
 
 
 def curves(results):

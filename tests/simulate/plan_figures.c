@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What plans say of jobs that are too large to simulate: for all-reduces in fp8, the bytes that the
+ * busiest node and the busiest rank receive by the network, over the mean, and the messages that
+ * the busiest rank sends. Prints the table of docs/simulation.md. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLAN_CHECK(condition) assert(condition)
+#include "tests/plan_properties.h"
+
+/* Of one rank, which is the peer `peer` of the share `share`. */
+struct load {
+    uint64_t received; /* bytes */
+    uint64_t messages; /* sent */
+};
+
+/* Adds what the peers of a share of one segment receive and send. What a node's ranks send to each
+ * other in a flat all-reduce is taken for network, too: it is a part of 1 / nodes. */
+static void add_share(const struct cshim_plan *plan, uint32_t share, uint64_t elements,
+                      struct load *loads)
+{
+    const bool is_whole = plan->schedule->division == CSHIM_WHOLE;
+    const uint64_t others = plan->peers - 1;
+    uint64_t begin, length, owners = 0, sums = 0;
+    for (uint32_t peer = 0; peer < plan->peers && !is_whole; peer++) {
+        cshim_plan_owned(elements, plan->peers, share, peer, &begin, &length);
+        owners += length > 0;
+        sums += message(plan, length);
+    }
+    for (uint32_t peer = 0; peer < plan->peers; peer++) {
+        struct load *load = &loads[(uint64_t)peer * plan->shares + share];
+        if (is_whole) {
+            load->received += others * message(plan, elements);
+            load->messages += others;
+            continue;
+        }
+        cshim_plan_owned(elements, plan->peers, share, peer, &begin, &length);
+        load->received += others * message(plan, length) + sums - message(plan, length);
+        load->messages += owners + (length > 0 ? others - 1 : 0);
+    }
+}
+
+static void print_figures(const struct cshim_policy *policy, uint32_t nodes, uint32_t per_node,
+                          uint64_t bytes)
+{
+    const struct cshim_call call = {.library = CSHIM_MPI,
+                                    .collective = CSHIM_ALLREDUCE,
+                                    .dtype = CSHIM_FLOAT32,
+                                    .op = CSHIM_SUM,
+                                    .bytes = bytes,
+                                    .ranks = nodes * per_node,
+                                    .nodes = nodes,
+                                    .ranks_per_node = per_node};
+    const struct cshim_plan plan = cshim_plan_call(policy, &call, bytes / sizeof(float));
+    printf("| %u × %u | %llu KiB | ", nodes, per_node, (unsigned long long)bytes >> 10);
+    if (plan.reason != CSHIM_REASON_COMPRESS) {
+        printf("%s | - | - | - | - |\n", cshim_reason_name(plan.reason));
+        return;
+    }
+    struct load *loads = calloc((size_t)plan.peers * plan.shares, sizeof *loads);
+    assert(loads != NULL);
+    for (uint64_t at = 0; at < plan.count; at += plan.segment) {
+        const uint64_t left = plan.count - at;
+        const uint64_t elements = left < plan.segment ? left : plan.segment;
+        for (uint32_t share = 0; share < plan.shares; share++) {
+            uint64_t begin, length;
+            cshim_plan_chunk(elements, plan.shares, share, &begin, &length);
+            if (length > 0)
+                add_share(&plan, share, length, loads);
+        }
+    }
+    uint64_t all = 0, busiest_node = 0, busiest_rank = 0, messages = 0;
+    for (uint32_t node = 0; node < plan.peers; node++) {
+        uint64_t of_node = 0;
+        for (uint32_t share = 0; share < plan.shares; share++) {
+            const struct load *load = &loads[(uint64_t)node * plan.shares + share];
+            of_node += load->received;
+            busiest_rank = load->received > busiest_rank ? load->received : busiest_rank;
+            messages = load->messages > messages ? load->messages : messages;
+        }
+        all += of_node;
+        busiest_node = of_node > busiest_node ? of_node : busiest_node;
+    }
+    free(loads);
+    const double mean_rank = (double)all / plan.ranks;
+    printf("%s | %.3g MB | %.2f | %.2f | %llu |\n", cshim_algorithm_name(plan.algorithm),
+           (double)all / nodes / 1e6, (double)busiest_node * plan.peers / (double)all,
+           (double)busiest_rank / mean_rank, (unsigned long long)messages);
+}
+
+int main(void)
+{
+    static const char text[] = "[rule all]\ncodec = fp8_e4m3\n";
+    static const uint32_t nodes[] = {16, 64, 256, 1024, 4096}, per_node[] = {1, 8, 128};
+    static const uint64_t sizes[] = {64 << 10, 1 << 20, 64 << 20};
+    char problem[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "fp8", problem);
+    assert(policy != NULL);
+    printf(
+        "| nodes × ranks | size | algorithm | mean bytes of a node | busiest node | busiest rank "
+        "| messages of the busiest rank |\n|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        for (size_t k = 0; k < sizeof per_node / sizeof *per_node; k++)
+            for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++)
+                print_figures(policy, nodes[i], per_node[k], sizes[size]);
+    cshim_policy_free(policy);
+    return 0;
+}
