@@ -50,7 +50,8 @@ if [ -n "${MPI_HOME-}" ]; then
     launch[0]=$MPI_HOME/bin/mpiexec
     export LD_LIBRARY_PATH=$MPI_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-unset LD_PRELOAD "${!COMPSHIM@}"
+# A make that a test runs has nothing of the make that runs the tests.
+unset LD_PRELOAD "${!COMPSHIM@}" MAKEFLAGS MFLAGS MAKELEVEL
 # The nodes of tests are emulated: what is measured there depends on what else runs, and so would plans.
 export COMPSHIM_MACHINE=off
 passed=0 failed=0 skipped=0 output=
@@ -68,7 +69,8 @@ skip() {
     skipped=$((skipped + 1))
     echo "skipped - $1"
 }
-codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vx fp32; }
+# codecs: all but fp32, which is raw for float32; those of the GPU only if asked for them.
+codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER|PACKED) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vxE "fp32${1+|lossless}"; }
 
 check() {
     local name=$1 text

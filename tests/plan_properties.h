@@ -50,11 +50,14 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
     PLAN_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
         PLAN_CHECK(plan->peers == call->nodes && plan->shares == call->ranks_per_node);
-    if (call->collective != CSHIM_ALLREDUCE || call->nonblocking)
+    const bool by_node = call->collective == CSHIM_REDUCE_SCATTER && call->library == CSHIM_NCCL &&
+                         plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL;
+    if ((call->collective != CSHIM_ALLREDUCE && !by_node) || call->nonblocking)
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ||
                    plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
     if (call->collective == CSHIM_REDUCE_SCATTER)
-        PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT && plan->quantizations == 1);
+        PLAN_CHECK((plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT || by_node) &&
+                   plan->quantizations == 1);
     if (call->collective == CSHIM_ALLGATHER)
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && plan->quantizations == 1);
 }
@@ -62,7 +65,7 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
 /* A segment has a chunk of each block. */
 static inline void check_block_cuts(const struct cshim_plan *plan)
 {
-    const uint64_t chunk = plan->segment / plan->peers;
+    const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
     PLAN_CHECK(plan->block >= (plan->count - 1) / plan->ranks + 1 && plan->block <= plan->count);
     PLAN_CHECK((plan->block - 1) / chunk == plan->segments - 1);
     PLAN_CHECK(chunk - 1 < plan->block - 1 + CSHIM_GRAIN);
@@ -89,6 +92,14 @@ static inline void check_cuts(const struct cshim_plan *plan, uint32_t any_index)
     }
 }
 
+/* The messages of sums as if they were parts. */
+static inline struct cshim_plan plan_of_sums(const struct cshim_plan *plan)
+{
+    struct cshim_plan sums = *plan;
+    sums.codec = plan->gather_codec;
+    return sums;
+}
+
 static inline uint64_t message(const struct cshim_plan *plan, uint64_t elements)
 {
     return elements == 0
@@ -105,7 +116,11 @@ static inline void check_memory(const struct cshim_plan *plan, enum cshim_librar
     const uint64_t in_flight = plan->segments < most ? plan->segments : most;
     PLAN_CHECK(plan->scratch_bytes <= (on_gpu ? CSHIM_NCCL_SCRATCH_LIMIT : CSHIM_SCRATCH_LIMIT));
     PLAN_CHECK(plan->scratch_bytes == in_flight * plan->slot_bytes);
-    PLAN_CHECK(plan->piece_bytes == message(plan, chunk));
+    const struct cshim_plan sums = plan_of_sums(plan);
+    PLAN_CHECK(plan->piece_bytes >= message(plan, chunk));
+    PLAN_CHECK(plan->piece_bytes >= message(&sums, chunk));
+    PLAN_CHECK(plan->piece_bytes == message(plan, chunk) ||
+               plan->piece_bytes == message(&sums, chunk));
     PLAN_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN || on_gpu);
     PLAN_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     PLAN_CHECK(plan->piece_bytes > 0 &&
@@ -115,10 +130,9 @@ static inline void check_memory(const struct cshim_plan *plan, enum cshim_librar
         const uint64_t pieces = chunks_in_share(plan) == 1 ? peers + 1 : 3 * peers + 1;
         PLAN_CHECK(plan->slot_bytes == pieces * plan->piece_bytes + plan->stage_bytes);
     }
-    const uint64_t staged = plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL
-                                ? plan->peers * chunk * cshim_dtype_bytes(plan->dtype)
-                                : 0;
-    PLAN_CHECK(plan->stage_bytes == staged);
+    const uint64_t staged = (uint64_t)plan->peers * (has_blocks(plan) ? plan->shares : 1) * chunk *
+                            cshim_dtype_bytes(plan->dtype);
+    PLAN_CHECK(plan->stage_bytes == (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL ? staged : 0));
 }
 
 /* The messages of one segment, each once. */
@@ -146,8 +160,10 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
     if (plan->segments > most || plan->peers > most || plan->shares > most ||
         plan->segments * plan->shares * plan->peers > most)
         return 0;
-    if (has_blocks(plan)) {
-        const uint64_t chunk = plan->segment / plan->peers;
+    if (has_blocks(plan)) { /* one for each rank: there may be more than peers times shares */
+        if (plan->ranks > most || plan->segments * plan->ranks > most)
+            return 0;
+        const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
         for (uint64_t block = 0; block < plan->count; block += plan->block) {
             const uint64_t end =
                 plan->count - block < plan->block ? plan->count : block + plan->block;
@@ -199,15 +215,20 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
         return;
     }
     uint64_t bytes = count_messages(plan, most) * (plan->peers - 1);
+    const struct cshim_plan sums = plan_of_sums(plan);
     if (bytes == 0)
         return;
-    if (plan->collective == CSHIM_ALLREDUCE)
-        bytes *= gathered ? plan->ranks : 2;
+    if (plan->collective == CSHIM_ALLREDUCE && gathered)
+        bytes *= plan->ranks;
+    else if (plan->collective == CSHIM_ALLREDUCE)
+        bytes += count_messages(&sums, most) * (plan->peers - 1);
     if (plan->collective == CSHIM_REDUCE && !gathered)
         bytes += sums_to_root(plan);
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
         PLAN_CHECK(plan->bytes_network == bytes);
-        bytes += 2 * (uint64_t)(plan->ranks - plan->peers) * call->bytes;
+        const uint64_t inside =
+            product(passes * (uint64_t)(plan->ranks - plan->peers), call->bytes);
+        bytes = inside > UINT64_MAX - bytes ? UINT64_MAX : bytes + inside;
     }
     PLAN_CHECK(plan->bytes_wire == bytes);
 }

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every test program and script. Says of each how many checks passed, shows those that failed, and
-# ends with what was skipped and why, the slowest tests, and one line of totals:
-# "N passed, N failed, N skipped". All three are checks; a test that ends before its last check is one
-# failed check more.
+# Runs every test program and script: a line for each, and the checks that failed. Ends with what was
+# skipped and why, the ten slowest tests with the seconds of a processor that they took, the commands that
+# run what failed alone, and one line of totals: "N passed, N failed, N skipped". All three are checks; a
+# test that ends before its last check is one failed check more.
 #   tests/run.sh [WORD...]     only the tests whose name contains one of the words
 # Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
 # JOBS=N: so many tests side by side, one more than there are cores, since many wait (8 at most) if not given. A script that
@@ -41,34 +41,39 @@ show_failures() {
         lines-- > 0' "$1"
 }
 
-run() { # LOG CMD...: leaves its output in LOG, its status and its seconds in LOG.ended
+run() { # LOG CMD...: leaves its output in LOG; its status, its seconds and a processor's in LOG.ended
     local log=$1 began=$SECONDS
     shift
     # nohup and background jobs ignore some signals; mpiruns that end remove folders of others that begin
     mkdir "$log.tmp"
     TMPDIR=$log.tmp env --default-signal "$@" >"$log" 2>&1
     echo "$? $((SECONDS - began))" >"$log.ended"
+    times >"$log.times" # not in a pipeline, which would have children of its own
+    awk -F '[ms ]+' 'END { printf "%.0f\n", 60 * ($1 + $3) + $2 + $4 }' "$log.times" >>"$log.ended"
 }
 tell() { # LOG NAME CMD...: what came of it
-    local log=$1 name=$2 status duration counts ended
+    local log=$1 name=$2 status duration processor counts ended cut_short
     shift 2
-    read -r status duration <"$log.ended"
+    read -r -d '' status duration processor <"$log.ended"
     count "$log"
-    printf '%s s %s\n' "$duration" "$name" >>"$logs/durations"
+    printf '%s s %s (%s s of a processor)\n' "$duration" "$name" "$processor" >>"$logs/durations"
     sed -n "s|^skipped - |$name: |p" "$log" >>"$logs/skipped"
-    printf '== %s\n' "$name"
     if [ "$status,$ended,${counts[1]}" = 0,yes,0 ]; then
-        printf '   %s passed, %s skipped, %s s\n' "${counts[0]}" "${counts[2]}" "$duration"
+        printf 'ok     %-28s %4s passed, %s skipped, %s s\n' "$name" "${counts[0]}" "${counts[2]}" "$duration"
     else
-        show_failures "$log"
+        cut_short=
         if [ -z "$ended" ] || [ "${counts[1]}" = 0 ]; then
-            counts[1]=$((counts[1] + 1))
-            echo "   it did not come to its end, its last lines:"
-            tail -n 20 "$log"
+            counts[1]=$((counts[1] + 1)) cut_short=yes
         fi
-        failures+=("$name")
-        printf '   FAILED: %s passed, %s failed, %s skipped, status %s, %s s; alone: %s\n' "${counts[@]}" \
-            "$status" "$duration" "$alone$*"
+        printf 'FAILED %-28s %4s passed, %s failed, %s skipped, status %s, %s s\n' "$name" "${counts[@]}" "$status" "$duration"
+        show_failures "$log"
+        if [ -n "$cut_short" ]; then
+            echo "it did not come to its end; the check before, and what was said since:"
+            awk '/^(ok|not ok|skipped) - |^\[       OK/ { count = 0 }
+                { line[count++] = $0 }
+                END { for (i = 0; i < count; i++) if (i == 0 || i >= count - 20) print line[i] }' "$log"
+        fi
+        failures+=("$name: $alone$*")
     fi
     passed=$((passed + counts[0])) failed=$((failed + counts[1])) skipped=$((skipped + counts[2]))
 }
@@ -133,7 +138,7 @@ run_all "${JOBS:-$((cores < 7 ? cores + 1 : 8))}" "${beside[@]}"
 run_all 1 "${by_itself[@]}"
 if [ -n "${NEED_CUDA:-}" ] && [ "${MPI:-openmpi}${MPI_HOME-}" = openmpi ] && [ ! -e "$BUILD/libcompshim-nccl.so" ]; then
     echo "the tests of NCCL are needed, but nvcc or nccl.h are missing: see tools/get-cuda.sh"
-    failed=$((failed + 1)) failures+=(nccl/)
+    failed=$((failed + 1)) failures+=("nccl/: NEED_CUDA=1")
 fi
 if [ -s "$logs/skipped" ]; then
     echo "skipped:"
@@ -143,6 +148,9 @@ printf 'in %d min %d s; the slowest:\n' $((SECONDS / 60)) $((SECONDS % 60))
 sort -rn "$logs/durations" | head -n 10 | sed 's/^/   /'
 # What was left out keeps its time of before.
 awk '!($3 in told) { told[$3]; print }' "$logs/durations" "$durations" >"$logs/all" && cp "$logs/all" "$durations"
-[ ${#failures[@]} = 0 ] || echo "failed: ${failures[*]}"
+if [ ${#failures[@]} -gt 0 ]; then
+    echo "failed; to run them alone:"
+    printf '   %s\n' "${failures[@]}"
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

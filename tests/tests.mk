@@ -13,45 +13,45 @@ $(unit_tests): $(BUILD)/obj/tests/unit/unit.o
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
 	@mkdir -p $(@D)
-	$(MPICC) $(flags) -o $@ $^ -lcmocka -lopenblas -lz -lm
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lcmocka -lopenblas -lz -lm
 
 $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
-		$(call objects,$(wildcard tools/elf/*.c) tools/lib/tool.c)
+		$(call objects,$(wildcard tools/elf/*.c) tools/lib/tool.c shim/core/words.c)
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -lcmocka -lelf
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
 $(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
 		$(call objects,$(wildcard shim/nccl/rendezvous*.c))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -lcmocka
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
 
 $(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/nccl/timeline.c shim/core/schedule.c)
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -lcmocka -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lm
 
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
 		$(call objects,tools/tune/decide.c tools/lib/table.c tools/lib/tool.c $(pure_sources))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
 		$(call objects,$(pure_sources) shim/core/log.c $(report_sources))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
 
 $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $(@D)
-	$(MPICC) $(flags) -o $@ $^ -lm
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
 
 # Legal programs drawn by chance.
 $(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/call.c tests/legal/script.c)
 	@mkdir -p $(@D)
-	$(MPICC) $(flags) -o $@ $^ -lm
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
 
 $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
-	$(MPICC) $(flags) -shared -o $@ $^
+	$(call say,LD,$@)$(MPICC) $(flags) -shared -o $@ $^
 
 # The same tests for the other MPIs, each in a folder that has the preload's files too.
 mpi_programs = $(addprefix $(BUILD)/$(1)/,$(mpi_tests:$(BUILD)/%=%) $(standins:$(BUILD)/%=%) \
@@ -64,24 +64,24 @@ define link_for
 $(BUILD)/$(1)/tests/mpi_%: $(BUILD)/obj/$(1)/tests/mpi/%.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $$(@D)
-	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
+	$$(call say,LD,$$@)$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
 $(BUILD)/$(1)/tests/mpi_legal: $(addprefix $(BUILD)/obj/$(1)/tests/legal/,legal.o call.o) \
 		$(call objects,tests/legal/script.c)
 	@mkdir -p $$(@D)
-	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
+	$$(call say,LD,$$@)$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
 $(BUILD)/$(1)/tests/standin_%.so: $(BUILD)/obj/$(1)/tests/standin/%.o
 	@mkdir -p $$(@D)
-	$$(compiler_$(1)) $$(flags) -shared -o $$@ $$^
+	$$(call say,LD,$$@)$$(compiler_$(1)) $$(flags) -shared -o $$@ $$^
 
 $(BUILD)/$(1)/allreduce_bench: $(BUILD)/obj/$(1)/tests/bench/allreduce_bench.o
 	@mkdir -p $$(@D)
-	$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
+	$$(call say,LD,$$@)$$(compiler_$(1)) $$(flags) -o $$@ $$^ -lm
 
 $(addprefix $(BUILD)/$(1)/,libcompshim.so libcompshim-$(engine_$(1)).so compshim): $(BUILD)/$(1)/%: $(BUILD)/%
 	@mkdir -p $$(@D)
-	install $$< $$@
+	@install $$< $$@
 
 .PHONY: test-$(1)-programs
 test-$(1)-programs: $(call mpi_programs,$(1),$(engine_$(1)))
@@ -96,11 +96,11 @@ standin_link = $(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^ -lm
 $(BUILD)/tests/standin_nccl/libcuda.so.1: $(call objects,kernels/kernels.c \
 		$(wildcard tests/nccl/standin/cuda_*.c) $(filter codecs/%,$(pure_sources)))
 	@mkdir -p $(@D)
-	$(standin_link)
+	$(call say,LD,$@)$(standin_link)
 
 $(BUILD)/tests/standin_nccl/libnccl.so.2: $(call objects,$(wildcard tests/nccl/standin/nccl_*.c))
 	@mkdir -p $(@D)
-	$(standin_link)
+	$(call say,LD,$@)$(standin_link)
 
 .PHONY: standin-nccl
 standin-nccl: $(standin_nccl)
@@ -110,12 +110,12 @@ standin-nccl: $(standin_nccl)
 standin_runtime := $(addprefix $(BUILD)/tests/standin_runtime/,libcudart.so.13 libcublas.so.13)
 $(BUILD)/obj/tests/nccl/runtime/launch.o: tests/nccl/runtime/launch.cc
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
+	$(call say,CXX,$<)$(CXX) -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
 
 $(standin_runtime): tests/nccl/runtime/exports.map $(BUILD)/tests/standin_nccl/libcuda.so.1
 	@mkdir -p $(@D)
-	sed 's/VERSION/$(@F)/' $< >$(@D)/$(@F:.so.13=).map
-	$(CXX) $(sanitizers) $(library_ldflags) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/$(@F:.so.13=).map \
+	@sed 's/VERSION/$(@F)/' $< >$(@D)/$(@F:.so.13=).map
+	$(call say,LD,$@)$(CXX) $(sanitizers) $(library_ldflags) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/$(@F:.so.13=).map \
 		-o $@ $(filter %.o,$^) $(BUILD)/tests/standin_nccl/libcuda.so.1 -lopenblas
 $(BUILD)/tests/standin_runtime/libcudart.so.13: $(addprefix $(BUILD)/obj/tests/nccl/runtime/,cudart.o launch.o)
 $(BUILD)/tests/standin_runtime/libcublas.so.13: $(BUILD)/obj/tests/nccl/runtime/cublas.o
@@ -127,20 +127,20 @@ warp_flags = -std=c++17 -O1 -g -ffp-contract=off $(WARNINGS) -Wno-unknown-pragma
 	$(CPPFLAGS)
 $(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc
 	@mkdir -p $(@D)
-	$(CXX) $(warp_flags) -include tests/nccl/kernels/warp.h -c -o $@ $<
+	$(call say,CXX,$<)$(CXX) $(warp_flags) -include tests/nccl/kernels/warp.h -c -o $@ $<
 
 $(BUILD)/tests/kernels_host: $(call objects,tests/nccl/kernels/cases.c \
 		tests/nccl/kernels/arrays.c kernels/kernels.c \
 		$(filter codecs/%,$(pure_sources))) \
 		$(addprefix $(BUILD)/obj/tests/nccl/kernels/,host.o warp.o)
 	@mkdir -p $(@D)
-	$(CXX) $(sanitizers) -o $@ $^ -lm
+	$(call say,LD,$@)$(CXX) $(sanitizers) -o $@ $^ -lm
 
 $(BUILD)/tests/kernels_gpu $(BUILD)/tests/kernels_bandwidth: $(BUILD)/tests/kernels_%: \
 		$(BUILD)/obj/tests/nccl/kernels/gpu.o $(call objects,$(wildcard kernels/*.c) \
 		$(filter codecs/%,$(pure_sources))) $(BUILD)/obj/kernels/binary.o
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lm
 $(BUILD)/tests/kernels_gpu: $(addprefix $(BUILD)/obj/tests/nccl/kernels/,cases.o arrays.o)
 $(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
 
@@ -148,7 +148,7 @@ $(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
 $(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
 
 # Programs of gloo: C, and what they use of gloo in C++.
 gloo_header := $(wildcard /usr/include/gloo/allreduce.h)
@@ -159,32 +159,32 @@ $(BUILD)/obj/tests/gloo/job.o: sanitizers += -fno-sanitize=signed-integer-overfl
 endif
 $(BUILD)/obj/tests/gloo/%.o: tests/gloo/%.cc
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 $(OPTIMIZE) $(CFLAGS) $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
+	$(call say,CXX,$<)$(CXX) -std=c++17 $(OPTIMIZE) $(CFLAGS) $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/gloo_%: $(BUILD)/obj/tests/gloo/%.o $(BUILD)/obj/tests/gloo/job.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $(@D)
-	$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
+	$(call say,LD,$@)$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
 
 # A stand-in for libgloo whose structures are laid out otherwise.
 $(BUILD)/tests/standin_gloo.so: $(BUILD)/obj/tests/gloo/standin/gloo.o
 	@mkdir -p $(@D)
-	$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^
+	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^
 
 $(BUILD)/tests/standin_gloo_user.so: $(BUILD)/obj/tests/gloo/standin/user.o $(BUILD)/tests/standin_gloo.so
-	$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^
+	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^
 
 $(BUILD)/tests/gloo_layout: $(BUILD)/obj/tests/gloo/standin/layout.o $(BUILD)/tests/standin_gloo.so
-	$(CC) $(flags) -Wl,-rpath,'$$ORIGIN' -o $@ $^
+	$(call say,LD,$@)$(CC) $(flags) -Wl,-rpath,'$$ORIGIN' -o $@ $^
 
 $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 		$(call objects,tests/fuzz/replay.c $(fuzz_sources))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ $(fuzz_libraries)
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(fuzz_libraries)
 
 .PHONY: test
 test: packages-test
-	@$(MAKE) --no-print-directory $(parallel) test-programs
+	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CUDA_HOME=$(CUDA_HOME) tests/run.sh $(TESTS)
 
 .PHONY: test-programs
@@ -241,6 +241,32 @@ test-foretold: packages-bench packages-test
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) bash tests/net/foretold.sh
 
+# The MPI engine with the simulator's mpi.h. The linker puts functions of simulate.c in the place of
+# those that take processor time or that SMPI has otherwise.
+compiler_smpi = smpicc
+$(eval $(call compile_for,smpi))
+simulated := $(addprefix cshim_,encode encode_with decode reduce reduce_with add header_check) \
+	mmap sched_getaffinity PMPI_Test
+$(BUILD)/tests/simulate: $(call objects_for,smpi,$(filter-out %/announce.c,$(mpi_sources)) $(host_sources) \
+			tests/simulate/simulate.c) \
+		$(call objects,$(engine_sources))
+	@mkdir -p $(@D)
+	smpicc $(flags) $(simulated:%=-Wl,--wrap=%) -o $@ $^ -l:libinih.a -lm
+
+$(BUILD)/tests/plan_figures: $(call objects,tests/simulate/plan_figures.c $(pure_sources))
+	@mkdir -p $(@D)
+	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
+
+# SIMULATE="256x1 256x8" for other shapes, ranks and how many of them on a node.
+SIMULATE ?= 16x1 64x8 64x1
+.PHONY: simulate
+simulate: packages-simulate
+	@$(MAKE) --no-print-directory $(parallel) $(BUILD)/tests/simulate $(BUILD)/tests/plan_figures
+	@BUILD=$(BUILD) python3 tests/simulate/simulate.py check
+	@BUILD=$(BUILD) python3 tests/simulate/simulate.py run $(SIMULATE)
+	@python3 tests/simulate/simulate.py table tests/bench/results/simulate.json
+	@$(BUILD)/tests/plan_figures
+
 .PHONY: soak
 soak: packages-test
 	@$(MAKE) --no-print-directory test-programs
@@ -248,7 +274,7 @@ soak: packages-test
 
 .PHONY: legal
 legal: packages-test
-	@$(MAKE) --no-print-directory $(parallel) all $(BUILD)/tests/mpi_legal $(BUILD)/tests/standin_nodes.so
+	@$(MAKE) --no-print-directory all $(BUILD)/tests/mpi_legal $(BUILD)/tests/standin_nodes.so
 	@BUILD=$(BUILD) bash tests/legal/legal.sh $(SECONDS) $(SEED)
 
 .PHONY: test-clients
@@ -269,10 +295,19 @@ test-roots: packages-roots
 test-gpu:
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) bash tests/nccl/gpu.sh
 
+.PHONY: test-machine
+test-machine: $(BUILD)/tests/kernels_host $(if $(NVCC),$(BUILD)/kernels/kernels.fatbin)
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) SANITIZE=$(SANITIZE) bash tests/nccl/machine/all.sh
+
 .PHONY: test-valgrind
 test-valgrind: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/mpi/valgrind.sh
+
+.PHONY: coverage
+coverage: packages-coverage packages-test
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-coverage COVERAGE=1 OPTIMIZE=-O1 test-programs
+	@BUILD=$(BUILD)-coverage CUDA_HOME=$(CUDA_HOME) bash tests/coverage.sh $(TESTS)
 
 .PHONY: test-tsan
 test-tsan: packages-test
@@ -299,12 +334,12 @@ $(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := 
 
 $(BUILD)/obj/fuzz/%.o: %.c $(generated)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer-no-link $(fuzz_coverage) -c -o $@ $<
+	$(call say,CC,$< for fuzzing)$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer-no-link $(fuzz_coverage) -c -o $@ $<
 
 $(BUILD)/fuzz/fuzz_%: $(BUILD)/obj/fuzz/tests/fuzz/fuzz_%.o \
 		$(patsubst %.c,$(BUILD)/obj/fuzz/%.o,$(fuzz_sources))
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer -o $@ $^ $(fuzz_libraries)
+	$(call say,LD,$@)$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer -o $@ $^ $(fuzz_libraries)
 
 .PHONY: fuzz-programs
 fuzz-programs: $(fuzz_targets:%=$(BUILD)/fuzz/fuzz_%)

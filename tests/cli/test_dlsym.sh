@@ -24,7 +24,7 @@ caught() {
     shift 2
     expect "$name" 0 mpi 2 "$@"
     contains "$name: the sums are right" "2 ranks: 0 wrong"
-    check "$name: $calls compressed" grep -Eq "^compshim: all +fp16 .* float32 +$calls " <<<"$output"
+    check "$name: $calls compressed" grep -Eq "^compshim: all +fp16 +[a-z_]+ +$calls " <<<"$output"
 }
 
 expect "without it, a handle's function" 0 mpi 2 LD_PRELOAD="$preload" ./fetch $mpi_library handle
@@ -51,7 +51,7 @@ for libraries in "tool.so:$preload" "$preload:tool.so" "tool.so:$both" "$both:to
     expect "linked, with $libraries" 0 mpi 2 LD_PRELOAD="${libraries//tool.so/$scratch/tool.so}" ./linked
     check "both sums are right" test "$(grep -c ': 0 of 262144 wrong' <<<"$output")" = 2
     contains "the tool lives" "tool: "
-    check "two calls are compressed" grep -Eq '^compshim: all +fp16 .* float32 +2 ' <<<"$output"
+    check "two calls are compressed" grep -Eq '^compshim: all +fp16 +[a-z_]+ +2 ' <<<"$output"
 done
 
 # Two copies of a library: each caller keeps its own.

@@ -88,7 +88,7 @@ expect "a test of a command that is not installed" 1 totals wanting
 contains "names it" "compshim-not-there: command not found"
 expect "two words" 1 one_by_one bad good
 check "choose the tests of either" last "202 passed, 1 failed, 1 skipped"
-order() { test "$(sed -n 's/^== test_made_up_//p' <<<"$output" | xargs)" = "$1"; }
+order() { test "$(sed -nE 's/^(ok|FAILED) +test_made_up_(\w+) .*/\2/p' <<<"$output" | xargs)" = "$1"; }
 printf '9 s test_made_up_%s\n3 s test_made_up_%s\n' good bad >"$scratch/made/tests/durations"
 expect "with times of a run before" 1 one_by_one bad good
 check "the longest begins first" order "good bad"

@@ -171,7 +171,7 @@ contains "has a hint" "(did you mean 'allreduce'?)"
 
 printf '[rule all]\ncodec = fp16\nmax_rel_error = 0.01\n[rule parameters]\ncollective = allgather\ncodec = bf16\n' >both.ini
 explain "more ranks than the scratch has pieces for" --policy both.ini --size 1GiB --ranks 1000000
-contains "is passed on, and why" "no_memory: a piece for each of so many ranks takes more than the scratch"
+contains "is passed on, and why" "no_memory: no memory or tags for so many ranks or communicators"
 explain "an average in MPI" --policy both.ini --size 1MiB --op avg
 contains "is none" "op: only sums are compressed, and NCCL's averages"
 explain "an option that NCCL has not" --policy both.ini --size 1MiB --library nccl
@@ -191,7 +191,7 @@ explain "a dry run of NCCL" --report nccl.json --policy both.ini
 contains "is planned for NCCL" "passed on: option"
 sed -i '/max_rel_error/d' both.ini
 explain "a dry run of NCCL's averages" --report nccl.json --policy both.ini
-contains "compresses them" "16.00 MiB float32 avg"
+contains "compresses them" "16.0 MiB float32 avg"
 contains "as the rule says" "fp16, two_shot"
 sed 's/Open MPI/gloo of libgloo.so.0/' run.json >gloo.json
 explain "a dry run of gloo" --report gloo.json --policy both.ini
@@ -222,10 +222,10 @@ for machine in slow=1e7 fast=1e12; do
         "encode_fp8_e4m3 = 5e9" "decode_fp8_e4m3 = 5e9" >"${machine%=*}"
 done
 explain "a slow machine" --size 16MiB --machine slow
-contains "foretells the native time" "foretold natively        2518 ms"
+contains "foretells the native time" "foretold natively        2.5 s"
 contains "and that of each algorithm" "  by two_shot"
 expect "the machine of the environment" 0 env COMPSHIM_MACHINE=fast "$tool" explain --policy job.ini --size 16MiB
-contains "is too fast for this codec" "no_gain: a tenth of the native time would not be gained"
+contains "is too fast for this codec" "no_gain: less than a tenth of the time would be gained"
 explain "the same as JSON" --size 16MiB --machine fast --json
 check "has the times" python3 - "$output" <<'PY'
 import json, sys
@@ -234,7 +234,7 @@ foretold = answer["foretold"]
 assert answer["reason"] == "no_gain" and foretold["by"]["two_shot"] > 0.9 * foretold["native"] > 0, answer
 PY
 explain "a table" --sizes 16MiB --machine slow
-contains "has both times" "foretold ms"
+contains "has both times" "natively  foretold"
 expect "a machine that is none" 1 "$tool" explain --size 1MiB --machine job.ini
 contains "is refused" "job.ini:"
 finish

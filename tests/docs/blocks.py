@@ -14,13 +14,14 @@ COMMENT = re.compile(r"\s{2,}#.*$|^#.*$")
 
 
 def blocks(page):
-    """(first line, lines) of every run of lines that are indented by four or more."""
-    block, first = [], 0
+    """(first line, lines) of every run of lines that are indented by four or more, but for what is in <pre>."""
+    block, first, output = [], 0, False
     with open(page, encoding="utf-8") as file:
         for number, line in enumerate(file.read().splitlines() + ["."], start=1):
             if line.startswith("```"):
                 sys.exit(f"{page}:{number}: fences are not read; indent the block by four")
-            if line.startswith("    "):
+            output = (output or line == "<pre>") and line != "</pre>"
+            if line.startswith("    ") and not output:
                 first = first if block else number
                 block.append(line[4:])
             elif line == "" and block:

@@ -36,6 +36,8 @@ def help_options(tool):
     for command in commands(tool):
         block = output(tool, command, "--help").split("options:\n", 1)[1].split("\n\n", 1)[0]
         for line in block.splitlines():
+            if line.startswith(8 * " "):  # the help of the option above goes on
+                continue
             letter, name, argument = OPTION.match(line).groups()
             if name != "help":
                 yield fact(command, letter, name, argument)

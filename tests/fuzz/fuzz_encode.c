@@ -157,7 +157,7 @@ static void check_errors(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-static void check_raw(const struct encoding *encoding)
+static void check_exact(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
     const size_t bytes = input->count * input->element_bytes;
@@ -215,8 +215,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scalar.elements = elements;
     scalar.residual = residual;
     check_levels(&scalar);
-    if (scalar.input.codec == CSHIM_CODEC_RAW)
-        check_raw(&scalar);
+    if (cshim_codec_is_exact(scalar.input.codec))
+        check_exact(&scalar);
     else
         check_errors(&scalar);
     if (count > CSHIM_GRAIN)

@@ -14,6 +14,7 @@ static struct cshim_header take_expected(struct fuzz_input *input)
         .dtype = (enum cshim_dtype)fuzz_take(input, 1),
         .algorithm = (enum cshim_algorithm)fuzz_take(input, 1),
     };
+    plan.gather_codec = plan.codec;
     uint32_t sequence = (uint32_t)fuzz_take(input, 4);
     uint32_t segment = (uint32_t)fuzz_take(input, 4);
     enum cshim_message step = (enum cshim_message)(fuzz_take(input, 1) % CSHIM_MESSAGES);

@@ -25,10 +25,12 @@ static struct cshim_rule take_rule(struct fuzz_input *input)
         .codec = (enum cshim_codec_id)(fuzz_take(input, 1) % CSHIM_CODEC_COUNT),
         .algorithm = (enum cshim_algorithm)(fuzz_take(input, 1) % CSHIM_ALGORITHM_COUNT),
     };
+    if (rule.codec != CSHIM_CODEC_NONE && rule.algorithm != CSHIM_ALGORITHM_CAST &&
+        fuzz_take(input, 1) % 4 == 0)
+        rule.gather_codec = (enum cshim_codec_id)(fuzz_take(input, 1) % CSHIM_CODEC_COUNT);
     /* The parser takes no other codecs with it. */
     const struct cshim_codec_info *info = cshim_codec_info(rule.codec);
-    if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && info->element_bits != 0 &&
-        info->element_bits < 16)
+    if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && rule.codec > CSHIM_CODEC_BF16)
         rule.algorithm = CSHIM_ALGORITHM_AUTO;
     return rule;
 }

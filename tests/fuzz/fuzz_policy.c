@@ -15,10 +15,12 @@
 #define RULES_REWRITTEN 16u
 #define SIZE_TEXT_MAX 48u
 
-static void check_message(const char *message, const char *text, size_t size)
+static void check_message(char *message, const char *text, size_t size)
 {
+    char *end = memchr(message, '\n', CSHIM_MESSAGE_MAX);
+    if (end != NULL) /* the first of several */
+        *end = '\0';
     fuzz_check_line(message, CSHIM_MESSAGE_MAX, "p.ini:");
-    char *end;
     unsigned long line = strtoul(message + strlen("p.ini:"), &end, 10), lines = 1;
     for (size_t i = 0; i < size; i++)
         lines += text[i] == '\n';
@@ -223,6 +225,8 @@ static void write_rule(struct text *text, const struct cshim_rule *rule)
                cshim_algorithm_name(rule->algorithm));
     write_text(text, "error_feedback=%s\nrounding=%s\n", rule->error_feedback ? "on" : "off",
                rule->stochastic ? "stochastic" : "nearest");
+    if (rule->gather_codec != CSHIM_CODEC_NONE)
+        write_text(text, "gather_codec=%s\n", cshim_codec_name(rule->gather_codec));
     if (rule->max_rel_error > 0)
         write_text(text, "max_rel_error=%.17g\n", rule->max_rel_error);
     if (rule->verify > 0)
@@ -248,9 +252,10 @@ static bool same_rule(const struct cshim_rule *a, const struct cshim_rule *b)
            a->min_size == b->min_size && a->max_size == b->max_size &&
            a->min_ranks == b->min_ranks && a->max_ranks == b->max_ranks &&
            a->min_nodes == b->min_nodes && a->max_nodes == b->max_nodes && a->codec == b->codec &&
-           a->algorithm == b->algorithm && a->error_feedback == b->error_feedback &&
-           a->stochastic == b->stochastic && a->max_rel_error == b->max_rel_error &&
-           a->verify == b->verify && a->check_ranks == b->check_ranks;
+           a->gather_codec == b->gather_codec && a->algorithm == b->algorithm &&
+           a->error_feedback == b->error_feedback && a->stochastic == b->stochastic &&
+           a->max_rel_error == b->max_rel_error && a->verify == b->verify &&
+           a->check_ranks == b->check_ranks;
 }
 
 static void check_rewritten(const struct cshim_policy *policy)
@@ -287,6 +292,22 @@ static void check_policy(const struct cshim_policy *policy)
         check_rewritten(policy);
 }
 
+/* What a unit multiplies by: K, KiB and the like count in 1024, KB and the like in 1000. */
+static long double factor_of(const char *unit)
+{
+    const char *letter = strpbrk(unit, "KMGkmg");
+    long double factor = 1;
+    if (letter == NULL)
+        return 1;
+    const long double step = letter[1] == 'B' || letter[1] == 'b' ? 1000.0L : 1024.0L;
+    for (const char *power = "KMG"; *power != '\0'; power++) {
+        factor *= step;
+        if ((*letter & ~('a' - 'A')) == *power)
+            break;
+    }
+    return factor;
+}
+
 /* Short texts are tried as sizes too, against long double. */
 static void check_size(const uint8_t *data, size_t size)
 {
@@ -299,13 +320,7 @@ static void check_size(const uint8_t *data, size_t size)
     if (!cshim_parse_size(text, &bytes))
         return;
     long double expected = strtold(text, &end);
-    long double step = strchr(end, 'i') != NULL ? 1024.0L : 1000.0L;
-    const char *prefix = strpbrk(end, "KMG");
-    for (const char *letter = "KMG"; prefix != NULL; letter++) {
-        expected *= step;
-        if (*letter == *prefix)
-            break;
-    }
+    expected *= factor_of(end);
     long double difference = expected - (long double)bytes;
     FUZZ_CHECK(bytes <= (uint64_t)1 << 63);
     FUZZ_CHECK((difference < 0 ? -difference : difference) <= expected * 0x1p-60L);

@@ -47,9 +47,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *words[] = {file.path, file.path, NULL};
     FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);
     for (const struct tool_option *form = tool_report.options; form->name != NULL; form++) {
-        *(bool *)form->field = true;
+        if (form->kind == TOOL_TEXT)
+            *(const char **)form->field = "/dev/null"; /* where the page goes */
+        else
+            *(bool *)form->field = true;
         FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);
-        *(bool *)form->field = false;
+        if (form->kind == TOOL_TEXT)
+            *(const char **)form->field = NULL;
+        else
+            *(bool *)form->field = false;
     }
     return 0;
 }

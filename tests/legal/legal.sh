@@ -22,19 +22,21 @@ one_of() {
 # rounding loses of the largest element of a block, twice and a little; the random rounding loses up
 # to twice as much, and the residual that is added as much once more. Calls that lose more than
 # the tolerance go on in a codec that follows here.
-bound_of() { # CODEC ROUNDING FEEDBACK TOLERANCE
+bound_of() { # CODEC GATHER_CODEC ROUNDING FEEDBACK TOLERANCE
     python3 - "$@" <<'P'
 import sys
-codec, rounding, feedback, tolerance = sys.argv[1:]
-lost = {"int4": 0.072, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0}
+codec, gather, rounding, feedback, tolerance = sys.argv[1:]
+lost = {"int3": 0.168, "int4": 0.072, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0, "lossless": 0}
 later = list(lost)[list(lost).index(codec):] if tolerance != "0" else [codec]
+later += [gather] if gather != "none" else []
 print(2.3 * max(map(lost.get, later)) * (2 if rounding == "stochastic" else 1) * (2.4 if feedback == "on" else 1))
 P
 }
 
 draw_policy() { # sets $bound
     local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance=0
-    one_of codec raw raw raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4
+    local gather=none
+    one_of codec raw raw raw lossless fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3
     one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
     one_of report off off "$scratch/report.json"
@@ -50,6 +52,8 @@ draw_policy() { # sets $bound
     printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$collectives" "$codec" "$algorithm" "$verify" "$check"
     if [ "$algorithm" != cast ]; then
+        one_of gather none none none raw lossless fp16 int8 int4
+        [ "$gather" = none ] || printf 'gather_codec = %s\n' "$gather"
         one_of feedback ${FEEDBACK:-off off on}
         one_of rounding nearest nearest stochastic
         one_of tolerance 0 0 0 0.001 0.02 0.05
@@ -57,7 +61,7 @@ draw_policy() { # sets $bound
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
         [ "$tolerance" = 0 ] || printf 'max_rel_error = %s\n' "$tolerance"
     fi
-    bound=$(bound_of "$codec" "$rounding" "$feedback" "$tolerance")
+    bound=$(bound_of "$codec" "$gather" "$rounding" "$feedback" "$tolerance")
 }
 
 # The node of each rank: all on one, evenly, or as it comes.

@@ -9,24 +9,33 @@
  * but until then, too, nobody may come to the opposite of another rank.
  *
  *   RANKS        how many ranks (3)
- *   NO_COMMIT    rank 0 compresses once all have said hello, without acknowledgements: wrong
+ *   WIDTH        how many children a rank of the tree may have (1)
+ *   ONE_VERSION  all ranks have the same
+ *   NO_COMMIT    ranks compress once all have said hello, without acknowledgements: wrong
  *   NO_LAUNCHER  nobody ends the job in which a process has ended: wrong
  *   NEVER_ON     claims that no job is compressed: wrong
  */
 #ifndef RANKS
 #define RANKS 3
 #endif
+#ifndef WIDTH
+#define WIDTH 1
+#endif
+#define PARENT ((rank - 1) / WIDTH)
+#define FIRST_CHILD (rank * WIDTH + 1)
+#define LAST_CHILD (rank * WIDTH + WIDTH < RANKS -> rank * WIDTH + WIDTH : RANKS - 1)
 
 mtype = { STARTING, OFF, ON, ENDED }; /* a rank; one without the shim is OFF from the start */
 mtype = { NOTHING, NO, YES };         /* what has been sent */
 
 mtype state[RANKS] = STARTING;
-bool right_version[RANKS];
-bool names_kept; /* by the launcher */
-bool announced;  /* rank 0 */
+bool version[RANKS]; /* the codec table is a part of it */
+bool names_kept;     /* by the launcher */
+bool announced[RANKS];
 bool lacks_shim[RANKS];
-bool hello[RANKS], acknowledge[RANKS];
-mtype reply[RANKS] = NOTHING, decision[RANKS] = NOTHING;
+/* Each is of a rank and its parent; the first and the third go up. */
+mtype hello[RANKS] = NOTHING, reply[RANKS] = NOTHING;
+mtype acknowledgement[RANKS] = NOTHING, decision[RANKS] = NOTHING;
 
 bool alone;          /* a rank has come to the opposite of another one */
 bool waits_for_ever; /* a rank does */
@@ -47,101 +56,93 @@ inline become(what)
 
 #define END become(ENDED); goto done
 
-proctype root()
+/* agree_to_compress */
+proctype member(byte rank)
 {
-    byte rank, i, to = 1;
-    bool all = true, has_arrived[RANKS];
+    byte i, child = FIRST_CHILD;
+    bool all = true, has_parent = true, has_arrived[RANKS];
 
     if
     :: END
-    :: become(OFF); goto done /* no memory */
-    :: names_kept -> announced = true
-    :: skip /* it cannot be announced */
+    :: names_kept -> announced[rank] = true;
+        if
+        :: rank == 0
+        :: rank > 0 && announced[PARENT] -> assert(!lacks_shim[PARENT])
+        :: rank > 0 -> has_parent = false /* the deadline */
+        fi
+    :: !names_kept /* and nobody looks for a parent */
     fi;
 
     /* collect_hellos: those that come before the deadline are answered */
     do
     :: atomic {
-           to < RANKS && hello[to] -> has_arrived[to] = true;
-           all = all && right_version[to];
-           to++
+           child <= LAST_CHILD && hello[child] != NOTHING -> has_arrived[child] = true;
+           all = all && hello[child] == YES && version[child] == version[rank];
+           child++
        }
-    :: atomic { to < RANKS -> all = false; to++ }
-    :: atomic { to == RANKS -> to = 1; break }
+    :: atomic { child <= LAST_CHILD -> all = false; child++ }
+    :: atomic { child > LAST_CHILD -> child = FIRST_CHILD; break }
     od;
+
+    /* ask_parent */
+    if
+    :: rank == 0
+    :: rank > 0 && !has_parent -> all = false
+    :: rank > 0 -> END
+    :: rank > 0 && has_parent -> hello[rank] = (all -> YES : NO);
+        if
+        :: reply[rank] == YES -> assert(all)
+        :: reply[rank] == NO -> all = false
+        :: all = false /* the deadline */
+        fi
+    fi;
+
+    /* reply_to_children */
     do
-    :: atomic { to < RANKS && !has_arrived[to] -> to++ }
+    :: atomic { child <= LAST_CHILD && !has_arrived[child] -> child++ }
     :: atomic {
-           to < RANKS && has_arrived[to] -> assert(!lacks_shim[to]);
-           reply[to] = (all -> YES : NO);
-           has_arrived[to] = false;
-           to++
+           child <= LAST_CHILD && has_arrived[child] -> assert(!lacks_shim[child]);
+           reply[child] = (all -> YES : NO);
+           has_arrived[child] = false;
+           child++
        }
-    :: to < RANKS -> END
-    :: atomic { to == RANKS -> to = 1; break }
+    :: child <= LAST_CHILD -> END
+    :: atomic { child > LAST_CHILD -> child = FIRST_CHILD; break }
     od;
 
 #ifndef NO_COMMIT
+    /* commit */
     if
     :: !all -> become(OFF); goto done
     :: else
     fi;
-    /* collect_acknowledgements */
     do
-    :: atomic { to < RANKS && acknowledge[to] -> to++ }
-    :: atomic { to < RANKS -> all = false; break } /* the deadline */
-    :: to == RANKS -> break
+    :: atomic {
+           child <= LAST_CHILD && acknowledgement[child] != NOTHING ->
+           all = all && acknowledgement[child] == YES;
+           child++
+       }
+    :: atomic { child <= LAST_CHILD -> all = false; break } /* the deadline */
+    :: child > LAST_CHILD -> break
     od;
-    to = 1;
+    child = FIRST_CHILD;
+    if
+    :: rank == 0
+    :: rank > 0 -> END
+    :: rank > 0 -> acknowledgement[rank] = (all -> YES : NO);
+end_without_decision: /* init looks whether it may */
+        atomic { decision[rank] != NOTHING -> all = decision[rank] == YES }
+    fi;
     do
-    :: atomic { to < RANKS -> decision[to] = (all -> YES : NO); to++ }
-    :: to < RANKS -> END
-    :: to == RANKS -> break
+    :: atomic { child <= LAST_CHILD -> decision[child] = (all -> YES : NO); child++ }
+    :: child <= LAST_CHILD -> END
+    :: child > LAST_CHILD -> break
     od;
 #endif
     if
     :: all -> become(ON)
     :: else -> become(OFF)
     fi;
-done:
-    skip
-}
-
-/* agree_as_other */
-proctype other(byte rank)
-{
-    byte i;
-
-    if
-    :: END
-    :: names_kept ->
-        if
-        :: announced -> assert(!lacks_shim[0])
-        :: become(OFF); goto done /* the deadline */
-        fi
-    :: skip /* it cannot be announced, and does not look for rank 0 */
-    fi;
-    if
-    :: END
-    :: hello[rank] = true
-    fi;
-    if
-    :: reply[rank] == YES
-    :: reply[rank] == NO -> become(OFF); goto done
-    :: become(OFF); goto done /* the deadline */
-    fi;
-#ifndef NO_COMMIT
-    if
-    :: END
-    :: acknowledge[rank] = true
-    fi;
-end_without_decision: /* init looks whether it may */
-    if
-    :: decision[rank] == YES
-    :: decision[rank] == NO -> become(OFF); goto done
-    fi;
-#endif
-    become(ON);
 done:
     skip
 }
@@ -158,9 +159,10 @@ init
         for (rank : 0 .. RANKS - 1) {
             if
             :: lacks_shim[rank] = true; state[rank] = OFF
-            :: rank == 0 -> run root()
-            :: rank > 0 -> right_version[rank] = true; run other(rank)
-            :: rank > 0 -> run other(rank) /* of another version */
+            :: version[rank] = true; run member(rank)
+#ifndef ONE_VERSION
+            :: run member(rank)
+#endif
             fi
         }
         rank = 0

@@ -6,9 +6,11 @@
  *   mpi_faults abort     a second thread of the last rank calls MPI_Abort while the first is in one
  *   mpi_faults exit      the last rank calls exit(3) where the others call MPI_Allreduce
  *   mpi_faults leave     all ranks return from main without MPI_Finalize
+ *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN, and there are errors elsewhere
  *   mpi_faults fork      children that call exit, _exit and another program, between calls
  *   mpi_faults count A B [return]
  *                        rank 0 sums A elements, the others B; perhaps under MPI_ERRORS_RETURN
+ *   mpi_faults root A B  the same by MPI_Reduce, which lets the others go on to MPI_Finalize
  *   mpi_faults order A B rank 0 sums A elements, then B; the others B, then A
  *   mpi_faults type A    rank 0 sums A floats, the others A doubles
  *
@@ -131,11 +133,31 @@ static void run_fork(void)
     sum_floats(2, 100000);
 }
 
+/* In MPICH what has no error handler of its own follows MPI_COMM_WORLD. Open MPI ends the job. */
+static void run_handler(void)
+{
+    MPI_Comm copy;
+    MPI_Group group;
+    const int first[1] = {0};
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    failures += MPI_Send(&rank, 1, MPI_INT, ranks, 0, copy) == MPI_SUCCESS;
+    failures += MPI_Send(&rank, 1, MPI_INT, ranks, 0, MPI_COMM_SELF) == MPI_SUCCESS;
+    failures += MPI_Group_incl(MPI_GROUP_NULL, 1, first, &group) == MPI_SUCCESS;
+    MPI_Comm_free(&copy);
+}
+
 static void run_order(int first, int second)
 {
     sum_floats(1, first);
     sum_floats(1, rank == 0 ? first : second);
     sum_floats(1, rank == 0 ? second : first);
+}
+
+static void run_root(int count)
+{
+    static float input[LARGE], sums[LARGE];
+    MPI_Reduce(input, sums, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
 }
 
 /* Returns 0 if there is no such fault. */
@@ -153,10 +175,14 @@ static int run(int argc, char **argv)
         run_exit();
     else if (strcmp(fault, "leave") == 0)
         sum_floats(2, 100000);
+    else if (strcmp(fault, "handler") == 0)
+        run_handler();
     else if (strcmp(fault, "fork") == 0)
         run_fork();
     else if (strcmp(fault, "count") == 0)
         sum_floats(1, rank == 0 ? a : b);
+    else if (strcmp(fault, "root") == 0)
+        run_root(rank == 0 ? a : b);
     else if (strcmp(fault, "order") == 0)
         run_order(a, b);
     else if (strcmp(fault, "type") == 0)
@@ -173,7 +199,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!run(argc, argv)) {
-        fprintf(stderr, "usage: mpi_faults kill|abort|exit|leave|fork|count|order|type ...\n");
+        fprintf(stderr,
+                "usage: mpi_faults kill|abort|exit|leave|handler|fork|count|root|order|type ...\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (rank == 0)

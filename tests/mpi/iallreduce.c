@@ -11,7 +11,8 @@
  *   mpi_iallreduce threads       three threads, each on a communicator of its own
  *   mpi_iallreduce freed         a communicator is freed under a call, and before a persistent one;
  *                                Open MPI 4.1.4 itself crashes
- *   mpi_iallreduce alone        one rank makes a call that the library refuses
+ *   mpi_iallreduce tags          a persistent call beside 4100 others (preload
+ * tests/standin/tags.c) mpi_iallreduce alone        one rank makes a call that the library refuses
  *   mpi_iallreduce refused       the library fails in a call, and the error handler makes others
  *                                (preload tests/standin/refuse.c) */
 #include <mpi.h>
@@ -423,6 +424,32 @@ static void run_mismatch(void)
     drop(&call);
 }
 
+/* A persistent request that rank 0 starts first, the others after more calls than there are tags.
+ */
+static void run_tags(void)
+{
+    enum { CALLS = 4100 };
+    struct call kept, call;
+    make(&kept, 3000, 1);
+    make(&call, 300, 2);
+    MPI_Allreduce_init(kept.in, kept.out, kept.count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+                       MPI_INFO_NULL, &kept.request);
+    if (rank == 0)
+        MPI_Start(&kept.request);
+    for (int i = 0; i < CALLS; i++) {
+        start(&call, MPI_COMM_WORLD);
+        MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+    }
+    check_sums(&call, "the last of many calls");
+    if (rank > 0)
+        MPI_Start(&kept.request);
+    MPI_Wait(&kept.request, MPI_STATUS_IGNORE);
+    check_sums(&kept, "a persistent call beside more than there are tags");
+    MPI_Request_free(&kept.request);
+    drop(&kept);
+    drop(&call);
+}
+
 struct worker {
     pthread_t thread;
     MPI_Comm comm;
@@ -486,6 +513,8 @@ int main(int argc, char **argv)
         static struct call left;
         make(&left, 1000000, 2);
         start(&left, MPI_COMM_WORLD);
+    } else if (argc > 1 && strcmp(argv[1], "tags") == 0) {
+        run_tags();
     } else if (threads) {
         run_threads();
     } else {

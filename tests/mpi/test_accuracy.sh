@@ -34,6 +34,26 @@ report "the report has what was measured" \
 report "rounding to nearest has no bias to speak of" 'abs(row["verified"]["bias"]) < 1e-3'
 report "and says that the ranks agree" 'row["ranks_checked"] == {"calls": 4, "different": 0}'
 
+# Parts in one codec, sums in another: the error of the former alone, the bytes of both.
+for layout in "4 two_shot 0,0,0,0" "4 hierarchical 0,0,1,1" "2 one_shot 0,0"; do
+    read -r ranks algorithm nodes <<<"$layout"
+    rule int4 "$algorithm" 'gather_codec = fp16' 'check_ranks = 1' 'verify = 1'
+    expect "int4, sums in fp16, by $algorithm" 0 \
+        mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
+        "$build/tests/mpi_repeated_sum" 9
+    report "has the error of one rounding" '0.06 < row["verified"]["rel_l2"] < 0.09'
+    report "on all ranks" 'row["ranks_checked"] == {"calls": 9, "different": 0}'
+done
+rule lossless two_shot 'gather_codec = raw'
+repeat "lossless, sums in raw" 4 3
+first=$digest
+rule raw two_shot
+repeat "raw" 4 3
+check "is the same in every bit" test -n "$first" -a "$first" = "$digest"
+rule int8 two_shot 'gather_codec = lossless'
+repeat "int8, sums without loss" 4 3
+report "are compressed" 'row["calls"] == 3'
+
 # From int4 the codecs by their error, down to the first that keeps to it.
 way=$(sed -nE 's/^[A-Z]+ *\([0-9]+, *[A-Z0-9_]+, *(\w+).* ([0-9.e-]+)\)$/\2 \1/p' "$top/codecs/formats.def" | sort -gr |
     sed -nE '/ int4$/,/ int8$/s/.* (.*)/"\1", /p' | tr -d '\n')
@@ -92,8 +112,8 @@ check "gives other bits" test "$digest" != "$first"
 rule int4 auto 'error_feedback = on' 'max_rel_error = 0.01'
 expect "a residual that goes from one_shot to two_shot with its codec" 0 \
     shimmed 3 "$build/tests/mpi_repeated_sum" 12 10000
-contains "was in both" "int4      one_shot"
-contains "as it should" "int8      two_shot"
+contains "was in both" "int4     one_shot"
+contains "as it should" "int8     two_shot"
 
 # A step of each rank's encoding and of the sum's, and what these lose.
 for layout in "int4 one_shot 0.9" "int4 two_shot 2.1" "int4 hierarchical 2.1" "int8 two_shot 0.1" "fp8_e4m3 two_shot 1.6" \

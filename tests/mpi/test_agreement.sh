@@ -8,13 +8,18 @@ preloaded="LD_PRELOAD=$preload"
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-# halves NAME FIRST SECOND: two ranks each of the shell commands FIRST and SECOND; what they print,
-# each line with the second it came in
-halves() {
-    local began=$SECONDS
-    differing 2 sh -c "$2" : 2 sh -c "$3" 2>&1 |
+# parts NAME RANKS COMMAND...: so many ranks of each shell command; what they print, each line with
+# the second it came in
+parts() {
+    local began=$SECONDS name=$1 words=()
+    shift
+    while [ $# -gt 0 ]; do
+        words+=(${words[0]+:} "$1" sh -c "$2")
+        shift 2
+    done
+    TMPDIR=$(mktemp -d "$scratch/XXXX") differing "${words[@]}" 2>&1 |
         while IFS= read -r line; do printf '%d %s\n' $((SECONDS - began)) "$line"; done \
-            >"$scratch/$1"
+            >"$scratch/$name"
 }
 run="exec '$program'" with="exec env '$preloaded' '$program'" late="sleep 3;"
 
@@ -22,35 +27,43 @@ run="exec '$program'" with="exec env '$preloaded' '$program'" late="sleep 3;"
 start=0
 start_of_ten() {
     local began=$SECONDS
-    for _ in {1..10}; do mpi 4 "$program" >"$scratch/native" 2>&1 & done
+    for _ in {1..10}; do TMPDIR=$(mktemp -d "$scratch/XXXX") mpi 4 "$program" >"$scratch/native" 2>&1 & done
     wait
     [ $((SECONDS - began)) -le "$start" ] || start=$((SECONDS - began))
 }
 start_of_ten
 
-# All ten at once: they mostly wait.
-halves "the first half without the shim, prompt" "$run" "$with" &
-halves "the first half without the shim, late" "$late $run" "$with" &
-halves "the first half without the shim, early" "$run" "$late $with" &
-halves "the second half without the shim, prompt" "$with" "$run" &
-halves "the second half without the shim, late" "$with" "$late $run" &
-halves "the second half without the shim, early" "$late $with" "$run" &
+# All at once: they mostly wait. Each has a TMPDIR of its own, because mpiruns that begin at the same
+# moment fail to make Open MPI's folder in a common one.
+parts "the first half without the shim, prompt" 2 "$run" 2 "$with" &
+parts "the first half without the shim, late" 2 "$late $run" 2 "$with" &
+parts "the first half without the shim, early" 2 "$run" 2 "$late $with" &
+parts "the second half without the shim, prompt" 2 "$with" 2 "$run" &
+parts "the second half without the shim, late" 2 "$with" 2 "$late $run" &
+parts "the second half without the shim, early" 2 "$late $with" 2 "$run" &
+
+# Rank 9 of ten ranks is below rank 1, not rank 0.
+parts "rank 1 of ten without the shim" 1 "$with" 1 "$run" 8 "$with" &
+parts "rank 9 of ten without the shim" 9 "$with" 1 "$run" &
 
 # A rank that comes late to the agreement itself, when the others wait or have stopped waiting: all
 # decide alike, or the job would hang.
-late_rank() { shimmed 3 COMPSHIM_REPORT=summary "$build/tests/mpi_late_rank" "$@" >"$scratch/late.$1.$2" 2>&1; }
-late_rank 0 2 &
-late_rank 2 2 &
-late_rank 0 13 &
-late_rank 2 13 &
+late_rank() { TMPDIR=$(mktemp -d "$scratch/XXXX") shimmed "$1" COMPSHIM_REPORT=summary "$build/tests/mpi_late_rank" "$2" "$3" >"$scratch/late.$2.$3" 2>&1; }
+late_rank 3 0 2 &
+late_rank 3 2 2 &
+late_rank 10 1 2 &
+late_rank 3 0 13 &
+late_rank 3 2 13 &
+late_rank 10 9 13 &
 wait
 start_of_ten # the machine may be busier now
-for late in "0 2 by two_shot" "2 2 by two_shot" "0 13 nothing is compressed" "2 13 nothing is compressed"; do
-    read -r rank seconds text <<<"$late"
+for late in "3 0 2 by two_shot" "3 2 2 by two_shot" "10 1 2 by two_shot" "3 0 13 nothing is compressed" \
+    "3 2 13 nothing is compressed" "10 9 13 nothing is compressed"; do
+    read -r ranks rank seconds text <<<"$late"
     output=$(cat "$scratch/late.$rank.$seconds")
-    check "rank $rank late by $seconds s: the results are right" \
-        test "$(grep -c 'rank [0-2]: 0 wrong$' <<<"$output")" = 3
-    contains "rank $rank late by $seconds s: $text" "${text#by }"
+    check "rank $rank of $ranks late by $seconds s: the results are right" \
+        test "$(grep -c 'rank [0-9]: 0 wrong$' <<<"$output")" = "$ranks"
+    contains "rank $rank of $ranks late by $seconds s: $text" "${text#by }"
 done
 
 limit=15
@@ -75,5 +88,8 @@ for half in "prompt 0" "late 3" "early 3"; do
     read -r when seconds <<<"$half"
     judge "the first half without the shim, $when" "$seconds" "ranks 0-1|rank 0.*rank 1"
     judge "the second half without the shim, $when" "$seconds" "ranks 2-3|rank 2.*rank 3"
+done
+for lacking in 1 9; do
+    judge "rank $lacking of ten without the shim" 0 "have this shim: rank $lacking [^,]*;"
 done
 finish

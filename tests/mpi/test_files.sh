@@ -8,7 +8,7 @@ sed -i 's/^report = off/report = summary/' "$scratch/policy.ini"
 export COMPSHIM_POLICY=$scratch/policy.ini
 
 expect "standard error is closed, and a file of data gets its number" 0 shimmed 2 "$program" reused "$scratch/reused"
-contains "the table goes to what standard error was" "all          fp16"
+contains "the table goes to what standard error was" "all      fp16"
 check "and not into the data" test "$(cat "$scratch"/reused.* | sort | uniq -c | tr -s ' ')" = " 2 data"
 for what in full broken; do
     expect "standard error is $what" 0 shimmed 2 "$program" $what
@@ -49,11 +49,12 @@ cd "$scratch" || exit 1
 sed -i "s|^report = .*|report = $scratch/planted.json|" policy.ini
 chmod 644 policy.ini
 expect "a policy found in the working folder" 0 shimmed 2 "$program"
-contains "is obeyed" "all          fp16"
+contains "is obeyed" "all      fp16"
 contains "but names no files" "no report is written to $scratch/planted.json"
 check "there is none" test ! -e planted.json
 chmod 666 policy.ini
 expect "a policy that others can write" 0 shimmed 2 "$program"
 contains "is not obeyed" "policy.ini: this policy is not obeyed, because others than you and root can write it"
+output=$(sed -z 's/\ncompshim:   \(policy\|default\)/ \1/g' <<<"$output") # the first line of the table may go on in the next
 contains "but the next one" "policy built-in default"
 finish

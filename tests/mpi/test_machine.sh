@@ -31,8 +31,12 @@ reports "are worth it: foretold and taken is told" \
 contains "in the table, too" "compshim: foretold "
 expect "links faster than the codec" 0 on_nodes 0,1,2,3 COMPSHIM_MACHINE=fast "${sum[@]}"
 reports "are not" 'rows == [] and passed["no_gain"] == 5'
-native=$(mpi 4 "${sum[@]}")
-contains "with the library's own results" "${native:-(the program printed none)}"
+if [ "$MPI" = mpich ]; then
+    skip "with mpich: the same bits (how MPICH 5 adds depends on how many calls it made before)"
+else
+    native=$(mpi 4 "${sum[@]}")
+    contains "with the library's own results" "${native:-(the program printed none)}"
+fi
 sed 's/^codec.*/&\nworth = always/' policy.ini >always.ini
 expect "worth = always" 0 on_nodes 0,1,2,3 COMPSHIM_MACHINE=fast COMPSHIM_POLICY=always.ini "${sum[@]}"
 reports "compresses them all the same" 'rows[0]["calls"] == 5'

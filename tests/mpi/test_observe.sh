@@ -27,7 +27,7 @@ expect "an observed job" 0 mpi 4 LD_PRELOAD="$build/tests/standin_clock.so:$prel
     COMPSHIM=observe COMPSHIM_REPORT=observed.json "$program"
 check "does what it does natively" test "$(grep -v '^compshim' <<<"$output")" = "$native"
 contains "says that nothing was compressed" "COMPSHIM=observe: nothing was compressed"
-contains "shows the largest kinds" "2 x allreduce of 3.81 MiB float32, sum, ranks 4, nodes 1"
+contains "shows the largest kinds" "2 allreduce       3.8 MiB  float32  sum   4 on 1"
 check "the report has every call" python3 - $(codecs) <<'PY'
 import json, sys
 report = json.load(open("observed.json"))

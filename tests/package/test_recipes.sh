@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What the packages say of the project against what the project says: one version, one set of names.
-# Spack is in no Debian or Python package: its recipe is only read, as Python and by words.
+# Spack, conda and EasyBuild are in no Debian package: their recipes are only read, as Python and by words.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 1
 version=$(sed -n 's/^VERSION := //p' Makefile)
@@ -15,6 +15,11 @@ check "its class is named as Spack wants" grep -qx 'class Compshim(MakefilePacka
 for variable in $(sed -nE 's/.*"([A-Z]+)=.*/\1/p; s/.*f"([A-Z]+)=.*/\1/p' "$recipe" | sort -u); do
     check "the Makefile knows its $variable" grep -qE "^$variable \??= ?" Makefile
 done
+check "EasyBuild's recipe is Python" python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' packaging/easybuild/*.eb
+check "it has this version" grep -qx "version = '$version'" "$(echo packaging/easybuild/compshim-"$version"-*.eb)"
+check "conda's recipe has this version" grep -qx "  version: $version" packaging/conda/recipe.yaml
+check "the citation has this version" grep -qx "version: $version" CITATION.cff
+check "the changelog has it" grep -qx "## $version" CHANGELOG.md
 check "the Debian changelog begins with this version" \
     grep -qE "^compshim \($version-[0-9]+\) " <(head -n 1 $debian/changelog)
 # What make packages installs is what the package is built with.

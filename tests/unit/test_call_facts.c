@@ -42,7 +42,8 @@ TEST(layouts)
 /* Each byte of a header is compared, but for those of the error, which is handed on. */
 TEST(headers)
 {
-    const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8,
+    const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT4,
+                                    .gather_codec = CSHIM_CODEC_INT8,
                                     .dtype = CSHIM_FLOAT64,
                                     .algorithm = CSHIM_ALGORITHM_TWO_SHOT,
                                     .count = 123456};

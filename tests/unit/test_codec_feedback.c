@@ -70,7 +70,7 @@ TEST(residual_is_what_rounding_lost)
 {
     static float expected[COUNT];
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
-        for (int mode = 0; mode < 2; mode++) {
+        for (int mode = 0; mode < 2 && !cshim_codec_is_exact((enum cshim_codec_id)id); mode++) {
             memset(residual, 0, sizeof residual);
             memset(expected, 0, sizeof expected);
             for (int step = 0; step < 3 * PATTERN_COUNT; step++) {
@@ -109,7 +109,7 @@ TEST(old_residuals_add_a_step_at_most)
     for (int trial = 0; trial < 60 * 2 * CSHIM_CODEC_COUNT; trial++) {
         const enum cshim_codec_id id = (enum cshim_codec_id)(trial % CSHIM_CODEC_COUNT);
         const struct cshim_codec_info *info = cshim_codec_info(id);
-        if (info == NULL || id == CSHIM_CODEC_RAW)
+        if (info == NULL || cshim_codec_is_exact(id))
             continue;
         const bool stochastic = trial / CSHIM_CODEC_COUNT % 2 == 1;
         struct cshim_encoding encoding = {residual, stochastic, (uint64_t)trial, 0};

@@ -135,6 +135,22 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                          0xb2ac1aa4fd7b7eafu, 0x89655584645b2ef9u},
     [CSHIM_CODEC_INT5][CSHIM_BFLOAT16] = {0x7e8b3b643b75ee7du, 0x05b69c122e819baeu,
                                           0x4d8fcfa95c7a3fcau, 0x37cbbe00d2fd619bu},
+    [CSHIM_CODEC_LOSSLESS][CSHIM_FLOAT32] = {0x0ed209a032e13db6u, 0x0ed209a032e13db6u,
+                                             0x0ed209a032e13db6u, 0x0ed209a032e13db6u},
+    [CSHIM_CODEC_LOSSLESS][CSHIM_FLOAT64] = {0xcd9bcdd2c4ee77ceu, 0xcd9bcdd2c4ee77ceu,
+                                             0xcd9bcdd2c4ee77ceu, 0xcd9bcdd2c4ee77ceu},
+    [CSHIM_CODEC_LOSSLESS][CSHIM_FLOAT16] = {0x83f7d431461c4b3cu, 0x83f7d431461c4b3cu,
+                                             0x83f7d431461c4b3cu, 0x83f7d431461c4b3cu},
+    [CSHIM_CODEC_LOSSLESS][CSHIM_BFLOAT16] = {0xc79c9ec9b1a99583u, 0xc79c9ec9b1a99583u,
+                                              0xc79c9ec9b1a99583u, 0xc79c9ec9b1a99583u},
+    [CSHIM_CODEC_INT3][CSHIM_FLOAT32] = {0xfa5aff31d3ea090eu, 0x45421a94648568f9u,
+                                         0x66c8a14a08000a90u, 0x36e92387d8c7a4f2u},
+    [CSHIM_CODEC_INT3][CSHIM_FLOAT64] = {0x4c76307e19c5bcbeu, 0xd54a085f39f45d2du,
+                                         0x94be0a3225495d89u, 0x0d1e32a3a8ab88dfu},
+    [CSHIM_CODEC_INT3][CSHIM_FLOAT16] = {0x57699c16da632a02u, 0x826d84323623e23au,
+                                         0x6592bf11f28dc22cu, 0x852e7383f2e62ed4u},
+    [CSHIM_CODEC_INT3][CSHIM_BFLOAT16] = {0x20d9323a623bb97cu, 0xa1bb7fde750e0c96u,
+                                          0x488c25657e133b9du, 0x5b161e8f91708c98u},
 };
 
 static unsigned count_wrong_digests(void)
@@ -191,6 +207,9 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_INT4] = "019300d8108800000000000000000000804a0000000000000000000000000000",
     [CSHIM_CODEC_INT6] = "84ef840000d20001820000000000000068490000000000000000000000000000",
     [CSHIM_CODEC_INT5] = "e29f0800d44040080000000000000000ef490000000000000000000000000000",
+    [CSHIM_CODEC_LOSSLESS] = "3a00000034000000803f000000bf000050400000e0c000000000000000800000807f0"
+                             "00028c06f12833affff7f3f0000c07f000080ff0000e03d000000000000",
+    [CSHIM_CODEC_INT3] = "400af000090000000000000000000000164b0000000000000000000000000000",
 };
 
 TEST(short_messages_stay)

@@ -186,7 +186,7 @@ TEST(levels_agree_on_large_arrays)
     enum { COUNT = (1 << 22) + 37 };
     enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
     float *input = allocate(COUNT * sizeof *input);
-    uint8_t *encoded[2] = {allocate(COUNT * 4 + 96), allocate(COUNT * 4 + 96)};
+    uint8_t *encoded[2] = {allocate(COUNT * 5), allocate(COUNT * 5)};
     uint8_t *decoded[2] = {allocate(COUNT * 4 + 96), allocate(COUNT * 4 + 96)};
     fill(PATTERN_MIXED, 5, input, COUNT);
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
@@ -225,13 +225,13 @@ static size_t payload_end(size_t count, size_t bits)
     return (count * bits + 127) / 128 * 16;
 }
 
-/* payload, zeros to 16 bytes, scales, zeros to 16 bytes */
+/* payload, zeros to 16 bytes, scales, zeros to 16 bytes; not of lossless */
 TEST(padding_is_zero)
 {
     fill_inputs(CSHIM_FLOAT32, PATTERN_NORMAL);
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
-        for (size_t count = 1; count < 700; count += 3) {
+        for (size_t count = 1; count < 700 && id != CSHIM_CODEC_LOSSLESS; count += 3) {
             compute(info->id, CSHIM_FLOAT32, PLAIN, 0, count, &found);
             size_t payload = (count * element_bits(info) + 7) / 8;
             size_t scales_at = payload_end(count, element_bits(info));
@@ -282,7 +282,7 @@ TEST(cutting_at_grains_changes_nothing)
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
         const struct cshim_codec_info *info = cshim_codec_info((enum cshim_codec_id)id);
         assert_int_equal(CSHIM_GRAIN % info->block, 0);
-        for (int mode = PLAIN; mode < MODES; mode++)
+        for (int mode = PLAIN; mode < MODES && id != CSHIM_CODEC_LOSSLESS; mode++)
             cut(info, mode);
     }
 }

@@ -61,6 +61,19 @@ TEST(native_seconds)
     assert_float_equal(five.seconds_native, 2 * (0.75 * part + part) + 6 * 20e-6, 1e-4);
 }
 
+/* Two nodes of four: the library adds 3/4 of the buffer inside each, and each rank a quarter of it.
+ */
+TEST(adding_inside_a_node)
+{
+    const char staged[] = "[rule a]\ncodec = fp16\nalgorithm = hierarchical\nworth = always\n";
+    struct cshim_machine machine = slow_links();
+    machine.bandwidth_between = 1e15;
+    const double before = plan_with(&machine, staged, 8, 2, 16 * MIB).seconds;
+    machine.add = 1e9;
+    const double after = plan_with(&machine, staged, 8, 2, 16 * MIB).seconds;
+    assert_float_equal(after - before, 16.0 * (double)MIB / 1e9, 1e-6);
+}
+
 TEST(each_library_chooses)
 {
     struct cshim_machine machine = slow_links();

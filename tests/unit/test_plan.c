@@ -186,6 +186,30 @@ TEST(auto_sees_nodes)
     cshim_policy_free(policy);
 }
 
+/* What a ring of nodes sends between them is less by the codec's factor, and more. */
+TEST(nccl_sends_less_between_nodes)
+{
+    static const enum cshim_codec_id codecs[] = {CSHIM_CODEC_FP16, CSHIM_CODEC_FP8_E4M3};
+    static const double factors[] = {1.9, 3.8};
+    static const enum cshim_collective collectives[] = {CSHIM_ALLREDUCE, CSHIM_REDUCE_SCATTER};
+    for (size_t i = 0; i < 4; i++) {
+        struct cshim_policy *policy = one_rule(codecs[i / 2], CSHIM_ALGORITHM_AUTO);
+        for (uint32_t nodes = 2; nodes <= 8; nodes *= 2) {
+            const struct cshim_call call = {.library = CSHIM_NCCL,
+                                            .collective = collectives[i % 2],
+                                            .bytes = 100 * MIB,
+                                            .ranks = 8 * nodes,
+                                            .nodes = nodes,
+                                            .ranks_per_node = 8};
+            const struct cshim_plan plan = cshim_plan_call(policy, &call, 25 * MIB);
+            const double ring = (i % 2 == 0 ? 2.0 : 1.0) * nodes * (call.ranks - 1) / call.ranks;
+            assert_int_equal(plan.algorithm, CSHIM_ALGORITHM_HIERARCHICAL);
+            assert_true((double)plan.bytes_network * factors[i / 2] <= ring * 100 * MIB);
+        }
+        cshim_policy_free(policy);
+    }
+}
+
 static void assert_same(const struct cshim_plan *a, const struct cshim_plan *b)
 {
     assert_true(a->reason == b->reason && a->rule == b->rule && a->codec == b->codec);
@@ -201,9 +225,9 @@ static void assert_same(const struct cshim_plan *a, const struct cshim_plan *b)
 static void check_sizes(enum cshim_algorithm algorithm, struct cshim_call one)
 {
     for (unsigned codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        const unsigned bits = cshim_codec_info(codec)->element_bits;
         if (!cshim_codec_carries(codec, one.dtype) ||
-            (algorithm == CSHIM_ALGORITHM_CAST && bits != 0 && bits <= 8))
+            (algorithm == CSHIM_ALGORITHM_CAST && codec > CSHIM_CODEC_BF16) ||
+            (one.library == CSHIM_NCCL && codec == CSHIM_CODEC_LOSSLESS))
             continue;
         struct cshim_policy *policy = one_rule(codec, algorithm);
         for (uint64_t count = 1; count <= (uint64_t)1 << 40; count = count * 3 / 2 + 1) {
@@ -250,6 +274,10 @@ TEST(plans_hold_their_properties)
             check_sizes(algorithm, call);
             call.collective = CSHIM_ALLREDUCE;
             call.library = CSHIM_GLOO;
+            check_sizes(algorithm, call);
+            call.library = CSHIM_NCCL;
+            check_sizes(algorithm, call);
+            call.collective = CSHIM_REDUCE_SCATTER;
             check_sizes(algorithm, call);
         }
 }

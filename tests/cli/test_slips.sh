@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Slips of a user end in a message that says what to do. Each row: the exit status, what the output
+# says, and the command. A job's message comes once, not from each rank.
+. "$(dirname "$0")/../lib.sh"
+export tool=$build/compshim
+cd "$scratch" || exit 1
+ini() { printf '%b' "$2" >"$1.ini"; }
+ini good '[rule all]\ncodec = fp16\n'
+ini understood '[ Rule all ]\nCodec = FP16\nmin_size = 64K\nmax_size = 64mb\n'
+ini fp8 '[rule all]\ncodec = fp8\n'
+ini size '[rule all]\nmin_size = 1e6\ncodec = fp16\n'
+ini three '[rule all]\ncodc = fp16\nmin_size = much\n[compshm]\nlog\n'
+ini empty ''
+mkdir elsewhere
+echo '{"compshim": "0.1.0", "totals": {}, "rows": []}' >run.json
+job() { # the name of a policy, then variables
+    local policy=$1
+    shift
+    shimmed 2 COMPSHIM_POLICY="$policy.ini" "$@" "$build/tests/mpi_passed_on" 20 float world
+}
+compshim() { "$tool" "$@"; }
+explain() { "$tool" explain --policy "$1.ini" --size 1MiB; }
+wdir() { COMPSHIM_POLICY=good.ini LD_PRELOAD=$preload limited "${launch[@]}" --wdir "$scratch/elsewhere" -n 2 "$build/tests/mpi_passed_on" 20 float world; }
+while IFS='|' read -r status says command; do
+    # shellcheck disable=SC2086
+    expect "$command" "$status" $command
+    contains "says what to do" "$says"
+done <<'ROWS'
+0|codec                    fp16|explain understood
+1|fp8.ini:2: unknown codec 'fp8' (did you mean 'fp8_e4m3'?)|explain fp8
+1|size.ini:2: malformed size '1e6' (write bytes, or B, KB, KiB|explain size
+1|three.ini:2: unknown key 'codc' (did you mean 'codec'?)|explain three
+1|three.ini:3: malformed size 'much'|explain three
+1|three.ini:4: unknown section 'compshm' (did you mean 'compshim'?)|explain three
+1|three.ini:5: neither '[section]' nor 'key = value'|explain three
+0|empty.ini: it has no rules: everything is passed on|explain empty
+1|missing.ini: cannot open the policy that the command line names|explain missing
+0|nothing was compressed: the policy has no rules|job empty
+1|COMPSHIM_REPORT=sumary is not known: take summary, off or a file|job good COMPSHIM_REPORT=sumary
+1|COMPSHIM=offf is not known: take on, off or observe|job good COMPSHIM=offf
+0|COMPSHIM_POLCY is not known (did you mean COMPSHIM_POLICY?)|job good COMPSHIM_POLCY=x
+0|passed through|job good COMPSHIM_REPORT=yes
+0|cannot write the report missing/a.json: No such file or directory: name another|job good COMPSHIM_REPORT=missing/a.json
+2|--html page.html is where the page goes: name reports, too|compshim report --html page.html
+2|unknown command 'explane' (did you mean 'explain'?)|compshim explane
+2|'64KX' is not a size|compshim explain --size 64KX
+ROWS
+check "COMPSHIM_REPORT=yes makes no file" test ! -e yes
+job good COMPSHIM_POLCY=x >once.txt 2>&1
+check "a warning comes once, not from each rank" test "$(grep -c 'COMPSHIM_POLCY is not known' once.txt)" = 1
+expect "a relative COMPSHIM_POLICY under --wdir" 0 wdir
+contains "is taken from where mpirun was started" "$scratch/good.ini"
+expect "report --html FILE" 0 compshim report --html page.html run.json
+check "writes the page there" grep -q '<html' page.html
+output=$("$tool" report --html run.json)
+contains "the older form still prints the page" "<html"
+check "and leaves the report alone" grep -q '"rows"' run.json
+finish

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The codec lossless: every bit of every element, of every type, at every SIMD level; sums as those
+ * of raw; how long messages become; and messages whose lengths lie. */
+#include "test_codec_data.h"
+
+enum { MOST = 6000, PARTS = 3, KINDS = 6 };
+
+/* Any bits, normal numbers, numbers of many magnitudes, few that are not zero, grains of zeros
+ * among others, and numbers with some that are not finite. */
+static double number(int kind, size_t i, uint64_t *state)
+{
+    const double normal = next_normal(state);
+    const uint64_t random = next_random(state);
+    switch (kind) {
+    case 2:
+        return ldexp(normal, (int)(random % 60) - 30);
+    case 3:
+        return random % 8 == 0 ? normal : 0;
+    case 4:
+        return i / CSHIM_GRAIN % 2 == 0 ? 0 : normal;
+    case 5:
+        return random % 100 != 0 ? normal : random % 200 == 0 ? INFINITY : NAN;
+    default:
+        return normal;
+    }
+}
+
+static void fill_elements(enum cshim_dtype dtype, int kind, uint64_t seed, uint8_t *elements,
+                          size_t count)
+{
+    static const uint16_t half_of_one = 0x3c00;
+    const size_t bytes = cshim_dtype_bytes(dtype);
+    for (size_t i = 0; i < count; i++) {
+        const double value = number(kind, i, &seed);
+        uint64_t bits = next_random(&seed);
+        if (kind > 0 && dtype == CSHIM_FLOAT64)
+            memcpy(&bits, &value, sizeof bits);
+        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* of all magnitudes near 1 */
+            bits = value == 0 ? 0 : half_of_one - bits % 0x1800 + (bits & 0x8000);
+        else if (kind > 0)
+            bits = bits_of((float)value) >> (dtype == CSHIM_BFLOAT16 ? 16 : 0);
+        memcpy(elements + i * bytes, &bits, bytes);
+    }
+}
+
+static uint8_t parts[PARTS][MOST * 8], packed[PARTS][MOST * 9], output[MOST * 8];
+static uint8_t sums[2][MOST * 9];
+
+static void check(enum cshim_dtype dtype, int kind, size_t count)
+{
+    const size_t bytes = count * cshim_dtype_bytes(dtype);
+    const size_t most = cshim_encoded_bytes(CSHIM_CODEC_LOSSLESS, dtype, count);
+    const void *raw[PARTS], *encoded[PARTS];
+    assert_true(most <= bytes + bytes / 100 + 32);
+    for (unsigned i = 0; i < PARTS; i++) {
+        fill_elements(dtype, kind, count + i, parts[i], count);
+        cshim_encode(CSHIM_CODEC_LOSSLESS, dtype, parts[i], count, packed[i]);
+        assert_true(cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, count, packed[i]) <= most);
+        cshim_decode(CSHIM_CODEC_LOSSLESS, dtype, packed[i], count, output);
+        assert_memory_equal(output, parts[i], bytes);
+        raw[i] = parts[i];
+        encoded[i] = packed[i];
+    }
+    cshim_reduce(CSHIM_CODEC_RAW, dtype, raw, PARTS, count, output, sums[0]);
+    assert_memory_equal(output, sums[0], bytes);
+    cshim_reduce(CSHIM_CODEC_LOSSLESS, dtype, encoded, PARTS, count, output, sums[1]);
+    assert_memory_equal(output, sums[0], bytes);
+    cshim_decode(CSHIM_CODEC_LOSSLESS, dtype, sums[1], count, output);
+    assert_memory_equal(output, sums[0], bytes);
+}
+
+TEST(every_bit_is_kept_and_sums_are_those_of_raw)
+{
+    for (int level = CSHIM_SIMD_SCALAR; level <= CSHIM_SIMD_AVX512; level++) {
+        cshim_simd_limit((enum cshim_simd)level);
+        for (int dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+            for (int kind = 0; kind < KINDS; kind++)
+                for (size_t count = 1; count <= MOST; count = count * 5 / 4 + 1)
+                    check((enum cshim_dtype)dtype, kind, count);
+    }
+}
+
+static double ratio(enum cshim_dtype dtype, int kind)
+{
+    fill_elements(dtype, kind, 1, parts[0], MOST);
+    cshim_encode(CSHIM_CODEC_LOSSLESS, dtype, parts[0], MOST, packed[0]);
+    return (double)(MOST * cshim_dtype_bytes(dtype)) /
+           (double)cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, MOST, packed[0]);
+}
+
+/* docs/wire-format.md has the figures of normal data. */
+TEST(messages_become_shorter)
+{
+    assert_true(ratio(CSHIM_FLOAT32, 0) > 0.99 && ratio(CSHIM_FLOAT16, 0) > 0.99);
+    assert_true(ratio(CSHIM_FLOAT32, 1) > 1.16);
+    assert_true(ratio(CSHIM_FLOAT64, 1) > 1.12);
+    assert_true(ratio(CSHIM_BFLOAT16, 1) > 1.38);
+    assert_true(ratio(CSHIM_FLOAT32, 3) > 5);
+    assert_true(ratio(CSHIM_FLOAT32, 4) > 2.2);
+}
+
+/* Any change of a message gives some elements; nothing behind its longest length is read. */
+TEST(lengths_that_lie_do_no_harm)
+{
+    uint64_t random = 3;
+    for (int trial = 0; trial < 4000; trial++) {
+        const enum cshim_dtype dtype = (enum cshim_dtype)(trial % CSHIM_DTYPE_COUNT);
+        const size_t count = 1 + next_random(&random) % 600;
+        const size_t most = cshim_encoded_bytes(CSHIM_CODEC_LOSSLESS, dtype, count);
+        uint8_t *message = malloc(most), *elements = malloc(count * cshim_dtype_bytes(dtype));
+        fill_elements(dtype, trial % KINDS, (uint64_t)trial, parts[0], count);
+        cshim_encode(CSHIM_CODEC_LOSSLESS, dtype, parts[0], count, message);
+        for (int change = 0; change < 4; change++)
+            message[next_random(&random) % (change < 2 && most > 16 ? 16 : most)] =
+                (uint8_t)next_random(&random);
+        assert_true(cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, count, message) <= most);
+        cshim_decode(CSHIM_CODEC_LOSSLESS, dtype, message, count, elements);
+        free(message);
+        free(elements);
+    }
+}
