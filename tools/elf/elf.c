@@ -276,7 +276,8 @@ static void read_static_symbols(struct object *object)
         section = elf_nextscn(object->elf, section);
     if (section == NULL)
         return;
-    const Elf_Data *strings = elf_getdata(elf_getscn(object->elf, header.sh_link), NULL);
+    /* As they stand in the file: libelf would translate a section of another type into a copy. */
+    const Elf_Data *strings = elf_rawdata(elf_getscn(object->elf, header.sh_link), NULL);
     table->symbols = elf_getdata(section, NULL);
     if (strings == NULL || strings->d_buf == NULL || table->symbols == NULL)
         return;
