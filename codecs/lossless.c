@@ -13,7 +13,7 @@ static uint32_t load_length(const uint8_t *packed)
     return length;
 }
 
-static size_t load_grain_length(const uint8_t *packed, size_t grain)
+static uint32_t load_grain_length(const uint8_t *packed, size_t grain)
 {
     uint16_t length;
     memcpy(&length, packed + sizeof(uint32_t) + grain * sizeof length, sizeof length);
@@ -61,9 +61,10 @@ void cshim_unpack_tile(enum cshim_dtype dtype, const uint8_t *packed, size_t beg
 {
     const size_t element = cshim_dtype_bytes(dtype);
     const size_t most = cshim_encoded_bytes(CSHIM_CODEC_LOSSLESS, dtype, count);
-    size_t at = cshim_packed_table(count);
+    uint32_t before = 0; /* of 32 bits, so that as many are added at once as vectors have */
     for (size_t grain = 0; grain < begin / CSHIM_GRAIN; grain++)
-        at += load_grain_length(packed, grain);
+        before += load_grain_length(packed, grain);
+    size_t at = cshim_packed_table(count) + before;
     for (size_t done = 0; done < length; done += CSHIM_GRAIN) {
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
         const size_t bytes = load_grain_length(packed, (begin + done) / CSHIM_GRAIN);

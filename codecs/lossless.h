@@ -18,7 +18,7 @@ enum {
         128,       /* added to the width: zeros are left out, a bit for each element says so */
     WIDEST = 5,    /* codes of exponents */
     WINDOWS = 8,   /* tried: with the largest exponent at the top, or so many above it */
-    DISTANCES = 64 /* below the largest exponent that are told apart */
+    DISTANCES = 40 /* below the largest exponent that are told apart */
 };
 
 /* How elements of a type are parted. */
@@ -224,30 +224,14 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     return best;
 }
 
-/* Whether any of eight codes is the escape; the highest bit of each byte that is. Bytes above one
- * that is may be wrong: they are looked at again. */
-CSHIM_INLINE uint64_t find_escapes(const uint8_t *codes, uint8_t escape)
+/* The highest bit of each of eight bytes that is the escape. */
+CSHIM_INLINE uint64_t find_escapes(const uint8_t *distances, uint8_t escape)
 {
+    const uint64_t lower = 0x7f7f7f7f7f7f7f7f;
     uint64_t eight;
-    memcpy(&eight, codes, sizeof eight);
+    memcpy(&eight, distances, sizeof eight);
     eight ^= 0x0101010101010101u * escape;
-    return (eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u;
-}
-
-/* The first escape among the distances from `from` on; count if there is none. Eight are looked at
- * together. */
-CSHIM_INLINE size_t next_escape(const uint8_t *distances, size_t from, size_t count, uint8_t escape)
-{
-    for (; from < count; from++) {
-        uint64_t eight;
-        memcpy(&eight, distances + from, sizeof eight);
-        eight ^= 0x0101010101010101u * escape;
-        if (((eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u) == 0)
-            from += 7;
-        else if (distances[from] == escape)
-            return from;
-    }
-    return count;
+    return ~(((eight & lower) + lower) | eight | lower);
 }
 
 /* Packs count elements. Returns the bytes, or `limit` if it takes as many. */
@@ -281,10 +265,10 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
     memcpy(output, header, sizeof header);
     put_codes(coded.codes, count, width, output + planes);
     output += bytes - escapes * escape_bytes;
-    for (size_t i = 0; escapes > 0; escapes--, i++, output += escape_bytes) {
-        i = next_escape(coded.distances, i, count, escape);
-        memcpy(output, &coded.exponents[i], escape_bytes);
-    }
+    for (size_t i = 0; escapes > 0; i += 8)
+        for (uint64_t found = find_escapes(coded.distances + i, escape); found != 0;
+             found &= found - 1, escapes--, output += escape_bytes)
+            memcpy(output, &coded.exponents[i + (size_t)__builtin_ctzll(found) / 8], escape_bytes);
     return bytes;
 }
 
@@ -313,28 +297,38 @@ CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *
         coded.codes[i] = (uint8_t)(coded.codes[i] & ((1u << packing->middle_bits) - 1));
     }
     memset(coded.distances + count, 0, 8);
-    for (size_t i = 0; escapes > 0; escapes--, i++, input += escape_bytes) {
-        i = next_escape(coded.distances, i, count, escape);
-        if (i == count)
-            return false;
-        uint16_t exponent = 0;
-        memcpy(&exponent, input, escape_bytes);
-        coded.exponents[i] = (uint16_t)(exponent & exponents);
-    }
+    for (size_t i = 0; escapes > 0 && i < count; i += 8)
+        for (uint64_t found = find_escapes(coded.distances + i, escape); found != 0 && escapes > 0;
+             found &= found - 1, escapes--, input += escape_bytes) {
+            uint16_t exponent = 0;
+            memcpy(&exponent, input, escape_bytes);
+            coded.exponents[i + (size_t)__builtin_ctzll(found) / 8] =
+                (uint16_t)(exponent & exponents);
+        }
     join(packing, &coded, planes, count, output);
-    return true;
+    return escapes == 0;
 }
 
 CSHIM_INLINE bool is_zero(const uint8_t *element, size_t bytes)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, element, bytes);
-    return bits == 0;
+    uint64_t wide;
+    uint32_t word;
+    uint16_t half;
+    if (bytes == sizeof wide) {
+        memcpy(&wide, element, sizeof wide);
+        return wide == 0;
+    }
+    if (bytes == sizeof word) {
+        memcpy(&word, element, sizeof word);
+        return word == 0;
+    }
+    memcpy(&half, element, sizeof half);
+    return half == 0;
 }
 
 CSHIM_INLINE size_t count_zeros(const struct packing *packing, const uint8_t *input, size_t count)
 {
-    size_t zeros = 0;
+    unsigned zeros = 0;
     for (size_t i = 0; i < count; i++)
         zeros += is_zero(input + i * packing->bytes, packing->bytes);
     return zeros;

@@ -218,10 +218,13 @@ int main(int argc, char **argv)
     bench.input = touched_memory(bytes);
     bench.output = touched_memory(bytes);
     bench.residual = touched_memory(bytes);
-    for (int part = 0; part < PARTS; part++) {
-        bench.parts[part] =
-            touched_memory(cshim_encoded_bytes(CSHIM_CODEC_FP32, CSHIM_FLOAT32, bench.count));
+    size_t longest = 0;
+    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+        size_t encoded = cshim_encoded_bytes((enum cshim_codec_id)id, CSHIM_FLOAT32, bench.count);
+        longest = encoded > longest ? encoded : longest;
     }
+    for (int part = 0; part < PARTS; part++)
+        bench.parts[part] = touched_memory(longest);
     fill(bench.input, bench.count);
     run(&bench, options.repeats);
     report(&bench, &options, json);

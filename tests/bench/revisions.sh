@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Measures this tree against an older revision of it: the codecs on one core, and the all-reduce under
+# either's library, with this tree's benchmark program. The two take turns, beginning in turn.
+#
+#   revisions.sh [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N] REVISION
+#
+# Networks are those of bench.sh (those other than shm-RANKS need root), modes are `default` (the
+# revision's built-in policy) and codecs. Each line tells medians in milliseconds, or GB/s of a codec,
+# then the median of new over old of each pair, and between which quartiles these lie.
+set -eu
+cd "$(dirname "$0")/../.."
+new=$(realpath "${BUILD:-build}")
+networks=1gbit-4x1,shm-2 modes=raw,fp16,fp8_e4m3,int8 sizes=64KiB,1MiB,16MiB repeats=9 revision=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --networks) networks=${2-} ;;
+    --modes) modes=${2-} ;;
+    --sizes) sizes=${2-} ;;
+    --repeats) repeats=${2-} ;;
+    -*) revision= && break ;;
+    *)
+        revision=$1
+        shift
+        continue
+        ;;
+    esac
+    shift 2
+done
+if [ -z "$revision" ]; then
+    sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
+    exit 2
+fi
+scratch=$(mktemp -d)
+hosts=(tests/net/hosts.sh --name cshimrevisions)
+clean_up() {
+    rm -rf "$scratch"
+    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+git clone --quiet --shared . "$scratch/tree"
+git -C "$scratch/tree" checkout --quiet "$revision"
+make --silent -C "$scratch/tree" >"$scratch/make" 2>&1 || (tail "$scratch/make" && exit 1)
+old=$scratch/tree/build
+
+# launch BUILD NETWORK MODE prints bytes, calls, median and least seconds of each size. Facts of a
+# machine are left out: only the newer revision would be led by them.
+launch() {
+    local build=$1 network=$2 policy=$1/../policy/default.ini root=()
+    local variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off COMPSHIM_MACHINE=off)
+    if [ "$3" != default ]; then
+        policy=$scratch/$3.ini
+        printf '[rule all]\ncodec = %s\n' "$3" >"$policy"
+    fi
+    variables+=("COMPSHIM_POLICY=$policy")
+    case $network in
+    shm-*)
+        [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+        mpirun "${root[@]}" -n "${network#shm-}" --oversubscribe --bind-to none --mca \
+            mpi_yield_when_idle 1 env "${variables[@]}" "$new/allreduce_bench" --sizes "$sizes" \
+            --seconds 0.3
+        ;;
+    *)
+        env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" \
+            "$new/allreduce_bench" --sizes "$sizes" --seconds 0.3
+        ;;
+    esac
+}
+
+codecs() { # BUILD prints codec and work, and GB/s
+    "$1/codec_bench" --size 64 --repeats 3 --json "$scratch/codecs.json" >/dev/null
+    python3 -c 'import json, sys
+for codec, works in json.load(open(sys.argv[1])).items():
+    if isinstance(works, dict):
+        for work, speed in works.items(): print(codec, work, speed)' "$scratch/codecs.json"
+}
+
+# sample NAME COMMAND [ARGUMENT...] adds the lines of `COMMAND BUILD ARGUMENT...` to the samples.
+sample() {
+    local name=$1 command=$2 repeat which
+    shift 2
+    for repeat in $(seq "$repeats"); do
+        for which in $([ $((repeat % 2)) = 0 ] && echo old new || echo new old); do
+            "$command" "${!which}" "$@" | sed "s/^/$name $repeat $which /" >>"$scratch/samples"
+        done
+    done
+}
+
+sample codecs codecs
+for network in ${networks//,/ }; do
+    if [ "${network#shm-}" = "$network" ]; then
+        host_count=${network#*-}
+        "${hosts[@]}" up --hosts "${host_count%x*}" --rate "${network%%-*}" >&2
+    fi
+    for mode in ${modes//,/ }; do
+        sample "$network:$mode" launch "$network" "$mode"
+    done
+    [ "${network#shm-}" != "$network" ] || "${hosts[@]}" down >&2
+done
+python3 - "$scratch/samples" <<'END'
+import collections, statistics, sys
+rows = collections.defaultdict(dict)
+for line in open(sys.argv[1]):
+    name, repeat, which, *fields = line.split()
+    if name == "codecs":
+        key, value = f"{fields[0]} {fields[1]} GB/s", float(fields[2])
+    else:
+        key, value = f"{name} {int(fields[0]) // 1024} KiB ms", 1000 * float(fields[2])
+    rows[key].setdefault(repeat, {})[which] = value
+for key, repeats in rows.items():
+    pairs = [pair for pair in repeats.values() if len(pair) == 2 and pair["old"]]
+    if pairs:
+        low, middle, high = statistics.quantiles((p["new"] / p["old"] for p in pairs), n=4)
+        old, new = (statistics.median(p[which] for p in pairs) for which in ("old", "new"))
+        print(f"{key:44} {old:10.3f} {new:10.3f}   {middle:.3f} ({low:.3f} to {high:.3f})")
+END
