@@ -72,7 +72,7 @@ mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has a device of its own.
 mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
 	$(filter-out examples/mnist/cpu.c,$(mnist_sources))
-bench_programs := $(BUILD)/codec_bench $(BUILD)/allreduce_bench
+bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_bench)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
@@ -281,7 +281,8 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
-$(BUILD)/codec_bench: $(call objects,tests/bench/codec_bench.c $(pure_sources))
+$(BUILD)/codec_bench $(BUILD)/lossless_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
+		$(call objects,$(pure_sources))
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
 
 $(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)

@@ -32,7 +32,7 @@ if [ -z "$revision" ]; then
     exit 2
 fi
 scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimrevisions)
+hosts=(tests/net/hosts.sh --name cshimrev)
 clean_up() {
     rm -rf "$scratch"
     [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
@@ -69,7 +69,7 @@ launch() {
 }
 
 codecs() { # BUILD prints codec and work, and GB/s
-    "$1/codec_bench" --size 64 --repeats 3 --json "$scratch/codecs.json" >/dev/null
+    "$1/codec_bench" --size 1 --repeats 101 --json "$scratch/codecs.json" >/dev/null
     python3 -c 'import json, sys
 for codec, works in json.load(open(sys.argv[1])).items():
     if isinstance(works, dict):
