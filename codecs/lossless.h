@@ -309,28 +309,20 @@ CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *
     return escapes == 0;
 }
 
-CSHIM_INLINE bool is_zero(const uint8_t *element, size_t bytes)
+CSHIM_INLINE bool is_zero(const struct packing *packing, const uint8_t *input, size_t i)
 {
     uint64_t wide;
-    uint32_t word;
-    uint16_t half;
-    if (bytes == sizeof wide) {
-        memcpy(&wide, element, sizeof wide);
-        return wide == 0;
-    }
-    if (bytes == sizeof word) {
-        memcpy(&word, element, sizeof word);
-        return word == 0;
-    }
-    memcpy(&half, element, sizeof half);
-    return half == 0;
+    if (packing->bytes < sizeof wide)
+        return load_narrow(packing, input, i) == 0;
+    memcpy(&wide, input + i * sizeof wide, sizeof wide);
+    return wide == 0;
 }
 
 CSHIM_INLINE size_t count_zeros(const struct packing *packing, const uint8_t *input, size_t count)
 {
     unsigned zeros = 0;
     for (size_t i = 0; i < count; i++)
-        zeros += is_zero(input + i * packing->bytes, packing->bytes);
+        zeros += is_zero(packing, input, i);
     return zeros;
 }
 
@@ -349,7 +341,7 @@ CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *i
         bytes = pack_elements(&packing, input, count, output, raw);
     } else {
         for (size_t i = 0; i < count; i++) {
-            const bool keeps = !is_zero(input + i * element, element);
+            const bool keeps = !is_zero(&packing, input, i);
             memcpy(kept + next * element, input + i * element, element);
             mask[i / 8] = (uint8_t)(mask[i / 8] | keeps << i % 8);
             next += keeps;

@@ -60,9 +60,10 @@ static bool check_report(const char *wanted, char *message, size_t size)
     return true;
 }
 
-bool cshim_environment_check(char *message, size_t size)
+bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size)
 {
     const char *nearest;
+    const bool is_named = strcmp(policy->source, CSHIM_POLICY_HERE) != 0;
     message[0] = '\0';
     if (cshim_mode() == CSHIM_MODE_UNKNOWN) {
         snprintf(message, size, "COMPSHIM=%.60s is not known: take on, off or observe",
@@ -70,6 +71,8 @@ bool cshim_environment_check(char *message, size_t size)
         return false;
     }
     const char *report = cshim_environment_report();
+    if (report == NULL && is_named)
+        report = policy->report;
     if (report != NULL && !check_report(report, message, size))
         return false;
     for (char **entry = environ; *entry != NULL; entry++) {
@@ -77,9 +80,11 @@ bool cshim_environment_check(char *message, size_t size)
         if (strncmp(*entry, "COMPSHIM", 8) != 0 || (*entry)[8] != '_' ||
             is_known(*entry, length, &nearest))
             continue;
-        snprintf(message, size, "%.*s is not known%s%s%s: it has no effect",
-                 (int)(length < 60 ? length : 60), *entry, nearest != NULL ? " (did you mean " : "",
-                 nearest != NULL ? nearest : "", nearest != NULL ? "?)" : "");
+        const size_t used = strlen(message);
+        snprintf(message + used, size - used, "%s%.*s is not known%s%s%s: it has no effect",
+                 used > 0 ? "; " : "", (int)(length < 60 ? length : 60), *entry,
+                 nearest != NULL ? " (did you mean " : "", nearest != NULL ? nearest : "",
+                 nearest != NULL ? "?)" : "");
     }
     return true;
 }

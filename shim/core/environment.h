@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+struct cshim_policy;
+
 /* Names the datagram sockets by which compshim run learns that a process has come to MPI, NCCL or
  * gloo through the library: in Linux's abstract namespace, with commas between them, because one
  * run may be started by another. */
@@ -41,11 +43,11 @@ static inline bool cshim_is_off(void)
 /* What COMPSHIM_REPORT asks for: "off", "summary" or a file's name; NULL: nothing. */
 const char *cshim_environment_report(void);
 
-/* Looks for a misspelt COMPSHIM or COMPSHIM_*, for a COMPSHIM_REPORT that is neither a word nor a
- * file's name, and for one that cannot be written. Returns false, with an error of up to `size`
- * bytes in the message, if the job must not begin, because it may be meant otherwise; else the
- * message is a warning, or empty. */
-bool cshim_environment_check(char *message, size_t size);
+/* Looks for misspelt COMPSHIM or COMPSHIM_*, for a COMPSHIM_REPORT that is neither a word nor a
+ * file's name, and for a report, also of the policy, that cannot be written. Returns false, with an
+ * error of up to `size` bytes in the message, if the job must not begin, because it may be meant
+ * otherwise; else the message has the warnings, or is empty. */
+bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
 /* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to
  * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*. */

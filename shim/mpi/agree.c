@@ -295,10 +295,6 @@ bool cshim_agree(void)
     size_t length = 0;
 
     if (cshim_job.rank == 0) {
-        if (!cshim_environment_check(message, sizeof message))
-            cshim_mpi_end_job(message);
-        if (message[0] != '\0')
-            cshim_log(CSHIM_LOG_WARN, "%s", message);
         text = cshim_policy_load(NULL, &length, terms.source, message);
         if (text == NULL)
             cshim_mpi_end_job(message);
@@ -306,6 +302,10 @@ bool cshim_agree(void)
             cshim_log(CSHIM_LOG_WARN, "%s", message);
         take_policy(text, length, terms.source);
         terms.length = length;
+        if (!cshim_environment_check(cshim_job.policy, message, sizeof message))
+            cshim_mpi_end_job(message);
+        if (message[0] != '\0')
+            cshim_log(CSHIM_LOG_WARN, "%s", message);
     }
     const bool agreed = agree_to_compress();
     if (agreed) {

@@ -45,25 +45,30 @@ static int launchers_rank(void)
     return 0;
 }
 
+/* Says a warning, unless it is empty, once for all processes of the job. */
+static void warn(const char *message)
+{
+    if (message[0] != '\0' && launchers_rank() == 0)
+        cshim_log(CSHIM_LOG_WARN, "%s", message);
+}
+
 /* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
 static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     struct cshim_policy *policy = NULL;
     *offer = (struct cshim_offer){.observe = cshim_mode() == CSHIM_MODE_OBSERVE};
-    if (!cshim_environment_check(message, CSHIM_MESSAGE_MAX))
-        return false;
-    if (message[0] != '\0' && launchers_rank() == 0)
-        cshim_log(CSHIM_LOG_WARN, "%s", message);
     offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
-    if (offer->text != NULL)
+    if (offer->text != NULL) {
+        warn(message);
         policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
-    if (policy == NULL) {
+    }
+    if (policy == NULL || !cshim_environment_check(policy, message, CSHIM_MESSAGE_MAX)) {
+        cshim_policy_free(policy);
         free(offer->text);
         return false;
     }
     cshim_policy_free(policy);
-    if (message[0] != '\0' && launchers_rank() == 0)
-        cshim_log(CSHIM_LOG_WARN, "%s", message);
+    warn(message);
     return true;
 }
 

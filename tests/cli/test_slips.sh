@@ -12,6 +12,7 @@ ini fp8 '[rule all]\ncodec = fp8\n'
 ini size '[rule all]\nmin_size = 1e6\ncodec = fp16\n'
 ini three '[rule all]\ncodc = fp16\nmin_size = much\n[compshm]\nlog\n'
 ini empty ''
+ini lost '[compshim]\nreport = missing/b.json\n[rule all]\ncodec = fp16\n'
 mkdir elsewhere
 echo '{"compshim": "0.1.0", "totals": {}, "rows": []}' >run.json
 job() { # the name of a policy, then variables
@@ -42,6 +43,7 @@ done <<'ROWS'
 0|COMPSHIM_POLCY is not known (did you mean COMPSHIM_POLICY?)|job good COMPSHIM_POLCY=x
 0|passed through|job good COMPSHIM_REPORT=yes
 0|cannot write the report missing/a.json: No such file or directory: name another|job good COMPSHIM_REPORT=missing/a.json
+0|cannot write the report missing/b.json: No such file or directory: name another by COMPSHIM_REPORT; COMPSHIM_POLCY is not known|job lost COMPSHIM_POLCY=x
 2|--html page.html is where the page goes: name reports, too|compshim report --html page.html
 2|unknown command 'explane' (did you mean 'explain'?)|compshim explane
 2|'64KX' is not a size|compshim explain --size 64KX
