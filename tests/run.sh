@@ -108,7 +108,7 @@ for program in "$BUILD"/tests/test_*; do
     [ ! -x "$program" ] || tests+=("$(basename "$program") $program")
 done
 for script in tests/cli/test_*.sh tests/docs/test_*.sh tests/fuzz/test_*.sh tests/model/test_*.sh \
-    tests/mpi/test_*.sh tests/nccl/test_*.sh tests/gloo/test_*.sh tests/net/test_*.sh tests/package/test_*.sh tests/study/test_*.sh; do
+    tests/mpi/test_*.sh tests/nccl/test_*.sh tests/gloo/test_*.sh tests/net/test_*.sh tests/package/test_*.sh tests/study/test_*.sh tests/bench/test_*.sh; do
     [ ! -e "$script" ] || tests+=("${script#tests/} bash $script")
 done
 beside=() by_itself=()
