@@ -2,53 +2,16 @@
 /* Encode, decode and reduce for every codec and element type. The loops of the formats work on
  * float32 only: other types are widened and narrowed here, in tiles that stay in the first-level
  * cache. */
+#include "codecs/arithmetic.h"
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
-
-#if CSHIM_X86
-#include <xmmintrin.h>
-#else
-#include <fenv.h>
-#endif
 
 /* The elements of a tile, a multiple of every block. Tiles are aligned so that no vector crosses
  * the lines of the cache. */
 enum { TILE = 2048, LINE = 64 };
 
-/* The public functions save the caller's floating-point environment, compute in the default one,
- * and restore the caller's. The functions that compute are not inlined into them, so that no
- * operation can move out of between. */
-#if CSHIM_X86
-typedef unsigned environment;
-
-static environment enter_environment(void)
-{
-    const unsigned defaults = 0x1f80; /* nearest, no flush or denormals-are-zero, all masked */
-    environment saved = _mm_getcsr();
-    _mm_setcsr(defaults);
-    return saved;
-}
-
-static void leave_environment(const environment *saved)
-{
-    _mm_setcsr(*saved);
-}
-#else
-typedef fenv_t environment;
-
-static environment enter_environment(void)
-{
-    environment saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
-    return saved;
-}
-
-static void leave_environment(const environment *saved)
-{
-    fesetenv(saved);
-}
-#endif
+/* The public functions compute in the default floating-point environment. The functions that
+ * compute are not inlined into them, so that no operation can move out of between. */
 
 /* How an encoded array is laid out, and the loops that work on it. */
 struct view {
@@ -339,9 +302,9 @@ void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 {
     if (count == 0)
         return;
-    environment saved = enter_environment();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     encode(id, dtype, input, count, encoding, encoded);
-    leave_environment(&saved);
+    cshim_arithmetic_end(&programs);
 }
 
 void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
@@ -355,9 +318,9 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
 {
     if (count == 0)
         return;
-    environment saved = enter_environment();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     decode(id, dtype, encoded, count, output);
-    leave_environment(&saved);
+    cshim_arithmetic_end(&programs);
 }
 
 void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
@@ -366,9 +329,9 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 {
     if (count == 0)
         return;
-    environment saved = enter_environment();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     reduce(id, dtype, parts, ranks, count, output, reencoded, encoding);
-    leave_environment(&saved);
+    cshim_arithmetic_end(&programs);
 }
 
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)

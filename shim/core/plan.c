@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "shim/core/arithmetic.h"
+#include "codecs/arithmetic.h"
 #include "shim/core/cost.h"
 
 /* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
@@ -440,7 +440,7 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
         return plan;
     if (call->machine == NULL)
         return plan_by(CSHIM_ALGORITHM_AUTO, plan.rule, call, count);
-    const fenv_t programs = cshim_arithmetic_begin();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     plan = plan_worth(plan.rule, call, count);
     cshim_arithmetic_end(&programs);
     return plan;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "shim/core/arithmetic.h"
+#include "codecs/arithmetic.h"
 
 enum { PAIRS = 4, ELEMENT_MAX = 8 };
 
@@ -55,7 +55,7 @@ static bool is_bfloat16(const struct cshim_gloo_arguments *arguments)
     static const uint16_t a[2] = {0x7f01, 0x7e81}, b[2] = {0x7e81, 0x7f01};
     uint16_t results[2] = {0};
     void *exception = NULL;
-    const fenv_t programs = cshim_arithmetic_begin(); /* which may trap */
+    const cshim_arithmetic programs = cshim_arithmetic_begin(); /* which may trap */
     cshim_gloo_reduce(arguments, results, a, b, 2, &exception);
     cshim_arithmetic_end(&programs);
     cshim_gloo_drop(exception);

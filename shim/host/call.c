@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/arithmetic.h"
 #include "codecs/floats.h"
 #include "codecs/hash.h"
-#include "shim/core/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 
@@ -356,7 +356,7 @@ static int run(struct cshim_exchange *exchange)
 
 int cshim_call_run(struct cshim_exchange *exchange)
 {
-    const fenv_t programs = cshim_arithmetic_begin();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     cshim_call_take_scratch(exchange);
     const int status = run(exchange);
     cshim_call_give_scratch(exchange, status);

@@ -2,7 +2,7 @@
 /* What the front calls at the start and at the end of the job. */
 #include <stdlib.h>
 
-#include "shim/core/arithmetic.h"
+#include "codecs/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
@@ -46,7 +46,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real)
 
 void cshim_mpi_finalize(void)
 {
-    const fenv_t programs = cshim_arithmetic_begin();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     cshim_job.stopped = cshim_seconds();
     cshim_nonblocking_teardown();
     cshim_requests_teardown();

@@ -16,7 +16,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "shim/core/arithmetic.h"
+#include "codecs/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 
@@ -118,7 +118,7 @@ static void finish(struct pending *pending, int status)
 static int carry_all_on(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;
-    const fenv_t programs = cshim_arithmetic_begin();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     carries_on = true;
     failure->status = MPI_SUCCESS;
     for (struct pending **link = &first; *link != NULL && status == MPI_SUCCESS;) {
@@ -260,7 +260,7 @@ static int begin_sample(struct pending *pending, uint32_t call)
     pending->sampling = MPI_REQUEST_NULL;
     if (comm_of(pending)->whole != NULL)
         return MPI_SUCCESS;
-    const fenv_t programs = cshim_arithmetic_begin();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     cshim_sample_begin(sample, exchange, call);
     cshim_arithmetic_end(&programs);
     if (!sample->taken || cshim_mpi.real->MPI_Ireduce == NULL) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/core/arithmetic.h"
+#include "codecs/arithmetic.h"
 
 /* What a slot is used for. */
 enum {
@@ -224,7 +224,7 @@ void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figu
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
     if (slot->state != COPIED)
         return;
-    const fenv_t programs = cshim_arithmetic_begin();
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     add_up(slot, sums);
     cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
                        slot->sample.length, results);
