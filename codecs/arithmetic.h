@@ -21,7 +21,7 @@ static inline cshim_arithmetic cshim_arithmetic_begin(void)
 {
 #ifdef __x86_64__
     const cshim_arithmetic programs = _mm_getcsr();
-    _mm_setcsr(0x1f80);
+    _mm_setcsr(0x1f80); /* all exceptions masked, and no other bit */
 #else
     cshim_arithmetic programs;
     fegetenv(&programs);

@@ -116,7 +116,8 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     }
     if (job->is_local) {
         /* Of messages whose length depends on their elements, its own stand for all ranks'. */
-        const bool varies = plan->codec == CSHIM_CODEC_LOSSLESS;
+        const bool varies =
+            plan->codec == CSHIM_CODEC_LOSSLESS || plan->gather_codec == CSHIM_CODEC_LOSSLESS;
         figures->bytes_wire = varies ? figures->bytes_wire * plan->ranks : plan->bytes_wire;
         figures->bytes_network =
             varies ? figures->bytes_network * plan->ranks : plan->bytes_network;

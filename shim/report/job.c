@@ -45,21 +45,24 @@ static int launchers_rank(void)
     return 0;
 }
 
-/* Says a warning, unless it is empty, once for all processes of the job. */
-static void warn(const char *message)
+static void warn(bool speaks, const char *message)
 {
-    if (message[0] != '\0' && launchers_rank() == 0)
+    if (message[0] != '\0' && speaks)
         cshim_log(CSHIM_LOG_WARN, "%s", message);
 }
 
-/* The policy that this process would choose itself. Returns false, and why, if it is wrong. */
+/* The policy that this process would choose itself. Returns false, and why, if it is wrong. One
+ * process of the job says the warnings, the first time. */
 static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
+    static bool has_spoken;
     struct cshim_policy *policy = NULL;
+    const bool speaks =
+        !__atomic_exchange_n(&has_spoken, true, __ATOMIC_RELAXED) && launchers_rank() == 0;
     *offer = (struct cshim_offer){.observe = cshim_mode() == CSHIM_MODE_OBSERVE};
     offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
     if (offer->text != NULL) {
-        warn(message);
+        warn(speaks, message);
         policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
     }
     if (policy == NULL || !cshim_environment_check(policy, message, CSHIM_MESSAGE_MAX)) {
@@ -68,7 +71,7 @@ static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
         return false;
     }
     cshim_policy_free(policy);
-    warn(message);
+    warn(speaks, message);
     return true;
 }
 
