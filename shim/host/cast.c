@@ -6,7 +6,6 @@
 #include "shim/host/exchange.h"
 
 #include "codecs/scalar.h"
-#include "shim/core/clock.h"
 
 #define TILE 1024
 
@@ -87,7 +86,6 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
 int cshim_cast_run(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const double began = cshim_seconds();
     int status = 0;
     for (uint64_t first = 0; first < plan->count && status == 0; first += plan->segment) {
         const uint64_t left = plan->count - first;
@@ -102,6 +100,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
             status = cast_plain(exchange, input, output, count);
     }
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
-    cshim_event_step(exchange, CSHIM_STEP_COLLECT, began);
+    cshim_event_step(exchange, CSHIM_STEP_COLLECT);
     return status;
 }

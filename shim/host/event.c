@@ -7,11 +7,12 @@
  * done has many. */
 #define SHORTEST_SECONDS 2e-6
 
-double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, double began)
+void cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step)
 {
-    const double now = cshim_seconds(), seconds = now - began;
+    const double began = exchange->mark, now = cshim_seconds(), seconds = now - began;
     const enum cshim_phase phase = cshim_step_phase(step);
     struct cshim_row *figures = &exchange->figures;
+    exchange->mark = now;
     *(phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode
       : phase == CSHIM_PHASE_EXCHANGE ? &figures->seconds_exchange
                                       : &figures->seconds_decode) += seconds;
@@ -21,7 +22,6 @@ double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, d
                                                           .seconds = seconds,
                                                           .call = exchange->sequence,
                                                           .kind = (uint8_t)phase});
-    return now;
 }
 
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds)

@@ -69,9 +69,11 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
 {
     const uint64_t turns = exchange->plan->segments + FINISH_LAG;
-    const double deadline = exchange->nonblocking ? cshim_seconds() + TURN_SECONDS : 0;
     int status = 0;
     *done = true;
+    if (exchange->nonblocking)
+        exchange->mark = cshim_seconds(); /* since the last time the program computed */
+    const double deadline = exchange->mark + TURN_SECONDS;
     while (exchange->turn < turns) {
         status = take_stage(exchange, done);
         if (status != 0 || !*done)

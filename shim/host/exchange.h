@@ -36,6 +36,7 @@ struct cshim_exchange {
     uint64_t keys[CSHIM_MESSAGES];   /* of random numbers, by kind of message */
     float error;                     /* the largest of an encoding that this rank knows of */
     struct cshim_row figures;        /* bytes sent, and seconds of the phases */
+    double mark;                     /* until when these seconds are counted, by cshim_seconds */
     uint64_t turn;                   /* where advance goes on */
     enum cshim_stage stage;
 };
@@ -52,12 +53,11 @@ int cshim_cast_run(struct cshim_exchange *exchange);
 
 /* event.c: the one place that tells the ledger and the trace what took how long. Thread-safe. */
 
-/* A step of a call that began at a time of cshim_seconds has ended or is interrupted: its seconds
- * are counted and traced. Returns the time. */
-double cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step, double began);
+/* A step of a call has ended or is interrupted: the seconds since the last step are counted and
+ * traced as its own. */
+void cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step);
 /* A compressed call has ended. */
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);
-/* A call that was passed on has ended; only while there is a trace. */
 /* A call that the library makes, and which is written down, or traced, or both. */
 struct cshim_observation {
     struct cshim_job *job; /* NULL: neither */

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "shim/core/clock.h"
 #include "shim/core/log.h"
 
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
@@ -197,27 +196,29 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
 {
     const int rank = exchange->rank, ranks = exchange->ranks;
     const bool is_for_owner = exchange->plan->schedule->parts_to == CSHIM_TO_OWNER;
-    double mark = cshim_seconds();
     exchange->communicator->transport->forget(exchange, segment->first_request,
                                               CSHIM_TRANSFERS * exchange->plan->peers);
     int status = post_receives(exchange, segment);
     if (!is_for_owner)
         encode_own_part(exchange, segment);
+    cshim_event_step(exchange, CSHIM_STEP_ENCODE);
     for (int step = 1; step < ranks && status == 0; step++) {
         const int to = (rank + step) % ranks;
         uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, to);
         const struct cshim_range part = cshim_segment_part(exchange, segment, rank, to);
         if (part.length == 0)
             continue;
-        if (is_for_owner)
+        if (is_for_owner) {
             encode_part(exchange, segment, &part, message);
-        mark = cshim_event_step(exchange, CSHIM_STEP_ENCODE, mark);
+            cshim_event_step(exchange, CSHIM_STEP_ENCODE);
+        }
         status = send_message(exchange, segment, CSHIM_SEND_PARTS, message, to, part.length);
-        mark = cshim_event_step(exchange, CSHIM_STEP_EXCHANGE, mark);
+        cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     }
-    if (is_for_owner)
+    if (is_for_owner) {
         encode_own_part(exchange, segment);
-    cshim_event_step(exchange, CSHIM_STEP_ENCODE, mark);
+        cshim_event_step(exchange, CSHIM_STEP_ENCODE);
+    }
     return status;
 }
 
@@ -277,16 +278,16 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
 {
     const int rank = exchange->rank;
     const struct cshim_range added = cshim_segment_part(exchange, segment, rank, rank);
-    double mark = cshim_seconds();
     int status = complete(exchange, segment, CSHIM_RECEIVE_PARTS, done);
-    mark = cshim_event_step(exchange, CSHIM_STEP_EXCHANGE, mark);
+    cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     if (status != 0 || !*done || added.length == 0 || !has(exchange, CSHIM_STEP_SUM))
         return status;
     add_parts(exchange, segment, &added);
-    mark = cshim_event_step(exchange, CSHIM_STEP_SUM, mark);
-    if (has(exchange, CSHIM_STEP_COLLECT))
+    cshim_event_step(exchange, CSHIM_STEP_SUM);
+    if (has(exchange, CSHIM_STEP_COLLECT)) {
         status = send_sums(exchange, segment, added.length);
-    cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
+        cshim_event_step(exchange, CSHIM_STEP_COLLECT);
+    }
     return status;
 }
 
@@ -315,7 +316,7 @@ static int complete_sends(struct cshim_exchange *exchange, const struct cshim_se
                           bool *done)
 {
     const int status = complete(exchange, segment, CSHIM_SEND_PARTS, done);
-    if (status != 0 || !*done)
+    if (status != 0 || !*done || !has(exchange, CSHIM_STEP_COLLECT))
         return status;
     return complete(exchange, segment, CSHIM_SEND_SUMS, done);
 }
@@ -327,22 +328,24 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
 {
     const bool decodes = has(exchange, CSHIM_STEP_DECODE) &&
                          (!has(exchange, CSHIM_STEP_SUM) || gets_sums(exchange, exchange->rank));
-    double mark = cshim_seconds();
     int status = 0;
     *done = true;
     if (exchange->nonblocking)
         status = complete_sends(exchange, segment, done);
-    if (status == 0 && *done)
+    if (status == 0 && *done && has(exchange, CSHIM_STEP_COLLECT)) {
         status = complete(exchange, segment, CSHIM_RECEIVE_SUMS, done);
-    mark = cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
+        cshim_event_step(exchange, CSHIM_STEP_COLLECT);
+    }
     if (status != 0 || !*done)
         return status;
-    if (decodes)
+    if (decodes) {
         decode(exchange, segment);
-    mark = cshim_event_step(exchange, CSHIM_STEP_DECODE, mark);
-    if (!exchange->nonblocking)
+        cshim_event_step(exchange, CSHIM_STEP_DECODE);
+    }
+    if (!exchange->nonblocking) {
         status = complete_sends(exchange, segment, done);
-    cshim_event_step(exchange, CSHIM_STEP_COLLECT, mark);
+        cshim_event_step(exchange, CSHIM_STEP_COLLECT);
+    }
     return status;
 }
 
@@ -365,23 +368,21 @@ static void find_shares(struct cshim_exchange *exchange, const struct cshim_rang
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    const double began = cshim_seconds();
     find_shares(exchange, &segment->whole);
     const int status = communicator->transport->reduce_inside(
         exchange, exchange->input + segment->whole.begin * exchange->element_bytes, segment->stage,
         communicator->share_lengths);
-    cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE, began);
+    cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE);
     return status;
 }
 
 int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    const double began = cshim_seconds();
     find_shares(exchange, &segment->whole);
     const int status = communicator->transport->gather_inside(
         exchange, segment->stage, exchange->output + segment->whole.begin * exchange->element_bytes,
         communicator->share_lengths, communicator->share_begins);
-    cshim_event_step(exchange, CSHIM_STEP_GATHER_INSIDE, began);
+    cshim_event_step(exchange, CSHIM_STEP_GATHER_INSIDE);
     return status;
 }
