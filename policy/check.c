@@ -118,13 +118,13 @@ static bool sizes_covered(const struct cshim_policy *earlier, const struct cshim
     return true;
 }
 
-/* Whether such a call can occur. Only NCCL has averages. An all-gather adds nothing, and counts as
- * a sum. */
+/* Whether such a call can occur. Only NCCL has averages. A collective that adds nothing counts as a
+ * sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
            (call->op == CSHIM_SUM ||
-            (call->library == CSHIM_NCCL && call->collective != CSHIM_ALLGATHER));
+            (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
 /* How many of a rule's calls the earlier rules leave to it. */
@@ -168,8 +168,8 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
         return cshim_parser_fail(
             parser,
             "rule '%s' can never match: there are no such calls "
-            "(avg is NCCL's only, and not for allgather; reduce is MPI's only; "
-            "gloo has all-reduces only)",
+            "(avg is NCCL's only, and not for allgather; reduce, alltoall and broadcast are MPI's "
+            "only; gloo has all-reduces only)",
             rule->name);
     if (reach == REACH_TAKEN)
         return cshim_parser_fail(

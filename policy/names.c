@@ -14,7 +14,8 @@ static const struct cshim_words sets[] = {
     [CSHIM_LIBRARIES] = {"library", CSHIM_LIBRARY_COUNT, {"mpi", "nccl", "gloo"}},
     [CSHIM_COLLECTIVES] = {"collective",
                            CSHIM_COLLECTIVE_COUNT,
-                           {"allreduce", "reduce_scatter", "reduce", "allgather"}},
+                           {"allreduce", "reduce_scatter", "reduce", "allgather", "alltoall",
+                            "broadcast"}},
     [CSHIM_DTYPES] = {"dtype", CSHIM_DTYPE_COUNT, {NULL}},
     [CSHIM_OPS] = {"op", CSHIM_OP_COUNT, {"sum", "avg"}},
     [CSHIM_CODECS] = {"codec", CSHIM_CODEC_COUNT, {NULL}},
@@ -131,5 +132,6 @@ bool cshim_library_compresses(enum cshim_library library, enum cshim_collective 
     if (library == CSHIM_GLOO)
         return collective == CSHIM_ALLREDUCE;
     return collective < CSHIM_COLLECTIVE_COUNT &&
-           (library == CSHIM_MPI || collective != CSHIM_REDUCE);
+           (library == CSHIM_MPI || collective == CSHIM_ALLREDUCE ||
+            collective == CSHIM_REDUCE_SCATTER || collective == CSHIM_ALLGATHER);
 }

@@ -57,7 +57,7 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
     *rule = (struct cshim_rule){
         .line = parser->line,
         .libraries = (1u << CSHIM_LIBRARY_COUNT) - 1,
-        .collectives = ((1u << CSHIM_COLLECTIVE_COUNT) - 1) & ~(1u << CSHIM_ALLGATHER),
+        .collectives = ((1u << CSHIM_COLLECTIVE_COUNT) - 1) & ~CSHIM_MOVES,
         .dtypes = (1u << CSHIM_DTYPE_COUNT) - 1,
         .ops = (1u << CSHIM_OP_COUNT) - 1,
         .max_size = UINT64_MAX,

@@ -21,9 +21,15 @@ enum cshim_collective {
     CSHIM_ALLREDUCE = 0,
     CSHIM_REDUCE_SCATTER = 1,
     CSHIM_REDUCE = 2,
-    CSHIM_ALLGATHER = 3, /* matched only by rules that name it */
+    CSHIM_ALLGATHER = 3,
+    CSHIM_ALLTOALL = 4,
+    CSHIM_BROADCAST = 5,
     CSHIM_COLLECTIVE_COUNT,
 };
+/* The collectives that move elements instead of adding them, and are matched only by rules that
+ * name them: they carry parameters rather than gradients, and data that is only labelled as floats.
+ */
+#define CSHIM_MOVES (1u << CSHIM_ALLGATHER | 1u << CSHIM_ALLTOALL | 1u << CSHIM_BROADCAST)
 
 enum cshim_op {
     CSHIM_SUM = 0,
@@ -99,7 +105,7 @@ struct cshim_call {
     enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
     bool nonblocking;
     const struct cshim_machine *machine; /* to foretell times; NULL: not known */
-    uint32_t root;                       /* of a reduce */
+    uint32_t root;                       /* of a reduce or broadcast */
     uint64_t block; /* of a reduce_scatter: elements of the largest result; 0: all are equal */
 };
 
@@ -138,9 +144,7 @@ bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *
 /* Whether calls of a collective can be compressed with a library at all. */
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
 
-/* Whether some rule is for a collective of a library. Without rules that say so no all-gather is
- * looked at: it moves parameters rather than gradients, and data that is only labelled as floats.
- */
+/* Whether some rule is for a collective of a library. */
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 

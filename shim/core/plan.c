@@ -329,7 +329,10 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
     /* A part reaches one receiver from all others, or all others from its one owner; where every
      * receiver adds the whole, all others from all. Sums for all go the way of the parts back. */
     const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
-    const uint64_t all = add(multiply(everywhere ? plan->ranks : 1, messages), sums);
+    uint64_t parts = multiply(everywhere ? plan->ranks : 1, messages);
+    if (schedule->root_gives) /* and nobody else */
+        parts /= plan->ranks;
+    const uint64_t all = add(parts, sums);
     plan->bytes_wire = multiply(others, all);
     plan->bytes_network = multiply(apart, all);
     if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {

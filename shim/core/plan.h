@@ -62,7 +62,7 @@ struct cshim_plan {
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     uint32_t ranks;
-    uint32_t root; /* of a reduce */
+    uint32_t root; /* of a reduce or broadcast */
     /* Who exchanges encoded messages: all ranks; in hierarchical one rank of each node, for its
      * share of the elements. */
     uint32_t peers;

@@ -8,6 +8,8 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
     [CSHIM_REDUCE] = {.has_blocks = false, .ring_passes = 1},
     [CSHIM_REDUCE_SCATTER] = {.has_blocks = true, .ring_passes = 1},
     [CSHIM_ALLGATHER] = {.has_blocks = true, .ring_passes = 1},
+    [CSHIM_ALLTOALL] = {.has_blocks = true, .ring_passes = 1},
+    [CSHIM_BROADCAST] = {.has_blocks = false, .ring_passes = 1},
 };
 
 #define BIT(step) (1u << CSHIM_STEP_##step)
@@ -16,6 +18,8 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 #define ADD_UP (BIT(ENCODE) | BIT(EXCHANGE) | BIT(SUM))
 /* The sums travel on, encoded once more. */
 #define AND_SEND_ON (BIT(COLLECT) | BIT(DECODE))
+/* Parts are decoded where they come, and nobody adds them up. */
+#define MOVE (BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE))
 #define INSIDE (BIT(REDUCE_INSIDE) | BIT(GATHER_INSIDE))
 
 #define ROW(collective, algorithm) [CSHIM_##collective][CSHIM_ALGORITHM_##algorithm]
@@ -36,8 +40,12 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
                                      false, 1},
     ROW(REDUCE_SCATTER, HIERARCHICAL) = {BIT(REDUCE_INSIDE) | ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER,
                                          CSHIM_TO_NOBODY, 3, 1, true, 1},
-    ROW(ALLGATHER, ONE_SHOT) = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE), CSHIM_BLOCKS,
-                                CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1},
+    ROW(ALLGATHER, ONE_SHOT) = {MOVE, CSHIM_BLOCKS, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1},
+    ROW(ALLTOALL, ONE_SHOT) = {MOVE, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1, false, 1},
+    ROW(BROADCAST, ONE_SHOT) = {MOVE, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1,
+                                .root_gives = true},
+    ROW(BROADCAST, TWO_SHOT) = {MOVE | BIT(COLLECT), CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3,
+                                1, false, 1, .root_gives = true},
 };
 
 const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,

@@ -6,7 +6,8 @@
  * of bytes and for the phases of traces. Pure: no MPI, no CUDA, no globals that change.
  *
  * A collective moves two kinds of message. A *part* is what one rank contributes: encoded elements
- * of its own buffer. A *sum* is what an owner has added up, encoded once more.
+ * of its own buffer. A *sum* is what an owner has added up, encoded once more; in a broadcast the
+ * part that the root gave to the owner, which passes it on as it came.
  */
 #ifndef CSHIM_SCHEDULE_H
 #define CSHIM_SCHEDULE_H
@@ -45,7 +46,7 @@ enum cshim_receiver {
     CSHIM_TO_NOBODY,
     CSHIM_TO_ALL,    /* every other peer */
     CSHIM_TO_ROOT,   /* the root of a reduce */
-    CSHIM_TO_OWNER,  /* the peer that adds these elements up */
+    CSHIM_TO_OWNER,  /* the peer that adds these elements up, passes them on, or keeps them */
     CSHIM_TO_LIBRARY /* an all-reduce of the library's own */
 };
 
@@ -62,6 +63,7 @@ struct cshim_schedule {
     bool staged;
     /* Roundings on the way of a value; 0: one at every rank. */
     uint8_t quantizations;
+    bool root_gives; /* parts are the root's alone; else every peer gives some */
 };
 
 /* The schedule of a collective by an algorithm; NULL where there is no such thing. Static. */

@@ -162,9 +162,10 @@ void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange
     sample->first = range.begin + cshim_sample_place(range.length, sample->length, call);
     memset(sample->values, 0, sizeof sample->values);
     /* Elements that only one rank has are summed with zeros of the others. */
-    if (cshim_schedule_adds(exchange->plan->schedule) ||
-        (int)(call % exchange->plan->ranks) == exchange->communicator->rank)
-        cshim_sample_widen(exchange->plan->dtype,
+    const struct cshim_plan *plan = exchange->plan;
+    const uint32_t giver = plan->schedule->root_gives ? plan->root : call % plan->ranks;
+    if (cshim_schedule_adds(plan->schedule) || (int)giver == exchange->communicator->rank)
+        cshim_sample_widen(plan->dtype,
                            exchange->input +
                                (sample->first - exchange->source.begin) * exchange->element_bytes,
                            sample->length, sample->values);

@@ -74,7 +74,8 @@ struct cshim_range cshim_segment_part(const struct cshim_exchange *exchange,
                                       const struct cshim_segment *segment, int from, int to)
 {
     const struct cshim_plan *plan = exchange->plan;
-    if (plan->schedule->parts_to == CSHIM_TO_ROOT && (uint32_t)to != plan->root)
+    if ((plan->schedule->parts_to == CSHIM_TO_ROOT && (uint32_t)to != plan->root) ||
+        (plan->schedule->root_gives && (uint32_t)from != plan->root))
         return (struct cshim_range){0, 0};
     return cshim_segment_owned(exchange, segment,
                                plan->schedule->parts_to == CSHIM_TO_OWNER ? to : from);

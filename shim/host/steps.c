@@ -133,6 +133,13 @@ static bool gets_sums(const struct cshim_exchange *exchange, int peer)
     return cshim_schedule_gets_sums(exchange->plan->schedule, (uint32_t)peer, exchange->plan->root);
 }
 
+/* The peer whose elements this rank's own part has: itself, but in a broadcast the root. */
+static int giver(const struct cshim_exchange *exchange)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    return plan->schedule->root_gives ? (int)plan->root : exchange->rank;
+}
+
 /* The options of an encoding that begins at an element of the share, or NULL. */
 static const struct cshim_encoding *options(const struct cshim_exchange *exchange,
                                             const struct cshim_segment *segment,
@@ -169,6 +176,8 @@ static void encode_part(struct cshim_exchange *exchange, const struct cshim_segm
  * part, it is also what is sent. */
 static void encode_own_part(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
+    if (giver(exchange) != exchange->rank)
+        return;
     const struct cshim_range part = cshim_segment_owned(exchange, segment, exchange->rank);
     encode_part(exchange, segment, &part,
                 cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, exchange->rank));
@@ -258,6 +267,21 @@ static void add_parts(struct cshim_exchange *exchange, const struct cshim_segmen
                       options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding));
 }
 
+/* Makes of the part that the root gave to this rank what all receive, as it came. */
+static void pass_part_on(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                         uint64_t elements)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const int root = giver(exchange);
+    const uint8_t *part = cshim_segment_piece(exchange, segment, CSHIM_RECEIVE_PARTS, root);
+    uint8_t *passed = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, exchange->rank);
+    if (root != exchange->rank)
+        check_header(exchange, segment, CSHIM_MESSAGE_PARTS, elements, part, root);
+    write_header(exchange, segment, CSHIM_MESSAGE_SUMS, elements, passed);
+    memcpy(passed + CSHIM_HEADER_BYTES, part + CSHIM_HEADER_BYTES,
+           cshim_encoded_length(plan->codec, plan->dtype, elements, part + CSHIM_HEADER_BYTES));
+}
+
 /* Sends the encoded sum to the peers that receive it. */
 static int send_sums(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                      uint64_t elements)
@@ -277,14 +301,19 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
                     bool *done)
 {
     const int rank = exchange->rank;
-    const struct cshim_range added = cshim_segment_part(exchange, segment, rank, rank);
+    const struct cshim_range added = cshim_segment_part(exchange, segment, giver(exchange), rank);
+    const bool collects = has(exchange, CSHIM_STEP_COLLECT);
     int status = complete(exchange, segment, CSHIM_RECEIVE_PARTS, done);
     cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
-    if (status != 0 || !*done || added.length == 0 || !has(exchange, CSHIM_STEP_SUM))
+    if (status != 0 || !*done || added.length == 0)
         return status;
-    add_parts(exchange, segment, &added);
-    cshim_event_step(exchange, CSHIM_STEP_SUM);
-    if (has(exchange, CSHIM_STEP_COLLECT)) {
+    if (has(exchange, CSHIM_STEP_SUM)) {
+        add_parts(exchange, segment, &added);
+        cshim_event_step(exchange, CSHIM_STEP_SUM);
+    } else if (collects) {
+        pass_part_on(exchange, segment, added.length);
+    }
+    if (collects) {
         status = send_sums(exchange, segment, added.length);
         cshim_event_step(exchange, CSHIM_STEP_COLLECT);
     }
@@ -292,16 +321,22 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
 }
 
 /* Decodes what every peer has of the segment, this rank included: sums, or parts where nobody adds
- * them up. */
+ * them up. The root of a broadcast takes its own elements as all others get them; where they are
+ * the same it writes nothing, since its buffer may be one that nobody can write to. */
 static void decode(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_plan *plan = exchange->plan;
     const enum cshim_transfer transfer =
-        has(exchange, CSHIM_STEP_SUM) ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS;
+        has(exchange, CSHIM_STEP_COLLECT) ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS;
+    if (plan->schedule->root_gives && giver(exchange) == exchange->rank &&
+        cshim_codec_is_exact(plan->codec))
+        return;
     for (int from = 0; from < exchange->ranks; from++) {
         const uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
         const struct cshim_range theirs = cshim_segment_owned(exchange, segment, from);
-        if (theirs.length == 0)
+        if (theirs.length == 0 ||
+            (transfer == CSHIM_RECEIVE_PARTS &&
+             cshim_segment_part(exchange, segment, from, exchange->rank).length == 0))
             continue;
         if (from != exchange->rank)
             check_header(exchange, segment, kind_of(transfer), theirs.length, message, from);
@@ -326,8 +361,8 @@ static int complete_sends(struct cshim_exchange *exchange, const struct cshim_se
 int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                        bool *done)
 {
-    const bool decodes = has(exchange, CSHIM_STEP_DECODE) &&
-                         (!has(exchange, CSHIM_STEP_SUM) || gets_sums(exchange, exchange->rank));
+    const bool decodes = has(exchange, CSHIM_STEP_DECODE) && (!has(exchange, CSHIM_STEP_COLLECT) ||
+                                                              gets_sums(exchange, exchange->rank));
     int status = 0;
     *done = true;
     if (exchange->nonblocking)

@@ -52,13 +52,13 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
 }
 
 /* Whether the library makes a call: one that it refuses is this rank's alone. Where that is not
- * known the answer is no, on all ranks. In an all-gather they may name different types. */
+ * known the answer is no, on all ranks. Where elements are moved they may name different types. */
 static bool is_surely_made(const struct cshim_arguments *arguments)
 {
     const MPI_Op op = arguments->op;
     int ranks = 0;
     PMPI_Comm_size(arguments->comm, &ranks);
-    return arguments->collective != CSHIM_ALLGATHER &&
+    return (CSHIM_MOVES >> arguments->collective & 1) == 0 &&
            (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN) &&
            (arguments->datatype == MPI_INT ||
             cshim_describe_datatype(arguments->datatype) != CSHIM_DTYPE_OTHER) &&
@@ -157,21 +157,37 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin(call, &arguments);
 }
 
-/* Has the ranks of an all-gather agree whether all of them give and take plain elements. MPI lets
- * ranks describe the same elements by different types and by absolute addresses, so that no rank
- * knows it of the others. Returns false, with nothing asked, where the call is not compressed in
- * any case: that follows from its bytes and its communicator, which are the same on all ranks. */
+/* The bytes of a call that moves elements, as rules count them. */
+static uint64_t bytes_moved(const struct cshim_arguments *arguments)
+{
+    uint64_t count = arguments->count;
+    int ranks = 1, bytes = 0;
+    PMPI_Comm_size(arguments->comm, &ranks);
+    PMPI_Type_size(arguments->datatype, &bytes);
+    if (arguments->recvcounts != NULL) {
+        count = 0;
+        for (int i = 0; i < ranks; i++)
+            count += (uint64_t)cshim_recvcount(arguments, i);
+    } else if (cshim_shapes[arguments->collective].has_blocks) {
+        count *= (uint64_t)ranks;
+    }
+    return count * (uint64_t)bytes;
+}
+
+/* Has the ranks of a call that moves elements agree whether all of them give and take plain ones.
+ * MPI lets ranks describe the same elements by different types and by absolute addresses, so that
+ * no rank knows it of the others. Returns false, with nothing asked, where the call is not
+ * compressed in any case: that follows from its bytes and its communicator, which are the same on
+ * all ranks. */
 static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are_plain)
 {
     struct cshim_comm *state;
     uint64_t differs = !*are_plain, somewhere = 0;
-    int inter = 0, ranks = 1, bytes = 0;
+    int inter = 0, ranks = 1;
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
-    PMPI_Type_size(arguments->datatype, &bytes);
     if (inter || ranks == 1 || cshim_job.observed != NULL ||
-        arguments->count * (uint64_t)bytes * (uint64_t)ranks <
-            cshim_policy_smallest(cshim_job.policy, CSHIM_ALLGATHER) ||
+        bytes_moved(arguments) < cshim_policy_smallest(cshim_job.policy, arguments->collective) ||
         cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
         state->reason != CSHIM_REASON_COMPRESS)
@@ -182,29 +198,62 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
     return true;
 }
 
-/* An all-gather is looked at where a rule names it. It counts as a sum. */
-static APART void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendcount,
-                               MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
-                               MPI_Datatype recvtype, MPI_Comm comm)
+/* What a call that moves elements is counted as where no rule names it. */
+struct counted {
+    enum cshim_mpi_counted function;
+    const void *buffer;
+    MPI_Count count;
+    MPI_Datatype datatype;
+};
+
+/* A call that moves elements is looked at where a rule names it. It counts as a sum. `are_alike`:
+ * this rank gives elements of the type and number that it takes, or only does one of both. */
+static APART void begin_move(struct call *call, struct cshim_arguments *arguments, bool are_alike,
+                             const struct counted *counted)
 {
-    const struct cshim_arguments arguments =
-        cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
     call->done = false;
     call->observed.comm = MPI_COMM_NULL;
-    if (comm == MPI_COMM_NULL || recvtype == MPI_DATATYPE_NULL || recvcount < 0)
+    if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
+        (int64_t)arguments->count < 0)
         return; /* the library will say what is wrong */
-    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
-        cshim_count_other(CSHIM_COUNTED_MPI_Allgather, recvbuf, recvcount, recvtype, comm);
+    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, arguments->collective)) {
+        cshim_count_other(counted->function, counted->buffer, counted->count, counted->datatype,
+                          arguments->comm);
         return;
     }
-    bool are_plain =
-        cshim_describe_datatype(recvtype) != CSHIM_DTYPE_OTHER &&
-        (sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount)) &&
-        !cshim_describe_refused(&arguments);
-    if (!agree_on_elements(&arguments, &are_plain) || are_plain)
-        consider(call, &arguments);
+    if (arguments->recvcounts == NULL)
+        cshim_describe_complex(arguments);
+    bool are_plain = are_alike &&
+                     cshim_describe_datatype(arguments->datatype) != CSHIM_DTYPE_OTHER &&
+                     !cshim_describe_refused(arguments);
+    if (!agree_on_elements(arguments, &are_plain) || are_plain)
+        consider(call, arguments);
     else
-        pass(call, &arguments, CSHIM_REASON_DTYPE);
+        pass(call, arguments, CSHIM_REASON_DTYPE);
+}
+
+/* An all-gather or an all-to-all: a block for each rank. */
+static void begin_blocks(struct call *call, enum cshim_collective collective,
+                         enum cshim_mpi_counted function, const void *sendbuf, MPI_Count sendcount,
+                         MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+                         MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct cshim_arguments arguments =
+        cshim_arguments_of(collective, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
+    begin_move(call, &arguments,
+               sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount),
+               &(struct counted){function, recvbuf, recvcount, recvtype});
+}
+
+/* The buffer of a broadcast is the root's input and everybody's output. */
+static void begin_broadcast(struct call *call, void *buffer, MPI_Count count, MPI_Datatype datatype,
+                            int root, MPI_Comm comm)
+{
+    struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_BROADCAST, MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, comm);
+    arguments.root = root;
+    begin_move(call, &arguments, true,
+               &(struct counted){CSHIM_COUNTED_MPI_Bcast, buffer, count, datatype});
 }
 
 /* Ends a call that the library has made, and returns the library's status. */
@@ -274,22 +323,53 @@ static int reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
 }
 
-#define GATHERED sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
+/* The parameters of a collective with a block for each rank, and the same as arguments. */
+#define BLOCKS(Count)                                                                              \
+    const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,   \
+        MPI_Datatype recvtype, MPI_Comm comm
+#define BLOCKS_A sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
 
-static int allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+static int allgather(BLOCKS(int))
 {
     struct call call;
-    begin_gather(&call, GATHERED);
-    return ENDED(call, cshim_mpi.real->MPI_Allgather(GATHERED));
+    begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A);
+    return ENDED(call, cshim_mpi.real->MPI_Allgather(BLOCKS_A));
 }
 
-static int allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                       void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+static int allgather_c(BLOCKS(MPI_Count))
 {
     struct call call;
-    begin_gather(&call, GATHERED);
-    return ENDED(call, cshim_mpi.real->MPI_Allgather_c(GATHERED));
+    begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A);
+    return ENDED(call, cshim_mpi.real->MPI_Allgather_c(BLOCKS_A));
+}
+
+static int alltoall(BLOCKS(int))
+{
+    struct call call;
+    begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A);
+    return ENDED(call, cshim_mpi.real->MPI_Alltoall(BLOCKS_A));
+}
+
+static int alltoall_c(BLOCKS(MPI_Count))
+{
+    struct call call;
+    begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A);
+    return ENDED(call, cshim_mpi.real->MPI_Alltoall_c(BLOCKS_A));
+}
+
+static int broadcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    struct call call;
+    begin_broadcast(&call, buffer, count, datatype, root, comm);
+    return ENDED(call, cshim_mpi.real->MPI_Bcast(buffer, count, datatype, root, comm));
+}
+
+static int broadcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                       MPI_Comm comm)
+{
+    struct call call;
+    begin_broadcast(&call, buffer, count, datatype, root, comm);
+    return ENDED(call, cshim_mpi.real->MPI_Bcast_c(buffer, count, datatype, root, comm));
 }
 
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
@@ -307,6 +387,10 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Reduce_scatter_block_c = reduce_scatter_block_c,
             .MPI_Allgather = allgather,
             .MPI_Allgather_c = allgather_c,
+            .MPI_Alltoall = alltoall,
+            .MPI_Alltoall_c = alltoall_c,
+            .MPI_Bcast = broadcast,
+            .MPI_Bcast_c = broadcast_c,
             .MPI_Iallreduce = cshim_iallreduce,
             .MPI_Iallreduce_c = cshim_iallreduce_c,
             .MPI_Allreduce_init = cshim_allreduce_init,

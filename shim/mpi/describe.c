@@ -15,6 +15,21 @@ enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
     return CSHIM_DTYPE_OTHER;
 }
 
+/* A complex number is two floats. */
+void cshim_describe_complex(struct cshim_arguments *arguments)
+{
+    const MPI_Datatype datatype = arguments->datatype;
+    if (datatype == MPI_C_FLOAT_COMPLEX || datatype == MPI_C_COMPLEX || datatype == MPI_COMPLEX ||
+        datatype == MPI_COMPLEX8)
+        arguments->datatype = MPI_FLOAT;
+    else if (datatype == MPI_C_DOUBLE_COMPLEX || datatype == MPI_DOUBLE_COMPLEX ||
+             datatype == MPI_COMPLEX16)
+        arguments->datatype = MPI_DOUBLE;
+    else
+        return;
+    arguments->count *= 2;
+}
+
 /* A datatype that is not compressed: one of MPI's own, or built from them. */
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {
@@ -158,9 +173,10 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_TOO_SMALL;
     if (!has_blocks)
         reason = describe_ranks(arguments->comm, call);
-    if (reason == CSHIM_REASON_COMPRESS && arguments->collective == CSHIM_REDUCE) {
+    if (reason == CSHIM_REASON_COMPRESS &&
+        (arguments->collective == CSHIM_REDUCE || arguments->collective == CSHIM_BROADCAST)) {
         if (arguments->root < 0 || arguments->root >= (int)call->ranks)
-            return CSHIM_REASON_EMPTY; /* nobody gets it: the library will say so */
+            return CSHIM_REASON_EMPTY; /* there is no such rank: the library will say so */
         call->root = (uint32_t)arguments->root;
     }
     return reason;
@@ -191,8 +207,9 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         .nonblocking = arguments->nonblocking,
         .began = cshim_job.trace != NULL ? cshim_seconds() : 0,
     };
-    if (plan->schedule->division == CSHIM_BLOCKS) {
+    if (plan->schedule->division == CSHIM_BLOCKS)
         find_blocks(arguments, host);
+    if (plan->schedule->division == CSHIM_BLOCKS && plan->collective != CSHIM_ALLTOALL) {
         const uint64_t begin = host->block_begins[host->rank];
         const uint64_t length = host->block_begins[host->rank + 1] - begin;
         if (plan->schedule->parts_to == CSHIM_TO_OWNER) {
@@ -204,6 +221,8 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         }
     } else if (plan->collective == CSHIM_REDUCE && arguments->root != host->rank) {
         exchange.result.length = 0;
+    } else if (plan->collective == CSHIM_BROADCAST && arguments->root != host->rank) {
+        exchange.source.length = 0;
     }
     return exchange;
 }

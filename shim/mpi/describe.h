@@ -18,7 +18,7 @@ struct cshim_arguments {
     bool large;             /* ... or of cshim_count, from a function whose name ends in _c */
     MPI_Datatype datatype;
     MPI_Op op;
-    int root; /* of a reduce */
+    int root; /* of a reduce or broadcast */
     MPI_Comm comm;
 };
 
@@ -48,6 +48,8 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
 
 /* The element type of a datatype; CSHIM_DTYPE_OTHER if it is none that a codec carries. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
+/* Puts twice as many floats in the place of complex numbers. */
+void cshim_describe_complex(struct cshim_arguments *arguments);
 /* The facts of a sum of `bytes` on the world, of which rank 0 is the root. */
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes);

@@ -186,6 +186,8 @@ const struct cshim_transport cshim_mpi_transport = {
             [CSHIM_REDUCE_SCATTER] = "MPI_Reduce_scatter",
             [CSHIM_REDUCE] = "MPI_Reduce",
             [CSHIM_ALLGATHER] = "MPI_Allgather",
+            [CSHIM_ALLTOALL] = "MPI_Alltoall",
+            [CSHIM_BROADCAST] = "MPI_Bcast",
         },
     .forget = forget,
     .receive = receive,

@@ -105,12 +105,13 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Whether some library has such calls: MPI no averages, and nobody averages that are gathered. */
+/* Whether some library has such calls: MPI no averages, and nobody averages what is moved. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)
-        return call->op == CSHIM_SUM && call->collective != CSHIM_ALLGATHER;
-    return call->collective != CSHIM_REDUCE &&
+        return call->op == CSHIM_SUM;
+    return call->collective != CSHIM_REDUCE && call->collective != CSHIM_ALLTOALL &&
+           call->collective != CSHIM_BROADCAST &&
            (call->collective != CSHIM_ALLGATHER || call->op == CSHIM_SUM);
 }
 
@@ -170,7 +171,7 @@ static void write_list(struct text *text, const char *key, uint32_t mask, unsign
                        const char *(*name)(unsigned))
 {
     const char *separator = "=";
-    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0) /* allgather has to be named */
+    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0) /* some have to be named */
         return;
     write_text(text, "%s", key);
     for (unsigned value = 0; value < count; value++)

@@ -124,17 +124,17 @@ static void check_elements(const struct call *call, const char *what, const char
 static int in_count(const struct call *call)
 {
     const enum kind kind = call->step->kind;
-    return kind == REDUCE_SCATTER         ? call->begins[call->size]
-           : kind == REDUCE_SCATTER_BLOCK ? call->step->count * call->size
-                                          : call->step->count;
+    return kind == REDUCE_SCATTER                             ? call->begins[call->size]
+           : kind == REDUCE_SCATTER_BLOCK || kind == ALLTOALL ? call->step->count * call->size
+                                                              : call->step->count;
 }
 
 static int out_count(const struct call *call)
 {
     const enum kind kind = call->step->kind;
     return kind == REDUCE_SCATTER ? call->begins[call->me + 1] - call->begins[call->me]
-           : kind == ALLGATHER    ? call->step->count * call->size
-                                  : call->step->count;
+           : kind == ALLGATHER || kind == ALLTOALL ? call->step->count * call->size
+                                                   : call->step->count;
 }
 
 static char *make_buffer(size_t bytes)
@@ -214,6 +214,9 @@ void legal_issue(struct call *call)
     case ALLGATHER:
         MPI_Allgather(in, count, datatype, call->out, count, datatype, comm);
         break;
+    case ALLTOALL:
+        MPI_Alltoall(in, count, datatype, call->out, count, datatype, comm);
+        break;
     case IALLREDUCE:
         MPI_Iallreduce(in, call->out, count, datatype, op, comm, &call->requests[0]);
         call->request_count = 1;
@@ -250,8 +253,7 @@ static void check_guard(const struct call *call, const char *buffer, size_t byte
 void legal_check_call(const struct call *call)
 {
     const struct step *step = call->step;
-    const bool is_lossy = step->operation == SUM && step->element != INTEGER &&
-                          step->kind != BCAST && step->kind != RING;
+    const bool is_lossy = step->operation == SUM && step->element != INTEGER && step->kind != RING;
     const double tolerance = is_lossy ? bound * LARGEST_PART * step->scale * call->size : 0;
     const size_t bytes = element_bytes(step);
     const int count = step->count, out = out_count(call);
@@ -263,16 +265,17 @@ void legal_check_call(const struct call *call)
         table_of(call->key, rank, table);
         check_elements(call, "the input", call->in, in_count(call), 0, table, 0);
     }
-    if (step->kind == ALLGATHER) {
+    if (step->kind == ALLGATHER || step->kind == ALLTOALL) {
         for (int j = 0; j < call->size; j++) {
             table_of(call->key, call->members[j], table);
-            check_elements(call, "a block", call->out + (size_t)j * (size_t)count * bytes, count, 0,
-                           table, tolerance);
+            check_elements(call, "a block", call->out + (size_t)j * (size_t)count * bytes, count,
+                           step->kind == ALLTOALL ? numbers_of(step, call->me * count) : 0, table,
+                           tolerance);
         }
     } else if (step->kind == BCAST || step->kind == RING) {
         const int owner = step->kind == BCAST ? step->root : call->me - shift + call->size;
         table_of(call->key, call->members[owner % call->size], table);
-        check_elements(call, "what was sent", call->out, count, 0, table, 0);
+        check_elements(call, "what was sent", call->out, count, 0, table, tolerance);
     } else if (step->kind != REDUCE || step->root % call->size == call->me) {
         const int first = step->kind == REDUCE_SCATTER         ? call->begins[call->me]
                           : step->kind == REDUCE_SCATTER_BLOCK ? call->me * count
@@ -282,7 +285,7 @@ void legal_check_call(const struct call *call)
                        tolerance);
     }
     if (step->kind == ALLREDUCE || step->kind == IALLREDUCE || step->kind == PERSISTENT ||
-        step->kind == ALLGATHER || step->kind == THREADS) {
+        step->kind == ALLGATHER || step->kind == BCAST || step->kind == THREADS) {
         uint64_t stream =
             call->key ^ cshim_hash_bytes(CSHIM_HASH_EMPTY, call->out, (size_t)out * bytes);
         __atomic_add_fetch(&digests[call->number * GROUPS_MAX + call->group], draw(&stream),

@@ -35,13 +35,13 @@ P
 
 draw_policy() { # sets $bound
     local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance=0
-    local gather=none
+    local gather=none sums=allreduce,reduce,reduce_scatter
     one_of codec raw raw raw lossless fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3
     one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
     one_of report off off "$scratch/report.json"
     one_of largest 0 0 16 100 1KiB 5000
-    one_of collectives allreduce allreduce,reduce,reduce_scatter,allgather{,,}
+    one_of collectives allreduce $sums $sums $sums,{allgather,alltoall,broadcast{,}} $sums,allgather,alltoall,broadcast{,}
     one_of verify off off 1 3
     one_of check off 1 5
     if [ "$uneven" = yes ]; then

@@ -7,25 +7,11 @@
 
 /* How often each kind of step is drawn. */
 static const int weights[KINDS] = {
-    [ALLREDUCE] = 12,
-    [REDUCE] = 4,
-    [REDUCE_SCATTER] = 3,
-    [REDUCE_SCATTER_BLOCK] = 3,
-    [ALLGATHER] = 3,
-    [IALLREDUCE] = 14,
-    [PERSISTENT] = 8,
-    [START] = 18,
-    [BCAST] = 2,
-    [BARRIER] = 1,
-    [RING] = 4,
-    [ERROR] = 2,
-    [DELAY] = 4,
-    [THREADS] = 2,
-    [DUP] = 2,
-    [SPLIT] = 5,
-    [CREATE] = 2,
-    [CREATE_GROUP] = 2,
-    [FREE] = 4,
+    [ALLREDUCE] = 12, [REDUCE] = 4,   [REDUCE_SCATTER] = 3, [REDUCE_SCATTER_BLOCK] = 3,
+    [ALLGATHER] = 3,  [ALLTOALL] = 3, [IALLREDUCE] = 14,    [PERSISTENT] = 8,
+    [START] = 18,     [BCAST] = 3,    [BARRIER] = 1,        [RING] = 4,
+    [ERROR] = 2,      [DELAY] = 4,    [THREADS] = 2,        [DUP] = 2,
+    [SPLIT] = 5,      [CREATE] = 2,   [CREATE_GROUP] = 2,   [FREE] = 4,
 };
 
 /* The same for programs whose requests are under way on several communicators at once. */
@@ -142,7 +128,7 @@ static void draw_step(struct script *script, int number, const int counts[2], bo
         step->kind = ALLREDUCE;
     step->element = below(stream, 2) == 0 ? FLOAT : (enum element)below(stream, ELEMENTS);
     step->operation = below(stream, 6) == 0 ? (enum operation)below(stream, OPERATIONS) : SUM;
-    if (step->kind == ALLGATHER)
+    if (step->kind == ALLGATHER || step->kind == ALLTOALL || step->kind == BCAST)
         step->operation = SUM;
     if (step->element == PAIR)
         step->operation = USER;
@@ -199,6 +185,7 @@ static const char *const kinds[KINDS] = {
     "MPI_Reduce_scatter",
     "MPI_Reduce_scatter_block",
     "MPI_Allgather",
+    "MPI_Alltoall",
     "MPI_Iallreduce",
     "MPI_Allreduce_init",
     "MPI_Start",

@@ -21,6 +21,7 @@ enum kind {
     REDUCE_SCATTER,
     REDUCE_SCATTER_BLOCK,
     ALLGATHER,
+    ALLTOALL,
     IALLREDUCE,
     PERSISTENT, /* makes a persistent all-reduce; START starts it */
     START,

@@ -17,8 +17,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The kinds of call that there are: only NCCL has averages, of an all-gather there is none; gloo
- * has all-reduces only. */
+/* The kinds of call that there are: only NCCL has averages, of an all-gather there is none; only
+ * MPI has reduces, all-to-alls and broadcasts; gloo has all-reduces only. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -29,6 +29,7 @@ static const struct {
     {CSHIM_NCCL, CSHIM_ALLREDUCE, CSHIM_AVG},      {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_SUM},
     {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_AVG}, {CSHIM_NCCL, CSHIM_ALLGATHER, CSHIM_SUM},
     {CSHIM_MPI, CSHIM_ALLGATHER, CSHIM_SUM},       {CSHIM_GLOO, CSHIM_ALLREDUCE, CSHIM_SUM},
+    {CSHIM_MPI, CSHIM_ALLTOALL, CSHIM_SUM},        {CSHIM_MPI, CSHIM_BROADCAST, CSHIM_SUM},
 };
 
 /* Whether no call of rule `index` is left by the rules before it, by trial. */
@@ -56,9 +57,9 @@ static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
                                             "library = gloo\n"};
     static const char *const dtypes[] = {"", "", "dtype = float32\n", "dtype = float64, float16\n"};
     static const char *const ops[] = {"", "", "op = sum\n", "op = avg\n"};
-    static const char *const collectives[] = {"", "collective = allgather\n",
-                                              "collective = allreduce, allgather\n",
-                                              "collective = reduce, reduce_scatter\n"};
+    static const char *const collectives[] = {
+        "", "collective = allgather\n", "collective = allreduce, allgather\n",
+        "collective = reduce, reduce_scatter\n", "collective = alltoall, allgather, broadcast\n"};
     char sizes[64] = "", ranks[32] = "", nodes[32] = "";
     uint32_t low = next_random(seed) % SIZES, high = next_random(seed) % SIZES;
     if (low <= high)

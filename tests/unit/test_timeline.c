@@ -136,6 +136,9 @@ TEST(phases)
         {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_HIERARCHICAL, "xex-dxdx"},
         {CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT, "-ex-d---"},
         {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
+        {CSHIM_ALLTOALL, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
+        {CSHIM_BROADCAST, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
+        {CSHIM_BROADCAST, CSHIM_ALGORITHM_TWO_SHOT, "-ex--xd-"},
     };
     for (size_t i = 0; i < COUNT_OF(calls); i++) {
         const struct cshim_schedule *schedule =

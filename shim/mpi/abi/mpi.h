@@ -47,9 +47,14 @@ typedef struct {
 #define MPI_INT ((MPI_Datatype)0x209)
 #define MPI_UNSIGNED_LONG_LONG ((MPI_Datatype)0x20f)
 #define MPI_FLOAT ((MPI_Datatype)0x210)
+#define MPI_C_FLOAT_COMPLEX ((MPI_Datatype)0x212)
+#define MPI_C_COMPLEX MPI_C_FLOAT_COMPLEX
 #define MPI_DOUBLE ((MPI_Datatype)0x214)
+#define MPI_C_DOUBLE_COMPLEX ((MPI_Datatype)0x216)
 #define MPI_REAL ((MPI_Datatype)0x21a)
+#define MPI_COMPLEX ((MPI_Datatype)0x21b)
 #define MPI_DOUBLE_PRECISION ((MPI_Datatype)0x21c)
+#define MPI_DOUBLE_COMPLEX ((MPI_Datatype)0x21d)
 #define MPI_CHAR ((MPI_Datatype)0x243)
 #define MPI_BYTE ((MPI_Datatype)0x247)
 #define MPI_UINT16_T ((MPI_Datatype)0x249)
@@ -57,6 +62,8 @@ typedef struct {
 #define MPI_REAL2 ((MPI_Datatype)0x2ca)
 #define MPI_REAL4 ((MPI_Datatype)0x2d2)
 #define MPI_REAL8 ((MPI_Datatype)0x2da)
+#define MPI_COMPLEX8 ((MPI_Datatype)0x2db)
+#define MPI_COMPLEX16 ((MPI_Datatype)0x2e3)
 
 enum {
     MPI_SUCCESS = 0,

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MPI_Alltoall and MPI_Bcast: every element must come within the codec's bound, of a broadcast
+ * equal on all ranks; in place, as complex numbers, from every root; also where ranks describe the
+ * same elements by different types, which must come exactly. Arguments: alltoall or broadcast,
+ * COUNT (elements of a block or of the buffer) and RELATIVE (error allowed; 0: the root's buffer
+ * cannot be written to). */
+#include <complex.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "codecs/hash.h"
+#include "tests/mpi/job.h"
+
+static int count;
+static double relative;
+static float *in, *out;
+static size_t bytes; /* of each of both */
+
+/* What rank `from` gives to rank `to`. */
+static float value(int from, int to, int i)
+{
+    return sinf((float)(from * 7919 + to * 104729 + i)) * (float)(1 + i % 5);
+}
+
+static int wrong_in_block(const float *block, int from, int to, double allowed)
+{
+    int wrong = 0;
+    for (int i = 0; i < count; i++)
+        wrong += !(fabs((double)block[i] - (double)value(from, to, i)) <= allowed * 5);
+    return wrong;
+}
+
+static void report(const char *what, int wrong)
+{
+    if (wrong == 0)
+        return;
+    failures++;
+    fprintf(stderr, "rank %d: %s: %d elements wrong\n", rank, what, wrong);
+}
+
+static void check_blocks(const char *what, double allowed)
+{
+    int wrong = 0;
+    for (int from = 0; from < ranks; from++)
+        wrong += wrong_in_block(out + (size_t)from * (size_t)count, from, rank, allowed);
+    report(what, wrong);
+}
+
+static void fill(float *to)
+{
+    memset(out, 0xff, bytes);
+    for (int block = 0; block < ranks; block++)
+        for (int i = 0; i < count; i++)
+            to[(size_t)block * (size_t)count + (size_t)i] = value(rank, block, i);
+}
+
+static void exchange_all(MPI_Datatype whole)
+{
+    for (int repeat = 0; repeat < 2; repeat++) {
+        fill(in);
+        MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+        check_blocks("two buffers", relative);
+    }
+    fill(out);
+    MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+    check_blocks("in place", relative);
+    fill(in);
+    if (count % 2 == 0)
+        MPI_Alltoall(in, count / 2, MPI_C_FLOAT_COMPLEX, out, count / 2, MPI_C_FLOAT_COMPLEX,
+                     MPI_COMM_WORLD);
+    else
+        MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+    check_blocks("complex numbers", relative);
+    fill(in);
+    if (rank == ranks - 1)
+        MPI_Alltoall(in, 1, whole, out, 1, whole, MPI_COMM_WORLD);
+    else
+        MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+    check_blocks("two types", 0);
+}
+
+/* The elements of `root`, on all ranks, of which each has the buffer's first ones. */
+static void check_copy(const char *what, int root, double allowed)
+{
+    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, out, (size_t)count * sizeof *out), largest,
+             smallest;
+    MPI_Allreduce(&own, &largest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&own, &smallest, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    report(what, wrong_in_block(out, root, 0, allowed));
+    if (largest != smallest) {
+        failures++;
+        fprintf(stderr, "rank %d: %s: the ranks' results differ\n", rank, what);
+    }
+}
+
+static void fill_root(int root)
+{
+    memset(out, 0xff, bytes);
+    for (int i = 0; i < count && rank == root; i++)
+        out[i] = value(root, 0, i);
+}
+
+static void broadcast(int root, MPI_Datatype whole)
+{
+    const bool is_protected = rank == root && relative == 0;
+    fill_root(root);
+    if (is_protected)
+        mprotect(out, bytes, PROT_READ);
+    MPI_Bcast(out, count, MPI_FLOAT, root, MPI_COMM_WORLD);
+    if (is_protected)
+        mprotect(out, bytes, PROT_READ | PROT_WRITE);
+    check_copy("a broadcast", root, relative);
+    fill_root(root);
+    if (count % 2 == 0)
+        MPI_Bcast(out, count / 2, MPI_C_FLOAT_COMPLEX, root, MPI_COMM_WORLD);
+    else
+        MPI_Bcast(out, count, MPI_FLOAT, root, MPI_COMM_WORLD);
+    check_copy("complex numbers", root, relative);
+    fill_root(root);
+    if (rank == ranks - 1)
+        MPI_Bcast(out, 1, whole, root, MPI_COMM_WORLD);
+    else
+        MPI_Bcast(out, count, MPI_FLOAT, root, MPI_COMM_WORLD);
+    check_copy("two types", root, 0);
+}
+
+static float *map(void)
+{
+    void *memory =
+        mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Datatype whole;
+    job_begin(&argc, &argv);
+    count = argc > 2 ? atoi(argv[2]) : 1000;
+    relative = argc > 3 ? atof(argv[3]) : 0;
+    bytes = (size_t)count * (size_t)ranks * sizeof *in;
+    in = map();
+    out = map();
+    if (argc < 2 || in == NULL || out == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    MPI_Type_contiguous(count, MPI_FLOAT, &whole);
+    MPI_Type_commit(&whole);
+    if (strcmp(argv[1], "alltoall") == 0)
+        exchange_all(whole);
+    else
+        for (int root = 0; root < ranks; root++)
+            broadcast(root, whole);
+    MPI_Type_free(&whole);
+    MPI_Finalize();
+    return failures > 0;
+}
