@@ -219,18 +219,14 @@ static bool ask_again(struct cshim_member *member, enum cshim_request_kind kind,
     const double deadline = cshim_seconds() + seconds;
     for (;;) {
         const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
-        const bool is_answered =
-            ask(member, kind, attempt < deadline ? attempt : deadline, reply, text);
-        const int saved = errno;
-        const double left = deadline - cshim_seconds();
-        if (is_answered)
-            hang_up(member);
-        else if (left > 0)
-            poll(NULL, 0, (int)(1000 * (left < PAUSE_SECONDS ? left : PAUSE_SECONDS)));
-        errno = saved;
-        if (is_answered || saved == ECONNREFUSED || cshim_seconds() >= deadline)
-            return is_answered;
+        if (ask(member, kind, attempt < deadline ? attempt : deadline, reply, text))
+            break;
+        if (errno == ECONNREFUSED || cshim_seconds() + PAUSE_SECONDS > deadline)
+            return false;
+        poll(NULL, 0, (int)(1000 * PAUSE_SECONDS));
     }
+    hang_up(member);
+    return true;
 }
 
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
@@ -308,10 +304,8 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     member->request.why[0] = why[0] = '\0';
     /* A rank whose connection has broken comes back at once, before the others are told that it is
      * lost. */
-    bool is_answered = false;
-    for (unsigned tries = 0; tries < 2 && !is_answered; tries++)
-        is_answered = ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
-    if (!is_answered)
+    if (!ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL) &&
+        !ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL))
         return CSHIM_NO_ANSWER;
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);
     return (enum cshim_absence)reply.absence;
