@@ -225,7 +225,7 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm, NULL);
+    cshim_premul_end(NULL, comm);
     end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
     if (known != NULL)
@@ -239,7 +239,7 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm, NULL);
+    cshim_premul_end(NULL, comm);
     if (known != NULL) {
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);

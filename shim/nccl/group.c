@@ -23,7 +23,7 @@ static ncclResult_t end_calls(bool is_good)
     free(group.calls);
     group.calls = NULL;
     group.call_count = group.call_room = 0;
-    cshim_premul_end_group(&group);
+    cshim_premul_end(&group, NULL);
     return status;
 }
 
@@ -135,7 +135,8 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
-    return cshim_premul_destroy(op, comm, group.depth > 0 ? &group : NULL);
+    const ncclResult_t status = cshim_premul_destroy(op, comm, &group);
+    return status != ncclSuccess || group.depth > 0 ? status : cshim_premul_end(&group, NULL);
 }
 
 ncclResult_t cshim_group_start(void)
