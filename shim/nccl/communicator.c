@@ -121,5 +121,5 @@ void cshim_registry_end(struct cshim_nccl_comm *comm)
     if (is_last_reporting)
         cshim_jobs_write_reports();
     if (is_last)
-        cshim_nccl_trace_write();
+        cshim_jobs_write_trace();
 }

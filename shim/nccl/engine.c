@@ -18,6 +18,7 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
     int version = 0;
     cshim_process_start("nccl", beside_mpi != 0);
+    cshim_process.name_threads = cshim_nccl_name_lanes;
     cshim_nccl.real = real;
     cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL;
     if (real->GetVersion == NULL || real->GetVersion(&version) != ncclSuccess)

@@ -70,7 +70,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
     }
 }
 
-static void name_lanes(struct cshim_trace_file *file, int rank)
+void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank)
 {
     pthread_mutex_lock(&lanes_lock);
     for (size_t i = 0; i < lane_count; i++) {
@@ -82,14 +82,4 @@ static void name_lanes(struct cshim_trace_file *file, int rank)
         cshim_trace_thread(file, rank, (unsigned)i + 1, name);
     }
     pthread_mutex_unlock(&lanes_lock);
-}
-
-void cshim_nccl_trace_write(void)
-{
-    cshim_jobs_write_trace(name_lanes);
-}
-
-__attribute__((destructor)) static void end_process(void)
-{
-    cshim_process_end(name_lanes);
 }

@@ -28,7 +28,7 @@ static inline ncclResult_t cshim_nccl_end_group(ncclResult_t status)
  * cshim_seconds: events happened on streams of the GPU, but their times are those of the host. */
 struct cshim_timeline;
 void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
-/* Writes the trace of this process, if events were added since it was last written. */
-void cshim_nccl_trace_write(void);
+/* Names the streams of these events in a trace's file. */
+void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
 
 #endif
