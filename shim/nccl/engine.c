@@ -82,21 +82,19 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
  * native, and its calls are counted as such. */
 static ncclResult_t expect(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
-    if (comm == NULL)
-        return status;
-    if (status == ncclSuccess && comm->reason != CSHIM_REASON_NONBLOCKING)
-        return cshim_group_expect(comm);
-    if (status != ncclSuccess && status != ncclInProgress) {
+    if (comm == NULL || (status != ncclSuccess && status != ncclInProgress)) {
         cshim_registry_release(comm);
         return status;
     }
-    cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
-                              "(config.blocking or NCCL_COMM_BLOCKING)");
-    cshim_rendezvous_leave(comm->member);
-    comm->member = NULL;
-    comm->reason = CSHIM_REASON_NONBLOCKING;
-    cshim_group_expect(comm);
-    return status;
+    if (status == ncclInProgress || comm->reason == CSHIM_REASON_NONBLOCKING) {
+        cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
+                                  "(config.blocking or NCCL_COMM_BLOCKING)");
+        cshim_rendezvous_leave(comm->member);
+        comm->member = NULL;
+        comm->reason = CSHIM_REASON_NONBLOCKING;
+    }
+    const ncclResult_t expected = cshim_group_expect(comm);
+    return expected != ncclSuccess ? expected : status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)

@@ -56,10 +56,11 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(comm->member);
     comm->nodes = decision.nodes;
-    if (decision.on)
+    if (decision.on) {
         comm->job = cshim_job_find(&decision.offer);
-    free(decision.offer.text);
-    if (decision.on && comm->job == NULL) {
+        free(decision.offer.text);
+        if (comm->job != NULL)
+            return ncclSuccess;
         cshim_rendezvous_done(comm->member, "it has no memory for the policy");
         return ncclSystemError;
     }
@@ -68,8 +69,6 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
                   decision.why);
         return ncclSystemError;
     }
-    if (decision.on)
-        return ncclSuccess;
     if (decision.speaker == (uint32_t)comm->rank)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
     cshim_rendezvous_leave(comm->member);
