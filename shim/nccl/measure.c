@@ -24,20 +24,10 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
 /* Rank 0 does it for all. */
 void cshim_measure_observe(const struct cshim_nccl_call *call)
 {
-    const struct cshim_call facts = cshim_call_facts(call);
-    const struct cshim_kind kind = {
-        .collective = (uint8_t)facts.collective,
-        .dtype = (uint8_t)facts.dtype,
-        .op = (uint8_t)facts.op,
-        .ranks = facts.ranks,
-        .nodes = facts.nodes,
-        .ranks_per_node = facts.ranks_per_node,
-        .bytes = facts.bytes,
-        .calls = 1,
-        .bytes_total = facts.bytes,
-    };
     if (call->comm->rank != 0)
         return;
+    const struct cshim_call facts = cshim_call_facts(call);
+    const struct cshim_kind kind = cshim_kind_of(&facts);
     cshim_observed_add(call->comm->job->observed, &kind);
     cshim_job_touch(call->comm->job);
 }
