@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/timeline.h"
 
 /* A batch has a mark for each step, and one for waiting. */
 #define MARKS_OF_BATCH (CSHIM_STEPS + 1)
@@ -83,7 +82,7 @@ static void free_timeline(struct cshim_measurement *measurement, struct cshim_ti
     if (timeline->reserve != NULL)
         measurement->free[measurement->free_count++] = timeline->reserve;
     for (size_t i = 0; i < timeline->call_count; i++)
-        cshim_sample_drop(timeline->calls[i].slot);
+        cshim_sample_give(timeline->calls[i].slot);
     free(timeline);
 }
 
@@ -106,7 +105,6 @@ static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *ca
         .bytes = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
         .job = call->comm->job,
         .is_counted = call->comm->rank == 0 && call->comm->job->is_reported,
-        .slot = call->sample.slot,
     };
 }
 
