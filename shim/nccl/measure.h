@@ -39,6 +39,13 @@ void cshim_measure_make(struct cshim_nccl_comm *comm);
 /* What is not known yet will not be told. */
 void cshim_measure_free(struct cshim_nccl_comm *comm);
 
+/* trace.c: adds what a timeline has added up to the traces of its calls' jobs. It began at a time
+ * of cshim_seconds: events happened on streams of the GPU, but their times are those of the host.
+ */
+void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
+/* Names the streams of these events in a trace's file. */
+void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
+
 /* sample.c: the sampled error (shim/core/sample.h). Before a sampled call a few elements of all
  * ranks are gathered by NCCL and copied to rank 0's host. Behind the call, the same elements of
  * rank 0's result are copied there. They are compared when the last copy has happened; nothing

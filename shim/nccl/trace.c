@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
-#include "shim/core/clock.h"
-#include "shim/nccl/communicator.h"
-#include "shim/nccl/timeline.h"
-#include "shim/report/report.h"
-
-struct cshim_nccl_process cshim_nccl;
+#include "shim/nccl/measure.h"
 
 /* A line of the timeline in the file: a stream. All streams beyond the last line share it. */
 #define LANES 255u
