@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/greeting.h"
@@ -167,14 +167,13 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
-    const struct timespec pause = {.tv_nsec = 100000};
     double asked = began, warn = WARN_SECONDS;
     bool missing;
     ncclResult_t status = ncclSuccess;
     CUresult result = CUDA_SUCCESS;
     while (status == ncclSuccess &&
            (result = cshim_device_query(NULL, comm->exchange->stream)) == CUDA_ERROR_NOT_READY) {
-        nanosleep(&pause, NULL);
+        usleep(100);
         status = look_for_failure(comm);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
             status = ask(comm, cshim_seconds() - began, &warn, &missing);

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/rendezvous.h"
-
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -248,9 +242,8 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     }
     member->tag = tag;
     member->socket = -1;
-    member->request.magic = CSHIM_REQUEST_MAGIC;
-    member->request.nonce = tag.nonce;
-    member->request.hello = *hello;
+    member->request =
+        (struct cshim_request){.magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .hello = *hello};
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;
