@@ -297,9 +297,10 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     member->request.why[0] = why[0] = '\0';
     /* A rank whose connection has broken comes back at once, before the others are told that it is
      * lost. */
-    if (!ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL) &&
-        !ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL))
-        return CSHIM_NO_ANSWER;
+    for (unsigned tries = 1;
+         !ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL); tries++)
+        if (tries == 2)
+            return CSHIM_NO_ANSWER;
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);
     return (enum cshim_absence)reply.absence;
 }
