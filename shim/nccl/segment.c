@@ -125,12 +125,10 @@ static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, ui
     size_t made = 0;
     if (length >= row)
         make_share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
-    if (left == 0)
-        return made;
-    segments[made] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
-                           first + length - left, left);
-    segments[made].is_remainder = true;
-    return made + 1;
+    if (left > 0)
+        segments[made++] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
+                                 first + length - left, left);
+    return made;
 }
 
 size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
