@@ -39,6 +39,7 @@ struct cshim_nccl_sample {
     bool is_average;
     enum cshim_dtype dtype;
     uint64_t block;                 /* bytes from rank to rank */
+    uint64_t bytes_wire;            /* that all ranks together send */
     uint64_t first;                 /* the first element, in the buffers */
     CUdeviceptr memory;             /* where the elements are gathered */
     struct cshim_sample_slot *slot; /* where rank 0 compares them; or NULL */

@@ -37,8 +37,8 @@ static void count(const struct cshim_nccl_call *call)
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_row figures = {
         .calls = 1,
-        .bytes_in = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
-        .bytes_wire = call->plan.bytes_wire + cshim_sample_bytes_wire(call),
+        .bytes_in = call->plan.count * cshim_dtype_bytes(call->plan.dtype),
+        .bytes_wire = call->plan.bytes_wire + call->sample.bytes_wire,
         .bytes_network = call->plan.bytes_network,
         .bytes_native = call->plan.bytes_native,
     };
@@ -102,7 +102,6 @@ static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *ca
     *call->timed = (struct cshim_timed_call){
         .plan = call->plan,
         .sequence = call->sequence,
-        .bytes = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
         .job = call->comm->job,
         .is_counted = call->comm->rank == 0 && call->comm->job->is_reported,
     };

@@ -63,9 +63,6 @@ ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count);
  * on to the call's timeline; or, with is_kept false, gives it back. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept);
 
-/* The bytes that all ranks together send for a call's sample. */
-uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call);
-
 /* Whether the copies of a slot have happened. */
 bool cshim_sample_has_happened(const struct cshim_sample_slot *slot);
 /* Adds the errors of a slot whose copies have happened to a call's figures. */

@@ -30,18 +30,20 @@ static void choose(struct cshim_nccl_call *call)
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
     const bool is_sum = call->collective != CSHIM_ALLGATHER;
-    const uint32_t ranks = (uint32_t)comm->ranks;
+    const uint32_t ranks = (uint32_t)comm->ranks, compared = is_sum ? ranks : 1;
+    const uint64_t block = cshim_sample_block_bytes(ranks);
     const uint32_t number = ++comm->calls_by_rule[plan->rule - comm->job->policy->rules];
     const uint32_t length = cshim_sample_block_elements(ranks, plan->dtype, call->count);
     if (!cshim_is_sampled(number) || comm->sampled == CSHIM_SAMPLES_OF_GROUP || length == 0)
         return;
     call->sample = (struct cshim_nccl_sample){
         .length = length,
-        .ranks = is_sum ? ranks : 1,
+        .ranks = compared,
         .is_scaled = is_sum && call->op >= ncclNumOps,
         .is_average = call->op == ncclAvg,
         .dtype = plan->dtype,
-        .block = cshim_sample_block_bytes(ranks),
+        .block = block,
+        .bytes_wire = compared * (compared - 1) * block,
         .first = cshim_sample_place(call->count, length, number),
         .memory = call->workspace->memory + CSHIM_WORKSPACE_BYTES +
                   comm->sampled++ * CSHIM_SAMPLE_GATHERED_BYTES,
@@ -165,12 +167,6 @@ ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
         if (calls[i].sample.length > 0 && calls[i].comm->samples != NULL)
             copy_blocks(&calls[i]);
     return status;
-}
-
-uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call)
-{
-    const struct cshim_nccl_sample *sample = &call->sample;
-    return sample->ranks > 1 ? sample->ranks * (sample->ranks - 1) * sample->block : 0;
 }
 
 /* Behind it ------------------------------------------------------------------------------------ */

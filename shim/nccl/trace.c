@@ -37,7 +37,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
         const struct cshim_trace_event event = {
             .begin = begin + call->begin,
             .seconds = call->end - call->begin,
-            .bytes = call->bytes,
+            .bytes = call->plan.count * cshim_dtype_bytes(call->plan.dtype),
             .call = call->sequence,
             .rule = (uint16_t)(call->plan.rule - call->job->policy->rules),
             .kind = timeline->call_count > 1 ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
