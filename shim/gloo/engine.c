@@ -211,11 +211,6 @@ static void start(cshim_gloo_function function, bool is_beside)
                   cshim_process.library);
 }
 
-__attribute__((destructor)) static void end_process(void)
-{
-    cshim_process_end(NULL);
-}
-
 __attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo_engine = {
     .abi = CSHIM_GLOO_ENGINE_ABI,
     .start = start,

@@ -50,15 +50,7 @@ void cshim_observation_begin(struct cshim_observation *observation, struct cshim
     *observation = (struct cshim_observation){
         .job = job,
         .reason = reason,
-        .kind = {.collective = (uint8_t)call->collective,
-                 .dtype = (uint8_t)call->dtype,
-                 .op = (uint8_t)call->op,
-                 .ranks = call->ranks,
-                 .nodes = call->nodes,
-                 .ranks_per_node = call->ranks_per_node,
-                 .bytes = call->bytes,
-                 .calls = 1,
-                 .bytes_total = call->bytes},
+        .kind = cshim_kind_of(call),
         .began = cshim_seconds(),
     };
 }

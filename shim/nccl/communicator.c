@@ -5,10 +5,10 @@
 
 #define BUCKETS 256u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of this, and references */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the buckets, and references */
 static struct cshim_nccl_comm *buckets[BUCKETS];
-static size_t compressing; /* communicators with a job, ... */
-static size_t reporting;   /* ... and those whose calls are counted in this process */
+static atomic_size_t compressing; /* communicators with a job, ... */
+static atomic_size_t reporting;   /* ... and those whose calls are counted in this process */
 
 /* The link to a communicator; or, where the handle is not known, that to its place. */
 static struct cshim_nccl_comm **link_to(ncclComm_t handle)
@@ -60,26 +60,32 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_jo
     return comm;
 }
 
+/* Finds where the calls of a communicator are counted, now that its rank is known. */
+static void find_counting(struct cshim_nccl_comm *comm)
+{
+    struct cshim_job *job = comm->job;
+    if (comm->rank == 0)
+        comm->counted = job = job != NULL ? job : cshim_job_native();
+    reporting += comm->counted != NULL;
+    if (job != NULL)
+        cshim_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
+}
+
 /* A communicator of the same handle is gone, though the program has not destroyed it. */
 void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
     static uint32_t made[64]; /* atomic; devices whose numbers are 64 apart share one */
-    if (comm->job != NULL)
-        comm->reason = CSHIM_REASON_COMPRESS;
-    if (comm->rank == 0)
-        comm->counted = comm->job != NULL ? comm->job : cshim_job_native();
     cshim_registry_end(cshim_registry_take(comm->comm));
     comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
+    if (comm->job != NULL)
+        comm->reason = CSHIM_REASON_COMPRESS;
+    compressing += comm->job != NULL;
+    find_counting(comm);
     pthread_mutex_lock(&lock);
     struct cshim_nccl_comm **link = link_to(comm->comm);
     comm->next = *link;
     *link = comm;
-    compressing += comm->job != NULL;
-    reporting += comm->counted != NULL;
     pthread_mutex_unlock(&lock);
-    struct cshim_job *job = comm->job != NULL ? comm->job : comm->counted;
-    if (job != NULL)
-        cshim_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }
 
 void cshim_registry_describe(struct cshim_nccl_comm *comm)
@@ -89,14 +95,7 @@ void cshim_registry_describe(struct cshim_nccl_comm *comm)
         cshim_nccl.real->CommUserRank(comm->comm, &rank) != ncclSuccess)
         return;
     comm->rank = rank;
-    if (rank != 0)
-        return;
-    comm->counted = cshim_job_native();
-    pthread_mutex_lock(&lock);
-    reporting += comm->counted != NULL;
-    pthread_mutex_unlock(&lock);
-    if (comm->counted != NULL)
-        cshim_job_grow(comm->counted, true, comm->ranks, comm->nodes);
+    find_counting(comm);
 }
 
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t handle)
@@ -113,13 +112,11 @@ void cshim_registry_end(struct cshim_nccl_comm *comm)
 {
     if (comm == NULL)
         return;
-    pthread_mutex_lock(&lock);
     const bool is_last = comm->job != NULL && --compressing == 0;
     const bool is_last_reporting = comm->counted != NULL && --reporting == 0;
-    pthread_mutex_unlock(&lock);
     cshim_registry_release(comm);
     if (is_last_reporting)
         cshim_jobs_write_reports();
     if (is_last)
-        cshim_nccl_trace_write();
+        cshim_jobs_write_trace();
 }

@@ -1,14 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine knows of a communicator, and the communicators that it knows, by NCCL's handle. A
- * handle may become another communicator's after it was destroyed. All functions are thread-safe,
- * those of prepare.c for different communicators. */
+/* The process; what the engine knows of a communicator; and the communicators that it knows, by
+ * NCCL's handle. A handle may become another communicator's after it was destroyed. All functions
+ * are thread-safe, those of prepare.c for different communicators. */
 #ifndef CSHIM_NCCL_COMMUNICATOR_H
 #define CSHIM_NCCL_COMMUNICATOR_H
 
+#include <nccl.h>
 #include <stdatomic.h>
 
 #include "kernels/driver.h"
-#include "shim/nccl/job.h"
+#include "shim/core/log.h"
+#include "shim/nccl/engine.h"
+#include "shim/nccl/rendezvous.h"
+
+/* Set when the engine starts, and constant afterwards. */
+struct cshim_nccl_process {
+    const struct cshim_nccl_real *real; /* NCCL's own functions: nothing else may be called */
+    uint64_t fingerprint;               /* of this library: the ranks must agree in it */
+};
+extern struct cshim_nccl_process cshim_nccl;
+
+/* Ends a group of NCCL. Returns the first error: what became of the group before, or its end. */
+static inline ncclResult_t cshim_nccl_end_group(ncclResult_t status)
+{
+    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
 
 /* Events of a communicator. While all of them are under way, what comes is not divided or not
  * timed. */

@@ -79,41 +79,25 @@ ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *g
     if (operation != NULL)
         operation->ended_in = group;
     pthread_mutex_unlock(&lock);
-    if (operation != NULL && group != NULL)
-        return ncclSuccess;
-    const ncclResult_t status = cshim_nccl.real->RedOpDestroy(op, comm);
-    if (status == ncclSuccess)
-        cshim_premul_forget(comm, &op);
+    return operation != NULL ? ncclSuccess : cshim_nccl.real->RedOpDestroy(op, comm);
+}
+
+ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm)
+{
+    ncclResult_t status = ncclSuccess;
+    pthread_mutex_lock(&lock);
+    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
+        if (group != NULL ? one->ended_in != group : one->comm != comm) {
+            place = &one->next;
+            continue;
+        }
+        if (group != NULL)
+            status = cshim_nccl.real->RedOpDestroy(one->op, one->comm);
+        *place = one->next;
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
     return status;
-}
-
-void cshim_premul_end_group(const void *group)
-{
-    pthread_mutex_lock(&lock);
-    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
-        if (one->ended_in != group) {
-            place = &one->next;
-            continue;
-        }
-        cshim_nccl.real->RedOpDestroy(one->op, one->comm);
-        *place = one->next;
-        free(one);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op)
-{
-    pthread_mutex_lock(&lock);
-    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
-        if (one->comm != comm || (op != NULL && one->op != *op)) {
-            place = &one->next;
-            continue;
-        }
-        *place = one->next;
-        free(one);
-    }
-    pthread_mutex_unlock(&lock);
 }
 
 /* A sum whose elements are multiplied first is a sum. */

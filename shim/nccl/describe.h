@@ -24,13 +24,12 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
 /* Leaves `premul` as it is if the operation was not made by ncclRedOpCreatePreMulSum. */
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
-/* ncclRedOpDestroy: at the end of a group, whose calls may still need the operation; or at once,
- * without a group. */
+/* ncclRedOpDestroy: at the end of a group, whose calls may still need the operation. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
-void cshim_premul_end_group(const void *group);
 
-/* An operation of a communicator is gone; or, with NULL, all are, as the communicator ends. */
-void cshim_premul_forget(ncclComm_t comm, const ncclRedOp_t *op);
+/* A group ends: destroys its operations, and returns what NCCL says of the last one. With NULL, a
+ * communicator ends, and its operations with it. */
+ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm);
 
 /* The elements of a sampled call that are compared (sample.c). */
 struct cshim_nccl_sample {
@@ -40,6 +39,7 @@ struct cshim_nccl_sample {
     bool is_average;
     enum cshim_dtype dtype;
     uint64_t block;                 /* bytes from rank to rank */
+    uint64_t bytes_wire;            /* that all ranks together send */
     uint64_t first;                 /* the first element, in the buffers */
     CUdeviceptr memory;             /* where the elements are gathered */
     struct cshim_sample_slot *slot; /* where rank 0 compares them; or NULL */

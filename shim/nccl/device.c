@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/device.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "codecs/hash.h"
+struct cshim_nccl_process cshim_nccl;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all pools */
 

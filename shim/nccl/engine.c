@@ -18,6 +18,7 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
     int version = 0;
     cshim_process_start("nccl", beside_mpi != 0);
+    cshim_process.name_threads = cshim_nccl_name_lanes;
     cshim_nccl.real = real;
     cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL;
     if (real->GetVersion == NULL || real->GetVersion(&version) != ncclSuccess)
@@ -81,21 +82,19 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
  * native, and its calls are counted as such. */
 static ncclResult_t expect(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
-    if (comm == NULL)
-        return status;
-    if (status == ncclSuccess && comm->reason != CSHIM_REASON_NONBLOCKING)
-        return cshim_group_expect(comm);
-    if (status != ncclSuccess && status != ncclInProgress) {
+    if (comm == NULL || (status != ncclSuccess && status != ncclInProgress)) {
         cshim_registry_release(comm);
         return status;
     }
-    cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
-                              "(config.blocking or NCCL_COMM_BLOCKING)");
-    cshim_rendezvous_leave(comm->member);
-    comm->member = NULL;
-    comm->reason = CSHIM_REASON_NONBLOCKING;
-    cshim_group_expect(comm);
-    return status;
+    if (status == ncclInProgress || comm->reason == CSHIM_REASON_NONBLOCKING) {
+        cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
+                                  "(config.blocking or NCCL_COMM_BLOCKING)");
+        cshim_rendezvous_leave(comm->member);
+        comm->member = NULL;
+        comm->reason = CSHIM_REASON_NONBLOCKING;
+    }
+    const ncclResult_t expected = cshim_group_expect(comm);
+    return expected != ncclSuccess ? expected : status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
@@ -225,7 +224,7 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm, NULL);
+    cshim_premul_end(NULL, comm);
     end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
     if (known != NULL)
@@ -239,7 +238,7 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_forget(comm, NULL);
+    cshim_premul_end(NULL, comm);
     if (known != NULL) {
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);

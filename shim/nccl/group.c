@@ -23,7 +23,7 @@ static ncclResult_t end_calls(bool is_good)
     free(group.calls);
     group.calls = NULL;
     group.call_count = group.call_room = 0;
-    cshim_premul_end_group(&group);
+    cshim_premul_end(&group, NULL);
     return status;
 }
 
@@ -56,10 +56,11 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(comm->member);
     comm->nodes = decision.nodes;
-    if (decision.on)
+    if (decision.on) {
         comm->job = cshim_job_find(&decision.offer);
-    free(decision.offer.text);
-    if (decision.on && comm->job == NULL) {
+        free(decision.offer.text);
+        if (comm->job != NULL)
+            return ncclSuccess;
         cshim_rendezvous_done(comm->member, "it has no memory for the policy");
         return ncclSystemError;
     }
@@ -68,8 +69,6 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
                   decision.why);
         return ncclSystemError;
     }
-    if (decision.on)
-        return ncclSuccess;
     if (decision.speaker == (uint32_t)comm->rank)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
     cshim_rendezvous_leave(comm->member);
@@ -135,7 +134,8 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
 {
-    return cshim_premul_destroy(op, comm, group.depth > 0 ? &group : NULL);
+    const ncclResult_t status = cshim_premul_destroy(op, comm, &group);
+    return status != ncclSuccess || group.depth > 0 ? status : cshim_premul_end(&group, NULL);
 }
 
 ncclResult_t cshim_group_start(void)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
-#include "shim/nccl/timeline.h"
 
 /* A batch has a mark for each step, and one for waiting. */
 #define MARKS_OF_BATCH (CSHIM_STEPS + 1)
@@ -24,20 +23,10 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
 /* Rank 0 does it for all. */
 void cshim_measure_observe(const struct cshim_nccl_call *call)
 {
-    const struct cshim_call facts = cshim_call_facts(call);
-    const struct cshim_kind kind = {
-        .collective = (uint8_t)facts.collective,
-        .dtype = (uint8_t)facts.dtype,
-        .op = (uint8_t)facts.op,
-        .ranks = facts.ranks,
-        .nodes = facts.nodes,
-        .ranks_per_node = facts.ranks_per_node,
-        .bytes = facts.bytes,
-        .calls = 1,
-        .bytes_total = facts.bytes,
-    };
     if (call->comm->rank != 0)
         return;
+    const struct cshim_call facts = cshim_call_facts(call);
+    const struct cshim_kind kind = cshim_kind_of(&facts);
     cshim_observed_add(call->comm->job->observed, &kind);
     cshim_job_touch(call->comm->job);
 }
@@ -48,8 +37,8 @@ static void count(const struct cshim_nccl_call *call)
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_row figures = {
         .calls = 1,
-        .bytes_in = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
-        .bytes_wire = call->plan.bytes_wire + cshim_sample_bytes_wire(call),
+        .bytes_in = call->plan.count * cshim_dtype_bytes(call->plan.dtype),
+        .bytes_wire = call->plan.bytes_wire + call->sample.bytes_wire,
         .bytes_network = call->plan.bytes_network,
         .bytes_native = call->plan.bytes_native,
     };
@@ -93,7 +82,7 @@ static void free_timeline(struct cshim_measurement *measurement, struct cshim_ti
     if (timeline->reserve != NULL)
         measurement->free[measurement->free_count++] = timeline->reserve;
     for (size_t i = 0; i < timeline->call_count; i++)
-        cshim_sample_drop(timeline->calls[i].slot);
+        cshim_sample_give(timeline->calls[i].slot);
     free(timeline);
 }
 
@@ -113,10 +102,8 @@ static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *ca
     *call->timed = (struct cshim_timed_call){
         .plan = call->plan,
         .sequence = call->sequence,
-        .bytes = cshim_call_elements(call) * cshim_dtype_bytes(call->plan.dtype),
         .job = call->comm->job,
         .is_counted = call->comm->rank == 0 && call->comm->job->is_reported,
-        .slot = call->sample.slot,
     };
 }
 

@@ -9,6 +9,7 @@
 #define CSHIM_NCCL_MEASURE_H
 
 #include "shim/nccl/segment.h"
+#include "shim/nccl/timeline.h"
 
 /* A call goes to NCCL as it is. */
 void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason);
@@ -38,6 +39,13 @@ void cshim_measure_make(struct cshim_nccl_comm *comm);
 /* What is not known yet will not be told. */
 void cshim_measure_free(struct cshim_nccl_comm *comm);
 
+/* trace.c: adds what a timeline has added up to the traces of its calls' jobs. It began at a time
+ * of cshim_seconds: events happened on streams of the GPU, but their times are those of the host.
+ */
+void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
+/* Names the streams of these events in a trace's file. */
+void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
+
 /* sample.c: the sampled error (shim/core/sample.h). Before a sampled call a few elements of all
  * ranks are gathered by NCCL and copied to rank 0's host. Behind the call, the same elements of
  * rank 0's result are copied there. They are compared when the last copy has happened; nothing
@@ -51,20 +59,16 @@ void cshim_measure_free(struct cshim_nccl_comm *comm);
  * so has this. */
 ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count);
 
-/* Copies the result's elements of a call that has a slot, behind its last batch. With is_kept false
- * its sample is not compared. */
+/* Copies the result's elements of a call that has a slot, behind its last batch, and hands the slot
+ * on to the call's timeline; or, with is_kept false, gives it back. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept);
-
-/* The bytes that all ranks together send for a call's sample. */
-uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call);
 
 /* Whether the copies of a slot have happened. */
 bool cshim_sample_has_happened(const struct cshim_sample_slot *slot);
-/* Adds the errors of a slot whose copies have happened to a call's figures, and frees the slot. */
-void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figures);
-/* Nobody will compare a slot, if it is not NULL and was not compared yet. It is used again after
- * its copies have happened. */
-void cshim_sample_drop(struct cshim_sample_slot *slot);
+/* Adds the errors of a slot whose copies have happened to a call's figures. */
+void cshim_sample_compare(const struct cshim_sample_slot *slot, struct cshim_row *figures);
+/* Gives a slot back, if it is not NULL. It is used again after its copies have happened. */
+void cshim_sample_give(struct cshim_sample_slot *slot);
 
 /* Gives a communicator of rank 0 what it needs to compare. Its context is current. */
 void cshim_sample_make(struct cshim_nccl_comm *comm);

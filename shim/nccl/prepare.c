@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/greeting.h"
@@ -167,14 +167,13 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
 static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
-    const struct timespec pause = {.tv_nsec = 100000};
     double asked = began, warn = WARN_SECONDS;
     bool missing;
     ncclResult_t status = ncclSuccess;
     CUresult result = CUDA_SUCCESS;
     while (status == ncclSuccess &&
            (result = cshim_device_query(NULL, comm->exchange->stream)) == CUDA_ERROR_NOT_READY) {
-        nanosleep(&pause, NULL);
+        usleep(100);
         status = look_for_failure(comm);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
             status = ask(comm, cshim_seconds() - began, &warn, &missing);
@@ -184,44 +183,36 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
     return status != ncclSuccess ? status : cshim_device_check(result, "telling the other ranks");
 }
 
-/* Lists the ranks node by node. */
-static void list_ranks(struct cshim_nccl_comm *comm, const struct facts *all)
+/* Finds the nodes, which are numbered by their lowest rank, and lists the ranks node by node. The
+ * rendezvous had counted the nodes only. */
+static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
 {
     const uint32_t ranks = (uint32_t)comm->ranks;
     uint32_t listed = 0;
+    comm->nodes = 0;
     for (uint32_t first = 0; first < ranks; first++) {
+        const uint32_t begin = listed;
         uint32_t before = 0;
         while (all[before].host != all[first].host)
             before++;
-        for (uint32_t rank = first; before == first && rank < ranks; rank++)
-            if (all[rank].host == all[first].host)
-                comm->ranks_by_node[listed++] = rank;
-    }
-}
-
-/* Finds the nodes, which are numbered by their lowest rank. The rendezvous had counted them
- * only. */
-static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
-{
-    uint32_t least = UINT32_MAX, most = 0;
-    comm->nodes = 0;
-    for (int rank = 0; rank < comm->ranks; rank++) {
-        uint32_t before = 0, on_node = 0;
-        for (int other = 0; other < comm->ranks; other++) {
-            before += other < rank && all[other].host == all[rank].host;
-            on_node += all[other].host == all[rank].host;
+        for (uint32_t rank = first; before == first && rank < ranks; rank++) {
+            if (all[rank].host != all[first].host)
+                continue;
+            if (rank == (uint32_t)comm->rank) {
+                comm->node = comm->nodes;
+                comm->local_rank = listed - begin;
+            }
+            if (comm->ranks_by_node != NULL)
+                comm->ranks_by_node[listed] = rank;
+            listed++;
         }
-        if (rank == comm->rank)
-            comm->local_rank = before;
-        if (before > 0)
+        if (before < first)
             continue;
-        least = on_node < least ? on_node : least;
-        most = on_node > most ? on_node : most;
-        if (all[rank].host == all[comm->rank].host)
-            comm->node = comm->nodes;
-        comm->nodes++;
+        if (comm->nodes++ == 0)
+            comm->ranks_per_node = listed;
+        else if (comm->ranks_per_node != listed - begin)
+            comm->ranks_per_node = 0;
     }
-    comm->ranks_per_node = least == most ? least : 0;
 }
 
 /* The communicator is prepared now if its calls `compress`. */
@@ -245,43 +236,34 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
     find_nodes(comm, all);
     cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
     comm->prepared = compress;
-    if (!compress)
-        return ncclSuccess;
-    if (comm->reason == CSHIM_REASON_COMPRESS)
-        list_ranks(comm, all);
-    cshim_measure_make(comm);
+    if (compress)
+        cshim_measure_make(comm);
     return ncclSuccess;
 }
 
+/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
 static bool has_levels(const struct cshim_nccl_comm *comm)
 {
     return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 && comm->ranks_per_node > 1 &&
-           comm->ranks <= CSHIM_LEVELS_RANKS;
+           comm->ranks <= CSHIM_LEVELS_RANKS && cshim_nccl.real->CommSplit != NULL;
 }
 
 /* Makes the communicators that hierarchical needs, whose ranks are the local rank and the node. All
  * of one kind are made in one group: otherwise a thread that drives several devices would wait for
- * itself. NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
+ * itself. */
 static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
-    bool wanted = false;
-    for (size_t i = 0; i < count; i++) {
-        if (cshim_nccl.real->CommSplit == NULL)
-            comms[i]->ranks_per_node = 0;
-        wanted |= has_levels(comms[i]);
-    }
-    for (int kind = 0; kind < 2 && wanted && status == ncclSuccess; kind++) {
+    for (int kind = 0; kind < 2 && status == ncclSuccess; kind++) {
+        const bool is_inside = kind == 0;
         status = cshim_nccl.real->GroupStart();
         for (size_t i = 0; i < count && status == ncclSuccess; i++) {
             struct cshim_nccl_comm *comm = comms[i];
-            if (!has_levels(comm))
-                continue;
-            const bool is_inside = kind == 0;
-            status = cshim_nccl.real->CommSplit(comm->comm,
-                                                (int)(is_inside ? comm->node : comm->local_rank),
-                                                (int)(is_inside ? comm->local_rank : comm->node),
-                                                is_inside ? &comm->inside : &comm->across, NULL);
+            if (has_levels(comm))
+                status = cshim_nccl.real->CommSplit(
+                    comm->comm, (int)(is_inside ? comm->node : comm->local_rank),
+                    (int)(is_inside ? comm->local_rank : comm->node),
+                    is_inside ? &comm->inside : &comm->across, NULL);
         }
         status = cshim_nccl_end_group(status);
     }

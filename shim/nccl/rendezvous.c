@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/rendezvous.h"
-
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -219,18 +213,14 @@ static bool ask_again(struct cshim_member *member, enum cshim_request_kind kind,
     const double deadline = cshim_seconds() + seconds;
     for (;;) {
         const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
-        const bool is_answered =
-            ask(member, kind, attempt < deadline ? attempt : deadline, reply, text);
-        const int saved = errno;
-        const double left = deadline - cshim_seconds();
-        if (is_answered)
-            hang_up(member);
-        else if (left > 0)
-            poll(NULL, 0, (int)(1000 * (left < PAUSE_SECONDS ? left : PAUSE_SECONDS)));
-        errno = saved;
-        if (is_answered || saved == ECONNREFUSED || cshim_seconds() >= deadline)
-            return is_answered;
+        if (ask(member, kind, attempt < deadline ? attempt : deadline, reply, text))
+            break;
+        if (errno == ECONNREFUSED || cshim_seconds() + PAUSE_SECONDS > deadline)
+            return false;
+        poll(NULL, 0, (int)(1000 * PAUSE_SECONDS));
     }
+    hang_up(member);
+    return true;
 }
 
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
@@ -252,9 +242,8 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     }
     member->tag = tag;
     member->socket = -1;
-    member->request.magic = CSHIM_REQUEST_MAGIC;
-    member->request.nonce = tag.nonce;
-    member->request.hello = *hello;
+    member->request =
+        (struct cshim_request){.magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .hello = *hello};
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;
@@ -308,11 +297,10 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     member->request.why[0] = why[0] = '\0';
     /* A rank whose connection has broken comes back at once, before the others are told that it is
      * lost. */
-    bool is_answered = false;
-    for (unsigned tries = 0; tries < 2 && !is_answered; tries++)
-        is_answered = ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
-    if (!is_answered)
-        return CSHIM_NO_ANSWER;
+    for (unsigned tries = 1;
+         !ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL); tries++)
+        if (tries == 2)
+            return CSHIM_NO_ANSWER;
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);
     return (enum cshim_absence)reply.absence;
 }

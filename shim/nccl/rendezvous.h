@@ -4,14 +4,8 @@
  * they talk beside NCCL.
  *
  * NCCL uses only the first bytes of an ncclUniqueId; the rest is zero and travels with it. The
- * process that makes the id leaves an address of its own there. Every rank that has the shim
- *
- *     join     says hello there, before it calls the real ncclCommInitRank;
- *     ready    says that this call has returned, and whether it can compress;
- *     decide   waits for the decision;
- *     come     says that it has come to the communicator's first compressed call;
- *     wait     waits for the other ranks to come to it;
- *     done     has met them there.
+ * process that makes the id leaves an address of its own there. Every rank that has the shim says
+ * hello there before it calls the real ncclCommInitRank, and that it is ready afterwards.
  *
  * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not said
  * hello when the first one is ready does not have the shim. The decision is "on" only when all

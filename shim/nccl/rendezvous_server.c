@@ -24,7 +24,8 @@
 #define PAUSE_SECONDS 0.1
 
 struct connection {
-    int socket; /* -1: closed, to be forgotten */
+    int socket;      /* -1: closed, to be forgotten */
+    uint64_t number; /* in the order in which they were taken, from 1 */
     enum { READING, HELD, WRITING } state;
     double since; /* it is in this state */
     bool known;   /* it has made a request */
@@ -62,31 +63,13 @@ static void enter(struct connection *connection, int state)
     epoll_ctl(poller, EPOLL_CTL_MOD, connection->socket, &wanted);
 }
 
-static void close_connection(struct connection *connection)
+static void hang_up(struct connection *connection)
 {
+    if (connection->known)
+        cshim_session_break(&connection->request, connection->number, cshim_seconds());
     epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a process may be starting */
     close(connection->socket);
     connection->socket = -1;
-}
-
-/* Whether the rank of a connection has a newer one. */
-static bool is_replaced(const struct connection *connection)
-{
-    const struct cshim_request *request = &connection->request;
-    const struct connection *newer = connections;
-    while (newer != connection &&
-           (newer->socket < 0 || !newer->known || newer->request.nonce != request->nonce ||
-            newer->request.hello.rank != request->hello.rank))
-        newer = newer->next;
-    return newer != connection;
-}
-
-/* The other side is gone, or does not behave. */
-static void hang_up(struct connection *connection)
-{
-    if (connection->known && !is_replaced(connection))
-        cshim_session_break(&connection->request, cshim_seconds());
-    close_connection(connection);
 }
 
 /* Takes in a request. It may be incomplete, but its first bytes tell strangers. */
@@ -98,8 +81,9 @@ static void handle(struct connection *connection)
     if (!is_stranger && connection->done < sizeof *request)
         return;
     if (is_stranger || request->kind >= CSHIM_REQUEST_KINDS ||
-        !cshim_session_hear(request, cshim_seconds()) || request->kind == CSHIM_REQUEST_DONE) {
-        close_connection(connection);
+        !cshim_session_hear(request, connection->number, cshim_seconds()) ||
+        request->kind == CSHIM_REQUEST_DONE) {
+        hang_up(connection);
         return;
     }
     connection->known = true;
@@ -109,16 +93,11 @@ static void handle(struct connection *connection)
 /* From a connection that is HELD nothing is due: it has ended, or sends rubbish. */
 static void read_more(struct connection *connection)
 {
-    const bool is_due = connection->state == READING;
     struct cshim_request *request = &connection->request;
-    char unwanted;
-    size_t got = 0;
-    const enum cshim_moved moved =
-        is_due ? cshim_move(connection->socket, false, request, sizeof *request, &connection->done)
-               : cshim_move(connection->socket, false, &unwanted, sizeof unwanted, &got);
-    if (moved == CSHIM_GONE || got > 0)
+    if (connection->state == HELD || cshim_move(connection->socket, false, request, sizeof *request,
+                                                &connection->done) == CSHIM_GONE)
         hang_up(connection);
-    else if (is_due)
+    else
         handle(connection);
 }
 
@@ -147,7 +126,7 @@ static double settle(struct connection *connection)
         due = cshim_session_answer(&connection->request, connection->since, now, &connection->reply,
                                    &connection->offer);
         if (due < 0) { /* its session is forgotten */
-            close_connection(connection);
+            hang_up(connection);
             return 0;
         }
         if (due > 0)
@@ -176,13 +155,14 @@ static bool drop_stranger(size_t least)
     }
     if (oldest == NULL || strangers < least)
         return false;
-    close_connection(oldest);
+    hang_up(oldest);
     return true;
 }
 
 /* Returns whether there may be another one to take. */
 static bool take_connection(void)
 {
+    static uint64_t taken;
     const int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     const int error = accepted < 0 ? errno : 0;
     is_full = (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) &&
@@ -198,6 +178,7 @@ static bool take_connection(void)
         return true;
     }
     connection->socket = accepted;
+    connection->number = ++taken;
     enter(connection, READING);
     connection->next = connections;
     connections = connection;

@@ -15,10 +15,11 @@
 
 /* What is known of a rank. */
 struct place {
-    bool here;     /* it has said hello */
-    bool ready;    /* ncclCommInitRank has returned there */
-    bool came;     /* to the first call, ... */
-    bool waits;    /* ... and is in it */
+    bool here;           /* it has said hello */
+    bool ready;          /* ncclCommInitRank has returned there */
+    bool came;           /* to the first call, ... */
+    bool waits;          /* ... and is in it */
+    uint64_t connection; /* the number of its latest one */
     double broken; /* since when its connection has been broken while it waits; 0: it is not */
     bool lost;     /* it has been broken for so long that the others are told */
     struct cshim_hello hello;
@@ -148,7 +149,7 @@ static struct place *welcome(struct session *session, const struct cshim_request
     return place;
 }
 
-bool cshim_session_hear(const struct cshim_request *request, double now)
+bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now)
 {
     struct session *session = find(request->nonce);
     struct place *place = session != NULL ? welcome(session, request) : NULL;
@@ -165,6 +166,8 @@ bool cshim_session_hear(const struct cshim_request *request, double now)
         place->came = true;
         session->came++;
     }
+    if (place->connection < connection)
+        place->connection = connection;
     place->broken = 0;
     session->heard = true;
     if (request->why[0] != '\0' && place->failure == NULL)
@@ -173,11 +176,12 @@ bool cshim_session_hear(const struct cshim_request *request, double now)
     return true;
 }
 
-void cshim_session_break(const struct cshim_request *request, double now)
+void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now)
 {
     struct session *session = find(request->nonce);
     const uint32_t rank = request->hello.rank;
-    if (session == NULL || rank >= session->ranks || !session->places[rank].waits)
+    if (session == NULL || rank >= session->ranks || !session->places[rank].waits ||
+        session->places[rank].connection != connection)
         return;
     session->places[rank].broken = now;
     session->trouble = true;

@@ -108,11 +108,12 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
 /* Begins with a nonce. The offer stays the caller's and is not copied. Returns false without
  * memory. */
 bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
-/* Takes in what a rank says. Returns false if that makes no sense, or if what was said with its
- * nonce is forgotten. */
-bool cshim_session_hear(const struct cshim_request *request, double now);
-/* The connection has broken on which a rank waits, or has last made a request. */
-void cshim_session_break(const struct cshim_request *request, double now);
+/* Takes in what a rank says on a connection; later ones have higher numbers. Returns false if that
+ * makes no sense, or if what was said with its nonce is forgotten. */
+bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
+/* The connection has ended on which a rank has last made a request. What ends a former one does not
+ * matter. */
+void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now);
 /* The reply to a request that was heard at `since`, and the offer whose text follows it, or NULL.
  * Returns 0 if there is one, else the time at which there will be one at the latest; less than 0 if
  * there never will be. */

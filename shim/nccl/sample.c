@@ -7,25 +7,16 @@
 
 #include "codecs/arithmetic.h"
 
-/* What a slot is used for. */
-enum {
-    FREE,
-    TAKEN,   /* for a call under way */
-    COPIED,  /* the copies are under way, with `copied` behind them */
-    DROPPED, /* so they are, but nobody will compare them */
-};
-
 /* Rank 0's host memory for one call:
  *
  *     | each rank's block: a factor, elements | elements of the result |
  *
  * Slots belong to a workspace: copies of an aborted communicator may still come when the next one
- * has it. One thread at a time takes slots. Another thread may compare or drop those that are
- * COPIED. */
+ * has it. One thread at a time takes slots. Another thread may give them back. */
 struct cshim_sample_slot {
-    atomic_int state;
+    atomic_bool in_use; /* by a call under way, or by its timeline */
     uint8_t *memory;
-    CUevent copied;
+    CUevent copied; /* behind the copies of the latest call */
     struct cshim_nccl_sample sample;
 };
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
@@ -39,18 +30,20 @@ static void choose(struct cshim_nccl_call *call)
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
     const bool is_sum = call->collective != CSHIM_ALLGATHER;
-    const uint32_t ranks = (uint32_t)comm->ranks;
+    const uint32_t ranks = (uint32_t)comm->ranks, compared = is_sum ? ranks : 1;
+    const uint64_t block = cshim_sample_block_bytes(ranks);
     const uint32_t number = ++comm->calls_by_rule[plan->rule - comm->job->policy->rules];
     const uint32_t length = cshim_sample_block_elements(ranks, plan->dtype, call->count);
     if (!cshim_is_sampled(number) || comm->sampled == CSHIM_SAMPLES_OF_GROUP || length == 0)
         return;
     call->sample = (struct cshim_nccl_sample){
         .length = length,
-        .ranks = is_sum ? ranks : 1,
+        .ranks = compared,
         .is_scaled = is_sum && call->op >= ncclNumOps,
         .is_average = call->op == ncclAvg,
         .dtype = plan->dtype,
-        .block = cshim_sample_block_bytes(ranks),
+        .block = block,
+        .bytes_wire = compared * (compared - 1) * block,
         .first = cshim_sample_place(call->count, length, number),
         .memory = call->workspace->memory + CSHIM_WORKSPACE_BYTES +
                   comm->sampled++ * CSHIM_SAMPLE_GATHERED_BYTES,
@@ -119,19 +112,22 @@ static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
     return cshim_nccl_end_group(status);
 }
 
+bool cshim_sample_has_happened(const struct cshim_sample_slot *slot)
+{
+    return cshim_device_query(slot->copied, NULL) == CUDA_SUCCESS;
+}
+
 /* A slot with an event, or NULL. */
 static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
 {
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
         struct cshim_sample_slot *slot = &comm->samples[i];
-        const int state = slot->state;
-        if (state != FREE &&
-            (state != DROPPED || cshim_device_query(slot->copied, NULL) != CUDA_SUCCESS))
+        if (slot->in_use || (slot->copied != NULL && !cshim_sample_has_happened(slot)))
             continue;
         if (slot->copied == NULL &&
             cshim_cuda.EventCreate(&slot->copied, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             return NULL;
-        slot->state = TAKEN;
+        slot->in_use = true;
         return slot;
     }
     return NULL;
@@ -173,14 +169,8 @@ ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
     return status;
 }
 
-uint64_t cshim_sample_bytes_wire(const struct cshim_nccl_call *call)
-{
-    const struct cshim_nccl_sample *sample = &call->sample;
-    return sample->ranks > 1 ? sample->ranks * (sample->ranks - 1) * sample->block : 0;
-}
-
 /* Behind it ------------------------------------------------------------------------------------ */
-/* A slot whose event cannot be recorded stays TAKEN: it is not known when its copies end. */
+/* A slot whose event cannot be recorded stays in use: it is not known when its copies end. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 {
     struct cshim_sample_slot *slot = call->sample.slot;
@@ -191,15 +181,13 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
     if (scope.result == CUDA_SUCCESS && is_kept)
         is_kept = cshim_cuda.MemcpyAsync(to, from, call->sample.length * element, call->stream) ==
                   CUDA_SUCCESS;
+    if (scope.result != CUDA_SUCCESS ||
+        cshim_cuda.EventRecord(slot->copied, call->stream) != CUDA_SUCCESS)
+        return;
     slot->sample = call->sample;
-    if (scope.result == CUDA_SUCCESS &&
-        cshim_cuda.EventRecord(slot->copied, call->stream) == CUDA_SUCCESS)
-        slot->state = is_kept ? COPIED : DROPPED;
-}
-
-bool cshim_sample_has_happened(const struct cshim_sample_slot *slot)
-{
-    return slot->state != COPIED || cshim_device_query(slot->copied, NULL) == CUDA_SUCCESS;
+    slot->in_use = is_kept;
+    if (is_kept)
+        call->timed->slot = slot;
 }
 
 /* The sum of the elements of all ranks, each times its rank's factor. */
@@ -219,24 +207,21 @@ static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPL
     }
 }
 
-void cshim_sample_compare(struct cshim_sample_slot *slot, struct cshim_row *figures)
+void cshim_sample_compare(const struct cshim_sample_slot *slot, struct cshim_row *figures)
 {
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
-    if (slot->state != COPIED)
-        return;
     const cshim_arithmetic programs = cshim_arithmetic_begin();
     add_up(slot, sums);
     cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
                        slot->sample.length, results);
     cshim_sample_add(figures, results, sums, slot->sample.length);
     cshim_arithmetic_end(&programs);
-    slot->state = FREE;
 }
 
-void cshim_sample_drop(struct cshim_sample_slot *slot)
+void cshim_sample_give(struct cshim_sample_slot *slot)
 {
-    if (slot != NULL && slot->state == COPIED)
-        slot->state = DROPPED;
+    if (slot != NULL)
+        slot->in_use = false;
 }
 
 void cshim_sample_make(struct cshim_nccl_comm *comm)

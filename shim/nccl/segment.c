@@ -7,20 +7,26 @@ static uint64_t chunk_of(const struct cshim_plan *plan)
     return plan->segment / (plan->peers * plan->shares);
 }
 
-/* Element `first` of the caller's buffers is the first one of the segment. */
+/* Element `first` of the caller's buffers is the first one of the segment. Where the library adds
+ * inside nodes, the messages go to one rank of each node. */
 static struct cshim_segment start(const struct cshim_nccl_call *call,
                                   const struct cshim_schedule *schedule, uint64_t first,
                                   uint64_t length)
 {
+    const struct cshim_nccl_comm *comm = call->comm;
     const uint64_t element = cshim_dtype_bytes(call->plan.dtype);
+    const uint8_t *input = (const uint8_t *)call->send + first * element;
+    uint8_t *output = (uint8_t *)call->receive + first * element;
     return (struct cshim_segment){
         .call = call,
         .schedule = schedule,
-        .comm = call->comm->comm,
-        .rank = (uint32_t)call->comm->rank,
-        .peers = (uint32_t)call->comm->ranks,
-        .input = (const uint8_t *)call->send + first * element,
-        .output = (uint8_t *)call->receive + first * element,
+        .comm = schedule->staged ? comm->across : comm->comm,
+        .rank = schedule->staged ? comm->node : (uint32_t)comm->rank,
+        .peers = schedule->staged ? comm->nodes : (uint32_t)comm->ranks,
+        .input = input,
+        .output = output,
+        .node_input = input,
+        .node_output = output,
         .first = first,
         .first_sum = call->segments_done * chunk_of(&call->plan),
         .length = length,
@@ -66,7 +72,9 @@ static void divide(struct cshim_segment *segment, uint8_t *memory)
 }
 
 /* The same chunk of every peer's block, where the call has blocks. They lie apart in the buffer
- * that holds all blocks: in the input where an owner adds them up, else in the result. */
+ * that holds all blocks: in the input where an owner adds them up, else in the result. Where the
+ * library adds inside nodes, the input is what the node has added of the blocks of this local rank
+ * on all nodes. */
 static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *call,
                                                  uint8_t *memory)
 {
@@ -79,34 +87,14 @@ static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *c
         segment.pieces = plan->peers;
     segment.first = first * segment.pieces;
     segment.length = length * segment.pieces;
-    segment.result = length * plan->peers;
-    segment.piece_stride = call->count;
-    place(&segment, memory);
-    return segment;
-}
-
-/* The same where the library adds inside nodes. The input is what the node has added of the blocks
- * of this local rank on all nodes. */
-static struct cshim_segment make_chunk_of_node_blocks(const struct cshim_nccl_call *call,
-                                                      uint8_t *memory)
-{
-    const struct cshim_plan *plan = &call->plan;
-    const struct cshim_nccl_comm *comm = call->comm;
-    const uint64_t first = call->segments_done * chunk_of(plan);
-    const uint64_t left = call->count - first;
-    const uint64_t length = left < chunk_of(plan) ? left : chunk_of(plan);
-    const uint64_t bytes = length * cshim_dtype_bytes(plan->dtype);
-    struct cshim_segment segment = start(call, plan->schedule, first, length);
-    segment.node_input = segment.input;
-    segment.stage = memory;
-    segment.input = memory + comm->local_rank * comm->nodes * bytes;
-    segment.comm = comm->across;
-    segment.rank = comm->node;
-    segment.peers = segment.pieces = comm->nodes;
-    segment.first = first * comm->nodes;
-    segment.length = length * comm->nodes;
     segment.result = length * plan->ranks;
-    segment.piece_stride = length;
+    segment.piece_stride = call->count;
+    if (plan->schedule->staged) {
+        segment.stage = memory;
+        segment.input =
+            memory + call->comm->local_rank * segment.length * cshim_dtype_bytes(plan->dtype);
+        segment.piece_stride = length;
+    }
     place(&segment, memory + plan->stage_bytes);
     return segment;
 }
@@ -118,15 +106,10 @@ static void make_share(const struct cshim_nccl_call *call, uint64_t first, uint6
 {
     const struct cshim_nccl_comm *comm = call->comm;
     *segment = start(call, call->plan.schedule, first, share);
-    segment->node_input = segment->input;
-    segment->node_output = segment->output;
     segment->input = memory;
     segment->output = memory;
     segment->first = first + comm->local_rank * share;
     segment->result = share * comm->ranks_per_node;
-    segment->comm = comm->across;
-    segment->rank = comm->node;
-    segment->peers = comm->nodes;
     /* Whole grains are whole multiples of CSHIM_WIRE_ALIGN. */
     divide(segment, memory + share * cshim_dtype_bytes(call->plan.dtype));
 }
@@ -142,28 +125,24 @@ static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, ui
     size_t made = 0;
     if (length >= row)
         make_share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
-    if (left == 0)
-        return made;
-    segments[made] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
-                           first + length - left, left);
-    segments[made].is_remainder = true;
-    return made + 1;
+    if (left > 0)
+        segments[made++] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
+                                 first + length - left, left);
+    return made;
 }
 
 size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2])
 {
     const struct cshim_plan *plan = &call->plan;
-    const bool has_levels = cshim_schedule_has(plan->schedule, CSHIM_STEP_REDUCE_INSIDE);
     if (plan->schedule->division == CSHIM_BLOCKS) {
-        segments[0] = has_levels ? make_chunk_of_node_blocks(call, memory)
-                                 : make_chunk_of_blocks(call, memory);
+        segments[0] = make_chunk_of_blocks(call, memory);
         return 1;
     }
     const uint64_t first = call->segments_done * plan->segment;
     const uint64_t left = plan->count - first;
     const uint64_t length = left < plan->segment ? left : plan->segment;
-    if (has_levels)
+    if (plan->schedule->staged)
         return make_shares(call, first, length, memory, segments);
     segments[0] = start(call, plan->schedule, first, length);
     divide(&segments[0], memory);

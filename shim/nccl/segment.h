@@ -43,7 +43,6 @@ struct cshim_segment {
     uint8_t *received;
     uint8_t *sums;
     uint32_t *largest; /* the largest magnitude, as the bits of a float32 */
-    bool is_remainder; /* what shares leave over: the library adds it up as it is */
 };
 
 /* Makes the next segment of a planned call, with its messages in the memory given, of which it

@@ -212,10 +212,11 @@ static ncclResult_t decode(const struct cshim_segment *segment)
 }
 
 /* An all-reduce of the library's own, of narrowed elements ------------------------------------- */
-/* Whether the library adds the caller's elements as they are. */
+/* Whether the library adds the caller's elements as they are, such as what shares leave over. */
 static bool is_native(const struct cshim_segment *segment)
 {
-    return segment->is_remainder || segment->call->plan.codec == CSHIM_CODEC_RAW;
+    const struct cshim_plan *plan = &segment->call->plan;
+    return segment->schedule != plan->schedule || plan->codec == CSHIM_CODEC_RAW;
 }
 
 /* Launches one of the kernels that cast, on the whole segment. */

@@ -23,8 +23,7 @@ struct cshim_sample_slot;
 struct cshim_timed_call {
     struct cshim_plan plan;
     uint32_t sequence;              /* of the compressed calls of its communicator */
-    uint64_t bytes;                 /* of the caller's buffer */
-    uint64_t batch_bytes;           /* the same of its segments in the batch under way */
+    uint64_t batch_bytes;           /* of its segments in the batch under way */
     struct cshim_job *job;          /* has the ledger and the trace */
     bool is_counted;                /* in the ledger */
     struct cshim_sample_slot *slot; /* where its sample is compared, or NULL */

@@ -222,8 +222,7 @@ static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 }
 
 /* The lock is held. */
-static void write_trace(int rank, const char *path,
-                        void (*name_threads)(struct cshim_trace_file *file, int rank))
+static void write_trace(int rank, const char *path)
 {
     const int64_t since = origin != 0 ? (int64_t)(wall_nanoseconds() - origin) : 0;
     struct cshim_trace_file file = {.origin = cshim_seconds() - 1e-9 * (double)since};
@@ -232,8 +231,8 @@ static void write_trace(int rank, const char *path,
         return;
     gethostname(host, sizeof host - 1);
     cshim_trace_rank(&file, rank, host);
-    if (name_threads != NULL)
-        name_threads(&file, rank);
+    if (cshim_process.name_threads != NULL)
+        cshim_process.name_threads(&file, rank);
     for (const struct cshim_job *job = jobs; job != NULL; job = job->next) {
         if (job->trace == NULL)
             continue;
@@ -245,7 +244,7 @@ static void write_trace(int rank, const char *path,
     cshim_trace_close(&file, path);
 }
 
-void cshim_jobs_write_trace(void (*name_threads)(struct cshim_trace_file *file, int rank))
+void cshim_jobs_write_trace(void)
 {
     char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
     const char *wanted = cshim_trace_wanted();
@@ -259,7 +258,7 @@ void cshim_jobs_write_trace(void (*name_threads)(struct cshim_trace_file *file, 
         written = count;
         if (name_file(wanted, rank, name) &&
             cshim_report_path(name, rank, cshim_report_job(), path, sizeof path))
-            write_trace(rank, path, name_threads);
+            write_trace(rank, path);
         else
             cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
     }
@@ -299,12 +298,14 @@ void cshim_jobs_write_reports(void)
     cshim_jobs_unlock();
 }
 
-void cshim_process_end(void (*name_threads)(struct cshim_trace_file *file, int rank))
+/* Writes what is due, and takes back the figures of compshim top. Does nothing in a forked child,
+ * as another thread of its parent may have held a lock. */
+__attribute__((destructor)) static void end_process(void)
 {
     if (getpid() != cshim_process.pid)
         return;
     cshim_jobs_write_reports();
-    cshim_jobs_write_trace(name_threads);
+    cshim_jobs_write_trace();
     for (const struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
         cshim_live_withdraw(job->ledger.live);
     cshim_jobs_unlock();

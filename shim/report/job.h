@@ -47,6 +47,8 @@ struct cshim_process {
     char library[128];  /* what reports call the library: "NCCL 2.18.3" */
     bool is_beside;     /* another engine reports, too: the files of this one get its name */
     pid_t pid;          /* a forked child has another one, and writes nothing */
+    /* Gives names to the threads of a trace's events; or NULL. */
+    void (*name_threads)(struct cshim_trace_file *file, int rank);
 };
 extern struct cshim_process cshim_process;
 
@@ -87,13 +89,9 @@ uint64_t cshim_job_origin(uint64_t began);
  * own, because nothing ends such a job on all ranks at once. When the process ends, what is due is
  * written by itself. */
 
-/* Writes the trace if events were added since it was last written. name_threads may be NULL; it
- * gives names to the threads of the events. */
-void cshim_jobs_write_trace(void (*name_threads)(struct cshim_trace_file *file, int rank));
+/* Writes the trace if events were added since it was last written. */
+void cshim_jobs_write_trace(void);
 /* Writes the report of each job in which something was counted since the last one. */
 void cshim_jobs_write_reports(void);
-/* The process is about to end: writes both, and takes back the figures of compshim top. Does
- * nothing in a forked child, as another thread of its parent may have held a lock. */
-void cshim_process_end(void (*name_threads)(struct cshim_trace_file *file, int rank));
 
 #endif

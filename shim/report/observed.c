@@ -8,6 +8,21 @@
 
 #define PLACES (sizeof((struct cshim_observed *)0)->places / sizeof(uint16_t))
 
+struct cshim_kind cshim_kind_of(const struct cshim_call *call)
+{
+    return (struct cshim_kind){
+        .collective = (uint8_t)call->collective,
+        .dtype = (uint8_t)call->dtype,
+        .op = (uint8_t)call->op,
+        .ranks = call->ranks,
+        .nodes = call->nodes,
+        .ranks_per_node = call->ranks_per_node,
+        .bytes = call->bytes,
+        .calls = 1,
+        .bytes_total = call->bytes,
+    };
+}
+
 void cshim_observed_init(struct cshim_observed *observed)
 {
     memset(observed, 0, sizeof *observed);

@@ -33,6 +33,9 @@ struct cshim_kind {
     double seconds_wait;  /* until the last rank came to the call */
 };
 
+/* One call as a kind. */
+struct cshim_kind cshim_kind_of(const struct cshim_call *call);
+
 /* The shim's own exchange, measured on the job's ranks at the end of an observed run. */
 struct cshim_probe {
     enum cshim_codec_id codec;

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
-#include "shim/core/clock.h"
-#include "shim/nccl/communicator.h"
-#include "shim/nccl/timeline.h"
-#include "shim/report/report.h"
-
-struct cshim_nccl_process cshim_nccl;
+#include "shim/nccl/measure.h"
 
 /* A line of the timeline in the file: a stream. All streams beyond the last line share it. */
 #define LANES 255u
@@ -44,7 +37,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
         const struct cshim_trace_event event = {
             .begin = begin + call->begin,
             .seconds = call->end - call->begin,
-            .bytes = call->bytes,
+            .bytes = call->plan.count * cshim_dtype_bytes(call->plan.dtype),
             .call = call->sequence,
             .rule = (uint16_t)(call->plan.rule - call->job->policy->rules),
             .kind = timeline->call_count > 1 ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
@@ -70,7 +63,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
     }
 }
 
-static void name_lanes(struct cshim_trace_file *file, int rank)
+void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank)
 {
     pthread_mutex_lock(&lanes_lock);
     for (size_t i = 0; i < lane_count; i++) {
@@ -82,14 +75,4 @@ static void name_lanes(struct cshim_trace_file *file, int rank)
         cshim_trace_thread(file, rank, (unsigned)i + 1, name);
     }
     pthread_mutex_unlock(&lanes_lock);
-}
-
-void cshim_nccl_trace_write(void)
-{
-    cshim_jobs_write_trace(name_lanes);
-}
-
-__attribute__((destructor)) static void end_process(void)
-{
-    cshim_process_end(name_lanes);
 }
