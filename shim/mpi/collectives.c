@@ -157,23 +157,6 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin(call, &arguments);
 }
 
-/* The bytes of a call that moves elements, as rules count them. */
-static uint64_t bytes_moved(const struct cshim_arguments *arguments)
-{
-    uint64_t count = arguments->count;
-    int ranks = 1, bytes = 0;
-    PMPI_Comm_size(arguments->comm, &ranks);
-    PMPI_Type_size(arguments->datatype, &bytes);
-    if (arguments->recvcounts != NULL) {
-        count = 0;
-        for (int i = 0; i < ranks; i++)
-            count += (uint64_t)cshim_recvcount(arguments, i);
-    } else if (cshim_shapes[arguments->collective].has_blocks) {
-        count *= (uint64_t)ranks;
-    }
-    return count * (uint64_t)bytes;
-}
-
 /* Has the ranks of a call that moves elements agree whether all of them give and take plain ones.
  * MPI lets ranks describe the same elements by different types and by absolute addresses, so that
  * no rank knows it of the others. Returns false, with nothing asked, where the call is not
@@ -183,11 +166,14 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
 {
     struct cshim_comm *state;
     uint64_t differs = !*are_plain, somewhere = 0;
-    int inter = 0, ranks = 1;
+    int inter = 0, ranks = 1, bytes = 0;
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
+    PMPI_Type_size(arguments->datatype, &bytes);
+    const int blocks = cshim_shapes[arguments->collective].has_blocks ? ranks : 1;
     if (inter || ranks == 1 || cshim_job.observed != NULL ||
-        bytes_moved(arguments) < cshim_policy_smallest(cshim_job.policy, arguments->collective) ||
+        arguments->count * (uint64_t)bytes * (uint64_t)blocks <
+            cshim_policy_smallest(cshim_job.policy, arguments->collective) ||
         cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
         state->reason != CSHIM_REASON_COMPRESS)
@@ -221,8 +207,7 @@ static APART void begin_move(struct call *call, struct cshim_arguments *argument
                           arguments->comm);
         return;
     }
-    if (arguments->recvcounts == NULL)
-        cshim_describe_complex(arguments);
+    cshim_describe_complex(arguments);
     bool are_plain = are_alike &&
                      cshim_describe_datatype(arguments->datatype) != CSHIM_DTYPE_OTHER &&
                      !cshim_describe_refused(arguments);
