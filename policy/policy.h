@@ -106,7 +106,7 @@ struct cshim_call {
     bool nonblocking;
     const struct cshim_machine *machine; /* to foretell times; NULL: not known */
     uint32_t root;                       /* of a reduce or broadcast */
-    uint64_t block; /* of a reduce_scatter: elements of the largest result; 0: all are equal */
+    uint64_t block;                      /* elements of the largest rank's; 0: all are equal */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success

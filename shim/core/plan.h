@@ -68,10 +68,9 @@ struct cshim_plan {
     uint32_t peers;
     uint32_t shares; /* of a segment: as many as ranks on the node with the fewest; else 1 */
     uint64_t count;  /* elements */
-    uint64_t block;  /* of a reduce_scatter or allgather: elements of the largest */
+    uint64_t block;  /* where each rank has a block: elements of the largest */
     /* Elements per segment: whole grains, as many for each share and, but in an allgather, for each
-     * peer. In a reduce_scatter or allgather one chunk of each rank's block, which may be
-     * shorter. */
+     * peer. Where each rank has a block, one chunk of each, which may be shorter. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* the largest message, header included */

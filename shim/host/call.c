@@ -340,7 +340,6 @@ static int run(struct cshim_exchange *exchange)
     cshim_sample_begin(&sample, exchange, call);
     int status = begin_verifying(exchange, call, &native);
     const double began = cshim_seconds();
-    exchange->mark = began;
     cshim_call_set_options(exchange);
     if (status == 0)
         status = cshim_exchange_run(exchange);

@@ -93,6 +93,7 @@ int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
 int cshim_exchange_run(struct cshim_exchange *exchange)
 {
     bool done;
+    exchange->mark = cshim_seconds();
     if (exchange->plan->schedule->parts_to == CSHIM_TO_LIBRARY)
         return cshim_cast_run(exchange);
     cshim_exchange_begin(exchange);

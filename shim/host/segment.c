@@ -2,7 +2,7 @@
 /* The scratch of a segment, in pieces of plan->piece_bytes, with n peers:
  *
  *   one_shot, allgather    | parts of peers 0 .. n-1 |
- *   two_shot, hierarchical | parts received from 0 .. n-1 | sums of 0 .. n-1 | parts sent to 0 ..
+ *   others                 | parts received from 0 .. n-1 | sums of 0 .. n-1 | parts sent to 0 ..
  * n-1 |
  *
  * In hierarchical the share's elements, in the caller's type, are at the end of the slot.

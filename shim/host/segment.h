@@ -32,8 +32,8 @@ struct cshim_segment {
  * CSHIM_SEGMENTS_IN_FLIGHT before and after it. */
 struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uint64_t index);
 
-/* The elements of a share that a peer adds up, maybe none; of an allgather, those of the peer's own
- * block. By blocks the elements are counted from the call's first, else from the share's. */
+/* The elements of a share that a peer adds up, maybe none; where nobody does, those that it gives
+ * or passes on. By blocks the elements are counted from the call's first, else from the share's. */
 struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
                                        const struct cshim_segment *segment, int peer);
 /* The elements of the part that one peer sends to another, maybe none. */

@@ -184,18 +184,11 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
     return true;
 }
 
-/* What a call that moves elements is counted as where no rule names it. */
-struct counted {
-    enum cshim_mpi_counted function;
-    const void *buffer;
-    MPI_Count count;
-    MPI_Datatype datatype;
-};
-
-/* A call that moves elements is looked at where a rule names it. It counts as a sum. `are_alike`:
- * this rank gives elements of the type and number that it takes, or only does one of both. */
+/* A call that moves elements is looked at where a rule names it; else it is counted as `function`.
+ * It passes for a sum. `are_alike`: this rank gives elements of the type and number that it takes,
+ * or only does one of both. */
 static APART void begin_move(struct call *call, struct cshim_arguments *arguments, bool are_alike,
-                             const struct counted *counted)
+                             enum cshim_mpi_counted function)
 {
     call->done = false;
     call->observed.comm = MPI_COMM_NULL;
@@ -203,8 +196,8 @@ static APART void begin_move(struct call *call, struct cshim_arguments *argument
         (int64_t)arguments->count < 0)
         return; /* the library will say what is wrong */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, arguments->collective)) {
-        cshim_count_other(counted->function, counted->buffer, counted->count, counted->datatype,
-                          arguments->comm);
+        cshim_count_other(function, arguments->recvbuf, (cshim_count)arguments->count,
+                          arguments->datatype, arguments->comm);
         return;
     }
     cshim_describe_complex(arguments);
@@ -227,7 +220,7 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
         cshim_arguments_of(collective, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
     begin_move(call, &arguments,
                sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount),
-               &(struct counted){function, recvbuf, recvcount, recvtype});
+               function);
 }
 
 /* The buffer of a broadcast is the root's input and everybody's output. */
@@ -237,8 +230,7 @@ static void begin_broadcast(struct call *call, void *buffer, MPI_Count count, MP
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_BROADCAST, MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, comm);
     arguments.root = root;
-    begin_move(call, &arguments, true,
-               &(struct counted){CSHIM_COUNTED_MPI_Bcast, buffer, count, datatype});
+    begin_move(call, &arguments, true, CSHIM_COUNTED_MPI_Bcast);
 }
 
 /* Ends a call that the library has made, and returns the library's status. */
