@@ -48,7 +48,6 @@ typedef struct {
 #define MPI_UNSIGNED_LONG_LONG ((MPI_Datatype)0x20f)
 #define MPI_FLOAT ((MPI_Datatype)0x210)
 #define MPI_C_FLOAT_COMPLEX ((MPI_Datatype)0x212)
-#define MPI_C_COMPLEX MPI_C_FLOAT_COMPLEX
 #define MPI_DOUBLE ((MPI_Datatype)0x214)
 #define MPI_C_DOUBLE_COMPLEX ((MPI_Datatype)0x216)
 #define MPI_REAL ((MPI_Datatype)0x21a)
