@@ -36,7 +36,8 @@ static inline void check_chunks(uint64_t count, uint32_t ranks, uint32_t any_ind
 
 static inline bool has_blocks(const struct cshim_plan *plan)
 {
-    return plan->collective == CSHIM_REDUCE_SCATTER || plan->collective == CSHIM_ALLGATHER;
+    return plan->collective == CSHIM_REDUCE_SCATTER || plan->collective == CSHIM_ALLGATHER ||
+           plan->collective == CSHIM_ALLTOALL;
 }
 
 static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
@@ -58,7 +59,9 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
     if (call->collective == CSHIM_REDUCE_SCATTER)
         PLAN_CHECK((plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT || by_node) &&
                    plan->quantizations == 1);
-    if (call->collective == CSHIM_ALLGATHER)
+    if (call->collective == CSHIM_BROADCAST)
+        PLAN_CHECK(plan->quantizations == 1);
+    if (call->collective == CSHIM_ALLGATHER || call->collective == CSHIM_ALLTOALL)
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && plan->quantizations == 1);
 }
 
@@ -178,8 +181,9 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
     return bytes;
 }
 
-/* The encoded sums that the root of a reduce gets from their owners. */
-static inline uint64_t sums_to_root(const struct cshim_plan *plan)
+/* The encoded sums that the root of a reduce gets from their owners, or the parts that the root of
+ * a broadcast gives to those. */
+static inline uint64_t messages_with_root(const struct cshim_plan *plan)
 {
     uint64_t bytes = 0, begin, chunk;
     for (uint64_t at = 0; at < plan->count; at += plan->segment) {
@@ -222,8 +226,8 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
         bytes *= plan->ranks;
     else if (plan->collective == CSHIM_ALLREDUCE)
         bytes += count_messages(&sums, most) * (plan->peers - 1);
-    if (plan->collective == CSHIM_REDUCE && !gathered)
-        bytes += sums_to_root(plan);
+    if ((plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST) && !gathered)
+        bytes += messages_with_root(plan);
     if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
         PLAN_CHECK(plan->bytes_network == bytes);
         const uint64_t inside =

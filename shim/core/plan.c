@@ -286,7 +286,8 @@ static uint64_t call_messages(const struct cshim_plan *plan)
                segment_messages(plan, plan->count % plan->segment));
 }
 
-/* Of these, what the root of a reduce adds up itself, and nobody has to send to it. */
+/* Of these, what the root of a reduce adds up itself, and nobody has to send to it; or the root of
+ * a broadcast passes on itself. */
 static uint64_t root_messages(const struct cshim_plan *plan)
 {
     uint64_t begin, chunk, last;
@@ -327,12 +328,12 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
     const uint64_t sums = schedule->sums_to == CSHIM_TO_ALL ? call_messages(plan) : 0;
     plan->codec = own;
     /* A part reaches one receiver from all others, or all others from its one owner; where every
-     * receiver adds the whole, all others from all. Sums for all go the way of the parts back. */
+     * receiver adds the whole, all others from all. Sums for all go the way of the parts back. The
+     * parts that a root spreads reach one receiver each, as do sums for a root. */
     const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
-    uint64_t parts = multiply(everywhere ? plan->ranks : 1, messages);
-    if (schedule->root_gives) /* and nobody else */
-        parts /= plan->ranks;
-    const uint64_t all = add(parts, sums);
+    const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
+    const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
+    const uint64_t all = add(multiply(givers, messages), sums);
     plan->bytes_wire = multiply(others, all);
     plan->bytes_network = multiply(apart, all);
     if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
@@ -341,10 +342,10 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
         plan->bytes_wire =
             add(plan->bytes_wire,
                 multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
-    } else if (schedule->sums_to == CSHIM_TO_ROOT) {
-        const uint64_t to_root = messages - root_messages(plan);
-        plan->bytes_wire = add(plan->bytes_wire, to_root);
-        plan->bytes_network = add(plan->bytes_network, multiply(to_root / plan->ranks, apart));
+    } else if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
+        const uint64_t with_root = messages - root_messages(plan);
+        plan->bytes_wire = add(plan->bytes_wire, with_root);
+        plan->bytes_network = add(plan->bytes_network, multiply(with_root / plan->ranks, apart));
     }
 }
 

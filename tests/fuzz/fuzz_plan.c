@@ -56,13 +56,13 @@ static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
     return call;
 }
 
-/* What only some collectives have: the root of a reduce; blocks that may be longer than an even
- * cut, but are none longer than the elements. */
+/* What only some collectives have: the root of a reduce or broadcast; blocks that may be longer
+ * than an even cut, but are none longer than the elements. */
 static void take_collective(struct fuzz_input *input, uint64_t count, struct cshim_call *call)
 {
     call->collective = (enum cshim_collective)(fuzz_take(input, 1) % CSHIM_COLLECTIVE_COUNT);
     call->nonblocking = fuzz_take(input, 1) % 2 != 0;
-    if (call->collective == CSHIM_REDUCE)
+    if (call->collective == CSHIM_REDUCE || call->collective == CSHIM_BROADCAST)
         call->root = (uint32_t)fuzz_take(input, 4) % call->ranks;
     if (call->collective != CSHIM_REDUCE_SCATTER || count == 0)
         return;
