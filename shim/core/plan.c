@@ -134,11 +134,11 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_collective collective,
-                          enum cshim_dtype dtype, uint64_t bytes)
+/* Whether a sum is smaller than any that the policy compresses: then nothing else of it matters. */
+static bool is_too_small(const struct cshim_policy *policy, const struct cshim_call *call)
 {
-    const uint64_t from = policy->compress_from[collective][dtype];
-    return bytes < from && from != UINT64_MAX;
+    const uint64_t from = policy->compress_from[call->collective][call->dtype];
+    return call->bytes < from && from != UINT64_MAX;
 }
 
 static enum cshim_reason rule_reason(const struct cshim_policy *policy,
@@ -156,8 +156,7 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
         return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
     }
     if ((rule != NULL && rule->max_size != UINT64_MAX) ||
-        (call->library == CSHIM_MPI &&
-         cshim_plan_too_small(policy, call->collective, call->dtype, call->bytes)))
+        (call->library == CSHIM_MPI && is_too_small(policy, call)))
         return CSHIM_REASON_TOO_SMALL;
     return rule != NULL ? CSHIM_REASON_RULE_NONE : CSHIM_REASON_NO_RULE;
 }

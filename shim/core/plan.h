@@ -93,11 +93,6 @@ struct cshim_plan {
 /* A call has to gain this share of its native time; compshim-policy(5), `worth`. */
 #define CSHIM_WORTH 0.1
 
-/* Whether an MPI sum of a type is smaller than any that the policy compresses: then nothing else of
- * the call matters, and it is passed on as too_small. */
-bool cshim_plan_too_small(const struct cshim_policy *policy, enum cshim_collective collective,
-                          enum cshim_dtype dtype, uint64_t bytes);
-
 /* Whether a call of `count` elements is compressed (CSHIM_REASON_COMPRESS), as far as policy and
  * call decide it: what every call pays for. Sets *rule to the rule that decided, or NULL. */
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,

@@ -72,6 +72,7 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 static uint64_t count_elements(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     uint64_t count = 0;
+    call->block = 0;
     if (!cshim_shapes[arguments->collective].has_blocks)
         return arguments->count;
     if (arguments->recvcounts == NULL) {
@@ -97,7 +98,6 @@ static void begin_facts(const struct cshim_arguments *arguments, struct cshim_ca
     call->instead = CSHIM_CODEC_NONE;
     call->machine = cshim_mpi.machine;
     call->root = 0;
-    call->block = 0;
 }
 
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
@@ -137,12 +137,24 @@ static uint64_t find_smallest(enum cshim_collective collective, enum cshim_dtype
     return smallest != UINT64_MAX ? smallest : 0;
 }
 
+/* Whole elements that have so many bytes. */
+static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
+{
+    const uint64_t element = cshim_dtype_bytes(dtype);
+    return bytes / element + (bytes % element != 0);
+}
+
 void cshim_describe_setup(void)
 {
-    for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
-        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-            cshim_mpi.compress_from[collective][dtype] =
-                find_smallest((enum cshim_collective)collective, (enum cshim_dtype)dtype);
+    for (unsigned i = 0; i < CSHIM_COLLECTIVE_COUNT * CSHIM_DTYPE_COUNT; i++) {
+        const enum cshim_collective collective = i / CSHIM_DTYPE_COUNT;
+        const enum cshim_dtype dtype = i % CSHIM_DTYPE_COUNT;
+        const uint64_t from = cshim_job.policy->compress_from[collective][dtype];
+        cshim_mpi.compress_from[false][collective][dtype] =
+            from != UINT64_MAX ? elements_up(from, dtype) : 0;
+        cshim_mpi.compress_from[true][collective][dtype] =
+            elements_up(find_smallest(collective, dtype), dtype);
+    }
 }
 
 /* What costs least comes first; but the size of a buffer of blocks depends on the ranks. */
@@ -156,8 +168,6 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return datatype_reason(arguments->datatype);
     if (arguments->op != MPI_SUM)
         return CSHIM_REASON_OP;
-    begin_facts(arguments, call);
-    call->op = CSHIM_SUM;
     if (has_blocks)
         reason = describe_ranks(arguments->comm, call);
     if (reason != CSHIM_REASON_COMPRESS)
@@ -165,11 +175,12 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     *count = count_elements(arguments, call);
     if (*count == 0)
         return CSHIM_REASON_EMPTY;
-    call->bytes = *count * cshim_dtype_bytes(call->dtype);
-    if (arguments->comm == MPI_COMM_WORLD
-            ? call->bytes < cshim_mpi.compress_from[call->collective][call->dtype]
-            : cshim_plan_too_small(cshim_job.policy, call->collective, call->dtype, call->bytes))
+    if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
+                                        [call->dtype])
         return CSHIM_REASON_TOO_SMALL;
+    begin_facts(arguments, call);
+    call->op = CSHIM_SUM;
+    call->bytes = *count * cshim_dtype_bytes(call->dtype);
     if (!has_blocks)
         reason = describe_ranks(arguments->comm, call);
     if (reason == CSHIM_REASON_COMPRESS &&

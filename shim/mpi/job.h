@@ -32,8 +32,8 @@ struct cshim_mpi_job {
     MPI_Group group;                     /* of world */
     int keyval;                          /* of a communicator's state */
     const struct cshim_machine *machine; /* to foretell times; NULL: not known */
-    /* Bytes below which a call on the world is too small. */
-    uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
+    /* Elements below which a call is too small, on any communicator and on the world. */
+    uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     bool is_watched;  /* calls are written down or traced */
     bool nonblocking; /* the library lets us carry on exchanges that nobody waits for */
     bool devices;     /* some rank may have buffers on a GPU */

@@ -31,8 +31,9 @@ instructions() {
         --callgrind-out-file="$out" "$program" $calls "$2" "$3" : $(($1 - 1)) \
         COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "${others[@]}" "$program" $calls "$2" "$3" \
         >"$scratch/output" 2>&1
-    # A wrapper's instructions less those of the real calls it makes itself, not of others.
-    callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no \
+    # A wrapper's instructions less those of the real calls it makes itself, not of others. The names
+    # of files that begin with the current directory are shortened, and then not recognised.
+    cd "$scratch" && callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no \
         "$scratch"/callgrind.* | tr -d , | awk -v calls="$calls" '
             $2 == "*" { ours = /[:_](PMPI_Allreduce|MPI_Allreduce|allreduce) .*libcompshim/ }
             $2 == "*" && ours && $1 > total { total = $1 }

@@ -436,10 +436,13 @@ TEST(rules_name_collectives)
     struct cshim_policy *policy =
         parse("[rule a]\ncollective = reduce\nmin_size = 1KiB\ncodec = fp16\n"
               "[rule b]\ncollective = reduce_scatter, allreduce\nmin_size = 2KiB\ncodec = int8\n");
-    assert_true(cshim_plan_too_small(policy, CSHIM_REDUCE, CSHIM_FLOAT32, 1000));
-    assert_false(cshim_plan_too_small(policy, CSHIM_REDUCE, CSHIM_FLOAT32, 1024));
-    assert_true(cshim_plan_too_small(policy, CSHIM_ALLREDUCE, CSHIM_FLOAT32, 1024));
-    const struct cshim_call call = call_of(CSHIM_REDUCE_SCATTER, 4, 1000);
+    struct cshim_call call = call_of(CSHIM_REDUCE, 4, 250);
+    assert_int_equal(cshim_plan_call(policy, &call, 250).reason, CSHIM_REASON_TOO_SMALL);
+    call = call_of(CSHIM_REDUCE, 4, 256);
+    assert_int_equal(cshim_plan_call(policy, &call, 256).codec, CSHIM_CODEC_FP16);
+    call = call_of(CSHIM_ALLREDUCE, 4, 256);
+    assert_int_equal(cshim_plan_call(policy, &call, 256).reason, CSHIM_REASON_TOO_SMALL);
+    call = call_of(CSHIM_REDUCE_SCATTER, 4, 1000);
     assert_int_equal(cshim_plan_call(policy, &call, 1000).codec, CSHIM_CODEC_INT8);
     cshim_policy_free(policy);
 }
