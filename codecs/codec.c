@@ -61,8 +61,10 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     const struct cshim_codec_info *info = cshim_codec_info(id);
     if (info == NULL || (unsigned)dtype >= CSHIM_DTYPE_COUNT)
         return false;
-    if (cshim_codec_is_exact(id) || dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64)
+    if (dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64)
         return true;
+    if (cshim_codec_is_exact(id))
+        return id != CSHIM_CODEC_BOUNDED;
     enum cshim_codec_id own = dtype == CSHIM_FLOAT16 ? CSHIM_CODEC_FP16 : CSHIM_CODEC_BF16;
     return id == own || info->element_bits <= 8;
 }
@@ -75,7 +77,7 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     size_t bits = info->element_bits != 0 ? info->element_bits : 8 * cshim_dtype_bytes(dtype);
     size_t payload = cshim_payload_bytes((unsigned)bits, count);
     size_t blocks = count / info->block + (count % info->block != 0);
-    if (id == CSHIM_CODEC_LOSSLESS && count > 0)
+    if (cshim_codec_is_packed(id) && count > 0)
         payload += cshim_packed_table(count);
     return cshim_align(payload) + cshim_align(blocks * info->scale_bytes);
 }

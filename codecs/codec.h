@@ -42,7 +42,7 @@ enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 
 struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
-    unsigned element_bits; /* payload bits per element; 0 for raw and lossless: the dtype's */
+    unsigned element_bits; /* payload bits per element; 0 for raw and packed ones: the dtype's */
     unsigned block;        /* elements that share one scale; 1 where there is no scale */
     unsigned scale_bytes;  /* bytes of one scale; 0 where there is none */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
@@ -67,15 +67,21 @@ const char *cshim_dtype_name(enum cshim_dtype dtype);
 /* Bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
 size_t cshim_dtype_bytes(enum cshim_dtype dtype);
 
-/* Whether a codec keeps every bit of every element. */
+/* Whether an encoding is as long as its elements need. */
+static inline bool cshim_codec_is_packed(enum cshim_codec_id id)
+{
+    return id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
+}
+
+/* Whether a codec keeps every bit of every element; bounded does as long as it is given no step. */
 static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
 {
-    return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS;
+    return id == CSHIM_CODEC_RAW || cshim_codec_is_packed(id);
 }
 
 /* Whether a codec can carry a dtype without making it larger: every codec carries float32 and
- * float64; float16 and bfloat16 are carried by the exact codecs, by their own 16-bit codec and by
- * every codec of 8 bits or less. */
+ * float64; float16 and bfloat16 are carried by raw and lossless, by their own 16-bit codec and
+ * by every codec of 8 bits or less. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
@@ -89,13 +95,14 @@ uint64_t cshim_codec_table_hash(void);
 #define CSHIM_WIRE_ALIGN 16u
 
 /* Bytes that count elements take when encoded: payload rounded up to CSHIM_WIRE_ALIGN, then the
- * scales, rounded up again. 0 for count 0. By lossless, what they take at most. */
+ * scales, rounded up again. 0 for count 0. By a packed codec, what they take at most. */
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
 
-/* The share of cshim_encoded_bytes that normal data take: measured by lossless, 1 by the others. */
+/* The share of cshim_encoded_bytes that data are thought to take: measured on normal data by
+ * lossless, on smooth fields by bounded; 1 by the others. */
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype);
 
-/* Bytes that these count elements took when they were encoded: by lossless often fewer. */
+/* Bytes that these count elements took when they were encoded: by a packed codec often fewer. */
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
                             const void *encoded);
 
@@ -126,6 +133,9 @@ struct cshim_encoding {
     /* The number of the first element in its call. With it the codes of a call are the same however
      * the call is cut at multiples of CSHIM_GRAIN. */
     uint64_t first;
+    /* The codec bounded may put each element in the nearest multiple of this, which is off by half
+     * of it: a power of two, or 0 for no loss. The other codecs ignore it. */
+    float step;
 };
 
 /* cshim_encode with options; NULL for none. */

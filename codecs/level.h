@@ -8,7 +8,7 @@
  *                    as in struct cshim_level
  *   PASSES_CACHE     whether arrays beyond a size are written past the caches
  */
-#include "codecs/lossless.h"
+#include "codecs/bounded.h"
 #include "codecs/portable.h"
 
 /* A format's loop that decodes in one mode. */
@@ -54,9 +54,17 @@ TARGET static const uint32_t *fill_random(uint64_t key, uint64_t first, size_t c
     return random + skipped;
 }
 
-TARGET static size_t pack_grain(enum cshim_dtype dtype, const uint8_t *input, size_t count,
-                                uint8_t *output)
+TARGET static size_t pack_grain(enum cshim_dtype dtype, float step, const uint8_t *input,
+                                size_t count, uint8_t *output)
 {
+    if (step > 0) {
+        const int exponent = (int)(cshim_float_bits(step) >> 23) - 127;
+        const size_t bytes = dtype == CSHIM_FLOAT64
+                                 ? pack_bounded(true, input, count, exponent, output)
+                                 : pack_bounded(false, input, count, exponent, output);
+        if (bytes < count * cshim_dtype_bytes(dtype))
+            return bytes;
+    }
     return dtype == CSHIM_FLOAT32   ? pack_grain_of(packing_of(CSHIM_FLOAT32), input, count, output)
            : dtype == CSHIM_FLOAT64 ? pack_grain_of(packing_of(CSHIM_FLOAT64), input, count, output)
            : dtype == CSHIM_FLOAT16
@@ -67,6 +75,12 @@ TARGET static size_t pack_grain(enum cshim_dtype dtype, const uint8_t *input, si
 TARGET static void unpack_grain(enum cshim_dtype dtype, const uint8_t *input, size_t bytes,
                                 size_t count, uint8_t *output)
 {
+    const bool is_bounded = bytes > 0 && bytes < count * cshim_dtype_bytes(dtype) &&
+                            (input[0] & PACKED_MASKED) == 0 && (input[0] & PACKED_BOUNDED) != 0;
+    if (is_bounded && dtype == CSHIM_FLOAT32 && unpack_bounded(false, input, bytes, count, output))
+        return;
+    if (is_bounded && dtype == CSHIM_FLOAT64 && unpack_bounded(true, input, bytes, count, output))
+        return;
     if (dtype == CSHIM_FLOAT32)
         unpack_grain_of(packing_of(CSHIM_FLOAT32), input, bytes, count, output);
     else if (dtype == CSHIM_FLOAT64)

@@ -32,7 +32,7 @@ struct cshim_loops {
 
 /* Everything that is compiled for one SIMD level. */
 struct cshim_level {
-    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw and lossless */
+    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw and packed ones */
     /* Rounds count floats to IEEE binary16; what is too large becomes Inf. */
     void (*narrow_half)(const float *input, size_t count, uint8_t *output);
     /* Fills random[0] to random[count - 1] (there must be room for one more behind them) with the
@@ -45,9 +45,10 @@ struct cshim_level {
      * instead of Inf where input is finite. */
     void (*add_residual)(const float *input, size_t count, size_t block, float share,
                          float *residual);
-    /* The codec lossless, for up to CSHIM_GRAIN elements. Packs them into at most their own bytes,
-     * and returns how many; unpacks so many bytes. Bytes that no packing gives become NaNs. */
-    size_t (*pack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t count,
+    /* The codecs lossless and bounded, for up to CSHIM_GRAIN elements. Packs them into at most
+     * their own bytes, with the step of an encoding, and returns how many; unpacks so many bytes.
+     * Bytes that no packing gives become NaNs. */
+    size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
     void (*unpack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t bytes, size_t count,
                          uint8_t *output);
@@ -68,9 +69,9 @@ static inline size_t cshim_packed_table(size_t count)
 }
 
 /* Packs the elements [begin, begin + length) of an array of `count`. The tiles of an array come in
- * order, and all but the last are whole grains. */
-void cshim_pack_tile(enum cshim_dtype dtype, const uint8_t *input, size_t begin, size_t length,
-                     size_t count, uint8_t *packed);
+ * order, and all but the last are whole grains. `step` is that of an encoding. */
+void cshim_pack_tile(enum cshim_dtype dtype, float step, const uint8_t *input, size_t begin,
+                     size_t length, size_t count, uint8_t *packed);
 /* Unpacks such elements, in any order. */
 void cshim_unpack_tile(enum cshim_dtype dtype, const uint8_t *packed, size_t begin, size_t length,
                        size_t count, uint8_t *output);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays of the codec lossless: a table of lengths, then the grains, each packed by itself
- * (lossless.h). docs/wire-format.md, "lossless", gives every byte. */
+/* Arrays of the codecs lossless and bounded: a table of lengths, then the grains, each packed by
+ * itself (lossless.h, bounded.h). docs/wire-format.md gives every byte. */
 #include <string.h>
 
 #include "codecs/loops.h"
@@ -23,28 +23,28 @@ static uint32_t load_grain_length(const uint8_t *packed, size_t grain)
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype)
 {
     static const double shares[CSHIM_DTYPE_COUNT] = {0.86, 0.88, 0.90, 0.71}; /* by type */
-    return id == CSHIM_CODEC_LOSSLESS ? shares[dtype] : 1;
+    return id == CSHIM_CODEC_LOSSLESS ? shares[dtype] : id == CSHIM_CODEC_BOUNDED ? 0.5 : 1;
 }
 
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
                             const void *encoded)
 {
     const size_t most = cshim_encoded_bytes(id, dtype, count);
-    if (id != CSHIM_CODEC_LOSSLESS || count == 0)
+    if (!cshim_codec_is_packed(id) || count == 0)
         return most;
     const size_t length = cshim_align(load_length(encoded));
     return length < most ? length : most;
 }
 
-void cshim_pack_tile(enum cshim_dtype dtype, const uint8_t *input, size_t begin, size_t length,
-                     size_t count, uint8_t *packed)
+void cshim_pack_tile(enum cshim_dtype dtype, float step, const uint8_t *input, size_t begin,
+                     size_t length, size_t count, uint8_t *packed)
 {
     const size_t element = cshim_dtype_bytes(dtype);
     uint32_t end = begin == 0 ? (uint32_t)cshim_packed_table(count) : load_length(packed);
     for (size_t done = 0; done < length; done += CSHIM_GRAIN) {
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
-        const uint16_t bytes = (uint16_t)cshim_level()->pack_grain(dtype, input + done * element,
-                                                                   elements, packed + end);
+        const uint16_t bytes = (uint16_t)cshim_level()->pack_grain(
+            dtype, step, input + done * element, elements, packed + end);
         memcpy(packed + sizeof end + (begin + done) / CSHIM_GRAIN * sizeof bytes, &bytes,
                sizeof bytes);
         end += bytes;

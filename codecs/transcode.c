@@ -23,7 +23,7 @@ struct view {
     unsigned bits;  /* of a code */
     size_t scales;  /* where the scales begin, in bytes */
     bool is_exact;  /* its elements are the caller's bytes, */
-    bool is_packed; /* by lossless */
+    bool is_packed; /* these, as short as they can be */
 };
 
 /* float16 data are fp16 payloads whose scales are all 2^0. */
@@ -59,7 +59,7 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
         .bits = bits,
         .scales = cshim_align(cshim_payload_bytes(bits, count)),
         .is_exact = is_exact,
-        .is_packed = id == CSHIM_CODEC_LOSSLESS,
+        .is_packed = cshim_codec_is_packed(id),
     };
 }
 
@@ -139,6 +139,11 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
         view->loops->rest(payload, scales, length, residual);
 }
 
+static float step_of(enum cshim_codec_id id, const struct cshim_encoding *encoding)
+{
+    return id == CSHIM_CODEC_BOUNDED && encoding != NULL ? encoding->step : 0;
+}
+
 __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
                                              const uint8_t *input, size_t count,
                                              const struct cshim_encoding *encoding,
@@ -148,7 +153,7 @@ __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_
     const size_t element = cshim_dtype_bytes(dtype);
     _Alignas(LINE) float tile[TILE];
     if (view.is_packed) {
-        cshim_pack_tile(dtype, input, 0, count, count, encoded);
+        cshim_pack_tile(dtype, step_of(id, encoding), input, 0, count, count, encoded);
         return;
     }
     if (view.is_exact) {
@@ -284,7 +289,8 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
             write_sums(dtype, wide, sum, length, output + begin * element);
         if (reencoded != NULL && view.is_packed) {
             write_sums(dtype, wide, sum, length, sums);
-            cshim_pack_tile(dtype, (const uint8_t *)sums, begin, length, count, reencoded);
+            cshim_pack_tile(dtype, step_of(id, encoding), (const uint8_t *)sums, begin, length,
+                            count, reencoded);
         } else if (reencoded != NULL && view.is_exact) {
             write_sums(dtype, wide, sum, length, reencoded + begin * element);
         } else if (reencoded != NULL) {

@@ -58,6 +58,24 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
+/* A bound holds if nothing else is rounded. */
+static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *rule)
+{
+    const bool is_bounded =
+        rule->codec == CSHIM_CODEC_BOUNDED || rule->gather_codec == CSHIM_CODEC_BOUNDED;
+    if (is_bounded && rule->abs_error <= 0)
+        return cshim_parser_fail(
+            parser, "rule '%s': codec 'bounded' needs abs_error, as in abs_error = 1e-4",
+            rule->name);
+    if (rule->abs_error <= 0 ||
+        (is_bounded && cshim_codec_is_exact(rule->codec) &&
+         (rule->gather_codec == CSHIM_CODEC_NONE || cshim_codec_is_exact(rule->gather_codec))))
+        return true;
+    return cshim_parser_fail(
+        parser, "rule '%s': abs_error needs codec bounded, and beside it raw or lossless only",
+        rule->name);
+}
+
 /* The first number above a rule's upper limit; 0 if there is none. */
 static uint32_t next_behind(uint32_t most)
 {
@@ -156,7 +174,7 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
         return cshim_parser_fail(
             parser, "rule '%s' has no codec (add 'codec = ...', or 'codec = none')", rule->name);
     if (!check_dtypes(parser, rule) || !check_algorithm(parser, rule) ||
-        !check_options(parser, rule))
+        !check_options(parser, rule) || !check_bound(parser, rule))
         return false;
     if (rule->min_nodes > rule->max_ranks)
         return cshim_parser_fail(

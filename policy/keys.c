@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #include "policy/numbers.h"
 
-#define KEY_LIMIT 17
+#define KEY_LIMIT 18
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A line "key = value". */
@@ -206,17 +207,30 @@ static bool read_calls(const struct setting *set)
     return true;
 }
 
-/* double, above 0 and below 1. */
-static bool read_fraction(const struct setting *set)
+/* Reads a double from least to most. */
+static bool read_real(const struct setting *set, double least, double most, const char *write)
 {
     char *end;
     const locale_t locale = cshim_numbers_begin();
-    const double fraction = strtod(set->value, &end);
+    const double real = strtod(set->value, &end);
     cshim_numbers_end(locale);
-    *(double *)set->field = fraction;
-    if (end == set->value || *end != '\0' || !(fraction > 0 && fraction < 1))
-        return refuse(set, set->key->name, "a number between 0 and 1, as in 0.01");
+    *(double *)set->field = real;
+    if (end == set->value || *end != '\0' || !(real >= least && real <= most))
+        return refuse(set, set->key->name, write);
     return true;
+}
+
+/* double, above 0 and below 1. */
+static bool read_fraction(const struct setting *set)
+{
+    return read_real(set, DBL_TRUE_MIN, 1 - DBL_EPSILON / 2,
+                     "a number between 0 and 1, as in 0.01");
+}
+
+/* double: an error that elements of all types can have. */
+static bool read_error(const struct setting *set)
+{
+    return read_real(set, 1e-30, 1e30, "a number from 1e-30 to 1e30, as in 1e-4");
 }
 
 #define POLICY(field) offsetof(struct cshim_policy, field)
@@ -257,6 +271,8 @@ static const struct key rule_keys[] = {
      "what rounding took is added the next time (default off)"},
     {"rounding", read_switch, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",
      "of encoded elements (default nearest)"},
+    {"abs_error", read_error, CSHIM_NO_WORDS, RULE(abs_error), "X",
+     "what codec bounded may add to the error of each element, for each rank"},
     {"max_rel_error", read_fraction, CSHIM_NO_WORDS, RULE(max_rel_error), "X",
      "where encoding loses more than this, take a more precise codec"},
     {"verify", read_calls, CSHIM_NO_WORDS, RULE(verify), "CALLS",

@@ -73,6 +73,7 @@ struct cshim_rule {
     bool error_feedback;
     bool stochastic;      /* rounding */
     bool always;          /* worth: compressed even where no time is gained */
+    double abs_error;     /* of codec or gather_codec bounded, for each rank; 0 with any other */
     double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
     uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */
     uint32_t check_ranks; /* one result in so many is compared across ranks; 0: none */

@@ -70,7 +70,7 @@ skip() {
     echo "skipped - $1"
 }
 # codecs: all but fp32, which is raw for float32; those of the GPU only if asked for them.
-codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER|PACKED) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vxE "fp32${1+|lossless}"; }
+codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER|PACKED) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vxE "bounded|fp32${1+|lossless}"; }
 
 check() {
     local name=$1 text

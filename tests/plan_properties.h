@@ -65,6 +65,17 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && plan->quantizations == 1);
 }
 
+/* What the roundings of all ranks' parts and of their sum may add up to, and that no coarser step
+ * would do. */
+static inline void check_step(const struct cshim_plan *plan)
+{
+    const double allowed = plan->rule->abs_error;
+    const bool adds = cshim_schedule_adds(plan->schedule);
+    const double lost = 0.5 * (double)plan->step * (adds ? (plan->ranks + 1.0) / plan->ranks : 1);
+    PLAN_CHECK((plan->step > 0) == (allowed > 0));
+    PLAN_CHECK(lost <= allowed && (allowed <= 0 || 2 * lost > allowed));
+}
+
 /* A segment has a chunk of each block. */
 static inline void check_block_cuts(const struct cshim_plan *plan)
 {
@@ -252,6 +263,7 @@ static inline void check_plan(const struct cshim_plan *plan, const struct cshim_
     PLAN_CHECK(plan->quantizations > 0);
     PLAN_CHECK(isfinite(plan->expected_error) && plan->expected_error >= 0);
     check_cuts(plan, any_index);
+    check_step(plan);
     check_memory(plan, call->library);
     check_bytes(plan, call, most);
 }

@@ -152,7 +152,7 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
         /* The kernels have one codec, whose messages are as long as the plan says. */
         const bool has_option = call->library == CSHIM_MPI || rule->max_rel_error == 0;
         const bool has_codec =
-            call->library != CSHIM_NCCL || (rule->codec != CSHIM_CODEC_LOSSLESS && !has_gather);
+            call->library != CSHIM_NCCL || (!cshim_codec_is_packed(rule->codec) && !has_gather);
         return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
     }
     if ((rule != NULL && rule->max_size != UINT64_MAX) ||
@@ -360,6 +360,20 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return rule_reason(policy, *rule, call);
 }
 
+/* The largest power of two whose multiples keep the rule's abs_error. Each of the ranks' parts is
+ * off by half a step, and so is the sum that travels on; the sum may be off by abs_error for each
+ * rank. What is only moved is off once. */
+static float step_of(const struct cshim_plan *plan)
+{
+    int exponent;
+    if (plan->rule->abs_error <= 0)
+        return 0;
+    const double ranks = plan->ranks;
+    const double share = cshim_schedule_adds(plan->schedule) ? ranks / (ranks + 1) : 1;
+    frexp(plan->rule->abs_error * 2 * share, &exponent);
+    return ldexpf(1, exponent - 1);
+}
+
 /* Plans a call that the rule compresses by an algorithm. */
 static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                  const struct cshim_call *call, uint64_t count)
@@ -380,6 +394,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.shares = has_levels ? call->ranks_per_node : 1;
     const struct limits *limits = &library_limits[call->library];
     plan.gather_codec = plan.codec;
+    plan.step = step_of(&plan);
     if (rule->gather_codec != CSHIM_CODEC_NONE && call->instead == CSHIM_CODEC_NONE &&
         plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
         plan.gather_codec = rule->gather_codec;

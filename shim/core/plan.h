@@ -84,6 +84,7 @@ struct cshim_plan {
     uint64_t bytes_native;  /* what a ring would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */
     double expected_error;  /* relative L2, normal data */
+    float step;             /* of the codec bounded; 0: it loses nothing */
     /* Foretold by the facts of the machine; 0 where they are not known. Of a call that is passed on
      * for no_gain, too. */
     double seconds;

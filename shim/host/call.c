@@ -40,7 +40,7 @@ void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
 void cshim_call_set_options(struct cshim_exchange *exchange)
 {
     const struct cshim_rule *rule = exchange->plan->rule;
-    exchange->has_options = rule->error_feedback || rule->stochastic;
+    exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
     exchange->residual = rule->error_feedback ? cshim_feedback_find(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
@@ -117,7 +117,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     if (job->is_local) {
         /* Of messages whose length depends on their elements, its own stand for all ranks'. */
         const bool varies =
-            plan->codec == CSHIM_CODEC_LOSSLESS || plan->gather_codec == CSHIM_CODEC_LOSSLESS;
+            cshim_codec_is_packed(plan->codec) || cshim_codec_is_packed(plan->gather_codec);
         figures->bytes_wire = varies ? figures->bytes_wire * plan->ranks : plan->bytes_wire;
         figures->bytes_network =
             varies ? figures->bytes_network * plan->ranks : plan->bytes_network;

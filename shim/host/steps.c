@@ -153,6 +153,7 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
         .stochastic = exchange->plan->rule->stochastic,
         .key = exchange->keys[kind],
         .first = segment->share.begin + element,
+        .step = exchange->plan->step,
     };
     if (residual != NULL)
         encoding->residual =
@@ -329,7 +330,7 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
     const enum cshim_transfer transfer =
         has(exchange, CSHIM_STEP_COLLECT) ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS;
     if (plan->schedule->root_gives && giver(exchange) == exchange->rank &&
-        cshim_codec_is_exact(plan->codec))
+        cshim_codec_is_exact(plan->codec) && plan->codec != CSHIM_CODEC_BOUNDED)
         return;
     for (int from = 0; from < exchange->ranks; from++) {
         const uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);

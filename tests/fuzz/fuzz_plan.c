@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner, given any facts that a call can have. */
+#include <math.h>
+
 #include "tests/fuzz/fuzz.h"
 
 #define PLAN_CHECK FUZZ_CHECK
@@ -28,6 +30,9 @@ static struct cshim_rule take_rule(struct fuzz_input *input)
     if (rule.codec != CSHIM_CODEC_NONE && rule.algorithm != CSHIM_ALGORITHM_CAST &&
         fuzz_take(input, 1) % 4 == 0)
         rule.gather_codec = (enum cshim_codec_id)(fuzz_take(input, 1) % CSHIM_CODEC_COUNT);
+    if (rule.codec == CSHIM_CODEC_BOUNDED || rule.gather_codec == CSHIM_CODEC_BOUNDED)
+        rule.abs_error =
+            ldexp(1 + (double)fuzz_take(input, 1) / 256, (int)fuzz_take(input, 1) % 180 - 90);
     /* The parser takes no other codecs with it. */
     const struct cshim_codec_info *info = cshim_codec_info(rule.codec);
     if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && rule.codec > CSHIM_CODEC_BF16)

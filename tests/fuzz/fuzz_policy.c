@@ -46,6 +46,8 @@ static void check_rule(const struct cshim_rule *rule)
     FUZZ_CHECK((unsigned)rule->codec < CSHIM_CODEC_COUNT);
     FUZZ_CHECK((unsigned)rule->algorithm < CSHIM_ALGORITHM_COUNT);
     FUZZ_CHECK(rule->max_rel_error >= 0 && rule->max_rel_error < 1);
+    FUZZ_CHECK((rule->abs_error > 0) ==
+               (rule->codec == CSHIM_CODEC_BOUNDED || rule->gather_codec == CSHIM_CODEC_BOUNDED));
 }
 
 static bool holds(const struct cshim_rule *rule, const struct cshim_call *call)
@@ -228,6 +230,8 @@ static void write_rule(struct text *text, const struct cshim_rule *rule)
                rule->stochastic ? "stochastic" : "nearest");
     if (rule->gather_codec != CSHIM_CODEC_NONE)
         write_text(text, "gather_codec=%s\n", cshim_codec_name(rule->gather_codec));
+    if (rule->abs_error > 0)
+        write_text(text, "abs_error=%.17g\n", rule->abs_error);
     if (rule->max_rel_error > 0)
         write_text(text, "max_rel_error=%.17g\n", rule->max_rel_error);
     if (rule->verify > 0)
@@ -255,8 +259,8 @@ static bool same_rule(const struct cshim_rule *a, const struct cshim_rule *b)
            a->min_nodes == b->min_nodes && a->max_nodes == b->max_nodes && a->codec == b->codec &&
            a->gather_codec == b->gather_codec && a->algorithm == b->algorithm &&
            a->error_feedback == b->error_feedback && a->stochastic == b->stochastic &&
-           a->max_rel_error == b->max_rel_error && a->verify == b->verify &&
-           a->check_ranks == b->check_ranks;
+           a->max_rel_error == b->max_rel_error && a->abs_error == b->abs_error &&
+           a->verify == b->verify && a->check_ranks == b->check_ranks;
 }
 
 static void check_rewritten(const struct cshim_policy *policy)

@@ -26,7 +26,7 @@ bound_of() { # CODEC GATHER_CODEC ROUNDING FEEDBACK TOLERANCE
     python3 - "$@" <<'P'
 import sys
 codec, gather, rounding, feedback, tolerance = sys.argv[1:]
-lost = {"int3": 0.168, "int4": 0.072, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0, "lossless": 0}
+lost = {"int3": 0.168, "int4": 0.072, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0, "lossless": 0, "bounded": 0.0015}
 later = list(lost)[list(lost).index(codec):] if tolerance != "0" else [codec]
 later += [gather] if gather != "none" else []
 print(2.3 * max(map(lost.get, later)) * (2 if rounding == "stochastic" else 1) * (2.4 if feedback == "on" else 1))
@@ -36,7 +36,7 @@ P
 draw_policy() { # sets $bound
     local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance=0
     local gather=none sums=allreduce,reduce,reduce_scatter
-    one_of codec raw raw raw lossless fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3
+    one_of codec raw raw raw lossless bounded fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3
     one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
     one_of report off off "$scratch/report.json"
@@ -51,7 +51,9 @@ draw_policy() { # sets $bound
     printf '[compshim]\nfeedback_memory = 2MiB\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
     printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$collectives" "$codec" "$algorithm" "$verify" "$check"
-    if [ "$algorithm" != cast ]; then
+    if [ "$codec" = bounded ]; then # elements are multiples of 1, up to 3 times their scale
+        printf 'abs_error = 0.01\n'
+    elif [ "$algorithm" != cast ]; then
         one_of gather none none none raw lossless fp16 int8 int4
         [ "$gather" = none ] || printf 'gather_codec = %s\n' "$gather"
         one_of feedback ${FEEDBACK:-off off on}

@@ -44,7 +44,8 @@ static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsign
         const struct cshim_encoding encoding = {.residual = mode & 2 ? residual : NULL,
                                                 .stochastic = (mode & 1) != 0,
                                                 .key = 1000 + count,
-                                                .first = 3 * CSHIM_GRAIN};
+                                                .first = 3 * CSHIM_GRAIN,
+                                                .step = 0x1p-9f};
         for (size_t i = 0; i < MANY; i++)
             residual[i] = (float)(i % 11) * 0x1p-12f;
         for (unsigned part = 0; part < PARTS; part++) {
@@ -151,6 +152,10 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                          0x6592bf11f28dc22cu, 0x852e7383f2e62ed4u},
     [CSHIM_CODEC_INT3][CSHIM_BFLOAT16] = {0x20d9323a623bb97cu, 0xa1bb7fde750e0c96u,
                                           0x488c25657e133b9du, 0x5b161e8f91708c98u},
+    [CSHIM_CODEC_BOUNDED][CSHIM_FLOAT32] = {0x60dec9a42f1ecfdbu, 0x60dec9a42f1ecfdbu,
+                                            0x60dec9a42f1ecfdbu, 0x60dec9a42f1ecfdbu},
+    [CSHIM_CODEC_BOUNDED][CSHIM_FLOAT64] = {0x202b0551c0869b46u, 0x202b0551c0869b46u,
+                                            0x202b0551c0869b46u, 0x202b0551c0869b46u},
 };
 
 static unsigned count_wrong_digests(void)
@@ -209,6 +214,8 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_INT5] = "e29f0800d44040080000000000000000ef490000000000000000000000000000",
     [CSHIM_CODEC_LOSSLESS] = "3a00000034000000803f000000bf000050400000e0c000000000000000800000807f0"
                              "00028c06f12833affff7f3f0000c07f000080ff0000e03d000000000000",
+    [CSHIM_CODEC_BOUNDED] = "3a00000034000000803f000000bf000050400000e0c000000000000000800000807f0"
+                            "00028c06f12833affff7f3f0000c07f000080ff0000e03d000000000000",
     [CSHIM_CODEC_INT3] = "400af000090000000000000000000000164b0000000000000000000000000000",
 };
 

@@ -28,8 +28,9 @@ static struct cshim_policy *parse(const char *text)
 static struct cshim_policy *one_rule(enum cshim_codec_id codec, enum cshim_algorithm algorithm)
 {
     char text[128];
-    snprintf(text, sizeof text, "[rule all]\ncodec = %s\nalgorithm = %s\n", cshim_codec_name(codec),
-             cshim_algorithm_name(algorithm));
+    snprintf(text, sizeof text, "[rule all]\ncodec = %s\nalgorithm = %s\n%s",
+             cshim_codec_name(codec), cshim_algorithm_name(algorithm),
+             codec == CSHIM_CODEC_BOUNDED ? "abs_error = 1e-4\n" : "");
     return parse(text);
 }
 
@@ -227,7 +228,7 @@ static void check_sizes(enum cshim_algorithm algorithm, struct cshim_call one)
     for (unsigned codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
         if (!cshim_codec_carries(codec, one.dtype) ||
             (algorithm == CSHIM_ALGORITHM_CAST && codec > CSHIM_CODEC_BF16) ||
-            (one.library == CSHIM_NCCL && codec == CSHIM_CODEC_LOSSLESS))
+            (one.library == CSHIM_NCCL && cshim_codec_is_packed(codec)))
             continue;
         struct cshim_policy *policy = one_rule(codec, algorithm);
         for (uint64_t count = 1; count <= (uint64_t)1 << 40; count = count * 3 / 2 + 1) {

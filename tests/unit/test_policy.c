@@ -197,7 +197,7 @@ TEST(key_errors)
     assert_refused("[rule a]\n  codec = raw\n  log = warn\n",
                    "policy.ini:3: unknown key 'log' (known: library, collective, dtype, op, ranks, "
                    "nodes, min_size, max_size, codec, gather_codec, algorithm, worth, "
-                   "error_feedback, rounding, max_rel_error, verify, check_ranks)");
+                   "error_feedback, rounding, abs_error, max_rel_error, verify, check_ranks)");
 }
 
 TEST(value_errors)
@@ -223,6 +223,10 @@ TEST(value_errors)
          "malformed max_rel_error '1%' (write a number between 0 and 1, as in 0.01)"},
         {"max_rel_error = nan",
          "malformed max_rel_error 'nan' (write a number between 0 and 1, as in 0.01)"},
+        {"abs_error = 0",
+         "malformed abs_error '0' (write a number from 1e-30 to 1e30, as in 1e-4)"},
+        {"abs_error = 1e31",
+         "malformed abs_error '1e31' (write a number from 1e-30 to 1e30, as in 1e-4)"},
         {"rounding = nearst", "unknown rounding 'nearst' (did you mean 'nearest'?)"},
         {"ranks = 0", "malformed ranks '0' (write 4, 2-8 or 2-)"},
         {"ranks = -4", "malformed ranks '-4' (write 4, 2-8 or 2-)"},
@@ -254,7 +258,7 @@ TEST(all_errors_at_once)
                    "policy.ini:3: a section header is [compshim] or [rule NAME]\n"
                    "policy.ini:6: unknown key 'log' (known: library, collective, dtype, op, ranks, "
                    "nodes, min_size, max_size, codec, gather_codec, algorithm, worth, "
-                   "error_feedback, rounding, max_rel_error, verify, check_ranks)\n"
+                   "error_feedback, rounding, abs_error, max_rel_error, verify, check_ranks)\n"
                    "policy.ini:9: neither '[section]' nor 'key = value'\n"
                    "policy.ini:10: rule 'e' has no codec (add 'codec = ...', or 'codec = none')\n"
                    "and more errors");
@@ -297,6 +301,20 @@ TEST(rule_errors)
     assert_refused("[rule a]\ncodec = none\nverify = 2\nerror_feedback = on\n",
                    "policy.ini:1: rule 'a': codec 'none' rounds nothing, error_feedback = on has "
                    "no effect");
+    assert_refused(
+        "[rule a]\ncodec = bounded\n",
+        "policy.ini:1: rule 'a': codec 'bounded' needs abs_error, as in abs_error = 1e-4");
+    assert_refused("[rule a]\ncodec = fp16\nabs_error = 1e-4\n",
+                   "policy.ini:1: rule 'a': abs_error needs codec bounded, and beside it raw or "
+                   "lossless only");
+    assert_refused("[rule a]\ncodec = bounded\nabs_error = 1e-4\ngather_codec = fp16\n",
+                   "policy.ini:1: rule 'a': abs_error needs codec bounded, and beside it raw or "
+                   "lossless only");
+    assert_refused(
+        "[rule a]\ncodec = raw\ngather_codec = bounded\n",
+        "policy.ini:1: rule 'a': codec 'bounded' needs abs_error, as in abs_error = 1e-4");
+    assert_refused("[rule a]\ncodec = bounded\nabs_error = 1e-4\ndtype = float16\n",
+                   "policy.ini:1: rule 'a': codec 'bounded' cannot carry dtype 'float16'");
     assert_refused("[rule a]\ncodec = fp16\nalgorithm = allreduce\nmax_rel_error = 0.1\n",
                    "policy.ini:1: rule 'a': algorithm 'allreduce' has no max_rel_error (use "
                    "two_shot or auto)");

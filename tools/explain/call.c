@@ -50,8 +50,12 @@ static void add_call(struct tool_table *table, const struct explain_answer *answ
                  : tool_copy("none"));
 }
 
-static char *bound_text(const struct cshim_codec_info *codec)
+static char *bound_text(const struct cshim_codec_info *codec, const struct cshim_plan *plan)
 {
+    if (plan->step > 0)
+        return tool_format(
+            "%g in each element, times %s", plan->rule->abs_error,
+            tool_plural(cshim_schedule_adds(plan->schedule) ? plan->ranks : 1, "rank"));
     if (codec->bound_relative == 0 && codec->bound_absolute == 0)
         return tool_copy("0: each quantization is exact");
     if (codec->bound_absolute == 0)
@@ -78,15 +82,17 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "  between nodes", exact_bytes(plan->bytes_network));
     add_line(table, "ratio",
              tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
-    if (plan->codec == CSHIM_CODEC_LOSSLESS)
-        add_line(table, "  of normal data",
+    if (cshim_codec_is_packed(plan->codec))
+        add_line(table, plan->step > 0 ? "  of smooth fields" : "  of normal data",
                  tool_format("%.3f: the bytes on the wire are the most there can be",
                              (double)plan->bytes_native / (double)plan->bytes_wire /
                                  cshim_codec_typical_share(plan->codec, plan->dtype)));
     add_line(table, "quantizations", tool_format("%u", plan->quantizations));
-    add_line(table, "expected error",
-             tool_format("%.2g (relative L2, normally distributed data)", plan->expected_error));
-    add_line(table, "error bound", bound_text(codec));
+    if (plan->step <= 0)
+        add_line(
+            table, "expected error",
+            tool_format("%.2g (relative L2, normally distributed data)", plan->expected_error));
+    add_line(table, "error bound", bound_text(codec, plan));
 }
 
 /* Seconds of the call by an algorithm under the rule's codec; 0 if they cannot be foretold, or if
@@ -94,8 +100,12 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
 static double foretell(const struct explain_answer *answer, enum cshim_algorithm algorithm)
 {
     char message[CSHIM_MESSAGE_MAX];
-    char *text = tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n",
-                             cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm));
+    char *bound = answer->plan.step > 0
+                      ? tool_format("abs_error = %.17g\n", answer->plan.rule->abs_error)
+                      : tool_copy("");
+    char *text =
+        tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n%s",
+                    cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm), bound);
     struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "foretell", message);
     double seconds = 0;
     if (policy != NULL) {
@@ -104,6 +114,7 @@ static double foretell(const struct explain_answer *answer, enum cshim_algorithm
     }
     cshim_policy_free(policy);
     free(text);
+    free(bound);
     return seconds;
 }
 

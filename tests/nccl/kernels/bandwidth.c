@@ -147,7 +147,7 @@ int main(int argc, char **argv)
                                          CSHIM_KERNEL_FAULT_WORDS, NULL),
               "clearing");
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        if (codec == CSHIM_CODEC_LOSSLESS) /* the CPU's alone */
+        if (cshim_codec_is_packed(codec)) /* the CPU's alone */
             continue;
         for (size_t size = 1; size <= maximum; size *= 4) {
             setting.codec = codec;

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fields of several kinds, of float32 and float64, by every collective that a rule of codec bounded
+ * may name: no element may be off by more than BOUND for each rank whose elements are added, and a
+ * little for the rounding of the sums' type; all ranks must have the same sums.
+ *
+ *   mpi_bounded COUNT BOUND
+ */
+#include <math.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codecs/hash.h"
+#include "tests/mpi/job.h"
+
+enum { SMOOTH, ROUGH, BETWEEN, SPIKES, KINDS };
+
+static int count;
+static double bound;
+static bool is_wide;
+static char *in, *out;
+
+/* Element i of what rank `from` has for block `to`. BETWEEN is at the middles of multiples of
+ * powers of two, where rounding loses the most. */
+static double value(int kind, int from, int to, int i)
+{
+    const uint32_t mixed = ((uint32_t)i * 2654435761u) ^ (uint32_t)(from * 7919 + to * 104729);
+    const double noise = (double)(mixed % 20011) / 20011 - 0.5;
+    const double smooth = sin(i * 0.003 + from) * (1 + to);
+    switch (kind) {
+    case SMOOTH:
+        return smooth;
+    case ROUGH:
+        return 10 * noise;
+    case BETWEEN:
+        return ((double)(mixed % 4001) - 1999.5) * exp2(floor(log2(bound)));
+    default:
+        return mixed % 997 == 0 ? 1e7 * noise : smooth;
+    }
+}
+
+static size_t element_bytes(void)
+{
+    return is_wide ? sizeof(double) : sizeof(float);
+}
+
+static void put(char *buffer, size_t i, double element)
+{
+    const float narrow = (float)element;
+    if (is_wide)
+        memcpy(buffer + i * sizeof element, &element, sizeof element);
+    else
+        memcpy(buffer + i * sizeof narrow, &narrow, sizeof narrow);
+}
+
+static double get(const char *buffer, size_t i)
+{
+    double wide = 0;
+    float narrow;
+    if (is_wide) {
+        memcpy(&wide, buffer + i * sizeof wide, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, buffer + i * sizeof narrow, sizeof narrow);
+    return (double)narrow;
+}
+
+static void fill(int kind)
+{
+    memset(out, 0xff, (size_t)count * (size_t)ranks * element_bytes());
+    for (int to = 0; to < ranks; to++)
+        for (int i = 0; i < count; i++)
+            put(in, (size_t)to * (size_t)count + (size_t)i, value(kind, rank, to, i));
+}
+
+/* `got` is block `to` of what ranks [first, last] gave. */
+static void check_block(const char *what, int kind, const char *got, int first, int last, int to)
+{
+    const double rounding = is_wide ? 0x1p-53 : 0x1p-24;
+    double worst = 0;
+    for (int i = 0; i < count; i++) {
+        double sum = 0, magnitudes = 0;
+        for (int from = first; from <= last; from++) {
+            const double given = value(kind, from, to, i);
+            const double element = is_wide ? given : (double)(float)given;
+            sum += element;
+            magnitudes += fabs(element);
+        }
+        const int givers = last - first + 1;
+        const double lost =
+            fabs(get(got, (size_t)i) - sum) - magnitudes * rounding * 2 * (givers > 1 ? givers : 0);
+        worst = fmax(worst, lost / (bound * givers));
+    }
+    if (worst <= 1 + 1e-6)
+        return;
+    fprintf(stderr, "rank %d: %s, kind %d, float%d: %g times the bound\n", rank, what, kind,
+            is_wide ? 64 : 32, worst);
+    failures++;
+}
+
+static void check_same(const char *what)
+{
+    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, out, (size_t)count * element_bytes());
+    uint64_t largest, smallest;
+    MPI_Allreduce(&own, &largest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&own, &smallest, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    check(largest == smallest, what);
+}
+
+static void try(int kind)
+{
+    const MPI_Datatype type = is_wide ? MPI_DOUBLE : MPI_FLOAT;
+    const MPI_Comm world = MPI_COMM_WORLD;
+    const size_t block = (size_t)count * element_bytes();
+    const int last = ranks - 1;
+    fill(kind);
+    MPI_Allreduce(in, out, count, type, MPI_SUM, world);
+    check_block("allreduce", kind, out, 0, last, 0);
+    check_same("an all-reduce has the same sums on all ranks");
+    fill(kind);
+    MPI_Reduce(in, out, count, type, MPI_SUM, last, world);
+    if (rank == last)
+        check_block("reduce", kind, out, 0, last, 0);
+    fill(kind);
+    MPI_Reduce_scatter_block(in, out, count, type, MPI_SUM, world);
+    check_block("reduce_scatter", kind, out, 0, last, rank);
+    fill(kind);
+    MPI_Allgather(in, count, type, out, count, type, world);
+    for (int from = 0; from < ranks; from++)
+        check_block("allgather", kind, out + (size_t)from * block, from, from, 0);
+    fill(kind);
+    MPI_Alltoall(in, count, type, out, count, type, world);
+    for (int from = 0; from < ranks; from++)
+        check_block("alltoall", kind, out + (size_t)from * block, from, from, rank);
+    fill(kind);
+    memcpy(out, in, block);
+    MPI_Bcast(out, count, type, last, world);
+    check_block("broadcast", kind, out, last, last, 0);
+    check_same("a broadcast has the same elements on all ranks");
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv);
+    count = argc == 3 ? atoi(argv[1]) : 0;
+    bound = argc == 3 ? atof(argv[2]) : 0;
+    check(count > 0 && bound > 0, "arguments: COUNT BOUND");
+    in = malloc((size_t)count * (size_t)ranks * sizeof(double));
+    out = malloc((size_t)count * (size_t)ranks * sizeof(double));
+    for (int wide = 0; wide < 2 && failures == 0; wide++)
+        for (int kind = 0; kind < KINDS; kind++) {
+            is_wide = wide == 1;
+            try(kind);
+        }
+    free(in);
+    free(out);
+    return job_end("");
+}

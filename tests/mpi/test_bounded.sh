@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The codec bounded: what a rule's abs_error promises, of every collective and algorithm.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/nodes.sh"
+program=$build/tests/mpi_bounded
+all=allreduce,reduce,reduce_scatter,allgather,alltoall,broadcast
+
+# bounded BOUND [KEY=VALUE]: the policy
+bounded() {
+    printf '[rule fields]\ncollective = %s\ncodec = bounded\nabs_error = %s\n%s\n' $all "$1" "${2-}" \
+        >"$scratch/policy.ini"
+}
+# keeps RANKS COUNT BOUND [KEY=VALUE]: no element is off by more
+keeps() {
+    bounded "$3" "${4-}"
+    expect "$2 elements on $1 ranks within $3${4:+, $4}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$2" "$3"
+}
+for ranks in 2 3 5; do
+    keeps $ranks 30001 1e-4
+    check "all six collectives were compressed" \
+        test "$(json 'len({(x["collective"], x["dtype"]) for x in r["rows"] if x["codec"] == "bounded"})')" = 12
+done
+keeps 4 1000 3e-3 "algorithm = one_shot"
+keeps 4 30001 1.9 "algorithm = two_shot"
+keeps 4 30001 1e-4 "gather_codec = lossless"
+keeps 3 30001 1e-4 "check_ranks = 1"
+keeps 3 30001 1e-4 "verify = 1"
+check "bytes on the wire are fewer" \
+    test "$(json 'all(x["bytes_wire"] * 1.2 < x["bytes_native"] for x in r["rows"] if x["collective"] in ("allgather", "alltoall"))')" = True
+if can_make_nodes; then
+    bounded 1e-4 "algorithm = hierarchical"
+    expect "hierarchical, on two nodes" 0 on_nodes here:2,there:2 COMPSHIM_POLICY="$scratch/policy.ini" \
+        "$program" 30001 1e-4
+else
+    skip "this user cannot give a process a hostname: hierarchical on two nodes"
+fi
+# A bound that the codec does not keep is found by the same program.
+bounded 1e-3
+expect "a bound that is exceeded is found" 1 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 3000 1e-4
+contains "with the collective that exceeds it" "allreduce, kind 0"
+finish

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The codec bounded: no element is off by more than half a step, whatever is among them, at every
+ * SIMD level with the same bytes; sums within the bound of a rule; smooth fields become short. */
+#include "shim/core/plan.h"
+#include "test_codec_data.h"
+
+enum { MOST = 3000, PARTS = 5, KINDS = 9 };
+
+/* Smooth, a random walk, noise, the middles between two multiples, magnitudes at the largest
+ * multiple, of all sizes, some not finite, any bits, zeros with a spike. */
+static double number(int kind, size_t i, double step, double before, uint64_t *state)
+{
+    const double normal = next_normal(state);
+    const uint64_t random = next_random(state);
+    union {
+        uint64_t bits;
+        double value;
+    } any = {.bits = random};
+    switch (kind) {
+    case 0:
+        return sin((double)i * 0.01);
+    case 1:
+        return before + normal * step * 3;
+    case 2:
+        return normal;
+    case 3:
+        return ((double)(random % 2000) - 999.5) * step;
+    case 4:
+        return ((double)(random % 5) - 2 + (random % 2 == 0 ? 0x1p22 : -0x1p22)) * step;
+    case 5:
+        return ldexp(normal, (int)(random % 60) - 30);
+    case 6:
+        return random % 100 != 0 ? normal : random % 200 == 0 ? INFINITY : NAN;
+    case 7:
+        return any.value;
+    default:
+        return random % 300 == 0 ? 1e6 * normal : 0;
+    }
+}
+
+static void fill_elements(enum cshim_dtype dtype, int kind, double step, uint64_t seed,
+                          uint8_t *elements, size_t count)
+{
+    double value = 0;
+    for (size_t i = 0; i < count; i++) {
+        value = number(kind, i, step, value, &seed);
+        const float narrow = (float)value;
+        if (dtype == CSHIM_FLOAT64)
+            memcpy(elements + i * sizeof value, &value, sizeof value);
+        else
+            memcpy(elements + i * sizeof narrow, &narrow, sizeof narrow);
+    }
+}
+
+static double element_of(enum cshim_dtype dtype, const uint8_t *elements, size_t i)
+{
+    double wide;
+    float narrow;
+    memcpy(&wide, elements + i * (dtype == CSHIM_FLOAT64 ? 8 : 4), sizeof narrow);
+    memcpy(&narrow, &wide, sizeof narrow);
+    if (dtype == CSHIM_FLOAT64)
+        memcpy(&wide, elements + i * sizeof wide, sizeof wide);
+    return dtype == CSHIM_FLOAT64 ? wide : (double)narrow;
+}
+
+static uint8_t parts[PARTS][MOST * 8], packed[PARTS][MOST * 9], output[MOST * 8], other[MOST * 9];
+
+/* What is decoded is within half a step of elements that are finite, and the others are as they
+ * were. */
+static void check_once(enum cshim_dtype dtype, const uint8_t *elements, double step, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double before = element_of(dtype, elements, i), after = element_of(dtype, output, i);
+        if (isfinite(before))
+            assert_true(fabs(after - before) <= step / 2);
+        else
+            assert_true(isnan(before) ? isnan(after) : after == before);
+    }
+}
+
+static void check(enum cshim_dtype dtype, int kind, int exponent, size_t count)
+{
+    const struct cshim_encoding encoding = {.step = ldexpf(1, exponent)};
+    const size_t most = cshim_encoded_bytes(CSHIM_CODEC_BOUNDED, dtype, count);
+    fill_elements(dtype, kind, (double)encoding.step, count, parts[0], count);
+    for (int level = CSHIM_SIMD_SCALAR; level <= CSHIM_SIMD_AVX512; level++) {
+        cshim_simd_limit((enum cshim_simd)level);
+        cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, parts[0], count, &encoding, packed[0]);
+        if (level == CSHIM_SIMD_SCALAR)
+            memcpy(other, packed[0], most);
+        assert_memory_equal(packed[0], other, most);
+        memset(output, 0xa5, sizeof output);
+        cshim_decode(CSHIM_CODEC_BOUNDED, dtype, packed[0], count, output);
+        check_once(dtype, parts[0], (double)encoding.step, count);
+    }
+}
+
+TEST(no_element_is_off_by_more_than_half_a_step)
+{
+    for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int exponent = -120; exponent <= 120; exponent += exponent < -22 ? 14 : 3)
+                for (size_t count = 1; count <= MOST; count = count * 3 / 2 + 1)
+                    check((enum cshim_dtype)dtype, kind, exponent, count);
+}
+
+TEST(without_a_step_nothing_is_lost)
+{
+    for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++) {
+        fill_elements((enum cshim_dtype)dtype, 1, 1, 1, parts[0], MOST);
+        cshim_encode(CSHIM_CODEC_BOUNDED, (enum cshim_dtype)dtype, parts[0], MOST, packed[0]);
+        cshim_decode(CSHIM_CODEC_BOUNDED, (enum cshim_dtype)dtype, packed[0], MOST, output);
+        assert_memory_equal(output, parts[0], MOST * cshim_dtype_bytes((enum cshim_dtype)dtype));
+    }
+    assert_false(cshim_codec_carries(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT16));
+}
+
+/* Parts and sums as two_shot makes them, by the step that a plan takes: the sum of float64 is
+ * within abs_error times the ranks. */
+TEST(sums_keep_the_bound_of_a_rule)
+{
+    char text[200], message[CSHIM_MESSAGE_MAX];
+    for (int trial = 0; trial < 300; trial++) {
+        const unsigned ranks = 2 + (unsigned)trial % (PARTS - 1);
+        const double bound = 1e-4 * (1 + trial % 17);
+        const void *encoded[PARTS];
+        snprintf(text, sizeof text, "[rule a]\ncodec = bounded\nabs_error = %.17g\n", bound);
+        struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "text", message);
+        const struct cshim_call call = {.dtype = CSHIM_FLOAT64,
+                                        .bytes = MOST * sizeof(double),
+                                        .ranks = ranks,
+                                        .nodes = ranks,
+                                        .ranks_per_node = 1};
+        const struct cshim_plan plan = cshim_plan_call(policy, &call, MOST);
+        const struct cshim_encoding encoding = {.step = plan.step};
+        assert_true((double)plan.step > bound / 2);
+        for (unsigned i = 0; i < ranks; i++) {
+            fill_elements(CSHIM_FLOAT64, trial % 4, (double)plan.step, (uint64_t)trial * PARTS + i,
+                          parts[i], MOST);
+            cshim_encode_with(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT64, parts[i], MOST, &encoding,
+                              packed[i]);
+            encoded[i] = packed[i];
+        }
+        cshim_reduce_with(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT64, encoded, ranks, MOST, NULL, other,
+                          &encoding);
+        cshim_decode(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT64, other, MOST, output);
+        for (size_t i = 0; i < MOST; i++) {
+            long double sum = 0;
+            for (unsigned rank = 0; rank < ranks; rank++)
+                sum += (long double)element_of(CSHIM_FLOAT64, parts[rank], i);
+            const double result = element_of(CSHIM_FLOAT64, output, i);
+            assert_true(fabsl((long double)result - sum) <=
+                        (long double)bound * ranks * (1 + 1e-9L));
+        }
+        cshim_policy_free(policy);
+    }
+}
+
+static double ratio(int kind, int exponent)
+{
+    const struct cshim_encoding encoding = {.step = ldexpf(1, exponent)};
+    fill_elements(CSHIM_FLOAT32, kind, (double)encoding.step, 1, parts[0], MOST);
+    cshim_encode_with(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT32, parts[0], MOST, &encoding, packed[0]);
+    return MOST * 4.0 /
+           (double)cshim_encoded_length(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT32, MOST, packed[0]);
+}
+
+TEST(messages_become_shorter)
+{
+    assert_true(ratio(0, -13) > 6);
+    assert_true(ratio(1, -13) > 4);
+    assert_true(ratio(2, -7) > 2.5);
+    assert_true(ratio(7, -7) > 0.99);
+}
+
+/* Any change of a message gives some elements; nothing behind its longest length is read. */
+TEST(messages_that_lie_do_no_harm)
+{
+    uint64_t random = 3;
+    for (int trial = 0; trial < 6000; trial++) {
+        const enum cshim_dtype dtype = trial % 2 == 0 ? CSHIM_FLOAT32 : CSHIM_FLOAT64;
+        const struct cshim_encoding encoding = {.step = 0x1p-10f};
+        const size_t count = 1 + next_random(&random) % 600;
+        const size_t most = cshim_encoded_bytes(CSHIM_CODEC_BOUNDED, dtype, count);
+        uint8_t *message = malloc(most), *elements = malloc(count * cshim_dtype_bytes(dtype));
+        fill_elements(dtype, trial % KINDS, 0x1p-10, (uint64_t)trial, parts[0], count);
+        cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, parts[0], count, &encoding, message);
+        for (int change = 0; change < 4; change++)
+            message[next_random(&random) % (change < 2 && most > 24 ? 24 : most)] =
+                (uint8_t)next_random(&random);
+        cshim_decode(CSHIM_CODEC_BOUNDED, dtype, message, count, elements);
+        free(message);
+        free(elements);
+    }
+}
