@@ -36,6 +36,8 @@ MPICH_CC ?= mpicc.mpich
 # Where other MPIs are fetched to, for make test-mpis.
 MPIS ?= $(BUILD)/mpis
 OPTIMIZE ?= -O2
+# Linked into what is preloaded, which is to bring no library of its own into the programs.
+static_libraries := -l:libinih.a -l:libmd.a
 WARNINGS ?= -Wall -Wextra -Werror
 # SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan (use another BUILD with
 # either). COVERAGE=1 counts which lines run.
@@ -236,7 +238,7 @@ $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_st
 
 $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
 	$(call say,LD,$@)$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
-		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 # These are not linked to an MPI: those with the same ABI have it under several file names. The front
 # sees to it that the MPI in the process is found.
@@ -245,7 +247,7 @@ $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
 $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
 		shim/mpi/exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(filter-out -Wl$(comma)--no-undefined,$(library_ldflags)) \
-		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 
 # C++ for the layout of gloo's classes alone. The C++ library is the process's own. What gloo throws
@@ -259,11 +261,11 @@ $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated) | $(checked_headers)
 $(BUILD)/libcompshim-gloo.so: $(call objects,$(gloo_sources)) $(BUILD)/obj/shim/gloo/abi.o \
 		shim/gloo/exports.map
 	$(call say,LD,$@)$(CXX) $(cxx_flags) $(library_ldflags) -Wl,--version-script=shim/gloo/exports.map \
-		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 $(BUILD)/compshim $(BUILD)/wheel/compshim: $(call objects,$(tool_sources) $(pure_sources))
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(flags) $(rpath) -o $@ $^ -l:libinih.a -ljansson -lelf -lm
+	$(call say,LD,$@)$(CC) $(flags) $(rpath) -o $@ $^ $(static_libraries) -ljansson -lelf -lm
 # The wheel brings the libraries that the tool needs; they and theirs lie beside it.
 $(BUILD)/wheel/compshim: rpath := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
@@ -283,7 +285,7 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 
 $(BUILD)/codec_bench $(BUILD)/lossless_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
 		$(call objects,$(pure_sources))
-	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lm
 
 $(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
@@ -314,7 +316,7 @@ $(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
 $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kernels/binary.o \
 		shim/nccl/exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
-		-o $@ $(filter %.o,$^) -l:libinih.a -lm
+		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 # The manual pages: prose, and what the tables of the options and keys say.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk

@@ -25,33 +25,24 @@ CSHIM_INLINE float power_of_two(int exponent)
     return cshim_bits_float((uint32_t)(127 + exponent) << 23);
 }
 
-/* The multiples nearest to elements of float32. Adding 1.5 * 2^23 leaves no bits for fractions.
- * Returns whether all are below 2^22, where that is exact. */
-CSHIM_INLINE bool find_multiples(const uint8_t *restrict input, size_t count, float per_step,
-                                 uint32_t *restrict multiples)
+/* The multiples nearest to elements. Adding 1.5 * 2^52 leaves no bits for fractions, and the
+ * multiple in the lowest. Returns whether all are small enough: exact in the type of the elements,
+ * and of float64 such that no difference has more than 32 bits. */
+CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
+                                 double per_step, uint32_t *restrict multiples)
 {
+    const double limit = is_wide ? 0x1p28 : 0x1p24;
     uint32_t beyond = 0;
     for (size_t i = 0; i < count; i++) {
-        float element;
-        memcpy(&element, input + i * sizeof element, sizeof element);
-        element *= per_step;
-        beyond |= !(__builtin_fabsf(element) < 0x1p22f);
-        multiples[i] = cshim_float_bits(element + 0x1.8p23f) - cshim_float_bits(0x1.8p23f);
-    }
-    return !beyond;
-}
-
-/* The same of float64, below 2^28: then no difference has more than 32 bits. */
-CSHIM_INLINE bool find_wide_multiples(const uint8_t *restrict input, size_t count, double per_step,
-                                      uint32_t *restrict multiples)
-{
-    uint32_t beyond = 0;
-    for (size_t i = 0; i < count; i++) {
+        float narrow;
         double element;
         uint64_t bits;
-        memcpy(&element, input + i * sizeof element, sizeof element);
+        memcpy(&narrow, input + i * sizeof narrow, sizeof narrow);
+        element = (double)narrow;
+        if (is_wide)
+            memcpy(&element, input + i * sizeof element, sizeof element);
         element *= per_step;
-        beyond |= !(__builtin_fabs(element) < 0x1p28);
+        beyond |= !(__builtin_fabs(element) < limit);
         element += 0x1.8p52;
         memcpy(&bits, &element, sizeof bits);
         multiples[i] = (uint32_t)bits;
@@ -111,11 +102,8 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
     uint32_t multiples[CSHIM_GRAIN], differences[BOUNDED_ORDERS][CSHIM_GRAIN];
     uint8_t codes[2 * CSHIM_GRAIN];
-    const float per_step = power_of_two(-exponent);
-    if (count == 0 || count > CSHIM_GRAIN) /* so that the compiler knows */
-        return raw;
-    if (is_wide ? !find_wide_multiples(input, count, (double)per_step, multiples)
-                : !find_multiples(input, count, per_step, multiples))
+    if (count == 0 || count > CSHIM_GRAIN || /* so that the compiler knows that there are fewer */
+        !find_multiples(is_wide, input, count, (double)power_of_two(-exponent), multiples))
         return raw;
     const uint32_t slope = count > 1 ? multiples[1] - multiples[0] : 0;
     const uint32_t starts[BOUNDED_ORDERS][2] = {

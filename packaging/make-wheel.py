@@ -90,8 +90,8 @@ files[f"{information}/METADATA"] = (
 ).encode() + pathlib.Path("README.md").read_bytes()
 
 distribution = platform.freedesktop_os_release()["ID"]
-inih = output("gcc", "-print-file-name=libinih.a").strip()
-parts = {package_of(os.path.realpath(path))[0]: package_of(os.path.realpath(path)) for path in [inih, *brought.values()]}
+linked = [output("gcc", f"-print-file-name={name}").strip() for name in ("libinih.a", "libmd.a")]
+parts = {package_of(os.path.realpath(path))[0]: package_of(os.path.realpath(path)) for path in [*linked, *brought.values()]}
 files[f"{information}/sboms/compshim.cdx.json"] = json.dumps(
     {
         "bomFormat": "CycloneDX",

@@ -7,7 +7,7 @@ fuzz_targets := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_sources) \
 	$(addprefix tools/lib/,json.c options.c table.c tool.c) \
 	$(wildcard tools/report/*.c tools/html/*.c tools/elf/*.c)
-fuzz_libraries := -l:libinih.a -ljansson -lelf -lz -lm
+fuzz_libraries := $(static_libraries) -ljansson -lelf -lz -lm
 
 $(unit_tests): $(BUILD)/obj/tests/unit/unit.o
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
@@ -32,12 +32,12 @@ $(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/ncc
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
 		$(call objects,tools/tune/decide.c tools/lib/table.c tools/lib/tool.c $(pure_sources))
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -lm
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/unit/test_%.o \
 		$(call objects,$(pure_sources) shim/core/log.c $(report_sources))
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -l:libinih.a -lcmocka -ljansson -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -ljansson -lm
 
 $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
@@ -251,11 +251,11 @@ $(BUILD)/tests/simulate: $(call objects_for,smpi,$(filter-out %/announce.c,$(mpi
 			tests/simulate/simulate.c) \
 		$(call objects,$(engine_sources))
 	@mkdir -p $(@D)
-	smpicc $(flags) $(simulated:%=-Wl,--wrap=%) -o $@ $^ -l:libinih.a -lm
+	smpicc $(flags) $(simulated:%=-Wl,--wrap=%) -o $@ $^ $(static_libraries) -lm
 
 $(BUILD)/tests/plan_figures: $(call objects,tests/simulate/plan_figures.c $(pure_sources))
 	@mkdir -p $(@D)
-	$(CC) $(flags) -o $@ $^ -l:libinih.a -lm
+	$(CC) $(flags) -o $@ $^ $(static_libraries) -lm
 
 # SIMULATE="256x1 256x8" for other shapes, ranks and how many of them on a node.
 SIMULATE ?= 16x1 64x8 64x1

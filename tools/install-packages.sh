@@ -4,7 +4,7 @@
 #   tools/install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate
 #   tools/install-packages.sh packages NAME...
 set -u
-build="gcc g++ libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libjansson-dev libelf-dev"
+build="gcc g++ libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libmd-dev libjansson-dev libelf-dev"
 case ${1-} in
 build) packages=$build ;;
 demo) packages="$build iproute2" ;;

@@ -3,6 +3,7 @@
  * cache. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -11,77 +12,23 @@
 #include "tools/elf/elf.h"
 #include "tools/lib/tool.h"
 
-/* The cache that ldconfig writes: a header, entries, and the strings that these point to. The
- * layout is that of glibc's sysdeps/generic/dl-cache.h; numbers are in the machine's byte order. */
-#define CACHE_FILE "/etc/ld.so.cache"
-#define CACHE_MAGIC "glibc-ld.so.cache1.1"
+/* What is in the loader's cache: a line for each library. */
+#define LIST_CACHE "/sbin/ldconfig -p 2>/dev/null"
 
-/* Up to glibc 2.31 ldconfig put a cache of an older kind before it: a header, and 12 bytes for each
- * entry. */
-#define OLD_MAGIC "ld.so-1.7.0"
-#define OLD_HEADER 16
-#define OLD_ENTRY 12
-
-struct cache_header {
-    char magic[sizeof CACHE_MAGIC - 1];
-    uint32_t count;
-    uint32_t strings_size;
-    uint8_t flags[4];
-    uint32_t extension;
-    uint32_t unused[3];
-};
-
-/* Offsets of strings begin at the header. */
-struct cache_entry {
-    int32_t flags;
-    uint32_t name;
-    uint32_t path;
-    uint32_t system_version;
-    uint64_t capabilities; /* 0: for every processor */
-};
-
-/* Where the header begins: at 0, or behind an older cache. */
-static size_t find_header(const char *bytes, size_t size)
+static const char *list_cache(void)
 {
-    uint32_t count = 0;
-    if (size < OLD_HEADER || memcmp(bytes, OLD_MAGIC, sizeof OLD_MAGIC) != 0)
-        return 0;
-    memcpy(&count, bytes + OLD_HEADER - sizeof count, sizeof count);
-    uint64_t end = OLD_HEADER + (uint64_t)OLD_ENTRY * count;
-    uint64_t aligned = (end + 7) / 8 * 8;
-    return aligned < size ? aligned : 0;
-}
-
-bool library_cache_open(struct library_cache *cache, const char *bytes, size_t size)
-{
-    struct cache_header header;
-    size_t begin = find_header(bytes, size);
-    *cache = (struct library_cache){0};
-    if (size - begin < sizeof header)
-        return false;
-    memcpy(&header, bytes + begin, sizeof header);
-    if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0)
-        return false;
-    size_t room = (size - begin - sizeof header) / sizeof(struct cache_entry);
-    *cache = (struct library_cache){bytes + begin, size - begin,
-                                    header.count < room ? header.count : room};
-    return true;
-}
-
-const char *library_cache_next(const struct library_cache *cache, const char *name,
-                               size_t *position)
-{
-    while (*position < cache->count) {
-        struct cache_entry entry;
-        memcpy(&entry, cache->bytes + sizeof(struct cache_header) + (*position)++ * sizeof entry,
-               sizeof entry);
-        const char *entry_name = object_string(cache->bytes, cache->size, entry.name);
-        const char *path = object_string(cache->bytes, cache->size, entry.path);
-        if (entry.capabilities == 0 && entry_name != NULL && path != NULL &&
-            strcmp(entry_name, name) == 0)
-            return path;
-    }
-    return NULL;
+    char *text = NULL, *line = NULL;
+    size_t length = 0, room = 0;
+    FILE *listing = popen(LIST_CACHE, "re"), *copy = open_memstream(&text, &length);
+    if (copy == NULL)
+        tool_fail(TOOL_SYSTEM, "out of memory");
+    while (listing != NULL && getline(&line, &room, listing) > 0)
+        fputs(line, copy);
+    if (listing != NULL)
+        pclose(listing);
+    fclose(copy);
+    free(line);
+    return text;
 }
 
 /* A search for a name that one object needs, and what it has found. */
@@ -200,17 +147,18 @@ static bool try_rpaths(struct search *search)
     }
 }
 
-/* Tries the paths in the loader's cache, but not those in folders of the list ":FOLDER:...:". */
+/* Tries the paths in the loader's cache, but not those in folders of the list ":FOLDER:...:". A
+ * line is "\tNAME (WHAT) => PATH"; WHAT tells of copies for particular processors. */
 static bool try_cache(struct search *search, const char *without)
 {
-    size_t position = 0;
-    const char *path = NULL;
-    while ((path = library_cache_next(&search->closure->cache, search->found.name, &position)) !=
-           NULL) {
-        const char *slash = strrchr(path, '/');
-        if (*path == '/' &&
-            strstr(without, tool_format(":%.*s:", (int)(slash - path), path)) == NULL &&
-            try_path(search, path))
+    const char *wanted = tool_format("\t%s (", search->found.name);
+    for (const char *line = search->closure->cache; (line = strstr(line, wanted)) != NULL; line++) {
+        const char *end = strchrnul(line, '\n'), *path = strstr(line, ") => ");
+        if (path == NULL || path > end || memmem(line, (size_t)(path - line), "hwcap", 5) != NULL)
+            continue;
+        path = tool_format("%.*s", (int)(end - path) - 5, path + 5);
+        const int folder = (int)(strrchr(path, '/') - path);
+        if (strstr(without, tool_format(":%.*s:", folder, path)) == NULL && try_path(search, path))
             return true;
     }
     return false;
@@ -273,10 +221,7 @@ bool closure_open(struct closure *closure, const char *path)
     if (!open_object(&program, path))
         return false;
     closure->objects = tool_append(NULL, &closure->count, sizeof program, &program);
-    size_t size = 0;
-    const char *cache = tool_read_file(CACHE_FILE, &size);
-    if (cache != NULL)
-        library_cache_open(&closure->cache, cache, size);
+    closure->cache = list_cache();
     for (size_t i = 0; i < closure->count; i++) {
         size_t position = 0;
         const char *name = NULL;

@@ -101,22 +101,6 @@ bool object_mentions(const struct object *object, const char *text);
 /* The string at an offset of `size` bytes of strings. NULL if there is none that ends in them. */
 const char *object_string(const char *strings, size_t size, uint64_t offset);
 
-/* The loader's cache, /etc/ld.so.cache. The caller owns the bytes. */
-struct library_cache {
-    const char *bytes;
-    size_t size;
-    size_t count;
-};
-
-/* Reads the header of a cache as glibc writes it since 2.2. If the bytes are none, returns false,
- * and the cache is empty. */
-bool library_cache_open(struct library_cache *cache, const char *bytes, size_t size);
-
-/* The next path of a library's name; *position is 0 at first. NULL if there is no other. Some of
- * the paths may be for other machines. */
-const char *library_cache_next(const struct library_cache *cache, const char *name,
-                               size_t *position);
-
 /* One object of the closure. */
 struct closure_object {
     struct object object;
@@ -128,12 +112,12 @@ struct closure_object {
 };
 
 /* What the GNU dynamic loader would load with a program, in its order, found without running
- * anything. Libraries may have copies for particular processors (glibc-hwcaps). The plain copy is
+ * any of it. Libraries may have copies for particular processors (glibc-hwcaps). The plain copy is
  * taken: all define the same functions. */
 struct closure {
     struct closure_object *objects; /* the program first, then breadth first */
     size_t count;
-    struct library_cache cache;
+    const char *cache; /* the loader's, as ldconfig lists it */
 };
 
 /* Opens the program (or library) at a path, which must outlive the closure, and, unless it is

@@ -23,6 +23,7 @@ class Compshim(MakefilePackage):
     depends_on("openmpi@3:5")
     # Linked into the engine, which is to bring no library of its own into the programs it is loaded into.
     depends_on("libinih default_library=static", type=("build", "link"))
+    depends_on("libmd", type=("build", "link"))
     depends_on("jansson")
     depends_on("elfutils")
     depends_on("openblas")
