@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the policy's file and reads it. */
+/* Finds the policy's file and reads it; names its text by a digest. */
 #include "policy/policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,4 +123,15 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
         *length = strlen(text);
     snprintf(source, CSHIM_PATH_MAX, "built-in default");
     return text;
+}
+
+void cshim_policy_sha256(const char *text, size_t length, char digest[65])
+{
+    SHA2_CTX state;
+    uint8_t bytes[SHA256_DIGEST_LENGTH];
+    SHA256Init(&state);
+    SHA256Update(&state, (const uint8_t *)text, length);
+    SHA256Final(bytes, &state);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(digest + 2 * i, 3, "%02x", bytes[i]);
 }

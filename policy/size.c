@@ -15,19 +15,9 @@ static bool find_unit(const char *name, uint64_t *bytes)
     static const struct {
         const char *name;
         uint64_t bytes;
-    } units[] = {
-        {"", 1},
-        {"B", 1},
-        {"K", 1024},
-        {"KB", 1000},
-        {"KiB", 1024},
-        {"M", (uint64_t)1 << 20},
-        {"MB", 1000000},
-        {"MiB", (uint64_t)1 << 20},
-        {"G", (uint64_t)1 << 30},
-        {"GB", 1000000000},
-        {"GiB", (uint64_t)1 << 30},
-    };
+    } units[] = {{"", 1},          {"B", 1},           {"K", 1 << 10},  {"KB", 1000},
+                 {"KiB", 1 << 10}, {"M", 1 << 20},     {"MB", 1000000}, {"MiB", 1 << 20},
+                 {"G", 1 << 30},   {"GB", 1000000000}, {"GiB", 1 << 30}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcasecmp(units[i].name, name) == 0) {
             *bytes = units[i].bytes;

@@ -46,15 +46,11 @@ static void print_keys(bool of_rules, int width)
     for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
         const char *separator = ": ";
         char *words = tool_copy("");
-        for (size_t k = 0; k < key.words.count; k++, separator = ", ") {
-            char *longer = tool_format("%s%s%s", words, separator, key.words.names[k]);
-            free(words);
-            words = longer;
-        }
+        for (size_t k = 0; k < key.words.count; k++, separator = ", ")
+            words = tool_format("%s%s%s", words, separator, key.words.names[k]);
         const int gap = width - (int)(strlen(key.name) + strlen(key.value));
         tool_print(stdout, (size_t)width + 4, "  %s %s%*s%s%s\n", key.name, key.value, gap + 1, "",
                    key.help, words);
-        free(words);
     }
 }
 

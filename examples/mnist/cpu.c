@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processor as a device: BLAS computes and MPI sums, a tensor at a time. */
-#include <assert.h>
 #include <cblas.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -17,8 +16,6 @@
 #else
 #define SIMD_CLONES
 #endif
-
-enum { ARRAYS_MAX = 16 };
 
 /* What the backward pass needs of one image's forward pass. */
 struct conv_trace {
@@ -41,8 +38,6 @@ struct device {
     struct score score;
     struct conv_trace *traces; /* of each image; NULL without convolutions */
     struct conv_scratch *scratch;
-    float *arrays[ARRAYS_MAX];
-    int array_count;
 };
 
 const char device_help[] = "";
@@ -68,21 +63,14 @@ struct device *device_new(const struct model *model, int capacity)
     return device;
 }
 
-void device_free(struct device *device)
+void device_end(struct device *device)
 {
-    for (int i = 0; i < device->array_count; i++)
-        free(device->arrays[i]);
-    free(device->traces);
-    free(device->scratch);
-    free(device);
+    (void)device;
 }
 
 float *device_floats(struct device *device, size_t count)
 {
-    float *values = host_memory(device->capacity, count, sizeof *values);
-    assert(device->array_count < ARRAYS_MAX);
-    device->arrays[device->array_count++] = values;
-    return values;
+    return host_memory(device->capacity, count, sizeof(float));
 }
 
 void device_zero(struct device *device, float *values, size_t count)

@@ -109,27 +109,15 @@ bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *
     char error[MESSAGE_BYTES];
     int rank = 0, good = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    memset(dataset, 0, sizeof *dataset);
     if (rank == 0) {
         good = obtain(directory, limit, quiet, dataset, error);
         if (!good)
             fprintf(stderr, "%s: %s\n", program_invocation_short_name, error);
     }
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    if (!good) {
-        dataset_free(dataset);
+    if (!good)
         return false;
-    }
     broadcast_set(&dataset->training, rank);
     broadcast_set(&dataset->test, rank);
     return true;
-}
-
-void dataset_free(struct dataset *dataset)
-{
-    free(dataset->training.pixels);
-    free(dataset->training.labels);
-    free(dataset->test.pixels);
-    free(dataset->test.labels);
-    memset(dataset, 0, sizeof *dataset);
 }

@@ -43,11 +43,12 @@ extern const char device_help[];
 bool device_start(void);
 
 /* Returns a device for passes of a model over at most `capacity` images (collective over
- * MPI_COMM_WORLD). device_free frees its memory, too. */
+ * MPI_COMM_WORLD). Its memory stays until the process ends. */
 struct device *device_new(const struct model *model, int capacity);
-void device_free(struct device *device);
+/* Waits for what was begun, and ends the communication. */
+void device_end(struct device *device);
 
-/* Returns zeros that live as long as the device. */
+/* Returns zeros. */
 float *device_floats(struct device *device, size_t count);
 void device_zero(struct device *device, float *values, size_t count);
 /* Copies values of the host. */

@@ -12,7 +12,6 @@
 
 enum { HEADER_BYTES = 4, EXTENT_BYTES = 4, MOST_DIMENSIONS = 3 };
 enum { MAGIC_UNSIGNED_BYTES = 0x00000800 };
-enum { FIRST_PIECE = 1 << 20 };
 
 /* One file while it is read. */
 struct source {
@@ -91,22 +90,13 @@ static bool read_header(struct source *source, int dimensions, size_t *count)
 
 static uint8_t *read_body(struct source *source, size_t size)
 {
-    size_t whole = source->position + size, capacity = 0;
-    uint8_t *body = NULL;
-    for (size_t filled = 0; filled < size; filled = capacity) {
-        capacity = capacity == 0 ? FIRST_PIECE : 2 * capacity;
-        if (capacity > size)
-            capacity = size;
-        uint8_t *larger = realloc(body, capacity);
-        if (larger == NULL)
-            complain(source, "no memory for %zu bytes", capacity);
-        body = larger != NULL ? larger : body;
-        if (larger == NULL || !read_exactly(source, body + filled, capacity - filled, whole)) {
-            free(body);
-            return NULL;
-        }
-    }
-    return body;
+    uint8_t *body = malloc(size); /* a header that lies takes no memory before the bytes come */
+    if (body == NULL)
+        complain(source, "no memory for %zu bytes", size);
+    if (body != NULL && read_exactly(source, body, size, source->position + size))
+        return body;
+    free(body);
+    return NULL;
 }
 
 /* Reads on to the end: it must be here, and only there does zlib compare the checksum. */

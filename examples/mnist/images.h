@@ -38,8 +38,7 @@ bool digits_draw(int first, int count, struct image_set *set);
 
 /* Fills the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's, or NULL for
  * the usual places; `limit` cuts the training images, 0 takes all. Rank 0 prints where they come
- * from, or what is wrong with them; then all ranks return false. dataset_free when done. */
+ * from, or what is wrong with them; then all ranks return false. The memory stays. */
 bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *dataset);
-void dataset_free(struct dataset *dataset);
 
 #endif

@@ -88,17 +88,6 @@ static void trainer_init(struct trainer *trainer)
     trainer->images = host_memory(capacity, steps, sizeof *trainer->images);
 }
 
-static void trainer_free(struct trainer *trainer)
-{
-    network_free(trainer->network);
-    free(trainer->order);
-    free(trainer->pixels);
-    free(trainer->labels);
-    free(trainer->scores);
-    free(trainer->seconds);
-    free(trainer->images);
-}
-
 /* Fisher and Yates, from numbers that every rank draws alike. */
 static void shuffle(struct trainer *trainer, int epoch)
 {
@@ -289,7 +278,7 @@ static bool train(const struct options *options, const struct dataset *dataset)
                accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
                100 * trainer.allreduce_seconds / trainer.train_seconds);
     }
-    trainer_free(&trainer);
+    network_end(trainer.network);
     return good;
 }
 
@@ -334,12 +323,6 @@ static bool parse_real(const char *text, double highest, double *value)
     return end != text && *end == '\0' && isfinite(*value) && *value >= 0 && *value <= highest;
 }
 
-static bool parse_model(const char *text, enum network_model *model)
-{
-    *model = strcmp(text, "mlp") == 0 ? NETWORK_MLP : NETWORK_CONV;
-    return strcmp(text, "mlp") == 0 || strcmp(text, "conv") == 0;
-}
-
 static const struct option known[] = {
     {"data", required_argument, NULL, 'd'},     {"log", required_argument, NULL, 'o'},
     {"model", required_argument, NULL, 'm'},    {"epochs", required_argument, NULL, 'e'},
@@ -359,7 +342,8 @@ static const char *store(int letter, const char *value, struct options *options)
         options->log = value;
         return NULL;
     case 'm':
-        return parse_model(value, &options->model) ? NULL : "conv or mlp";
+        options->model = strcmp(value, "mlp") == 0 ? NETWORK_MLP : NETWORK_CONV;
+        return options->model == NETWORK_MLP || strcmp(value, "conv") == 0 ? NULL : "conv or mlp";
     case 'e':
         return parse_count(value, EPOCHS_LIMIT, &options->epochs) ? NULL
                                                                   : "a number from 1 to 100000";
@@ -456,9 +440,7 @@ static int run(int argc, char **argv)
         return STATUS_NO_DEVICE;
     if (!dataset_load(options.data, options.limit, options.quiet, &dataset))
         return STATUS_FAILED;
-    bool good = train(&options, &dataset);
-    dataset_free(&dataset);
-    return good ? STATUS_GOOD : STATUS_FAILED;
+    return train(&options, &dataset) ? STATUS_GOOD : STATUS_FAILED;
 }
 
 int main(int argc, char **argv)

@@ -56,10 +56,9 @@ struct network *network_new(enum network_model which, int capacity, uint64_t see
     return network;
 }
 
-void network_free(struct network *network)
+void network_end(struct network *network)
 {
-    device_free(network->device);
-    free(network);
+    device_end(network->device);
 }
 
 /* Takes the images through the convolutions, if any; returns the first dense layer's inputs. */

@@ -12,7 +12,8 @@ struct network;
 /* Returns a network with seeded initial weights, equal on all ranks of MPI_COMM_WORLD (collective),
  * for batches of at most `capacity` images of this rank. */
 struct network *network_new(enum network_model which, int capacity, uint64_t seed);
-void network_free(struct network *network);
+/* Ends what the network has begun on its device. Its memory stays until the process ends. */
+void network_end(struct network *network);
 
 /* One step (collective): forward and backward pass over a batch, which may be empty, then gradient
  * descent with momentum on the mean of the ranks' gradients, each `scale` times the sum over the

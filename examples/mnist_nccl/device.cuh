@@ -17,7 +17,7 @@ extern "C" {
 __global__ void mnist_normalise(const uint8_t *pixels, float *images, size_t count)
 {
     FOR_EACH(i, count)
-        images[i] = model_input(pixels[i]);
+    images[i] = model_input(pixels[i]);
 }
 
 /* Lays out the inputs of each output of a 3x3 convolution in a row:
@@ -26,7 +26,8 @@ __global__ void mnist_gather_patches(const float *maps, float *patches, int side
                                      size_t count)
 {
     const size_t patch = (size_t)CONV_TAPS * channels;
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         const size_t output = i / patch, outputs = side - 2;
         const size_t tap = i % patch / channels, channel = i % channels;
         const size_t x = output % outputs + tap % CONV_KERNEL;
@@ -41,7 +42,8 @@ __global__ void mnist_gather_patches(const float *maps, float *patches, int side
 __global__ void mnist_scatter_patches(const float *patches, const float *maps, float *gradients,
                                       size_t count)
 {
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         const int channel = (int)(i % CONV1_CHANNELS);
         const int x = (int)(i / CONV1_CHANNELS % CONV1_SIDE);
         const int y = (int)(i / (CONV1_CHANNELS * CONV1_SIDE) % CONV1_SIDE);
@@ -60,7 +62,8 @@ __global__ void mnist_scatter_patches(const float *patches, const float *maps, f
 
 __global__ void mnist_add_bias(float *rows, const float *bias, int columns, bool relu, size_t count)
 {
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         const float value = rows[i] + bias[i % columns];
         rows[i] = relu && !(value > 0) ? 0 : value;
     }
@@ -80,7 +83,8 @@ __device__ static inline size_t first_of_four(size_t feature)
 __global__ void mnist_pool(const float *maps, const float *bias, float *features, uint8_t *winner,
                            size_t count)
 {
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         const size_t corner = first_of_four(i);
         float best = maps[corner];
         int from = 0;
@@ -100,7 +104,8 @@ __global__ void mnist_pool(const float *maps, const float *bias, float *features
 __global__ void mnist_unpool(const float *gradients, const uint8_t *winner, float *map_gradients,
                              size_t count)
 {
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         const size_t corner = first_of_four(i);
         for (int other = 0; other < 4; other++)
             map_gradients[corner + ((other >> 1) * CONV2_SIDE + (other & 1)) * CONV2_CHANNELS] =
@@ -113,7 +118,8 @@ __global__ void mnist_dropout(float *rows, int columns, unsigned drop_chance_256
                               int first_item, int offset, size_t count)
 {
     const float scale = model_dropout_scale(drop_chance_256);
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         const size_t row = i / columns, column = i % columns;
         const uint64_t counter = (uint64_t)(first_item + row) * DROPOUT_COUNTERS_PER_IMAGE +
                                  offset + column / DROPOUT_UNITS_PER_DRAW;
@@ -128,7 +134,7 @@ __global__ void mnist_relu_dropout_backward(const float *values, float *gradient
 {
     const float scale = model_dropout_scale(drop_chance_256);
     FOR_EACH(i, count)
-        gradients[i] = values[i] > 0 ? gradients[i] * scale : 0;
+    gradients[i] = values[i] > 0 ? gradients[i] * scale : 0;
 }
 
 /* Turns each row of outputs into its gradient, and leaves its score. */
@@ -136,14 +142,15 @@ __global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, str
                             size_t count)
 {
     FOR_EACH(i, count)
-        scores[i] = model_judge(rows + i * IMAGE_CLASSES, labels[i], scale);
+    scores[i] = model_judge(rows + i * IMAGE_CLASSES, labels[i], scale);
 }
 
 /* Gradient descent with momentum. */
 __global__ void mnist_descend(float *weights, float *velocity, const float *gradients,
                               float learning_rate, float momentum, size_t count)
 {
-    FOR_EACH(i, count) {
+    FOR_EACH(i, count)
+    {
         velocity[i] = momentum * velocity[i] + gradients[i];
         weights[i] -= learning_rate * velocity[i];
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU as a device: cuBLAS for the products, the kernels of device.cuh for the rest, and NCCL for
  * the sums over the ranks, of all gradients as one buffer. All work goes to one stream. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 #include "examples/mnist_nccl/device.cuh"
 #include "examples/mnist_nccl/gpu.h"
 
-enum { THREADS = 256, BLOCKS_MAX = 4096, BUFFERS_MAX = 32 };
+enum { THREADS = 256, BLOCKS_MAX = 4096 };
 enum { CONV1_OUTPUTS = CONV1_SIDE * CONV1_SIDE, CONV2_OUTPUTS = CONV2_SIDE * CONV2_SIDE };
 
 struct device {
@@ -30,9 +29,6 @@ struct device {
     /* Their ends on the host, in memory that copies need not wait for. */
     uint8_t *host_pixels, *host_labels;
     struct score *host_scores;
-
-    void *buffers[BUFFERS_MAX]; /* all memory of the GPU */
-    int buffer_count;
 };
 
 /* Starts a kernel with a thread per element, or fewer that go round. */
@@ -44,12 +40,10 @@ struct device {
         check_cuda(cudaGetLastError(), #kernel);                                                   \
     } while (0)
 
-static void *device_memory(struct device *device, size_t elements, size_t size)
+static void *device_memory(size_t elements, size_t size)
 {
     void *memory = NULL;
-    assert(device->buffer_count < BUFFERS_MAX);
     CUDA(cudaMalloc(&memory, elements * size));
-    device->buffers[device->buffer_count++] = memory;
     return memory;
 }
 
@@ -62,7 +56,7 @@ static void *pinned_memory(size_t elements, size_t size)
 
 float *device_floats(struct device *device, size_t count)
 {
-    float *values = (float *)device_memory(device, count, sizeof *values);
+    float *values = (float *)device_memory(count, sizeof *values);
     device_zero(device, values, count);
     return values;
 }
@@ -86,7 +80,7 @@ static void add_maps(struct device *device, size_t capacity)
     device->map1_gradients = device_floats(device, capacity * CONV1_SIZE);
     device->patches2 = device_floats(device, capacity * CONV2_OUTPUTS * CONV2_PATCH);
     device->map2 = device_floats(device, capacity * CONV2_SIZE);
-    device->winner = (uint8_t *)device_memory(device, capacity, POOL_SIZE);
+    device->winner = (uint8_t *)device_memory(capacity, POOL_SIZE);
 }
 
 static void add_ones(struct device *device, int capacity, size_t count)
@@ -110,9 +104,9 @@ struct device *device_new(const struct model *model, int capacity)
     CUDA(cudaEventCreate(&device->after));
     CUBLAS(cublasCreate(&device->blas));
     CUBLAS(cublasSetStream(device->blas, device->stream));
-    device->pixels = (uint8_t *)device_memory(device, images, IMAGE_PIXELS);
-    device->labels = (uint8_t *)device_memory(device, images, 1);
-    device->scores = (struct score *)device_memory(device, images, sizeof *device->scores);
+    device->pixels = (uint8_t *)device_memory(images, IMAGE_PIXELS);
+    device->labels = (uint8_t *)device_memory(images, 1);
+    device->scores = (struct score *)device_memory(images, sizeof *device->scores);
     device->host_pixels = (uint8_t *)pinned_memory(images, IMAGE_PIXELS);
     device->host_labels = (uint8_t *)pinned_memory(images, 1);
     device->host_scores = (struct score *)pinned_memory(images, sizeof *device->host_scores);
@@ -122,20 +116,10 @@ struct device *device_new(const struct model *model, int capacity)
     return device;
 }
 
-void device_free(struct device *device)
+void device_end(struct device *device)
 {
     CUDA(cudaStreamSynchronize(device->stream));
     NCCL(ncclCommDestroy(device->comm));
-    for (int i = 0; i < device->buffer_count; i++)
-        CUDA(cudaFree(device->buffers[i]));
-    CUDA(cudaFreeHost(device->host_pixels));
-    CUDA(cudaFreeHost(device->host_labels));
-    CUDA(cudaFreeHost(device->host_scores));
-    CUBLAS(cublasDestroy(device->blas));
-    CUDA(cudaEventDestroy(device->before));
-    CUDA(cudaEventDestroy(device->after));
-    CUDA(cudaStreamDestroy(device->stream));
-    free(device);
 }
 
 /* A row-major matrix, or its transpose. */

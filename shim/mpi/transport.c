@@ -180,15 +180,12 @@ static void end_job(const struct cshim_exchange *exchange)
 }
 
 const struct cshim_transport cshim_mpi_transport = {
-    .call_names =
-        {
-            [CSHIM_ALLREDUCE] = "MPI_Allreduce",
-            [CSHIM_REDUCE_SCATTER] = "MPI_Reduce_scatter",
-            [CSHIM_REDUCE] = "MPI_Reduce",
-            [CSHIM_ALLGATHER] = "MPI_Allgather",
-            [CSHIM_ALLTOALL] = "MPI_Alltoall",
-            [CSHIM_BROADCAST] = "MPI_Bcast",
-        },
+    .call_names = {[CSHIM_ALLREDUCE] = "MPI_Allreduce",
+                   [CSHIM_REDUCE_SCATTER] = "MPI_Reduce_scatter",
+                   [CSHIM_REDUCE] = "MPI_Reduce",
+                   [CSHIM_ALLGATHER] = "MPI_Allgather",
+                   [CSHIM_ALLTOALL] = "MPI_Alltoall",
+                   [CSHIM_BROADCAST] = "MPI_Bcast"},
     .forget = forget,
     .receive = receive,
     .send = send,

@@ -48,8 +48,7 @@ static double run_figure(const struct compare_plan *plan, const struct compare_c
 
 static int compare_doubles(const void *left, const void *right)
 {
-    double a = *(const double *)left;
-    double b = *(const double *)right;
+    const double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
 }
 
@@ -81,7 +80,6 @@ static struct spread find_spread(const struct compare_plan *plan, const struct c
         spread.lowest = values[0];
         spread.highest = values[spread.count - 1];
     }
-    free(values);
     if (spread.count > 0 && figure == COMPARE_FIGURE_SPEED_UP)
         spread.median = quotient(find_spread(plan, cell->native, COMPARE_FIGURE_TIME).median,
                                  find_spread(plan, cell, COMPARE_FIGURE_TIME).median);
@@ -359,9 +357,7 @@ static json_t *make_json(const struct compare_plan *plan)
 
 void compare_write_json(const struct compare_plan *plan, FILE *file)
 {
-    json_t *json = make_json(plan);
-    json_dumpf(json, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    json_decref(json);
+    json_dumpf(make_json(plan), file, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
 }
 
 void compare_write_page(const struct compare_plan *plan, FILE *file)

@@ -125,7 +125,6 @@ static json_t *thin(json_t *points)
     json_t *kept = json_array();
     for (size_t i = 0; i < LOG_POINTS_MAX; i++)
         json_array_append(kept, json_array_get(points, i * (count - 1) / (LOG_POINTS_MAX - 1)));
-    json_decref(points);
     return kept;
 }
 
@@ -146,13 +145,11 @@ static json_t *read_log(const char *path)
     size_t seconds = find_column(line, "seconds");
     size_t accuracy = find_column(line, "accuracy");
     while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
-        double time = 0;
-        double share = 0;
+        double time = 0, share = 0;
         if (read_cell(line, seconds, LOG_SECONDS_MAX, &time) &&
             read_cell(line, accuracy, 1, &share))
             json_array_append_new(points, json_pack("[f,f]", time, 100 * share));
     }
-    free(text);
     if (json_array_size(points) == 0)
         tool_warn("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
     return thin(points);
@@ -188,7 +185,6 @@ static void read_report(const char *path, json_t *run)
     if (!json_is_array(json_object_get(run, "rows")))
         json_object_set_new(run, "rows", json_array());
     json_array_extend(json_object_get(run, "rows"), json_object_get(ledger.root, "rows"));
-    ledger_close(&ledger);
 }
 
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)

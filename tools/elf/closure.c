@@ -13,13 +13,12 @@
 #include "tools/lib/tool.h"
 
 /* What is in the loader's cache: a line for each library. */
-#define LIST_CACHE "/sbin/ldconfig -p 2>/dev/null"
-
 static const char *list_cache(void)
 {
     char *text = NULL, *line = NULL;
     size_t length = 0, room = 0;
-    FILE *listing = popen(LIST_CACHE, "re"), *copy = open_memstream(&text, &length);
+    FILE *listing = popen("/sbin/ldconfig -p 2>/dev/null", "re"),
+         *copy = open_memstream(&text, &length);
     if (copy == NULL)
         tool_fail(TOOL_SYSTEM, "out of memory");
     while (listing != NULL && getline(&line, &room, listing) > 0)

@@ -107,15 +107,10 @@ static double foretell(const struct explain_answer *answer, enum cshim_algorithm
         tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n%s",
                     cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm), bound);
     struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "foretell", message);
-    double seconds = 0;
-    if (policy != NULL) {
-        const struct cshim_plan plan = cshim_plan_call(policy, &answer->call, answer->plan.count);
-        seconds = plan.algorithm == algorithm ? plan.seconds : 0;
-    }
-    cshim_policy_free(policy);
-    free(text);
-    free(bound);
-    return seconds;
+    if (policy == NULL)
+        return 0;
+    const struct cshim_plan plan = cshim_plan_call(policy, &answer->call, answer->plan.count);
+    return plan.algorithm == algorithm ? plan.seconds : 0;
 }
 
 /* What the call would take natively, and by each algorithm. */
@@ -126,10 +121,9 @@ static void add_foretold(struct tool_table *table, const struct explain_answer *
     add_line(table, "foretold natively", tool_seconds(answer->plan.seconds_native));
     for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
         const double seconds = foretell(answer, (enum cshim_algorithm)i);
-        char *label = tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i));
         if (seconds > 0)
-            add_line(table, label, tool_seconds(seconds));
-        free(label);
+            add_line(table, tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i)),
+                     tool_seconds(seconds));
     }
 }
 

@@ -31,7 +31,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 
 /* Prints the answer as text. */
 void explain_print_text(const struct explain_answer *answer);
-/* The answer as JSON; the caller releases it. */
+/* The answer as JSON. */
 json_t *explain_json(const struct explain_answer *answer);
 
 /* Explains what the policy would have done to the run of chosen->report. */

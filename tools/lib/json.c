@@ -18,9 +18,7 @@ json_t *tool_json_text(const char *text)
     for (char *at = ascii; *at != '\0'; at++)
         if ((unsigned char)*at >= 0x80)
             *at = '?';
-    string = json_string(ascii);
-    free(ascii);
-    return string;
+    return json_string(ascii);
 }
 
 json_t *tool_json_number(double number)
@@ -32,7 +30,6 @@ void tool_json_print(json_t *value)
 {
     json_dumpf(value, stdout, JSON_INDENT(2));
     putchar('\n');
-    json_decref(value);
 }
 
 /* The name of a missing part that every report has, or NULL. Readers allow any other part to be
@@ -90,12 +87,6 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
     rename_algorithms(json_object_get(root, "rows"));
     *ledger = (struct ledger_file){path, root};
     return true;
-}
-
-void ledger_close(struct ledger_file *ledger)
-{
-    json_decref(ledger->root);
-    ledger->root = NULL;
 }
 
 double ledger_number(const json_t *object, const char *key)

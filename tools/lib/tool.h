@@ -81,17 +81,17 @@ void tool_fail(enum tool_status status, const char *format, ...)
 void tool_misuse(const char *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
-/* Zeroed memory that the caller frees. What a command needs once, of a size that does not grow
- * while it runs, need not be freed: the tool ends soon. */
+/* Zeroed memory. The tool ends soon: nothing has to be freed but what grows while a command runs,
+ * as the output of many runs. That holds for all functions here. */
 void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements, and
- * returns the array, which may have moved; the caller frees it. */
+ * returns the array, which may have moved. */
 void *tool_append(void *array, size_t *count, size_t size, const void *element);
-/* strdup and asprintf: the caller frees the result. */
+/* strdup and asprintf. */
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The whole of a file, NUL-terminated; the caller frees it. Returns NULL with errno set if it
+/* The whole of a file, NUL-terminated. Returns NULL with errno set if it
  * cannot be read. */
 char *tool_read_file(const char *path, size_t *length);
 
@@ -147,10 +147,10 @@ void tool_table_print_csv(const struct tool_table *table, FILE *file);
 void tool_table_print_titled(const struct tool_table *table, bool markdown, FILE *file);
 void tool_table_free(struct tool_table *table);
 
-/* "25.0 MiB", "12.3 ms" for readers; the caller frees it. */
+/* "25.0 MiB", "12.3 ms" for readers. */
 char *tool_bytes(double bytes);
 char *tool_seconds(double seconds);
-/* "1 rank", "2 ranks"; the caller frees it. */
+/* "1 rank", "2 ranks". */
 char *tool_plural(uint64_t count, const char *noun);
 
 #endif

@@ -99,11 +99,7 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
         .nodes = measured->nodes,
         .ranks_per_node = measured->ranks / measured->nodes,
     };
-    const enum cshim_algorithm algorithm =
-        cshim_plan_call(policy, &call, bytes / sizeof(float)).algorithm;
-    cshim_policy_free(policy);
-    free(text);
-    return algorithm;
+    return cshim_plan_call(policy, &call, bytes / sizeof(float)).algorithm;
 }
 
 /* Adds the row of a size: the size, the choice, the native time, and for each codec the time of its

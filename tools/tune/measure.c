@@ -165,7 +165,6 @@ static void read_job(struct tune_measured *measured)
                              : message);
     measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
     measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
-    ledger_close(&ledger);
     if (measured->ranks <= 1)
         tool_fail(TOOL_NOT_SO,
                   "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
@@ -197,7 +196,6 @@ static void read_machine(struct tune_measured *measured)
         add_fact(lines, name, value);
     if (*lines != '\0' && !cshim_machine_parse(&measured->machine, lines, report, message))
         tool_fail(TOOL_NOT_SO, "%s", message);
-    ledger_close(&ledger);
 }
 
 static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
@@ -254,7 +252,6 @@ static void explore(struct session *session, double seconds)
     char *output = run(session, sizes, true, "looking at the job");
     const char *line = strstr(output, sizes);
     const bool is_measured = line != NULL && read_line(line, &bytes, &median);
-    free(output);
     read_job(session->measured);
     if (!is_measured)
         tool_fail(TOOL_NOT_SO, "the benchmark printed no times");

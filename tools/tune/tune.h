@@ -45,7 +45,7 @@ void tune_choose(const struct tune_measured *measured, double max_rel_error,
                  size_t choices[TUNE_SIZES_MAX]);
 /* The expected relative L2 error of a way's result, for normally distributed data. */
 double tune_error(const struct tune_way *way, uint32_t ranks);
-/* The choices as a policy, with what was measured as comments; the caller frees it. */
+/* The choices as a policy, with what was measured as comments. */
 char *tune_policy(const struct tune_measured *measured, double max_rel_error);
 
 /* measure.c: runs the benchmark by `launcher` (a command to which the program is added) in every
