@@ -198,7 +198,8 @@ $(BUILD)/generated/nccl_%.h: shim/front/nccl.def shim/front/functions.awk
 	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
-$(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o: compiler = $(MPICC)
+$(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o \
+$(BUILD)/obj/tests/bench/fft_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
@@ -283,12 +284,16 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
-$(BUILD)/codec_bench $(BUILD)/lossless_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
+# By hand: it needs Debian's libzfp-dev.
+$(BUILD)/bounded_bench: bench_libraries := -lzfp
+$(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
 		$(call objects,$(pure_sources))
-	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) $(bench_libraries) -lm
 
-$(BUILD)/allreduce_bench: $(call objects,tests/bench/allreduce_bench.c)
-	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
+# By hand (tests/bench/fft.sh): it needs Debian's libfftw3-dev.
+$(BUILD)/fft_bench: bench_libraries := -lfftw3f -lfftw3
+$(BUILD)/fft_bench $(BUILD)/allreduce_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o
+	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ $(bench_libraries) -lm
 
 # For NVIDIA GPUs: needs nvcc, its headers and nccl.h to build, and nothing of them to be loaded.
 $(BUILD)/obj/shim/nccl/%.o $(BUILD)/obj/kernels/%.o: CPPFLAGS += -I$(CUDA_HOME)/include

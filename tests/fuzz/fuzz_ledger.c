@@ -102,7 +102,7 @@ static void check_read(const struct cshim_ledger *ledger, const struct cshim_rep
     if (source != NULL)
         FUZZ_CHECK(strcmp(ledger_text(policy, "source"), facts->policy_source) == 0);
     json_decref(source);
-    json_decref(read.root);
+    ledger_close(&read);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

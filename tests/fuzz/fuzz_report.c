@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_ledger(&ledger);
-    json_decref(ledger.root);
+    ledger_close(&ledger);
     char *words[] = {file.path, file.path, NULL};
     FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);
     for (const struct tool_option *form = tool_report.options; form->name != NULL; form++) {

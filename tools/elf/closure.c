@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 
 #include "tools/elf/elf.h"
 #include "tools/lib/tool.h"
@@ -90,12 +89,10 @@ static const char *expand(const struct closure_object *object, const char *text,
 
 static bool open_object(struct closure_object *object, const char *path)
 {
-    struct stat status;
-    if (stat(path, &status) != 0 || !object_open(&object->object, path))
+    if (!object_open(&object->object, path))
         return false;
     object->path = path;
-    object->device = status.st_dev;
-    object->inode = status.st_ino;
+    object->file = realpath(path, NULL);
     return true;
 }
 
@@ -180,33 +177,25 @@ static bool find(struct search *search)
     return try_cache(search, "") || try_list(search, folders, ":", loader);
 }
 
-/* Whether a name is loaded: an object was found by it, or has it as its DT_SONAME. */
-static bool has_name(const struct closure *closure, const char *name)
+/* Whether an object was found by a name, has it as its DT_SONAME, or is a file. */
+static bool has(const struct closure *closure, const char *name, const char *file)
 {
     for (size_t i = 0; i < closure->count; i++) {
         const struct closure_object *object = &closure->objects[i];
         if (strcmp(object->name, name) == 0 ||
-            (object->object.soname != NULL && strcmp(object->object.soname, name) == 0))
+            (object->object.soname != NULL && strcmp(object->object.soname, name) == 0) ||
+            (object->file != NULL && file != NULL && strcmp(object->file, file) == 0))
             return true;
     }
-    return false;
-}
-
-static bool has_file(const struct closure *closure, const struct closure_object *candidate)
-{
-    for (size_t i = 0; i < closure->count; i++)
-        if (closure->objects[i].path != NULL && closure->objects[i].inode == candidate->inode &&
-            closure->objects[i].device == candidate->device)
-            return true;
     return false;
 }
 
 static void add_needed(struct closure *closure, size_t loader, const char *name)
 {
     struct search search = {closure, {.name = name, .loader = loader}};
-    if (has_name(closure, name))
+    if (has(closure, name, NULL))
         return;
-    if (find(&search) && has_file(closure, &search.found))
+    if (find(&search) && has(closure, "", search.found.file))
         object_close(&search.found.object);
     else
         closure->objects =

@@ -120,8 +120,6 @@ static void read_tags(struct object *object)
         if (entry.d_tag > DT_NULL && entry.d_tag < DT_NUM) {
             object->tags[entry.d_tag] = entry.d_un.d_val;
             named[entry.d_tag] = true;
-        } else if (entry.d_tag == DT_GNU_HASH) {
-            object->gnu_hash = entry.d_un.d_ptr;
         } else if (entry.d_tag == DT_FLAGS_1) {
             flags_1 = entry.d_un.d_val;
         }
@@ -171,38 +169,13 @@ static Elf_Data *read_array(const struct object *object, uint64_t address, uint6
     return elf_getdata_rawchunk(object->elf, (int64_t)offset, room, type);
 }
 
-/* The words from a hash table on, and how many there are; NULL if there is no table. */
-static const uint32_t *read_hash_table(const struct object *object, uint64_t address, size_t *count)
+/* Finds the first section of a type; NULL if there is none. */
+static Elf_Scn *find_section(const struct object *object, GElf_Word type, GElf_Shdr *header)
 {
-    const Elf_Data *words =
-        address != 0 ? read_array(object, address, UINT64_MAX, ELF_T_WORD) : NULL;
-    *count = words != NULL ? words->d_size / sizeof(uint32_t) : 0;
-    return *count >= 4 ? words->d_buf : NULL;
-}
-
-/* The number of symbols by DT_HASH, whose second word it is, or by DT_GNU_HASH. That table has a
- * header (buckets, first hashed symbol, bloom words, shift), a bloom filter, buckets with the first
- * symbol of each chain, and a word for each hashed symbol, whose lowest bit is set at the end of a
- * chain. So the last symbol is the end of the chain that begins last. */
-static size_t count_by_hash(const struct object *object)
-{
-    size_t count = 0;
-    const uint32_t *words = read_hash_table(object, object->tags[DT_HASH], &count);
-    if (words != NULL)
-        return words[1];
-    words = read_hash_table(object, object->gnu_hash, &count);
-    if (words == NULL)
-        return 0;
-    const uint64_t bloom_word = object->elf_class == ELFCLASS64 ? 2 : 1;
-    const uint64_t buckets = 4 + bloom_word * words[2], chains = buckets + words[0];
-    uint64_t last = 0;
-    for (uint64_t i = buckets; i < chains && i < count; i++)
-        last = words[i] > last ? words[i] : last;
-    if (last < words[1])
-        return 0;
-    for (uint64_t i = chains + last - words[1]; i < count && (words[i] & 1) == 0; i++)
-        last++;
-    return last + 1;
+    Elf_Scn *section = elf_nextscn(object->elf, NULL);
+    while (section != NULL && (gelf_getshdr(section, header) == NULL || header->sh_type != type))
+        section = elf_nextscn(object->elf, section);
+    return section;
 }
 
 static bool is_copy(unsigned machine, uint64_t type)
@@ -242,8 +215,8 @@ static size_t mark_relocated(struct object *object, int address, uint64_t bytes,
     return count;
 }
 
-/* No entry of the dynamic table tells how many symbols there are. Those that are hashed are known
- * from the hash table; of others only those count that a relocation names. */
+/* No entry of the dynamic table tells how many symbols there are. Their section does; of a file
+ * without sections those count that a relocation names. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
@@ -254,10 +227,13 @@ static void read_dynamic_symbols(struct object *object)
         return;
     }
     const size_t limit = table->symbols->d_size / gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
-    const size_t hashed = count_by_hash(object);
+    GElf_Shdr header = {0};
+    const size_t listed = find_section(object, SHT_DYNSYM, &header) != NULL && header.sh_entsize > 0
+                              ? header.sh_size / header.sh_entsize
+                              : 0;
     object->relocated = tool_allocate(limit, 1);
     const size_t counts[] = {
-        hashed < limit ? hashed : limit,
+        listed < limit ? listed : limit,
         mark_relocated(object, DT_RELA, tags[DT_RELASZ], true, limit),
         mark_relocated(object, DT_REL, tags[DT_RELSZ], false, limit),
         mark_relocated(object, DT_JMPREL, tags[DT_PLTRELSZ], tags[DT_PLTREL] == DT_RELA, limit)};
@@ -270,10 +246,7 @@ static void read_static_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_STATIC];
     GElf_Shdr header;
-    Elf_Scn *section = elf_nextscn(object->elf, NULL);
-    while (section != NULL &&
-           (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_SYMTAB))
-        section = elf_nextscn(object->elf, section);
+    Elf_Scn *section = find_section(object, SHT_SYMTAB, &header);
     if (section == NULL)
         return;
     /* As they stand in the file: libelf would translate a section of another type into a copy. */

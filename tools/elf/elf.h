@@ -50,7 +50,6 @@ struct object {
     size_t header_count; /* program headers; all lie in the file unless there is damage */
     Elf_Data *dynamic;
     uint64_t tags[DT_NUM]; /* of the dynamic table: the last value of each tag, or 0 */
-    uint64_t gnu_hash;
     struct object_table tables[OBJECT_TABLE_COUNT];
     unsigned char *relocated; /* for each dynamic symbol: bits of enum object_relocation */
 };
@@ -107,8 +106,7 @@ struct closure_object {
     const char *path; /* where it was found, or NULL */
     const char *name; /* by which it was asked for: a DT_NEEDED name, or the program's path */
     size_t loader;    /* index of the object that needs it; the program's own is 0 */
-    uint64_t device;  /* identify the file behind the path */
-    uint64_t inode;
+    const char *file; /* behind all links of the path */
 };
 
 /* What the GNU dynamic loader would load with a program, in its order, found without running

@@ -28,7 +28,7 @@ static json_t *table_json(const struct tool_table *table)
                      "rows", rows);
 }
 
-/* Adds the tables to the data, and returns them as text. */
+/* Adds the tables to the data, and returns them as text, which the caller frees. */
 static char *add_tables(json_t *data, const char *note, const struct tool_table *tables,
                         size_t count)
 {
@@ -72,6 +72,7 @@ static void write_json(FILE *file, const json_t *json)
             fputs("\\u003c", file);
         else
             fputc(*at, file);
+    free(text);
 }
 
 void page_write(const char *title, json_t *data, const char *note, const struct tool_table *tables,
@@ -92,4 +93,6 @@ void page_write(const char *title, json_t *data, const char *note, const struct 
         rest = strstr(mark, "}}") + strlen("}}");
     }
     fputs(rest, file);
+    json_decref(data);
+    free(text);
 }

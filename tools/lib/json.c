@@ -18,7 +18,9 @@ json_t *tool_json_text(const char *text)
     for (char *at = ascii; *at != '\0'; at++)
         if ((unsigned char)*at >= 0x80)
             *at = '?';
-    return json_string(ascii);
+    string = json_string(ascii);
+    free(ascii);
+    return string;
 }
 
 json_t *tool_json_number(double number)
@@ -30,6 +32,7 @@ void tool_json_print(json_t *value)
 {
     json_dumpf(value, stdout, JSON_INDENT(2));
     putchar('\n');
+    json_decref(value);
 }
 
 /* The name of a missing part that every report has, or NULL. Readers allow any other part to be
@@ -87,6 +90,12 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
     rename_algorithms(json_object_get(root, "rows"));
     *ledger = (struct ledger_file){path, root};
     return true;
+}
+
+void ledger_close(struct ledger_file *ledger)
+{
+    json_decref(ledger->root);
+    ledger->root = NULL;
 }
 
 double ledger_number(const json_t *object, const char *key)

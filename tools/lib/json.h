@@ -7,10 +7,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* A text as a value, null if it is NULL. A byte above 0x7f becomes '?' if
+/* A text as a value, null if it is NULL; the caller releases it. A byte above 0x7f becomes '?' if
  * the text is not UTF-8, as a path may be. */
 json_t *tool_json_text(const char *text);
-/* A number as a value, null if it is not finite. */
+/* A number as a value, null if it is not finite; the caller releases it. */
 json_t *tool_json_number(double number);
 /* Prints a value on stdout, and releases it. */
 void tool_json_print(json_t *value);
@@ -24,9 +24,10 @@ struct ledger_file {
 #define LEDGER_MESSAGE_MAX 512
 
 /* Reads a report. Returns false, with one line in message, if the file cannot be read (then
- * *unreadable is set) or is no report. */
+ * *unreadable is set) or is no report. On success the caller releases it with ledger_close. */
 bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
                  char message[LEDGER_MESSAGE_MAX]);
+void ledger_close(struct ledger_file *ledger);
 
 /* A number of the report's totals; 0 if it is not there. */
 double ledger_total(const struct ledger_file *ledger, const char *key);

@@ -28,6 +28,7 @@ void tool_table_copy(struct tool_table *table, const char *const *cells)
     for (size_t i = 0; i < table->columns; i++)
         copies[i] = cells[i] != NULL ? tool_copy(cells[i]) : NULL;
     tool_table_add(table, copies);
+    free(copies);
 }
 
 static const char *cell_text(const struct tool_table *table, size_t row, size_t column)
@@ -133,6 +134,7 @@ void tool_table_print(const struct tool_table *table, FILE *file)
         fputs(part.from > keys ? "\n" : "", file);
         print_part(table, &part, line, file);
     }
+    free(widths);
 }
 
 static void print_csv_cell(const char *text, FILE *file)

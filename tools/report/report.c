@@ -164,12 +164,16 @@ static const json_t *member(const json_t *object, const char *path)
 static char *size_text(const json_t *kind)
 {
     char *from = tool_bytes(ledger_number(kind, "bytes"));
-    return json_object_get(kind, "bytes_below") == NULL
-               ? from
-               : tool_format("%s to %s", from, tool_bytes(ledger_number(kind, "bytes_below")));
+    if (json_object_get(kind, "bytes_below") == NULL)
+        return from;
+    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
+    char *text = tool_format("%s to %s", from, below);
+    free(from);
+    free(below);
+    return text;
 }
 
-/* The text of a cell. `exact` is for programs: bytes and seconds in full. */
+/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);
@@ -235,6 +239,7 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
         }
         tool_table_add(table, cells);
     }
+    json_decref(all);
 }
 
 /* A line for each fact, and a column for each report. */
@@ -257,6 +262,7 @@ static struct tool_table summary_table(const struct report_set *set)
     }
     add_counts(&table, set, "passed_through", "passed on", cells);
     add_counts(&table, set, "not_compressed", "not compressed", cells);
+    free(cells);
     return table;
 }
 
@@ -294,6 +300,7 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
             tool_table_add(&table, cells);
         }
     }
+    free(cells);
     return table;
 }
 
@@ -313,10 +320,19 @@ static void print_tables(const struct report_set *set)
             tool_table_print_titled(&table, markdown, stdout);
         if (which == ROWS && table.rows <= table.headings)
             puts("\nNothing was compressed.");
+        tool_table_free(&table);
     }
 }
 
-/* {"reports": [{"file": ..., "report": ...}]} */
+/* Prints the compressed rows with all their figures, in bytes and seconds. */
+static void print_csv(const struct report_set *set)
+{
+    struct tool_table table = array_table(set, ROWS, COUNT(row_columns), true);
+    tool_table_print_csv(&table, stdout);
+    tool_table_free(&table);
+}
+
+/* {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
 static json_t *make_json(const struct report_set *set)
 {
     json_t *reports = json_array();
@@ -342,6 +358,9 @@ static void write_page(const struct report_set *set, FILE *file)
                       : tool_format("%s: %.2f times fewer bytes", name,
                                     wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
     page_write(title, make_json(set), "", tables, TABLES, file);
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which]);
+    free(title);
 }
 
 static bool is_report(const char *path)
@@ -349,7 +368,10 @@ static bool is_report(const char *path)
     struct ledger_file ledger;
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable;
-    return ledger_open(path, &ledger, &unreadable, message);
+    if (!ledger_open(path, &ledger, &unreadable, message))
+        return false;
+    ledger_close(&ledger);
+    return true;
 }
 
 /* Makes stdout the page's file, so that tool_finish finds what is lost. */
@@ -385,15 +407,17 @@ static int run(char **words)
             tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     }
     const struct report_set set = {ledgers, count};
-    const struct tool_table all = array_table(&set, ROWS, COUNT(row_columns), true);
     if (csv)
-        tool_table_print_csv(&all, stdout);
+        print_csv(&set);
     else if (html != NULL)
         write_page(&set, is_printed ? stdout : open_page(html));
     else if (json)
         tool_json_print(make_json(&set));
     else
         print_tables(&set);
+    for (size_t i = 0; i < count; i++)
+        ledger_close(&ledgers[i]);
+    free(ledgers);
     return tool_finish(TOOL_GOOD);
 }
 
