@@ -23,7 +23,7 @@ static uint32_t load_grain_length(const uint8_t *packed, size_t grain)
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype)
 {
     static const double shares[CSHIM_DTYPE_COUNT] = {0.86, 0.88, 0.90, 0.71}; /* by type */
-    return id == CSHIM_CODEC_LOSSLESS ? shares[dtype] : id == CSHIM_CODEC_BOUNDED ? 0.5 : 1;
+    return id == CSHIM_CODEC_LOSSLESS ? shares[dtype] : id == CSHIM_CODEC_BOUNDED ? 0.3 : 1;
 }
 
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
