@@ -124,7 +124,7 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
         cells[5] = tool_bytes((double)plan->bytes_native);
         cells[6] = tool_bytes((double)plan->bytes_wire);
         cells[7] = tool_format("%.1fx", (double)plan->bytes_native / (double)plan->bytes_wire);
-        cells[8] = tool_format("%.1e", plan->expected_error);
+        cells[8] = plan->step > 0 ? NULL : tool_format("%.1e", plan->expected_error);
     } else {
         cells[2] = tool_format("passed on: %s", cshim_reason_name(plan->reason));
     }

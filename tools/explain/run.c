@@ -297,7 +297,7 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
         compressed ? tool_bytes(outcome->bytes_wire) : NULL,
         seconds_text(outcome->seconds_before),
         seconds_text(outcome->seconds_after),
-        compressed ? tool_format("%.1e", plan->expected_error) : NULL,
+        compressed && plan->step <= 0 ? tool_format("%.1e", plan->expected_error) : NULL,
     };
     tool_table_add(table, cells);
 }
