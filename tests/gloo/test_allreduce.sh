@@ -67,6 +67,10 @@ below "errs alike each time" 0.03 "$plain"
 rule "codec = int4" "error_feedback = on"
 repeat "with error feedback" 2 64
 below "the mean comes 20 times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 20 }')"
+rule "codec = bounded" "abs_error = 1e-3" "verify = 1"
+repeat "with a bound" 3 6
+reports "no element is off by more than the bound for each rank" '0 < rows[0]["verified"]["largest"] <= 3e-3'
+reports "in fewer bytes" 'rows[0]["bytes_native"] / rows[0]["bytes_wire"] > 1.5'
 rule "codec = int4" "rounding = stochastic"
 repeat "with stochastic rounding" 2 64
 below "the mean comes four times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 4 }')"
