@@ -90,7 +90,7 @@ static bool read_header(struct source *source, int dimensions, size_t *count)
 
 static uint8_t *read_body(struct source *source, size_t size)
 {
-    uint8_t *body = malloc(size); /* a header that lies takes no memory before the bytes come */
+    uint8_t *body = size > 0 ? malloc(size) : NULL; /* not taken before bytes come */
     if (body == NULL)
         complain(source, "no memory for %zu bytes", size);
     if (body != NULL && read_exactly(source, body, size, source->position + size))

@@ -72,7 +72,8 @@ static void make_waves(uint64_t seed)
     for (int i = 0; i < 6; i++)
         phase[i] = 3 * uniform(&seed);
     for (int i = 0; i < COUNT; i++) {
-        const double x = i % EDGE * 0.05, y = i / EDGE % EDGE * 0.05, z = i / EDGE / EDGE * 0.05;
+        const int row = i / EDGE, plane = row / EDGE;
+        const double x = i % EDGE * 0.05, y = row % EDGE * 0.05, z = plane * 0.05;
         field[i] = sin(x + phase[0]) * cos(y + phase[1]) + sin(2 * z + y + phase[2]) +
                    0.3 * sin(3 * x + 2 * y - z + phase[3]) * cos(4 * z + phase[4]) + phase[5];
     }

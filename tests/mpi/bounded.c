@@ -147,8 +147,11 @@ int main(int argc, char **argv)
     count = argc == 3 ? atoi(argv[1]) : 0;
     bound = argc == 3 ? atof(argv[2]) : 0;
     check(count > 0 && bound > 0, "arguments: COUNT BOUND");
-    in = malloc((size_t)count * (size_t)ranks * sizeof(double));
-    out = malloc((size_t)count * (size_t)ranks * sizeof(double));
+    const size_t most = (size_t)count * (size_t)ranks * sizeof(double);
+    if (most == 0)
+        return job_end("");
+    in = malloc(most);
+    out = malloc(most);
     for (int wide = 0; wide < 2 && failures == 0; wide++)
         for (int kind = 0; kind < KINDS; kind++) {
             is_wide = wide == 1;

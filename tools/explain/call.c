@@ -100,9 +100,10 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
 static double foretell(const struct explain_answer *answer, enum cshim_algorithm algorithm)
 {
     char message[CSHIM_MESSAGE_MAX];
-    char *bound = answer->plan.step > 0
-                      ? tool_format("abs_error = %.17g\n", answer->plan.rule->abs_error)
-                      : tool_copy("");
+    const struct cshim_rule *rule = answer->plan.rule;
+    const char *bound = rule != NULL && rule->abs_error > 0
+                            ? tool_format("abs_error = %.17g\n", rule->abs_error)
+                            : "";
     char *text =
         tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n%s",
                     cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm), bound);
