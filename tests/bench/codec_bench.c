@@ -83,10 +83,16 @@ static double measure(struct bench *bench, enum cshim_codec_id id, enum work wor
     return cshim_seconds() - begin;
 }
 
+/* The next codec; bounded, which is lossless without a bound, has a benchmark of its own. */
+static int next_of(int id)
+{
+    return id + 1 + (id + 1 == CSHIM_CODEC_BOUNDED);
+}
+
 static void run(struct bench *bench, int repeats)
 {
     for (int repeat = 0; repeat < repeats; repeat++) {
-        for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+        for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id = next_of(id)) {
             enum cshim_codec_id codec = (enum cshim_codec_id)id;
             for (int part = 1; part < PARTS; part++)
                 cshim_encode(codec, CSHIM_FLOAT32, bench->input, bench->count, bench->parts[part]);
@@ -128,7 +134,7 @@ static void report(struct bench *bench, const struct options *options, FILE *jso
            "decode", "reduce of 4");
     fprintf(json, "{\"simd\": \"%s\", \"mebibytes\": %zu, \"repeats\": %d, \"memcpy\": %.3f", level,
             options->mebibytes, options->repeats, copy);
-    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
+    for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id = next_of(id)) {
         const char *name = cshim_codec_name((enum cshim_codec_id)id);
         printf("%-9s", name);
         fprintf(json, ", \"%s\": {", name);
