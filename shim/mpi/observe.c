@@ -173,7 +173,7 @@ void cshim_observe_probe(void)
         return;
     bool goes_on = prepare(&probing);
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; goes_on && codec < CSHIM_CODEC_COUNT; codec++)
-        if (codec != CSHIM_CODEC_FP32) /* the identity for float32, as raw is */
+        if (codec != CSHIM_CODEC_FP32 && codec != CSHIM_CODEC_BOUNDED) /* as raw, lossless */
             goes_on = probe_codec(&probing, codec);
     free(probing.input);
     free(probing.output);
