@@ -250,7 +250,7 @@ static const struct key general_keys[] = {
 static const struct key rule_keys[] = {
     {"library", read_list, CSHIM_LIBRARIES, RULE(libraries), "LIST", "libraries that are called"},
     {"collective", read_list, CSHIM_COLLECTIVES, RULE(collectives), "LIST",
-     "functions that are called (default all but allgather)"},
+     "functions that are called (default those that add)"},
     {"dtype", read_list, CSHIM_DTYPES, RULE(dtypes), "LIST", "types of the elements"},
     {"op", read_list, CSHIM_OPS, RULE(ops), "LIST", "operations on them"},
     {"ranks", read_range, CSHIM_NO_WORDS, RULE(min_ranks), "RANGE",

@@ -323,7 +323,7 @@ TEST(rule_errors)
                    "(the first that matches decides)");
 }
 
-/* The collectives apart: a rule takes only those that it names, or all but allgather. */
+/* The collectives apart: a rule takes only those that it names, or those that add. */
 TEST(collectives_apart)
 {
     static const char *const good[] = {
