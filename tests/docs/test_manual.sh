@@ -4,7 +4,7 @@
 # must have read them as the compiler does, and refuse a template that lacks one. What the prose says of
 # options, words, variables and fields is compared with what there is.
 . "$(dirname "$0")/../lib.sh"
-export ASAN_OPTIONS=verify_asan_link_order=0
+export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 manual=$build/man
 cd "$top" || exit 1
 

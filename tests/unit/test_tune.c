@@ -10,7 +10,7 @@
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:tool_\nleak:vasprintf\n";
+    return "leak:tool_\nleak:tune_\nleak:vasprintf\n";
 }
 
 enum { RAW, FP16, FP16_GATHER, INT8, FP8, WAYS };
