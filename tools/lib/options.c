@@ -148,36 +148,26 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
     return count;
 }
 
-/* The length of "--name ARGUMENT". */
-static size_t option_width(const struct tool_option *option)
-{
-    return strlen("--") + strlen(option->name) +
-           (option->argument == NULL ? 0 : strlen(" ") + strlen(option->argument));
-}
-
-static void help_option(const struct tool_option *option, size_t width)
+static void add_option(struct tool_table *table, const struct tool_option *option)
 {
     const bool flag = option->argument == NULL;
     char letter[] = "-x, ";
     letter[1] = option->letter;
-    tool_print(stdout, width + 8, "  %4s--%s%s%s%*s  %s\n", option->letter != 0 ? letter : "",
-               option->name, flag ? "" : " ", flag ? "" : option->argument,
-               (int)(width - option_width(option)), "", option->help);
+    char *name = tool_format("  %4s--%s%s%s", option->letter != 0 ? letter : "", option->name,
+                             flag ? "" : " ", flag ? "" : option->argument);
+    tool_table_add(table, (char *[]){name, tool_copy(option->help)});
 }
 
 void tool_help(const struct tool_command *command)
 {
     static const struct tool_option help = {"help", 'h', TOOL_FLAG, NULL, NULL, "print this help"};
-    size_t width = strlen("--help");
-    for (const struct tool_option *option = command->options; option->name != NULL; option++) {
-        const size_t length = option_width(option);
-        width = length > width ? length : width;
-    }
+    struct tool_table table = {.columns = 2};
+    for (const struct tool_option *option = command->options; option->name != NULL; option++)
+        add_option(&table, option);
+    add_option(&table, &help);
     tool_print(stdout, 7, "usage: compshim %s %s\n", command->name, command->usage);
     tool_print(stdout, 0, "\n%s\n\noptions:\n", command->summary);
-    for (const struct tool_option *option = command->options; option->name != NULL; option++)
-        help_option(option, width);
-    help_option(&help, width);
+    tool_table_print(&table, stdout);
     if (command->details != NULL)
         tool_print(stdout, 0, "\n%s", command->details);
 }

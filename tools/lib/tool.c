@@ -182,7 +182,7 @@ void tool_print(FILE *file, size_t indent, const char *format, ...)
         const size_t blanks = strspn(at, " "), word = strcspn(at + blanks, " \n");
         if (column > indent && word > 0 && column + blanks + word > CSHIM_LINE_WIDTH)
             column = (size_t)fprintf(file, "\n%*s", (int)indent, "") - 1;
-        else
+        else if (word > 0) /* no line ends with blanks */
             column += (size_t)fprintf(file, "%*s", (int)blanks, "");
         column += (size_t)fprintf(file, "%.*s", (int)word, at + blanks);
         at += blanks + word;
