@@ -245,13 +245,10 @@ static void estimate(struct dry_run *run, struct outcome *outcome)
 
 static void open_report(struct dry_run *run, const struct explain_options *chosen)
 {
-    char message[LEDGER_MESSAGE_MAX];
-    bool unreadable = false;
     if (chosen->link != NULL && !parse_rate(chosen->link, &run->link))
         tool_misuse("explain", "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
                     chosen->link);
-    if (!ledger_open(chosen->report, &run->report, &unreadable, message))
-        tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
+    run->report = ledger_load(chosen->report);
     const json_t *observed = json_object_get(run->report.root, "observed");
     const json_t *kinds = json_object_get(observed, "kinds");
     if (!json_is_array(kinds))

@@ -92,6 +92,16 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
     return true;
 }
 
+struct ledger_file ledger_load(const char *path)
+{
+    struct ledger_file ledger;
+    bool unreadable = false;
+    char message[LEDGER_MESSAGE_MAX];
+    if (!ledger_open(path, &ledger, &unreadable, message))
+        tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
+    return ledger;
+}
+
 void ledger_close(struct ledger_file *ledger)
 {
     json_decref(ledger->root);

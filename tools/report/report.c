@@ -400,12 +400,8 @@ static int run(char **words)
     while (words[count] != NULL)
         count++;
     struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
-    for (size_t i = 0; i < count; i++) {
-        bool unreadable = false;
-        char message[LEDGER_MESSAGE_MAX];
-        if (!ledger_open(words[i], &ledgers[i], &unreadable, message))
-            tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
-    }
+    for (size_t i = 0; i < count; i++)
+        ledgers[i] = ledger_load(words[i]);
     const struct report_set set = {ledgers, count};
     if (csv)
         print_csv(&set);

@@ -151,53 +151,43 @@ static void write_policy(const struct session *session, size_t first, size_t end
         tool_fail(TOOL_NOT_SO, "cannot write all of %s", policy);
 }
 
-/* Reads the ranks and nodes of the job from its report. There is one only if the library has
- * reached all ranks. */
+/* Opens the report of the last job. There is one only if the library has reached all ranks. */
+static struct ledger_file open_report(void)
+{
+    if (access(report, R_OK) != 0)
+        tool_fail(TOOL_NOT_SO, "the library did not reach the benchmark's ranks, or not all of "
+                               "them: does the command forward LD_PRELOAD?");
+    return ledger_load(report);
+}
+
 static void read_job(struct tune_measured *measured)
 {
-    struct ledger_file ledger;
-    bool unreadable = false;
-    char message[LEDGER_MESSAGE_MAX];
-    if (!ledger_open(report, &ledger, &unreadable, message))
-        tool_fail(TOOL_NOT_SO, "%s",
-                  unreadable ? "the library did not reach the benchmark's ranks, or not all of "
-                               "them: does the command forward LD_PRELOAD?"
-                             : message);
+    const struct ledger_file ledger = open_report();
     measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
     measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
-    ledger_close(&ledger);
     if (measured->ranks <= 1)
         tool_fail(TOOL_NOT_SO,
                   "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
 }
 
-/* Adds a fact of the report as a line of a file for COMPSHIM_MACHINE. */
-static char *add_fact(char *lines, const char *name, const json_t *value)
-{
-    if (strcmp(name, "source") == 0)
-        return lines;
-    return json_is_string(value)
-               ? tool_format("%s%s = %s\n", lines, name, json_string_value(value))
-               : tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
-}
-
-/* Reads the facts of the machine from the report of a job that compressed. There are none on one
- * node. */
+/* Reads the facts of the machine from the report of a job that compressed, as lines of a file for
+ * COMPSHIM_MACHINE. There are none on one node. */
 static void read_machine(struct tune_measured *measured)
 {
-    struct ledger_file ledger;
-    bool unreadable;
-    char message[LEDGER_MESSAGE_MAX];
+    const struct ledger_file ledger = open_report();
+    char message[CSHIM_MESSAGE_MAX];
     const char *name;
     json_t *value;
     char *lines = tool_copy("");
-    if (!ledger_open(report, &ledger, &unreadable, message))
-        tool_fail(TOOL_NOT_SO, "%s", message);
-    json_object_foreach(json_object_get(ledger.root, "machine"), name, value) lines =
-        add_fact(lines, name, value);
+    json_object_foreach(json_object_get(ledger.root, "machine"), name, value)
+    {
+        if (json_is_string(value) && strcmp(name, "source") != 0)
+            lines = tool_format("%s%s = %s\n", lines, name, json_string_value(value));
+        else if (!json_is_string(value))
+            lines = tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
+    }
     if (*lines != '\0' && !cshim_machine_parse(&measured->machine, lines, report, message))
         tool_fail(TOOL_NOT_SO, "%s", message);
-    ledger_close(&ledger);
 }
 
 static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
