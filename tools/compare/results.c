@@ -205,11 +205,8 @@ static bool is_known(const struct compare_plan *plan, enum compare_figure figure
 /* The rules of each cell's first run. */
 static struct tool_table rule_table(const struct compare_plan *plan)
 {
-    static const char *const headings[] = {"mode",  "ranks",       "rule",  "codec", "algorithm",
-                                           "calls", "on the wire", "ratio", "error"};
-    struct tool_table table = {
-        .columns = sizeof headings / sizeof *headings, .numeric_from = 5, .headings = 1};
-    tool_table_copy(&table, headings);
+    struct tool_table table =
+        tool_table_of("mode,ranks,rule,codec,algorithm,calls,on the wire,ratio,error", 5);
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t mode = 0; mode < plan->mode_count; mode++) {
             const struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
@@ -359,9 +356,7 @@ static json_t *make_json(const struct compare_plan *plan)
 
 void compare_write_json(const struct compare_plan *plan, FILE *file)
 {
-    json_t *json = make_json(plan);
-    json_dumpf(json, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    json_decref(json);
+    json_dumpf(make_json(plan), file, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
 }
 
 void compare_write_page(const struct compare_plan *plan, FILE *file)

@@ -86,34 +86,23 @@ static json_t *read_metric(const regex_t *expression, const char *output)
     return tool_json_number(value);
 }
 
-/* The cell behind the next comma; NULL if there is none. */
-static const char *next_cell(const char *cell)
-{
-    cell += strcspn(cell, ",");
-    return *cell == ',' ? cell + 1 : NULL;
-}
-
 /* The index of the last column that the heading calls so; SIZE_MAX if there is none. */
-static size_t find_column(const char *heading, const char *name)
+static size_t find_column(char **heading, size_t columns, const char *name)
 {
-    size_t found = SIZE_MAX;
-    for (size_t i = 0; heading != NULL; i++, heading = next_cell(heading))
-        if (strcspn(heading, ",") == strlen(name) && strncmp(heading, name, strlen(name)) == 0)
-            found = i;
-    return found;
+    while (columns > 0 && strcmp(heading[columns - 1], name) != 0)
+        columns--;
+    return columns - 1;
 }
 
 /* Reads a number from 0 to `most`. Returns false if the line has none in this column; the last line
  * of a stopped program may not be whole. */
-static bool read_cell(const char *line, size_t column, double most, double *value)
+static bool read_cell(char **cells, size_t count, size_t column, double most, double *value)
 {
     char *end = NULL;
-    for (; line != NULL && column > 0; column--)
-        line = next_cell(line);
-    if (line == NULL)
+    if (column >= count)
         return false;
-    *value = strtod(line, &end);
-    return end != line && (*end == '\0' || *end == ',') && *value >= 0 && *value <= most;
+    *value = strtod(cells[column], &end);
+    return end != cells[column] && *end == '\0' && *value >= 0 && *value <= most;
 }
 
 /* Keeps at most LOG_POINTS_MAX points at even distances, the first and the last among them. */
@@ -142,15 +131,19 @@ static json_t *read_log(const char *path)
         return points;
     }
     char *rest = NULL;
+    size_t count = 0, columns = 0;
     const char *line = strtok_r(text, "\r\n", &rest);
-    size_t seconds = find_column(line, "seconds");
-    size_t accuracy = find_column(line, "accuracy");
+    char **heading = tool_split(line != NULL ? line : "", &columns);
+    const size_t seconds = find_column(heading, columns, "seconds");
+    const size_t accuracy = find_column(heading, columns, "accuracy");
     while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
-        double time = 0;
-        double share = 0;
-        if (read_cell(line, seconds, LOG_SECONDS_MAX, &time) &&
-            read_cell(line, accuracy, 1, &share))
+        double time, share;
+        char **cells = tool_split(line, &count);
+        if (read_cell(cells, count, seconds, LOG_SECONDS_MAX, &time) &&
+            read_cell(cells, count, accuracy, 1, &share))
             json_array_append_new(points, json_pack("[f,f]", time, 100 * share));
+        free(*cells);
+        free(cells);
     }
     free(text);
     if (json_array_size(points) == 0)

@@ -115,10 +115,9 @@ static void add_foretold(struct tool_table *table, const struct explain_answer *
     add_line(table, "foretold natively", tool_seconds(answer->plan.seconds_native));
     for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
         const double seconds = foretell(answer, (enum cshim_algorithm)i);
-        char *label = tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i));
         if (seconds > 0)
-            add_line(table, label, tool_seconds(seconds));
-        free(label);
+            add_line(table, tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i)),
+                     tool_seconds(seconds));
     }
 }
 

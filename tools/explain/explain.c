@@ -138,15 +138,14 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
 /* Explains the call for each size of a list. */
 static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
 {
-    static const char *const headings[EXPLAIN_COLUMNS] = {
-        "size", "rule",  "codec", "algorithm", "segments", "native",
-        "wire", "ratio", "error", "natively",  "foretold"};
     static uint64_t sizes[SIZES_MAX];
     const size_t count = tool_parse_sizes(&tool_explain, chosen.sizes, sizes, SIZES_MAX);
-    struct tool_table table = {.numeric_from = 4, .headings = 1};
-    table.columns = call->machine != NULL ? EXPLAIN_COLUMNS : EXPLAIN_COLUMNS - 2;
+    struct tool_table table = tool_table_of(
+        call->machine != NULL
+            ? "size,rule,codec,algorithm,segments,native,wire,ratio,error,natively,foretold"
+            : "size,rule,codec,algorithm,segments,native,wire,ratio,error",
+        4);
     json_t *answers = json_array();
-    tool_table_copy(&table, headings);
     for (size_t i = 0; i < count; i++) {
         const struct explain_answer answer = explain_call(policy, call, sizes[i]);
         add_answer(&table, &answer);

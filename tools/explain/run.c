@@ -324,12 +324,10 @@ static void print_totals(const struct dry_run *run)
 
 static void print_text(const struct dry_run *run)
 {
-    static const char *const headings[] = {"call",   "ranks/nodes", "rule", "would be", "calls",
-                                           "native", "wire",        "time", "would be", "error"};
-    struct tool_table table = {.columns = 10, .numeric_from = 4, .headings = 1};
+    struct tool_table table =
+        tool_table_of("call,ranks/nodes,rule,would be,calls,native,wire,time,would be,error", 4);
     const double unlisted = ledger_number(
         json_object_get(json_object_get(run->report.root, "observed"), "unlisted"), "calls");
-    tool_table_copy(&table, headings);
     for (size_t i = 0; i < run->count; i++)
         add_outcome(&table, &run->outcomes[i]);
     tool_print(stdout, 2, "%s under policy %s\n\n", run->report.path, run->policy->source);

@@ -22,13 +22,17 @@ void tool_table_add(struct tool_table *table, char **cells)
     table->cells = tool_append(table->cells, &table->rows, table->columns * sizeof *cells, cells);
 }
 
-void tool_table_copy(struct tool_table *table, const char *const *cells)
+struct tool_table tool_table_of(const char *headings, size_t numeric_from)
 {
-    char **copies = tool_allocate(table->columns, sizeof *copies);
-    for (size_t i = 0; i < table->columns; i++)
-        copies[i] = cells[i] != NULL ? tool_copy(cells[i]) : NULL;
-    tool_table_add(table, copies);
-    free(copies);
+    struct tool_table table = {.numeric_from = numeric_from, .headings = 1};
+    char **cells = tool_split(headings, &table.columns);
+    char *const split = cells[0];
+    for (size_t i = 0; i < table.columns; i++)
+        cells[i] = tool_copy(cells[i]);
+    tool_table_add(&table, cells);
+    free(split);
+    free(cells);
+    return table;
 }
 
 static const char *cell_text(const struct tool_table *table, size_t row, size_t column)

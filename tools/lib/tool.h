@@ -98,8 +98,8 @@ char *tool_read_file(const char *path, size_t *length);
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 
-/* The list "a,b,c" as an array of at least one string, in memory that stays. Empty items are kept,
- * for the caller to complain about. */
+/* The list "a,b,c" as an array of at least one string; the caller frees the first string, which has
+ * the others behind it, and the array. Empty items are kept, for the caller to complain about. */
 char **tool_split(const char *list, size_t *count);
 
 /* Whether the first `length` characters of a word are a name in a list. A name in it ends at the
@@ -136,8 +136,8 @@ struct tool_table {
 
 /* Appends a row of `columns` cells, taking ownership of the strings; NULL is an empty cell. */
 void tool_table_add(struct tool_table *table, char **cells);
-/* Appends a row of copies, as of headings. */
-void tool_table_copy(struct tool_table *table, const char *const *cells);
+/* A table with a row of headings, given as "a,b,c". */
+struct tool_table tool_table_of(const char *headings, size_t numeric_from);
 /* A table that is too wide for a terminal is printed in parts; of names and texts (two columns
  * without headings), the texts go on below. */
 void tool_table_print(const struct tool_table *table, FILE *file);

@@ -144,15 +144,13 @@ static char *rate(const struct look *before, const struct look *after, const str
 /* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
-    static const char *const headings[] = {"rule",    "codec", "algorithm", "calls",
-                                           "calls/s", "wire",  "ratio",     "error"};
     const struct cshim_live *job = &after->processes[first];
-    struct tool_table table = {.columns = 8, .numeric_from = 3, .headings = 1};
+    struct tool_table table =
+        tool_table_of("rule,codec,algorithm,calls,calls/s,wire,ratio,error", 3);
     tool_print(stdout, 2,
                "%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
                job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
                after->time - job->started, job->policy);
-    tool_table_copy(&table, headings);
     for (size_t rule = 0; rule < job->rule_count; rule++) {
         const struct cshim_live_rule *own = &job->rules[rule];
         const struct cshim_row sum = add_up(after, job, rule);

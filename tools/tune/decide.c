@@ -132,12 +132,12 @@ static void add_comment_row(struct tool_table *table, const struct tune_measured
 
 static void print_measured(FILE *file, const struct tune_measured *measured, const size_t *choices)
 {
-    const char *headings[3 + TUNE_WAYS_MAX] = {"size", "best", "native"};
-    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1, .prefix = "; "};
+    const char *headings = "size,best,native";
     for (size_t i = 0; i < measured->way_count; i++)
         if (i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec)
-            headings[table.columns++] = cshim_codec_name(measured->ways[i].codec);
-    tool_table_copy(&table, headings);
+            headings = tool_format("%s,%s", headings, cshim_codec_name(measured->ways[i].codec));
+    struct tool_table table = tool_table_of(headings, SIZE_MAX);
+    table.prefix = "; ";
     for (size_t i = 0; i < measured->size_count; i++)
         add_comment_row(&table, measured, &measured->sizes[i],
                         choices[i] != TUNE_NATIVE ? &measured->ways[choices[i]] : NULL);
