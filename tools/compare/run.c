@@ -31,12 +31,6 @@ static char *replace(const char *text, const char *from, const char *to)
     return tool_format("%s%s", result, text);
 }
 
-static char *fill_in(const char *text, const struct compare_cell *cell, const char *log)
-{
-    char *filled = replace(text, "{ranks}", tool_format("%u", cell->ranks));
-    return replace(replace(filled, "{mode}", cell->mode->name), "{log}", log);
-}
-
 /* Makes the NULL-terminated command of a run. */
 static char **make_command(const struct compare_plan *plan, const struct compare_cell *cell,
                            const char *log)
@@ -46,9 +40,11 @@ static char **make_command(const struct compare_plan *plan, const struct compare
     size_t count = 0;
     while (words[count] != NULL)
         count++;
+    const char *ranks = tool_format("%u", cell->ranks);
     char **command = tool_allocate(count + 1, sizeof *command);
     for (size_t i = 0; i < count; i++)
-        command[i] = fill_in(words[i], cell, log);
+        command[i] = replace(
+            replace(replace(words[i], "{ranks}", ranks), "{mode}", cell->mode->name), "{log}", log);
     return command;
 }
 

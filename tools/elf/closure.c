@@ -160,8 +160,7 @@ static bool try_path(struct search *search, const char *path)
     if (!open_object(&candidate, path))
         return false;
     if (!object_is_elf(&candidate.object) ||
-        (candidate.object.elf_class != 0 &&
-         !object_is_for(&candidate.object, &search->closure->objects[0].object))) {
+        !object_is_for(&candidate.object, &search->closure->objects[0].object)) {
         object_close(&candidate.object);
         return false;
     }

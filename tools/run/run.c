@@ -372,15 +372,6 @@ static void take_signals(struct watch *watch)
     }
 }
 
-static void take_datagram(struct watch *watch)
-{
-    char byte = 0;
-    if (watch->receiver < 0 || recv(watch->receiver, &byte, 1, 0) < 0)
-        return;
-    close(watch->receiver);
-    watch->receiver = -1;
-}
-
 /* Notes the end of the command. If the command has stopped, stops this process, too, for the shell
  * to see; SIGCONT ends that. */
 static void take_children(struct watch *watch)
@@ -400,6 +391,7 @@ static void take_children(struct watch *watch)
 
 static void attend(struct watch *watch)
 {
+    char datagram = 0;
     while (!watch->ended) {
         struct pollfd sources[] = {{.fd = watch->arrivals, .events = POLLIN},
                                    {.fd = watch->reports, .events = POLLIN},
@@ -408,7 +400,11 @@ static void attend(struct watch *watch)
         take_reports(watch);
         take_signals(watch);
         take_children(watch);
-        take_datagram(watch); /* the last step: what has ended has sent its datagram before */
+        /* The last step: what has ended has sent its datagram before. */
+        if (watch->receiver >= 0 && recv(watch->receiver, &datagram, 1, 0) >= 0) {
+            close(watch->receiver);
+            watch->receiver = -1;
+        }
     }
     kill(watch->witness, SIGKILL);
     waitpid(watch->witness, NULL, 0);
