@@ -69,8 +69,8 @@ static const struct tool_command *find_command(const char *name)
         if (strcmp(name, names[i]) == 0)
             return commands[i];
     }
-    tool_fail(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
-              tool_hint("", name, names, COMMAND_COUNT));
+    errx(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
+         tool_hint("", name, names, COMMAND_COUNT));
 }
 
 int main(int argc, char **argv)
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     static char name[] = "compshim";
     program_invocation_short_name = name;
     if (argc < 2)
-        tool_fail(TOOL_USAGE, "no command given; 'compshim --help' lists them");
+        errx(TOOL_USAGE, "no command given; 'compshim --help' lists them");
     const char *word = argv[1];
     const bool help = strcmp(word, "help") == 0;
     if (strcmp(word, "--version") == 0)

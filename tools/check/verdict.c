@@ -258,10 +258,9 @@ static void judge_library(const struct check_findings *findings, enum check_libr
     case OPENED:
         set(judgement, CHECK_OPENED,
             "run it with compshim run --dlsym: the report counts the calls that were caught",
-            tool_format(
-                "%s opens libraries at run time and names %s: functions that it fetches with "
-                "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                object_name(findings, best->object), best->symbol));
+            tool_format("%s opens libraries at run time and names %s: functions that it fetches "
+                        "with dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
+                        object_name(findings, best->object), best->symbol));
         break;
     case SILENT:
         set(judgement, CHECK_NO_CALL, "nothing to do",

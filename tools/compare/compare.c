@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim compare: runs a program in several modes and on several rank counts, and prints what
  * time, accuracy and traffic came of it. */
-#include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -164,7 +163,7 @@ static void check_writable(const char *path)
         return;
     FILE *file = fopen(path, "ae");
     if (file == NULL || fclose(file) != 0)
-        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "%s", path);
 }
 
 /* Writes the policy of a codec's mode, which has a single rule. */
@@ -178,7 +177,7 @@ static void write_policy(const struct compare_plan *plan, struct compare_mode *m
                 "worth = always\n",
                 mode->name, plan->options->min_size, mode->name) < 0 ||
         fclose(file) != 0)
-        tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
+        err(TOOL_SYSTEM, "%s", mode->policy);
 }
 
 static void make_files(struct compare_plan *plan)
@@ -186,7 +185,7 @@ static void make_files(struct compare_plan *plan)
     const char *parent = getenv("TMPDIR");
     plan->folder = tool_format("%s/compshim-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
     if (mkdtemp(plan->folder) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot make a folder %s: %s", plan->folder, strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a folder %s", plan->folder);
     for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
             write_policy(plan, &plan->modes[mode]);
@@ -275,14 +274,14 @@ static bool write_file(const struct compare_plan *plan, const char *path,
         return true;
     FILE *file = fopen(path, "we");
     if (file == NULL) {
-        tool_warn("%s: %s", path, strerror(errno));
+        warn("%s", path);
         return false;
     }
     write(plan, file);
     bool lost = ferror(file) != 0;
     lost = fclose(file) != 0 || lost;
     if (lost)
-        tool_warn("%s: not all of it could be written: %s", path, strerror(errno));
+        warn("%s: not all of it could be written", path);
     return !lost;
 }
 
@@ -299,7 +298,7 @@ static int run(char **words)
     compare_add_load(plan.environment);
     plan.is_complete = end == CHILD_DONE;
     if (!plan.is_complete)
-        tool_warn("stopped early; what was finished:");
+        warnx("stopped early; what was finished:");
     compare_write_text(&plan, stdout);
     bool written = write_file(&plan, chosen.json, compare_write_json);
     written = write_file(&plan, chosen.markdown, compare_write_markdown) && written;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
  * came of it. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +122,7 @@ static json_t *read_log(const char *path)
     size_t length = 0;
     char *text = tool_read_file(path, &length);
     if (text == NULL) {
-        tool_warn("the run left no log of its steps at {log}: %s", strerror(errno));
+        warn("the run left no log of its steps at {log}");
         return points;
     }
     char *rest = NULL;
@@ -143,7 +142,7 @@ static json_t *read_log(const char *path)
     }
     free(text);
     if (json_array_size(points) == 0)
-        tool_warn("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
+        warnx("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
     return thin(points);
 }
 
@@ -167,7 +166,7 @@ static void read_report(const char *path, json_t *run)
     char message[LEDGER_MESSAGE_MAX];
     if (!ledger_open(path, &ledger, &unreadable, message)) {
         if (!unreadable)
-            tool_warn("%s", message);
+            warnx("%s", message);
         return;
     }
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
@@ -183,13 +182,13 @@ static void read_report(const char *path, json_t *run)
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)
 {
     if (!json_is_array(json_object_get(run, "rows")))
-        tool_warn("%s: the run left no report: is the program one that calls MPI, NCCL or gloo "
-                  "dynamically, and does LD_PRELOAD reach its ranks?",
-                  mode->name);
+        warnx("%s: the run left no report: is the program one that calls MPI, NCCL or gloo "
+              "dynamically, and does LD_PRELOAD reach its ranks?",
+              mode->name);
     else if (ledger_number(run, "compressed_calls") == 0)
-        tool_warn("%s: nothing was compressed: no all-reduce matches its rules (see --min-size, "
-                  "compshim explain)",
-                  mode->name);
+        warnx("%s: nothing was compressed: no all-reduce matches its rules (see --min-size, "
+              "compshim explain)",
+              mode->name);
 }
 
 /* Makes the object of a run that ended well, from its output and the files that it left. */

@@ -73,7 +73,7 @@ static const struct cshim_machine *load_machine(void)
     if (file == NULL || *file == '\0' || strcmp(file, "off") == 0)
         return NULL;
     if (!cshim_machine_load(&machine, file, message))
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
     return &machine;
 }
 

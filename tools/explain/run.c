@@ -128,8 +128,8 @@ static double seconds_compressed(const struct dry_run *run, const struct explain
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
-    tool_fail(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it",
-              run->report.path, kind, what);
+    errx(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it", run->report.path,
+         kind, what);
 }
 
 /* A whole number of a kind, from `least` up to the largest that a double holds exactly. */
@@ -252,10 +252,10 @@ static void open_report(struct dry_run *run, const struct explain_options *chose
     const json_t *observed = json_object_get(run->report.root, "observed");
     const json_t *kinds = json_object_get(observed, "kinds");
     if (!json_is_array(kinds))
-        tool_fail(TOOL_NOT_SO,
-                  "%s: its calls were not written down; run the program with COMPSHIM=observe "
-                  "COMPSHIM_REPORT=FILE",
-                  chosen->report);
+        errx(TOOL_NOT_SO,
+             "%s: its calls were not written down; run the program with COMPSHIM=observe "
+             "COMPSHIM_REPORT=FILE",
+             chosen->report);
     const char *library = ledger_text(run->report.root, "library");
     run->library = strncmp(library, "NCCL", 4) == 0   ? CSHIM_NCCL
                    : strncmp(library, "gloo", 4) == 0 ? CSHIM_GLOO

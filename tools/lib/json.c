@@ -98,7 +98,7 @@ struct ledger_file ledger_load(const char *path)
     bool unreadable = false;
     char message[LEDGER_MESSAGE_MAX];
     if (!ledger_open(path, &ledger, &unreadable, message))
-        tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
+        errx(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     return ledger;
 }
 

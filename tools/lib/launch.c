@@ -32,14 +32,13 @@ char *launch_find(const char *name, const char *const *folders, size_t count, co
 {
     char *tool = realpath("/proc/self/exe", NULL);
     if (tool == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
-                  strerror(errno));
+        err(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe");
     *strrchr(tool, '/') = '\0';
     char *found = NULL;
     for (size_t i = 0; i < count && found == NULL; i++)
         found = realpath(tool_format("%s%s/%s", tool, folders[i], name), NULL);
     if (found == NULL)
-        tool_fail(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
+        errx(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
     return found;
 }
 
@@ -47,14 +46,13 @@ char *launch_find_library(void)
 {
     static const char *const folders[] = {"", "/../lib", "/../lib64", "/../lib/x86_64-linux-gnu",
                                           "/../lib/aarch64-linux-gnu"};
-    char *library = launch_find(
-        LIBRARY_NAME, folders, sizeof folders / sizeof *folders,
-        "nor in lib, lib64, lib/x86_64-linux-gnu or lib/aarch64-linux-gnu beside it; build it with "
-        "make or install both into one prefix");
+    char *library = launch_find(LIBRARY_NAME, folders, sizeof folders / sizeof *folders,
+                                "nor in lib, lib64, lib/x86_64-linux-gnu or lib/aarch64-linux-gnu "
+                                "beside it; build it with make or install both into one prefix");
     if (strpbrk(library, PRELOAD_SEPARATORS) != NULL)
-        tool_fail(TOOL_SYSTEM,
-                  "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
-                  library);
+        errx(TOOL_SYSTEM,
+             "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
+             library);
     return library;
 }
 
@@ -71,8 +69,8 @@ char *launch_with_dlsym(const char *library)
     char *value = tool_format("%s:%.*s/" DLSYM_NAME, library, folder, library);
     const char *added = value + strlen(library) + 1;
     if (access(added, R_OK) != 0)
-        tool_fail(TOOL_SYSTEM, "%s: %s; build it with make, or run without --dlsym", added,
-                  strerror(errno));
+        errx(TOOL_SYSTEM, "%s: %s; build it with make, or run without --dlsym", added,
+             strerror(errno));
     return value;
 }
 
@@ -96,14 +94,14 @@ struct cshim_policy *launch_load_policy(const char *path)
     char message[CSHIM_MESSAGE_MAX];
     char *text = cshim_policy_load(path, &length, source, message);
     if (text == NULL)
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
     if (message[0] != '\0')
-        tool_warn("%s", message);
+        warnx("%s", message);
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
     if (policy == NULL)
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
     if (policy->rule_count == 0)
-        tool_warn("%s: it has no rules: everything is passed on", source);
+        warnx("%s: it has no rules: everything is passed on", source);
     return policy;
 }
 
@@ -111,7 +109,7 @@ char *launch_absolute(const char *path)
 {
     char *absolute = realpath(path, NULL);
     if (absolute == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "%s", path);
     return absolute;
 }
 
@@ -161,7 +159,7 @@ void launch_permit_mpirun(char *const *command, bool is_local)
     if (geteuid() == 0 && getenv("OMPI_ALLOW_RUN_AS_ROOT") == NULL) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-        tool_warn("note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT");
+        warnx("note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT");
     }
 }
 
@@ -219,11 +217,11 @@ static pid_t start(const struct child *child, int *output)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a pipe");
     fflush(NULL);
     pid_t process = fork();
     if (process < 0)
-        tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot start a process");
     if (process == 0)
         become(child, ends[1]);
     setpgid(process, process); /* the child does it too: either may be the first */
@@ -323,7 +321,7 @@ void child_tell_failure(const struct child *child, const char *what, const char 
 {
     const char *tail = child_tail(child->output);
     const bool signalled = WIFSIGNALED(child->status);
-    tool_warn("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
-              signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
-              *tail != '\0' ? tail : "(no output)");
+    warnx("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
+          signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
+          *tail != '\0' ? tail : "(no output)");
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the subcommands of compshim(1) share: exit statuses, messages, options, tables, memory.
  *
+ * Messages are printed by warnx, errx, warn and err of err.h, as "compshim: ...": main() gives the
+ * program this name. err and errx exit with a status of enum tool_status.
+ *
  * The tool has one thread, and ends soon. A function that cannot go on prints what is wrong and
  * what to do, and exits with the status for that: its callers need no error paths.
  */
 #ifndef TOOL_H
 #define TOOL_H
 
+#include <err.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,11 +76,6 @@ void tool_help(const struct tool_command *command);
 /* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* Prints "compshim: ..." on stderr. main() gives the program this name. */
-void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Prints "compshim: ..." on stderr, and exits with the status. */
-void tool_fail(enum tool_status status, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
 /* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
 void tool_misuse(const char *command, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim report: the JSON reports of one or several runs, side by side. Each table is described
  * by its columns: which member of the JSON a cell shows, and in which form. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -378,7 +377,7 @@ static bool is_report(const char *path)
 static FILE *open_page(const char *path)
 {
     if (freopen(path, "we", stdout) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", path);
     return stdout;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim top: shows the figures that running processes on this host publish. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -102,7 +101,7 @@ static void look_around(struct look *look)
 {
     DIR *folder = opendir(CSHIM_LIVE_FOLDER);
     if (folder == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot read %s: %s", CSHIM_LIVE_FOLDER, strerror(errno));
+        err(TOOL_SYSTEM, "cannot read %s", CSHIM_LIVE_FOLDER);
     look->time = cshim_seconds();
     look->count = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)

@@ -182,16 +182,15 @@ char *tune_policy(const struct tune_measured *measured, double max_rel_error)
     bool any = false;
     FILE *file = open_memstream(&text, &length);
     if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     tune_choose(measured, max_rel_error, choices);
-    fprintf(
-        file,
-        "; Written by compshim tune %s for %u ranks on %u node%s, with a relative error of at "
-        "most %g.\n"
-        "; Milliseconds of an all-reduce of float32, the median of the best round; of each codec "
-        "the\n; fastest algorithm's.\n;\n",
-        CSHIM_VERSION, measured->ranks, measured->nodes, measured->nodes == 1 ? "" : "s",
-        max_rel_error);
+    fprintf(file,
+            "; Written by compshim tune %s for %u ranks on %u node%s, with a relative error of at "
+            "most %g.\n"
+            "; Milliseconds of an all-reduce of float32, the median of the best round; of each "
+            "codec the\n; fastest algorithm's.\n;\n",
+            CSHIM_VERSION, measured->ranks, measured->nodes, measured->nodes == 1 ? "" : "s",
+            max_rel_error);
     print_measured(file, measured, choices);
     for (size_t first = 0, end; first < measured->size_count; first = end) {
         for (end = first + 1; end < measured->size_count && choices[end] == choices[first];)

@@ -2,7 +2,6 @@
 /* Runs the bundled benchmark without the library, and with it in every way. One job measures many
  * ways: its policy has a rule for each way and size, and the benchmark's sizes differ by a few
  * elements, so that each matches one rule. Rounds are repeated as long as there is time. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static void make_folder(const char *output)
     char *name = tool_format("%.*s.compshim-tune-XXXXXX",
                              slash != NULL ? (int)(slash - output) + 1 : 0, output);
     if (mkdtemp(name) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a folder beside %s", output);
     folder = launch_absolute(name);
     policy = tool_format("%s/policy.ini", folder);
     report = tool_format("%s/report.json", folder);
@@ -82,7 +81,7 @@ static char *run(const struct session *session, char *sizes, bool shimmed, const
                           .left = session->deadline - cshim_seconds()};
     const enum child_end end = child_run(&child);
     if (end == CHILD_STOPPED) {
-        tool_warn("interrupted: nothing is written");
+        warnx("interrupted: nothing is written");
         exit(128 + child_stop_signal());
     }
     if (end == CHILD_FAILED) {
@@ -132,7 +131,7 @@ static void write_policy(const struct session *session, size_t first, size_t end
 {
     FILE *file = fopen(policy, "we");
     if (file == NULL)
-        tool_fail(TOOL_NOT_SO, "cannot write %s: %s", policy, strerror(errno));
+        err(TOOL_NOT_SO, "cannot write %s", policy);
     fprintf(file, "[compshim]\nlog = error\n");
     for (size_t size = first; size < end; size++)
         for (size_t way = 0; way < session->measured->way_count; way++) {
@@ -148,15 +147,15 @@ static void write_policy(const struct session *session, size_t first, size_t end
         fprintf(file, "[rule all]\ncodec = none\n");
     const bool lost = ferror(file) != 0;
     if (fclose(file) != 0 || lost)
-        tool_fail(TOOL_NOT_SO, "cannot write all of %s", policy);
+        errx(TOOL_NOT_SO, "cannot write all of %s", policy);
 }
 
 /* Opens the report of the last job. There is one only if the library has reached all ranks. */
 static struct ledger_file open_report(void)
 {
     if (access(report, R_OK) != 0)
-        tool_fail(TOOL_NOT_SO, "the library did not reach the benchmark's ranks, or not all of "
-                               "them: does the command forward LD_PRELOAD?");
+        errx(TOOL_NOT_SO, "the library did not reach the benchmark's ranks, or not all of "
+                          "them: does the command forward LD_PRELOAD?");
     return ledger_load(report);
 }
 
@@ -166,8 +165,7 @@ static void read_job(struct tune_measured *measured)
     measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
     measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
     if (measured->ranks <= 1)
-        tool_fail(TOOL_NOT_SO,
-                  "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
+        errx(TOOL_NOT_SO, "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
 }
 
 /* Reads the facts of the machine from the report of a job that compressed, as lines of a file for
@@ -187,7 +185,7 @@ static void read_machine(struct tune_measured *measured)
             lines = tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
     }
     if (*lines != '\0' && !cshim_machine_parse(&measured->machine, lines, report, message))
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
 }
 
 static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
@@ -227,8 +225,8 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
             break;
     }
     if (kept < measured->size_count)
-        tool_warn("sizes from %llu bytes are left out: there is no time for them (--time)",
-                  (unsigned long long)measured->sizes[kept].bytes);
+        warnx("sizes from %llu bytes are left out: there is no time for them (--time)",
+              (unsigned long long)measured->sizes[kept].bytes);
     measured->size_count = kept;
 }
 
@@ -246,7 +244,7 @@ static void explore(struct session *session, double seconds)
     free(output);
     read_job(session->measured);
     if (!is_measured)
-        tool_fail(TOOL_NOT_SO, "the benchmark printed no times");
+        errx(TOOL_NOT_SO, "the benchmark printed no times");
     list_ways(session->measured);
     limit_sizes(session->measured, median, seconds);
 }
@@ -319,6 +317,6 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
     read_machine(measured);
     for (size_t size = 0; size < measured->size_count; size++)
         if (isnan(measured->sizes[size].native))
-            tool_fail(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",
-                      (unsigned long long)measured->sizes[size].bytes);
+            errx(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",
+                 (unsigned long long)measured->sizes[size].bytes);
 }

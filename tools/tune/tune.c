@@ -75,17 +75,17 @@ static void write_policy(const char *path, const char *text)
     char message[CSHIM_MESSAGE_MAX];
     struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), path, message);
     if (policy == NULL)
-        tool_fail(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
+        errx(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
     cshim_policy_free(policy);
     char *temporary = tool_format("%s.new", path);
     FILE *file = fopen(temporary, "we");
     if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", temporary, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", temporary);
     const bool lost = fputs(text, file) < 0;
     if (fclose(file) != 0 || lost || rename(temporary, path) != 0) {
         const int error = errno;
         unlink(temporary);
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
+        errx(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
     }
 }
 
@@ -109,26 +109,26 @@ static void save(const struct tune_measured *measured, const char *path)
     const json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
                                    (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
     if (json_dump_file(root, path, JSON_INDENT(1)) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", path);
 }
 
 /* Writes the facts by which a job foretells the time of a call. */
 static void save_machine(const struct tune_measured *measured, const char *path)
 {
     if (measured->machine.source[0] == '\0') {
-        tool_warn("%s is not written: nothing is foretold on one node", path);
+        warnx("%s is not written: nothing is foretold on one node", path);
         return;
     }
     FILE *file = fopen(path, "we");
     if (file != NULL)
         cshim_machine_print(file, &measured->machine);
     if (file == NULL || fclose(file) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", path);
 }
 
 static _Noreturn void refuse(const char *path, const char *what)
 {
-    tool_fail(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
+    errx(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
 }
 
 static struct tune_way read_way(const char *path, const json_t *value)
@@ -165,10 +165,10 @@ static void load(const char *path, struct tune_measured *measured)
     json_error_t error;
     char *text = tool_read_file(path, &length);
     if (text == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "%s", path);
     const json_t *root = json_loadb(text, length, 0, &error);
     if (root == NULL)
-        tool_fail(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
+        errx(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
     const json_t *ways = json_object_get(root, "ways"), *sizes = json_object_get(root, "sizes");
     const json_int_t ranks = json_integer_value(json_object_get(root, "ranks"));
     const json_int_t nodes = json_integer_value(json_object_get(root, "nodes"));
@@ -195,8 +195,7 @@ static int run(char **words)
     if (chosen.from == NULL)
         set_sizes(chosen.sizes, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
-        tool_fail(TOOL_NOT_SO, "%s exists already: take --force, or another --output",
-                  chosen.output);
+        errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
