@@ -281,6 +281,7 @@ static void attend(struct child *child, pid_t process, int output)
         if (child->watch != NULL)
             child->watch();
     }
+    child->wall = cshim_seconds() - begin;
     collect(child, output);
 }
 
@@ -290,19 +291,16 @@ enum child_end child_run(struct child *child)
     child->output = tool_allocate(2 * OUTPUT_KEPT + 1, 1);
     if (!isatty(STDERR_FILENO))
         fprintf(stderr, "%s\n", child->progress);
-    double begin = cshim_seconds();
     pid_t process = start(child, &output);
     attend(child, process, output);
-    child->wall = cshim_seconds() - begin;
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
-    if (stop_signal != 0)
-        kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
     close(output);
     child->output[child->length] = '\0';
-    if (stop_signal != 0)
-        return CHILD_STOPPED;
-    return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
+    if (stop_signal == 0)
+        return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
+    kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
+    return CHILD_STOPPED;
 }
 
 char *child_tail(const char *output)

@@ -344,7 +344,7 @@ static json_t *make_json(const struct report_set *set)
     return json_pack("{s:o}", "reports", reports);
 }
 
-static void write_page(const struct report_set *set, FILE *file)
+static void print_page(const struct report_set *set)
 {
     struct tool_table tables[TABLES];
     for (enum table which = 0; which < TABLES; which++)
@@ -356,7 +356,7 @@ static void write_page(const struct report_set *set, FILE *file)
                       ? tool_format("%zu reports: %s and others", set->count, name)
                       : tool_format("%s: %.2f times fewer bytes", name,
                                     wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
-    page_write(title, make_json(set), "", tables, TABLES, file);
+    page_write(title, make_json(set), "", tables, TABLES, stdout);
     for (enum table which = 0; which < TABLES; which++)
         tool_table_free(&tables[which]);
     free(title);
@@ -371,14 +371,6 @@ static bool is_report(const char *path)
         return false;
     ledger_close(&ledger);
     return true;
-}
-
-/* Makes stdout the page's file, so that tool_finish finds what is lost. */
-static FILE *open_page(const char *path)
-{
-    if (freopen(path, "we", stdout) == NULL)
-        err(TOOL_SYSTEM, "cannot write %s", path);
-    return stdout;
 }
 
 static int run(char **words)
@@ -402,10 +394,13 @@ static int run(char **words)
     for (size_t i = 0; i < count; i++)
         ledgers[i] = ledger_load(words[i]);
     const struct report_set set = {ledgers, count};
+    /* stdout becomes the page's file, so that tool_finish finds what is lost. */
+    if (html != NULL && !is_printed && freopen(html, "we", stdout) == NULL)
+        err(TOOL_SYSTEM, "cannot write %s", html);
     if (csv)
         print_csv(&set);
     else if (html != NULL)
-        write_page(&set, is_printed ? stdout : open_page(html));
+        print_page(&set);
     else if (json)
         tool_json_print(make_json(&set));
     else
