@@ -190,9 +190,9 @@ static int run(char **words)
 {
     struct check_result result = {0};
     if (words[0] == NULL)
-        tool_misuse("check", "no program to check");
+        tool_misuse("no program to check");
     if (words[1] != NULL)
-        tool_misuse("check", "'%s' is one word too many", words[1]);
+        tool_misuse("'%s' is one word too many", words[1]);
     char *problem = check_find(&result.findings, words[0]);
     if (problem != NULL)
         errx(TOOL_SYSTEM, "%s", problem);

@@ -59,7 +59,7 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
     if (other != UINT_MAX)
         words.names[words.count++] = "other";
     if (other == UINT_MAX || strcmp(word, "other") != 0)
-        tool_misuse("explain", "--%s: unknown %s '%s'%s", option, what, word,
+        tool_misuse("--%s: unknown %s '%s'%s", option, what, word,
                     tool_hint("", word, words.names, words.count));
     return other;
 }
@@ -91,10 +91,10 @@ static struct cshim_call describe_call(void)
         .machine = load_machine(),
     };
     if (!cshim_library_compresses(call.library, call.collective))
-        tool_misuse("explain", "--collective: %s is never compressed in %s", chosen.collective,
+        tool_misuse("--collective: %s is never compressed in %s", chosen.collective,
                     chosen.library);
     if (call.nodes > call.ranks)
-        tool_misuse("explain", "--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
+        tool_misuse("--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
     return call;
 }
@@ -104,12 +104,11 @@ static void check_choice(void)
 {
     int choices = (chosen.size != UINT64_MAX) + (chosen.sizes != NULL) + (chosen.report != NULL);
     if (choices == 0)
-        tool_misuse("explain",
-                    "--size is missing: the bytes of the buffer (or --sizes, or --report)");
+        tool_misuse("--size is missing: the bytes of the buffer (or --sizes, or --report)");
     if (choices > 1)
-        tool_misuse("explain", "take one of --size, --sizes and --report");
+        tool_misuse("take one of --size, --sizes and --report");
     if (chosen.link != NULL && chosen.report == NULL)
-        tool_misuse("explain", "--link goes with --report");
+        tool_misuse("--link goes with --report");
 }
 
 static void add_answer(struct tool_table *table, const struct explain_answer *answer)
@@ -139,7 +138,7 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
 static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
 {
     static uint64_t sizes[SIZES_MAX];
-    const size_t count = tool_parse_sizes(&tool_explain, chosen.sizes, sizes, SIZES_MAX);
+    const size_t count = tool_parse_sizes(chosen.sizes, sizes, SIZES_MAX);
     struct tool_table table = tool_table_of(
         call->machine != NULL
             ? "size,rule,codec,algorithm,segments,native,wire,ratio,error,natively,foretold"
@@ -165,7 +164,7 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
 static int run(char **words)
 {
     if (*words != NULL)
-        tool_misuse("explain", "'%s' is one word too many", *words);
+        tool_misuse("'%s' is one word too many", *words);
     check_choice();
     struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);

@@ -246,8 +246,7 @@ static void estimate(struct dry_run *run, struct outcome *outcome)
 static void open_report(struct dry_run *run, const struct explain_options *chosen)
 {
     if (chosen->link != NULL && !parse_rate(chosen->link, &run->link))
-        tool_misuse("explain", "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
-                    chosen->link);
+        tool_misuse("--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", chosen->link);
     run->report = ledger_load(chosen->report);
     const json_t *observed = json_object_get(run->report.root, "observed");
     const json_t *kinds = json_object_get(observed, "kinds");

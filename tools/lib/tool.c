@@ -11,17 +11,6 @@
 
 #include "shim/core/words.h"
 
-void tool_misuse(const char *command, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "compshim %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command);
-    va_end(arguments);
-    exit(TOOL_USAGE);
-}
-
 void *tool_allocate(size_t count, size_t size)
 {
     void *memory = calloc(count > 0 ? count : 1, size);

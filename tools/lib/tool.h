@@ -66,9 +66,8 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv);
 
 /* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
  * A range stands for its first size, the doubles of that, and its last size. Any other text, or
- * more than `room` sizes, is wrong use of the command's option --sizes. */
-size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
-                        size_t room);
+ * more than `room` sizes, is wrong use of the option --sizes. */
+size_t tool_parse_sizes(const char *text, uint64_t *sizes, size_t room);
 
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
@@ -76,9 +75,9 @@ void tool_help(const struct tool_command *command);
 /* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
-void tool_misuse(const char *command, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
+/* Prints "compshim NAME: ..." of the command that tool_parse has got, and a hint to its --help, and
+ * exits with status 2. */
+void tool_misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Zeroed memory that the caller frees. What a command needs once, of a size that does not grow
  * while it runs, need not be freed: the tool ends soon. */

@@ -377,15 +377,14 @@ static int run(char **words)
 {
     size_t count = 0;
     if (csv + (html != NULL) + json + markdown > 1)
-        tool_misuse("report", "--csv, --html, --json and --markdown exclude each other");
+        tool_misuse("--csv, --html, --json and --markdown exclude each other");
     /* Before 0.2 the option had no argument, and the page went to standard output. No report is
      * overwritten by a command line of that time. */
     const bool is_printed = html != NULL && is_report(html);
     if (is_printed)
         *--words = (char *)html;
     if (*words == NULL)
-        tool_misuse("report",
-                    html == NULL ? "no report given"
+        tool_misuse(html == NULL ? "no report given"
                                  : "--html %s is where the page goes: name reports, too",
                     html);
     while (words[count] != NULL)

@@ -448,7 +448,7 @@ static int watch_command(char **words, int receiver)
 static int run(char **words)
 {
     if (*words == NULL)
-        tool_misuse("run", "no command to run");
+        tool_misuse("no command to run");
     prepare();
     if (!off)
         check_warn(words, verbose);

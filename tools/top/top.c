@@ -216,7 +216,7 @@ static int run(char **words)
     const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
     if (*words != NULL)
-        tool_misuse("top", "'%s' is one word too many", *words);
+        tool_misuse("'%s' is one word too many", *words);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)

@@ -42,7 +42,7 @@ static double parse_error(const char *text)
     char *end = NULL;
     const double error = strtod(text, &end);
     if (end == text || *end != '\0' || !(error >= 0 && error <= 1))
-        tool_misuse("tune", "--max-rel-error: '%s' is not a number from 0 to 1", text);
+        tool_misuse("--max-rel-error: '%s' is not a number from 0 to 1", text);
     return error;
 }
 
@@ -55,15 +55,15 @@ static int by_value(const void *a, const void *b)
 static void set_sizes(const char *text, struct tune_measured *measured)
 {
     uint64_t sizes[TUNE_SIZES_MAX];
-    const size_t count = tool_parse_sizes(&tool_tune, text, sizes, TUNE_SIZES_MAX);
+    const size_t count = tool_parse_sizes(text, sizes, TUNE_SIZES_MAX);
     qsort(sizes, count, sizeof *sizes, by_value);
     for (size_t i = 0; i < count; i++) {
         /* The benchmark is given sizes close above these, one for each way. */
         if (sizes[i] < 1024 || sizes[i] % sizeof(float) != 0 || sizes[i] > (uint64_t)1 << 30)
-            tool_misuse("tune", "--sizes: %llu bytes: take whole float32 from 1KiB to 1GiB",
+            tool_misuse("--sizes: %llu bytes: take whole float32 from 1KiB to 1GiB",
                         (unsigned long long)sizes[i]);
         if (measured->size_count > 0 && sizes[i] < sizes[i - 1] + 1024)
-            tool_misuse("tune", "--sizes: %llu and %llu bytes are less than 1KiB apart",
+            tool_misuse("--sizes: %llu and %llu bytes are less than 1KiB apart",
                         (unsigned long long)sizes[i - 1], (unsigned long long)sizes[i]);
         measured->sizes[measured->size_count++].bytes = sizes[i];
     }
@@ -190,8 +190,8 @@ static int run(char **words)
     static struct tune_measured measured;
     const double max_rel_error = parse_error(chosen.max_rel_error);
     if ((*words == NULL) == (chosen.from == NULL))
-        tool_misuse("tune", *words == NULL ? "no command that starts ranks, such as 'mpirun -n 4'"
-                                           : "--from needs no command: nothing is run");
+        tool_misuse(*words == NULL ? "no command that starts ranks, such as 'mpirun -n 4'"
+                                   : "--from needs no command: nothing is run");
     if (chosen.from == NULL)
         set_sizes(chosen.sizes, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
