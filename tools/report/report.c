@@ -303,23 +303,15 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
     return table;
 }
 
-static struct tool_table make_table(const struct report_set *set, enum table which)
-{
-    return which == SUMMARY ? summary_table(set)
-                            : array_table(set, which, layouts[which].columns, false);
-}
-
-static void print_tables(const struct report_set *set)
+static void print_tables(const struct tool_table tables[TABLES])
 {
     for (enum table which = 0; which < TABLES; which++) {
-        struct tool_table table = make_table(set, which);
         if (which == SUMMARY && !markdown)
-            tool_table_print(&table, stdout);
+            tool_table_print(&tables[which], stdout);
         else
-            tool_table_print_titled(&table, markdown, stdout);
-        if (which == ROWS && table.rows <= table.headings)
+            tool_table_print_titled(&tables[which], markdown, stdout);
+        if (which == ROWS && tables[which].rows <= tables[which].headings)
             puts("\nNothing was compressed.");
-        tool_table_free(&table);
     }
 }
 
@@ -344,11 +336,8 @@ static json_t *make_json(const struct report_set *set)
     return json_pack("{s:o}", "reports", reports);
 }
 
-static void print_page(const struct report_set *set)
+static void print_page(const struct report_set *set, const struct tool_table tables[TABLES])
 {
-    struct tool_table tables[TABLES];
-    for (enum table which = 0; which < TABLES; which++)
-        tables[which] = make_table(set, which);
     const struct ledger_file *first = &set->ledgers[0];
     const char *name = basename(first->path);
     const double wire = ledger_total(first, "bytes_wire");
@@ -357,8 +346,6 @@ static void print_page(const struct report_set *set)
                       : tool_format("%s: %.2f times fewer bytes", name,
                                     wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
     page_write(title, make_json(set), "", tables, TABLES, stdout);
-    for (enum table which = 0; which < TABLES; which++)
-        tool_table_free(&tables[which]);
     free(title);
 }
 
@@ -393,17 +380,22 @@ static int run(char **words)
     for (size_t i = 0; i < count; i++)
         ledgers[i] = ledger_load(words[i]);
     const struct report_set set = {ledgers, count};
+    struct tool_table tables[TABLES] = {[SUMMARY] = summary_table(&set)};
+    for (enum table which = SUMMARY + 1; which < TABLES; which++)
+        tables[which] = array_table(&set, which, layouts[which].columns, false);
     /* stdout becomes the page's file, so that tool_finish finds what is lost. */
     if (html != NULL && !is_printed && freopen(html, "we", stdout) == NULL)
         err(TOOL_SYSTEM, "cannot write %s", html);
     if (csv)
         print_csv(&set);
     else if (html != NULL)
-        print_page(&set);
+        print_page(&set, tables);
     else if (json)
         tool_json_print(make_json(&set));
     else
-        print_tables(&set);
+        print_tables(tables);
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which]);
     for (size_t i = 0; i < count; i++)
         ledger_close(&ledgers[i]);
     free(ledgers);
