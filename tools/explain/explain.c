@@ -15,12 +15,19 @@
 /* Of the table of sizes. The last two are there with facts of the machine. */
 #define EXPLAIN_COLUMNS 11
 
-static struct explain_options chosen = {.size = UINT64_MAX,
-                                        .collective = "allreduce",
-                                        .dtype = "float32",
-                                        .op = "sum",
-                                        .ranks = 4,
-                                        .library = "mpi"};
+static struct {
+    const char *policy, *sizes, *report, *link, *machine;
+    const char *library, *collective, *dtype, *op;
+    uint64_t size; /* UINT64_MAX: none given */
+    uint32_t ranks;
+    uint32_t nodes; /* 0: as many as ranks */
+    bool json;
+} chosen = {.size = UINT64_MAX,
+            .collective = "allreduce",
+            .dtype = "float32",
+            .op = "sum",
+            .ranks = 4,
+            .library = "mpi"};
 
 static const struct tool_option options[] = {
     {"policy", 'p', TOOL_TEXT, &chosen.policy, "FILE",
@@ -169,7 +176,7 @@ static int run(char **words)
     struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
-        explain_run(&chosen, policy, call.machine);
+        explain_run(chosen.report, chosen.link, chosen.json, policy, call.machine);
     } else if (chosen.sizes != NULL) {
         explain_sizes(policy, &call);
     } else {

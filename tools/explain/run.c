@@ -243,18 +243,18 @@ static void estimate(struct dry_run *run, struct outcome *outcome)
     run->seconds_after += outcome->seconds_after;
 }
 
-static void open_report(struct dry_run *run, const struct explain_options *chosen)
+static void open_report(struct dry_run *run, const char *report, const char *link)
 {
-    if (chosen->link != NULL && !parse_rate(chosen->link, &run->link))
-        tool_misuse("--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", chosen->link);
-    run->report = ledger_load(chosen->report);
+    if (link != NULL && !parse_rate(link, &run->link))
+        tool_misuse("--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", link);
+    run->report = ledger_load(report);
     const json_t *observed = json_object_get(run->report.root, "observed");
     const json_t *kinds = json_object_get(observed, "kinds");
     if (!json_is_array(kinds))
         errx(TOOL_NOT_SO,
              "%s: its calls were not written down; run the program with COMPSHIM=observe "
              "COMPSHIM_REPORT=FILE",
-             chosen->report);
+             report);
     const char *library = ledger_text(run->report.root, "library");
     run->library = strncmp(library, "NCCL", 4) == 0   ? CSHIM_NCCL
                    : strncmp(library, "gloo", 4) == 0 ? CSHIM_GLOO
@@ -358,12 +358,12 @@ static void print_json(const struct dry_run *run)
         "expected_error", run->largest_error));
 }
 
-void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy,
+void explain_run(const char *report, const char *link, bool json, const struct cshim_policy *policy,
                  const struct cshim_machine *machine)
 {
     struct dry_run run = {.policy = policy, .machine = machine};
-    open_report(&run, chosen);
-    if (chosen->json)
+    open_report(&run, report, link);
+    if (json)
         print_json(&run);
     else
         print_text(&run);
