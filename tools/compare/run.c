@@ -109,7 +109,6 @@ static json_t *thin(json_t *points)
     json_t *kept = json_array();
     for (size_t i = 0; i < LOG_POINTS_MAX; i++)
         json_array_append(kept, json_array_get(points, i * (count - 1) / (LOG_POINTS_MAX - 1)));
-    json_decref(points);
     return kept;
 }
 
@@ -176,7 +175,6 @@ static void read_report(const char *path, json_t *run)
     if (!json_is_array(json_object_get(run, "rows")))
         json_object_set_new(run, "rows", json_array());
     json_array_extend(json_object_get(run, "rows"), json_object_get(ledger.root, "rows"));
-    ledger_close(&ledger);
 }
 
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)

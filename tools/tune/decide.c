@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a policy of measurements. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/schedule.h"
@@ -87,8 +86,8 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
                                       enum cshim_codec_id codec, uint64_t bytes)
 {
     char message[CSHIM_MESSAGE_MAX];
-    char *text = tool_format("[rule all]\ncodec = %s\n", cshim_codec_name(codec));
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "auto", message);
+    const char *text = tool_format("[rule all]\ncodec = %s\n", cshim_codec_name(codec));
+    const struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "auto", message);
     const struct cshim_call call = {
         .library = CSHIM_MPI,
         .collective = CSHIM_ALLREDUCE,
@@ -99,11 +98,7 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
         .nodes = measured->nodes,
         .ranks_per_node = measured->ranks / measured->nodes,
     };
-    const enum cshim_algorithm algorithm =
-        cshim_plan_call(policy, &call, bytes / sizeof(float)).algorithm;
-    cshim_policy_free(policy);
-    free(text);
-    return algorithm;
+    return cshim_plan_call(policy, &call, bytes / sizeof(float)).algorithm;
 }
 
 /* Adds the row of a size: the size, the choice, the native time, and for each codec the time of its

@@ -73,10 +73,8 @@ static void set_sizes(const char *text, struct tune_measured *measured)
 static void write_policy(const char *path, const char *text)
 {
     char message[CSHIM_MESSAGE_MAX];
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), path, message);
-    if (policy == NULL)
+    if (cshim_policy_parse(text, strlen(text), path, message) == NULL)
         errx(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
-    cshim_policy_free(policy);
     char *temporary = tool_format("%s.new", path);
     FILE *file = fopen(temporary, "we");
     if (file == NULL)
