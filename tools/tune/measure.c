@@ -159,15 +159,6 @@ static struct ledger_file open_report(void)
     return ledger_load(report);
 }
 
-static void read_job(struct tune_measured *measured)
-{
-    const struct ledger_file ledger = open_report();
-    measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
-    measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
-    if (measured->ranks <= 1)
-        errx(TOOL_NOT_SO, "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
-}
-
 /* Reads the facts of the machine from the report of a job that compressed, as lines of a file for
  * COMPSHIM_MACHINE. There are none on one node. */
 static void read_machine(struct tune_measured *measured)
@@ -234,6 +225,7 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
  * there are, and how long a call takes. */
 static void explore(struct session *session, double seconds)
 {
+    struct tune_measured *measured = session->measured;
     char *sizes = tool_format("%llu", ESTIMATE_BYTES);
     unsigned long long bytes;
     double median;
@@ -242,11 +234,15 @@ static void explore(struct session *session, double seconds)
     const char *line = strstr(output, sizes);
     const bool is_measured = line != NULL && read_line(line, &bytes, &median);
     free(output);
-    read_job(session->measured);
+    const struct ledger_file ledger = open_report();
+    measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
+    measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
+    if (measured->ranks <= 1)
+        errx(TOOL_NOT_SO, "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
     if (!is_measured)
         errx(TOOL_NOT_SO, "the benchmark printed no times");
-    list_ways(session->measured);
-    limit_sizes(session->measured, median, seconds);
+    list_ways(measured);
+    limit_sizes(measured, median, seconds);
 }
 
 /* Measures the sizes [first, end), natively or in every way. */

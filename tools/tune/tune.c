@@ -3,7 +3,6 @@
 #include "tools/tune/tune.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
