@@ -80,10 +80,8 @@ static char *run(const struct session *session, char *sizes, bool shimmed, const
                           .progress = what,
                           .left = session->deadline - cshim_seconds()};
     const enum child_end end = child_run(&child);
-    if (end == CHILD_STOPPED) {
-        warnx("interrupted: nothing is written");
-        exit(128 + child_stop_signal());
-    }
+    if (end == CHILD_STOPPED)
+        errx(128 + child_stop_signal(), "interrupted: nothing is written");
     if (end == CHILD_FAILED) {
         child_tell_failure(&child, "the benchmark", "; ");
         exit(TOOL_NOT_SO);
