@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim(1): finds the subcommand and runs it, or helps. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "policy/policy.h"
@@ -30,41 +29,29 @@ static void print_help(void)
                "system failed\n");
 }
 
-static int widest(bool of_rules, int width)
+static void add_keys(struct tool_table *table, const char *section, bool of_rules)
 {
     struct cshim_policy_key key;
+    tool_table_add(table, (char *[]){tool_copy(section), NULL});
     for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
-        const int length = (int)(strlen(key.name) + 1 + strlen(key.value));
-        width = length > width ? length : width;
-    }
-    return width;
-}
-
-static void print_keys(bool of_rules, int width)
-{
-    struct cshim_policy_key key;
-    for (size_t i = 0; cshim_policy_key(of_rules, i, &key); i++) {
-        const char *separator = ": ";
-        char *words = tool_copy("");
-        for (size_t k = 0; k < key.words.count; k++, separator = ", ")
-            words = tool_format("%s%s%s", words, separator, key.words.names[k]);
-        const int gap = width - (int)(strlen(key.name) + strlen(key.value));
-        tool_print(stdout, (size_t)width + 4, "  %s %s%*s%s%s\n", key.name, key.value, gap + 1, "",
-                   key.help, words);
+        char *help = tool_copy(key.help);
+        for (size_t k = 0; k < key.words.count; k++)
+            help = tool_format("%s%s%s", help, k == 0 ? ": " : ", ", key.words.names[k]);
+        tool_table_add(table, (char *[]){tool_format("  %s %s", key.name, key.value), help});
     }
 }
 
 /* Prints the parser's tables of keys. */
 static void help_policy(void)
 {
-    const int width = widest(true, widest(false, 0));
+    struct tool_table table = {.columns = 2};
+    add_keys(&table, "[compshim]", false);
+    add_keys(&table, "\n[rule NAME]", true);
     tool_print(stdout, 0,
                "A policy is a file of sections with lines 'key = value'. The rules are tried in "
                "order, and the first that matches a call decides; what no rule matches is "
-               "passed on.\n\n[compshim]\n");
-    print_keys(false, width);
-    puts("\n[rule NAME]");
-    print_keys(true, width);
+               "passed on.\n\n");
+    tool_table_print(&table, stdout);
     tool_print(stdout, 0,
                "\nA LIST is separated by commas. compshim-policy(5) tells more of each, and "
                "where the file is looked for; 'compshim explain' says what a policy does.\n\n"
@@ -82,8 +69,8 @@ static const struct tool_command *find_command(const char *name)
         if (strcmp(name, names[i]) == 0)
             return commands[i];
     }
-    tool_fail(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
-              tool_hint("", name, names, COMMAND_COUNT));
+    errx(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
+         tool_hint("", name, names, COMMAND_COUNT));
 }
 
 int main(int argc, char **argv)
@@ -91,7 +78,7 @@ int main(int argc, char **argv)
     static char name[] = "compshim";
     program_invocation_short_name = name;
     if (argc < 2)
-        tool_fail(TOOL_USAGE, "no command given; 'compshim --help' lists them");
+        errx(TOOL_USAGE, "no command given; 'compshim --help' lists them");
     const char *word = argv[1];
     const bool help = strcmp(word, "help") == 0;
     if (strcmp(word, "--version") == 0)

@@ -190,12 +190,12 @@ static int run(char **words)
 {
     struct check_result result = {0};
     if (words[0] == NULL)
-        tool_misuse("check", "no program to check");
+        tool_misuse("no program to check");
     if (words[1] != NULL)
-        tool_misuse("check", "'%s' is one word too many", words[1]);
+        tool_misuse("'%s' is one word too many", words[1]);
     char *problem = check_find(&result.findings, words[0]);
     if (problem != NULL)
-        tool_fail(TOOL_SYSTEM, "%s", problem);
+        errx(TOOL_SYSTEM, "%s", problem);
     check_judge(&result, words[0]);
     if (as_json)
         print_json(&result, words[0]);
@@ -213,11 +213,11 @@ void check_warn(char **words, bool verbose)
     check_judge(&result, name);
     if (check_reasons[result.program.reason].is_warned_of &&
         check_calling(result.findings.program.path) == CHECK_PROGRAM)
-        tool_warn("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)", name,
-                  result.program.explanation, name);
+        warnx("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)", name,
+              result.program.explanation, name);
     else if (verbose)
-        tool_warn("%s: %s: %s", name, check_verdict_name(result.program.reason),
-                  result.program.explanation);
+        warnx("%s: %s: %s", name, check_verdict_name(result.program.reason),
+              result.program.explanation);
 }
 
 const struct tool_command tool_check = {

@@ -91,9 +91,8 @@ char *check_program_find(struct check_program *program, const char *name)
     return NULL;
 }
 
-static const char interpreters[] =
-    "python ipython pypy julia R Rscript perl ruby lua luajit octave "
-    "guile tclsh node nodejs java php MATLAB";
+static const char interpreters[] = "python ipython pypy julia R Rscript perl ruby lua luajit "
+                                   "octave guile tclsh node nodejs java php MATLAB";
 
 /* Programs whose arguments are options, and then a program. */
 #define LAUNCHERS                                                                                  \

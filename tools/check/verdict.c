@@ -258,10 +258,9 @@ static void judge_library(const struct check_findings *findings, enum check_libr
     case OPENED:
         set(judgement, CHECK_OPENED,
             "run it with compshim run --dlsym: the report counts the calls that were caught",
-            tool_format(
-                "%s opens libraries at run time and names %s: functions that it fetches with "
-                "dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                object_name(findings, best->object), best->symbol));
+            tool_format("%s opens libraries at run time and names %s: functions that it fetches "
+                        "with dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
+                        object_name(findings, best->object), best->symbol));
         break;
     case SILENT:
         set(judgement, CHECK_NO_CALL, "nothing to do",
@@ -311,8 +310,8 @@ static bool is_static(const struct object *object)
     size_t position = 0;
     if (object->interpreter != NULL)
         return false;
-    return object->type == ET_EXEC || object->pie ||
-           (object->soname == NULL && object->entry != 0 &&
+    return object->header.e_type == ET_EXEC || object->pie ||
+           (object->soname == NULL && object->header.e_entry != 0 &&
             object_next_needed(object, &position) == NULL);
 }
 
@@ -323,11 +322,11 @@ static const char *describe_machine(const struct object *object)
         [EM_AARCH64] = "AArch64", [EM_PPC64] = "PowerPC64", [EM_RISCV] = "RISC-V",
         [EM_S390] = "S/390",
     };
-    const size_t machine = object->machine;
+    const size_t machine = object->header.e_machine;
     const char *name = machine < sizeof names / sizeof *names ? names[machine] : NULL;
     return tool_format("%s, %s bits, %s-endian", name != NULL ? name : "another machine",
-                       object->elf_class == ELFCLASS64 ? "64" : "32",
-                       object->byte_order == ELFDATA2MSB ? "big" : "little");
+                       object->header.e_ident[EI_CLASS] == ELFCLASS64 ? "64" : "32",
+                       object->header.e_ident[EI_DATA] == ELFDATA2MSB ? "big" : "little");
 }
 
 /* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
@@ -360,7 +359,7 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
     if (!object_is_elf(object))
         set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
             tool_format("%s is neither an ELF file nor a script that begins with #!", file));
-    else if (object->elf_class != 0 && !object_is_for(object, front))
+    else if (!object_is_for(object, front))
         set(judgement, CHECK_MACHINE, "build compshim for the program's machine",
             tool_format("%s is for %s, and libcompshim.so is for %s", file,
                         describe_machine(object), describe_machine(front)));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim compare: runs a program in several modes and on several rank counts, and prints what
  * time, accuracy and traffic came of it. */
-#include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,11 +58,10 @@ static void compile_metrics(struct compare_plan *plan)
         if (error != 0) {
             char message[256];
             regerror(error, &plan->metrics[i], message, sizeof message);
-            tool_misuse("compare", "%s: '%s': %s", names[i], text, message);
+            tool_misuse("%s: '%s': %s", names[i], text, message);
         }
         if (plan->metrics[i].re_nsub < 1)
-            tool_misuse("compare", "%s: '%s' has no group in round brackets for the number",
-                        names[i], text);
+            tool_misuse("%s: '%s' has no group in round brackets for the number", names[i], text);
     }
 }
 
@@ -86,7 +84,7 @@ static struct compare_mode make_mode(const char *name, bool is_policy)
             tool_format("%s (%zu bit)", name,
                         8 * cshim_encoded_bytes(codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN);
     } else {
-        tool_misuse("compare", "--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
+        tool_misuse("--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
                     tool_hint("", name, modes.names, modes.count));
     }
     mode.has_shim = mode.policy != NULL || mode.codec != CSHIM_CODEC_NONE;
@@ -100,7 +98,7 @@ static void add_modes(struct compare_plan *plan, const char *list, bool is_polic
     for (size_t i = 0; i < count; i++) {
         for (size_t known = 0; known < plan->mode_count; known++)
             if (strcmp(plan->modes[known].name, names[i]) == 0)
-                tool_misuse("compare", "the mode '%s' is given twice", names[i]);
+                tool_misuse("the mode '%s' is given twice", names[i]);
         const struct compare_mode mode = make_mode(names[i], is_policy);
         plan->modes = tool_append(plan->modes, &plan->mode_count, sizeof mode, &mode);
     }
@@ -111,7 +109,7 @@ static uint32_t parse_ranks(const char *text)
     char *end = NULL;
     unsigned long ranks = strtoul(text, &end, 10);
     if (strspn(text, "0123456789") != strlen(text) || end == text || ranks < 1 || ranks > 1000000)
-        tool_misuse("compare", "--ranks: '%s' is not a number of ranks", text);
+        tool_misuse("--ranks: '%s' is not a number of ranks", text);
     return (uint32_t)ranks;
 }
 
@@ -141,7 +139,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
     plan->ranks = is_added ? ranks : ranks + 1;
     plan->rank_count = count + is_added;
     if (count > 1 && !compare_has(plan->command, "{ranks}"))
-        tool_misuse("compare", "several --ranks, but no {ranks} in the command");
+        tool_misuse("several --ranks, but no {ranks} in the command");
     plan->cell_count = plan->mode_count * plan->rank_count;
     plan->cells = tool_allocate(plan->cell_count, sizeof *plan->cells);
     for (size_t i = 0; i < plan->cell_count; i++) {
@@ -164,7 +162,7 @@ static void check_writable(const char *path)
         return;
     FILE *file = fopen(path, "ae");
     if (file == NULL || fclose(file) != 0)
-        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "%s", path);
 }
 
 /* Writes the policy of a codec's mode, which has a single rule. */
@@ -178,7 +176,7 @@ static void write_policy(const struct compare_plan *plan, struct compare_mode *m
                 "worth = always\n",
                 mode->name, plan->options->min_size, mode->name) < 0 ||
         fclose(file) != 0)
-        tool_fail(TOOL_SYSTEM, "%s: %s", mode->policy, strerror(errno));
+        err(TOOL_SYSTEM, "%s", mode->policy);
 }
 
 static void make_files(struct compare_plan *plan)
@@ -186,7 +184,7 @@ static void make_files(struct compare_plan *plan)
     const char *parent = getenv("TMPDIR");
     plan->folder = tool_format("%s/compshim-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
     if (mkdtemp(plan->folder) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot make a folder %s: %s", plan->folder, strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a folder %s", plan->folder);
     for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
             write_policy(plan, &plan->modes[mode]);
@@ -275,14 +273,14 @@ static bool write_file(const struct compare_plan *plan, const char *path,
         return true;
     FILE *file = fopen(path, "we");
     if (file == NULL) {
-        tool_warn("%s: %s", path, strerror(errno));
+        warn("%s", path);
         return false;
     }
     write(plan, file);
     bool lost = ferror(file) != 0;
     lost = fclose(file) != 0 || lost;
     if (lost)
-        tool_warn("%s: not all of it could be written: %s", path, strerror(errno));
+        warn("%s: not all of it could be written", path);
     return !lost;
 }
 
@@ -290,7 +288,7 @@ static int run(char **words)
 {
     struct compare_plan plan;
     if (*words == NULL)
-        tool_misuse("compare", "no command to run");
+        tool_misuse("no command to run");
     make_plan(&plan, &chosen, words);
     child_catch_signals();
     launch_permit_mpirun(words, false); /* tells root once; each run counts its ranks */
@@ -299,7 +297,7 @@ static int run(char **words)
     compare_add_load(plan.environment);
     plan.is_complete = end == CHILD_DONE;
     if (!plan.is_complete)
-        tool_warn("stopped early; what was finished:");
+        warnx("stopped early; what was finished:");
     compare_write_text(&plan, stdout);
     bool written = write_file(&plan, chosen.json, compare_write_json);
     written = write_file(&plan, chosen.markdown, compare_write_markdown) && written;

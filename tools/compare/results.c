@@ -203,11 +203,8 @@ static bool is_known(const struct compare_plan *plan, enum compare_figure figure
 /* The rules of each cell's first run. */
 static struct tool_table rule_table(const struct compare_plan *plan)
 {
-    static const char *const headings[] = {"mode",  "ranks",       "rule",  "codec", "algorithm",
-                                           "calls", "on the wire", "ratio", "error"};
-    struct tool_table table = {
-        .columns = sizeof headings / sizeof *headings, .numeric_from = 5, .headings = 1};
-    tool_table_copy(&table, headings);
+    struct tool_table table =
+        tool_table_of("mode,ranks,rule,codec,algorithm,calls,on the wire,ratio,error", 5);
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t mode = 0; mode < plan->mode_count; mode++) {
             const struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];

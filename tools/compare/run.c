@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
  * came of it. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +30,6 @@ static char *replace(const char *text, const char *from, const char *to)
     return tool_format("%s%s", result, text);
 }
 
-static char *fill_in(const char *text, const struct compare_cell *cell, const char *log)
-{
-    char *filled = replace(text, "{ranks}", tool_format("%u", cell->ranks));
-    return replace(replace(filled, "{mode}", cell->mode->name), "{log}", log);
-}
-
 /* Makes the NULL-terminated command of a run. */
 static char **make_command(const struct compare_plan *plan, const struct compare_cell *cell,
                            const char *log)
@@ -46,9 +39,11 @@ static char **make_command(const struct compare_plan *plan, const struct compare
     size_t count = 0;
     while (words[count] != NULL)
         count++;
+    const char *ranks = tool_format("%u", cell->ranks);
     char **command = tool_allocate(count + 1, sizeof *command);
     for (size_t i = 0; i < count; i++)
-        command[i] = fill_in(words[i], cell, log);
+        command[i] = replace(
+            replace(replace(words[i], "{ranks}", ranks), "{mode}", cell->mode->name), "{log}", log);
     return command;
 }
 
@@ -86,34 +81,23 @@ static json_t *read_metric(const regex_t *expression, const char *output)
     return tool_json_number(value);
 }
 
-/* The cell behind the next comma; NULL if there is none. */
-static const char *next_cell(const char *cell)
-{
-    cell += strcspn(cell, ",");
-    return *cell == ',' ? cell + 1 : NULL;
-}
-
 /* The index of the last column that the heading calls so; SIZE_MAX if there is none. */
-static size_t find_column(const char *heading, const char *name)
+static size_t find_column(char **heading, size_t columns, const char *name)
 {
-    size_t found = SIZE_MAX;
-    for (size_t i = 0; heading != NULL; i++, heading = next_cell(heading))
-        if (strcspn(heading, ",") == strlen(name) && strncmp(heading, name, strlen(name)) == 0)
-            found = i;
-    return found;
+    while (columns > 0 && strcmp(heading[columns - 1], name) != 0)
+        columns--;
+    return columns - 1;
 }
 
 /* Reads a number from 0 to `most`. Returns false if the line has none in this column; the last line
  * of a stopped program may not be whole. */
-static bool read_cell(const char *line, size_t column, double most, double *value)
+static bool read_cell(char **cells, size_t count, size_t column, double most, double *value)
 {
     char *end = NULL;
-    for (; line != NULL && column > 0; column--)
-        line = next_cell(line);
-    if (line == NULL)
+    if (column >= count)
         return false;
-    *value = strtod(line, &end);
-    return end != line && (*end == '\0' || *end == ',') && *value >= 0 && *value <= most;
+    *value = strtod(cells[column], &end);
+    return end != cells[column] && *end == '\0' && *value >= 0 && *value <= most;
 }
 
 /* Keeps at most LOG_POINTS_MAX points at even distances, the first and the last among them. */
@@ -137,21 +121,26 @@ static json_t *read_log(const char *path)
     size_t length = 0;
     char *text = tool_read_file(path, &length);
     if (text == NULL) {
-        tool_warn("the run left no log of its steps at {log}: %s", strerror(errno));
+        warn("the run left no log of its steps at {log}");
         return points;
     }
     char *rest = NULL;
+    size_t count = 0, columns = 0;
     const char *line = strtok_r(text, "\r\n", &rest);
-    size_t seconds = find_column(line, "seconds");
-    size_t accuracy = find_column(line, "accuracy");
+    char **heading = tool_split(line != NULL ? line : "", &columns);
+    const size_t seconds = find_column(heading, columns, "seconds");
+    const size_t accuracy = find_column(heading, columns, "accuracy");
     while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
         double time = 0, share = 0;
-        if (read_cell(line, seconds, LOG_SECONDS_MAX, &time) &&
-            read_cell(line, accuracy, 1, &share))
+        char **cells = tool_split(line, &count);
+        if (read_cell(cells, count, seconds, LOG_SECONDS_MAX, &time) &&
+            read_cell(cells, count, accuracy, 1, &share))
             json_array_append_new(points, json_pack("[f,f]", time, 100 * share));
+        free(*cells);
+        free(cells);
     }
     if (json_array_size(points) == 0)
-        tool_warn("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
+        warnx("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
     return thin(points);
 }
 
@@ -175,7 +164,7 @@ static void read_report(const char *path, json_t *run)
     char message[LEDGER_MESSAGE_MAX];
     if (!ledger_open(path, &ledger, &unreadable, message)) {
         if (!unreadable)
-            tool_warn("%s", message);
+            warnx("%s", message);
         return;
     }
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
@@ -190,13 +179,13 @@ static void read_report(const char *path, json_t *run)
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)
 {
     if (!json_is_array(json_object_get(run, "rows")))
-        tool_warn("%s: the run left no report: is the program one that calls MPI, NCCL or gloo "
-                  "dynamically, and does LD_PRELOAD reach its ranks?",
-                  mode->name);
+        warnx("%s: the run left no report: is the program one that calls MPI, NCCL or gloo "
+              "dynamically, and does LD_PRELOAD reach its ranks?",
+              mode->name);
     else if (ledger_number(run, "compressed_calls") == 0)
-        tool_warn("%s: nothing was compressed: no all-reduce matches its rules (see --min-size, "
-                  "compshim explain)",
-                  mode->name);
+        warnx("%s: nothing was compressed: no all-reduce matches its rules (see --min-size, "
+              "compshim explain)",
+              mode->name);
 }
 
 /* Makes the object of a run that ended well, from its output and the files that it left. */

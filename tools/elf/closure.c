@@ -19,7 +19,7 @@ static const char *list_cache(void)
     FILE *listing = popen("/sbin/ldconfig -p 2>/dev/null", "re"),
          *copy = open_memstream(&text, &length);
     if (copy == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     while (listing != NULL && getline(&line, &room, listing) > 0)
         fputs(line, copy);
     if (listing != NULL)
@@ -103,8 +103,7 @@ static bool try_path(struct search *search, const char *path)
     if (!open_object(&candidate, path))
         return false;
     if (!object_is_elf(&candidate.object) ||
-        (candidate.object.elf_class != 0 &&
-         !object_is_for(&candidate.object, &search->closure->objects[0].object))) {
+        !object_is_for(&candidate.object, &search->closure->objects[0].object)) {
         object_close(&candidate.object);
         return false;
     }

@@ -18,21 +18,10 @@ bool object_is_elf(const struct object *object)
 
 bool object_is_for(const struct object *one, const struct object *other)
 {
-    return one->elf_class == other->elf_class && one->byte_order == other->byte_order &&
-           one->machine == other->machine;
-}
-
-static bool read_header(struct object *object)
-{
-    GElf_Ehdr header;
-    if (elf_kind(object->elf) != ELF_K_ELF || gelf_getehdr(object->elf, &header) == NULL)
-        return false;
-    object->elf_class = header.e_ident[EI_CLASS];
-    object->byte_order = header.e_ident[EI_DATA];
-    object->machine = header.e_machine;
-    object->type = header.e_type;
-    object->entry = header.e_entry;
-    return true;
+    const GElf_Ehdr *a = &one->header, *b = &other->header;
+    return a->e_ident[EI_CLASS] == ELFCLASSNONE ||
+           (a->e_ident[EI_CLASS] == b->e_ident[EI_CLASS] &&
+            a->e_ident[EI_DATA] == b->e_ident[EI_DATA] && a->e_machine == b->e_machine);
 }
 
 static void read_program_header(struct object *object, const GElf_Phdr *header)
@@ -209,7 +198,7 @@ static size_t mark_relocated(struct object *object, int address, uint64_t bytes,
         if (symbol >= limit)
             continue;
         object->relocated[symbol] |=
-            is_copy(object->machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
+            is_copy(object->header.e_machine, GELF_R_TYPE(info)) ? OBJECT_COPIED : OBJECT_RELOCATED;
         count = symbol >= count ? symbol + 1 : count;
     }
     return count;
@@ -268,7 +257,8 @@ void object_open_memory(struct object *object, void *image, size_t size)
     }
     elf_version(EV_CURRENT);
     object->elf = elf_memory(image, size);
-    if (object->elf == NULL || !read_header(object)) {
+    if (object->elf == NULL || elf_kind(object->elf) != ELF_K_ELF ||
+        gelf_getehdr(object->elf, &object->header) == NULL) {
         object->damage = "its ELF header is cut off or damaged";
         return;
     }

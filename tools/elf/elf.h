@@ -28,12 +28,8 @@ enum object_table_kind {
 };
 
 struct object {
-    const char *damage; /* what is wrong, or NULL; if set, only elf_class to entry are */
-    unsigned elf_class; /* ELFCLASS64, ... */
-    unsigned byte_order;
-    unsigned machine; /* EM_X86_64, ... */
-    unsigned type;    /* ET_EXEC, ET_DYN, ... */
-    uint64_t entry;
+    const char *damage;      /* what is wrong, or NULL; if set, only the header is */
+    GElf_Ehdr header;        /* zeros if it cannot be read */
     const char *interpreter; /* PT_INTERP, or NULL */
     const char *soname;      /* NULL if there is none, as rpath and runpath are */
     const char *rpath;       /* also NULL if there is a runpath: then the loader ignores it */
@@ -80,7 +76,7 @@ void object_close(struct object *object);
 /* Whether the file begins as an ELF file does. */
 bool object_is_elf(const struct object *object);
 
-/* Whether two objects are for the same machine. */
+/* Whether two objects are for the same machine. One whose header cannot be read may be for any. */
 bool object_is_for(const struct object *one, const struct object *other);
 
 /* Iterates over a table's named symbols: *position is 0 at first. False at the end. Only dynamic

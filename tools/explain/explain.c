@@ -15,12 +15,19 @@
 /* Of the table of sizes. The last two are there with facts of the machine. */
 #define EXPLAIN_COLUMNS 11
 
-static struct explain_options chosen = {.size = UINT64_MAX,
-                                        .collective = "allreduce",
-                                        .dtype = "float32",
-                                        .op = "sum",
-                                        .ranks = 4,
-                                        .library = "mpi"};
+static struct {
+    const char *policy, *sizes, *report, *link, *machine;
+    const char *library, *collective, *dtype, *op;
+    uint64_t size; /* UINT64_MAX: none given */
+    uint32_t ranks;
+    uint32_t nodes; /* 0: as many as ranks */
+    bool json;
+} chosen = {.size = UINT64_MAX,
+            .collective = "allreduce",
+            .dtype = "float32",
+            .op = "sum",
+            .ranks = 4,
+            .library = "mpi"};
 
 static const struct tool_option options[] = {
     {"policy", 'p', TOOL_TEXT, &chosen.policy, "FILE",
@@ -59,7 +66,7 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
     if (other != UINT_MAX)
         words.names[words.count++] = "other";
     if (other == UINT_MAX || strcmp(word, "other") != 0)
-        tool_misuse("explain", "--%s: unknown %s '%s'%s", option, what, word,
+        tool_misuse("--%s: unknown %s '%s'%s", option, what, word,
                     tool_hint("", word, words.names, words.count));
     return other;
 }
@@ -73,7 +80,7 @@ static const struct cshim_machine *load_machine(void)
     if (file == NULL || *file == '\0' || strcmp(file, "off") == 0)
         return NULL;
     if (!cshim_machine_load(&machine, file, message))
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
     return &machine;
 }
 
@@ -91,10 +98,10 @@ static struct cshim_call describe_call(void)
         .machine = load_machine(),
     };
     if (!cshim_library_compresses(call.library, call.collective))
-        tool_misuse("explain", "--collective: %s is never compressed in %s", chosen.collective,
+        tool_misuse("--collective: %s is never compressed in %s", chosen.collective,
                     chosen.library);
     if (call.nodes > call.ranks)
-        tool_misuse("explain", "--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
+        tool_misuse("--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
     return call;
 }
@@ -104,12 +111,11 @@ static void check_choice(void)
 {
     int choices = (chosen.size != UINT64_MAX) + (chosen.sizes != NULL) + (chosen.report != NULL);
     if (choices == 0)
-        tool_misuse("explain",
-                    "--size is missing: the bytes of the buffer (or --sizes, or --report)");
+        tool_misuse("--size is missing: the bytes of the buffer (or --sizes, or --report)");
     if (choices > 1)
-        tool_misuse("explain", "take one of --size, --sizes and --report");
+        tool_misuse("take one of --size, --sizes and --report");
     if (chosen.link != NULL && chosen.report == NULL)
-        tool_misuse("explain", "--link goes with --report");
+        tool_misuse("--link goes with --report");
 }
 
 static void add_answer(struct tool_table *table, const struct explain_answer *answer)
@@ -138,15 +144,14 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
 /* Explains the call for each size of a list. */
 static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
 {
-    static const char *const headings[EXPLAIN_COLUMNS] = {
-        "size", "rule",  "codec", "algorithm", "segments", "native",
-        "wire", "ratio", "error", "natively",  "foretold"};
     static uint64_t sizes[SIZES_MAX];
-    const size_t count = tool_parse_sizes(&tool_explain, chosen.sizes, sizes, SIZES_MAX);
-    struct tool_table table = {.numeric_from = 4, .headings = 1};
-    table.columns = call->machine != NULL ? EXPLAIN_COLUMNS : EXPLAIN_COLUMNS - 2;
+    const size_t count = tool_parse_sizes(chosen.sizes, sizes, SIZES_MAX);
+    struct tool_table table = tool_table_of(
+        call->machine != NULL
+            ? "size,rule,codec,algorithm,segments,native,wire,ratio,error,natively,foretold"
+            : "size,rule,codec,algorithm,segments,native,wire,ratio,error",
+        4);
     json_t *answers = json_array();
-    tool_table_copy(&table, headings);
     for (size_t i = 0; i < count; i++) {
         const struct explain_answer answer = explain_call(policy, call, sizes[i]);
         add_answer(&table, &answer);
@@ -166,12 +171,12 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
 static int run(char **words)
 {
     if (*words != NULL)
-        tool_misuse("explain", "'%s' is one word too many", *words);
+        tool_misuse("'%s' is one word too many", *words);
     check_choice();
     struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
-        explain_run(&chosen, policy, call.machine);
+        explain_run(chosen.report, chosen.link, chosen.json, policy, call.machine);
     } else if (chosen.sizes != NULL) {
         explain_sizes(policy, &call);
     } else {

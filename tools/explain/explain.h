@@ -9,15 +9,6 @@
 #include "shim/core/plan.h"
 #include "tools/lib/tool.h"
 
-struct explain_options {
-    const char *policy, *sizes, *report, *link, *machine;
-    const char *library, *collective, *dtype, *op;
-    uint64_t size; /* UINT64_MAX: none given */
-    uint32_t ranks;
-    uint32_t nodes; /* 0: as many as ranks */
-    bool json;
-};
-
 /* A call, and its plan. */
 struct explain_answer {
     const struct cshim_policy *policy;
@@ -34,8 +25,9 @@ void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON. */
 json_t *explain_json(const struct explain_answer *answer);
 
-/* Explains what the policy would have done to the run of chosen->report. */
-void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy,
+/* Explains what the policy would have done to the run of a report. `link`: the rate of a node's
+ * link, or NULL. */
+void explain_run(const char *report, const char *link, bool json, const struct cshim_policy *policy,
                  const struct cshim_machine *machine);
 
 #endif

@@ -128,8 +128,8 @@ static double seconds_compressed(const struct dry_run *run, const struct explain
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
-    tool_fail(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it",
-              run->report.path, kind, what);
+    errx(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it", run->report.path,
+         kind, what);
 }
 
 /* A whole number of a kind, from `least` up to the largest that a double holds exactly. */
@@ -243,22 +243,18 @@ static void estimate(struct dry_run *run, struct outcome *outcome)
     run->seconds_after += outcome->seconds_after;
 }
 
-static void open_report(struct dry_run *run, const struct explain_options *chosen)
+static void open_report(struct dry_run *run, const char *report, const char *link)
 {
-    char message[LEDGER_MESSAGE_MAX];
-    bool unreadable = false;
-    if (chosen->link != NULL && !parse_rate(chosen->link, &run->link))
-        tool_misuse("explain", "--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)",
-                    chosen->link);
-    if (!ledger_open(chosen->report, &run->report, &unreadable, message))
-        tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
+    if (link != NULL && !parse_rate(link, &run->link))
+        tool_misuse("--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", link);
+    run->report = ledger_load(report);
     const json_t *observed = json_object_get(run->report.root, "observed");
     const json_t *kinds = json_object_get(observed, "kinds");
     if (!json_is_array(kinds))
-        tool_fail(TOOL_NOT_SO,
-                  "%s: its calls were not written down; run the program with COMPSHIM=observe "
-                  "COMPSHIM_REPORT=FILE",
-                  chosen->report);
+        errx(TOOL_NOT_SO,
+             "%s: its calls were not written down; run the program with COMPSHIM=observe "
+             "COMPSHIM_REPORT=FILE",
+             report);
     const char *library = ledger_text(run->report.root, "library");
     run->library = strncmp(library, "NCCL", 4) == 0   ? CSHIM_NCCL
                    : strncmp(library, "gloo", 4) == 0 ? CSHIM_GLOO
@@ -327,12 +323,10 @@ static void print_totals(const struct dry_run *run)
 
 static void print_text(const struct dry_run *run)
 {
-    static const char *const headings[] = {"call",   "ranks/nodes", "rule", "would be", "calls",
-                                           "native", "wire",        "time", "would be", "error"};
-    struct tool_table table = {.columns = 10, .numeric_from = 4, .headings = 1};
+    struct tool_table table =
+        tool_table_of("call,ranks/nodes,rule,would be,calls,native,wire,time,would be,error", 4);
     const double unlisted = ledger_number(
         json_object_get(json_object_get(run->report.root, "observed"), "unlisted"), "calls");
-    tool_table_copy(&table, headings);
     for (size_t i = 0; i < run->count; i++)
         add_outcome(&table, &run->outcomes[i]);
     tool_print(stdout, 2, "%s under policy %s\n\n", run->report.path, run->policy->source);
@@ -364,12 +358,12 @@ static void print_json(const struct dry_run *run)
         "expected_error", run->largest_error));
 }
 
-void explain_run(const struct explain_options *chosen, const struct cshim_policy *policy,
+void explain_run(const char *report, const char *link, bool json, const struct cshim_policy *policy,
                  const struct cshim_machine *machine)
 {
     struct dry_run run = {.policy = policy, .machine = machine};
-    open_report(&run, chosen);
-    if (chosen->json)
+    open_report(&run, report, link);
+    if (json)
         print_json(&run);
     else
         print_text(&run);

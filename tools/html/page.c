@@ -37,7 +37,7 @@ static char *add_tables(json_t *data, const char *note, const struct tool_table 
     json_t *by_name = json_object();
     FILE *file = open_memstream(&text, &length);
     if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     fputs(note, file);
     for (const struct tool_table *table = tables; table < tables + count; table++) {
         if (table->rows > table->headings)
@@ -66,7 +66,7 @@ static void write_json(FILE *file, const json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
     if (text == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     for (const char *at = text; *at != '\0'; at++)
         if (*at == '<')
             fputs("\\u003c", file);

@@ -35,16 +35,6 @@ void tool_json_print(json_t *value)
     json_decref(value);
 }
 
-/* The name of a missing part that every report has, or NULL. Readers allow any other part to be
- * missing. */
-static const char *missing_part(const json_t *root)
-{
-    return !json_is_string(json_object_get(root, "compshim")) ? "compshim"
-           : !json_is_object(json_object_get(root, "totals")) ? "totals"
-           : !json_is_array(json_object_get(root, "rows"))    ? "rows"
-                                                              : NULL;
-}
-
 /* Replaces the names that two algorithms had in reports of older versions. */
 static void rename_algorithms(const json_t *rows)
 {
@@ -79,7 +69,11 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
                  tool_printable(error.text));
         return false;
     }
-    const char *missing = missing_part(root);
+    /* Readers allow any other part to be missing. */
+    const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
+                          : !json_is_object(json_object_get(root, "totals")) ? "totals"
+                          : !json_is_array(json_object_get(root, "rows"))    ? "rows"
+                                                                             : NULL;
     if (missing != NULL) {
         snprintf(message, LEDGER_MESSAGE_MAX,
                  "%s: not a compshim report: it has no '%s'; COMPSHIM_REPORT=FILE writes one", path,
@@ -90,6 +84,16 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
     rename_algorithms(json_object_get(root, "rows"));
     *ledger = (struct ledger_file){path, root};
     return true;
+}
+
+struct ledger_file ledger_load(const char *path)
+{
+    struct ledger_file ledger;
+    bool unreadable = false;
+    char message[LEDGER_MESSAGE_MAX];
+    if (!ledger_open(path, &ledger, &unreadable, message))
+        errx(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
+    return ledger;
 }
 
 void ledger_close(struct ledger_file *ledger)

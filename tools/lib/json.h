@@ -27,6 +27,8 @@ struct ledger_file {
  * *unreadable is set) or is no report. On success the caller releases it with ledger_close. */
 bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
                  char message[LEDGER_MESSAGE_MAX]);
+/* Does the same, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
+struct ledger_file ledger_load(const char *path);
 void ledger_close(struct ledger_file *ledger);
 
 /* A number of the report's totals; 0 if it is not there. */

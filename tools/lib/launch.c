@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -32,14 +31,13 @@ char *launch_find(const char *name, const char *const *folders, size_t count, co
 {
     char *tool = realpath("/proc/self/exe", NULL);
     if (tool == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe: %s",
-                  strerror(errno));
+        err(TOOL_SYSTEM, "cannot find this program's own file by /proc/self/exe");
     *strrchr(tool, '/') = '\0';
     char *found = NULL;
     for (size_t i = 0; i < count && found == NULL; i++)
         found = realpath(tool_format("%s%s/%s", tool, folders[i], name), NULL);
     if (found == NULL)
-        tool_fail(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
+        errx(TOOL_SYSTEM, "no %s in %s, %s", name, tool, advice);
     return found;
 }
 
@@ -47,14 +45,13 @@ char *launch_find_library(void)
 {
     static const char *const folders[] = {"", "/../lib", "/../lib64", "/../lib/x86_64-linux-gnu",
                                           "/../lib/aarch64-linux-gnu"};
-    char *library = launch_find(
-        LIBRARY_NAME, folders, sizeof folders / sizeof *folders,
-        "nor in lib, lib64, lib/x86_64-linux-gnu or lib/aarch64-linux-gnu beside it; build it with "
-        "make or install both into one prefix");
+    char *library = launch_find(LIBRARY_NAME, folders, sizeof folders / sizeof *folders,
+                                "nor in lib, lib64, lib/x86_64-linux-gnu or lib/aarch64-linux-gnu "
+                                "beside it; build it with make or install both into one prefix");
     if (strpbrk(library, PRELOAD_SEPARATORS) != NULL)
-        tool_fail(TOOL_SYSTEM,
-                  "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
-                  library);
+        errx(TOOL_SYSTEM,
+             "%s: LD_PRELOAD cannot name a path with a space or a colon; move the library",
+             library);
     return library;
 }
 
@@ -71,8 +68,8 @@ char *launch_with_dlsym(const char *library)
     char *value = tool_format("%s:%.*s/" DLSYM_NAME, library, folder, library);
     const char *added = value + strlen(library) + 1;
     if (access(added, R_OK) != 0)
-        tool_fail(TOOL_SYSTEM, "%s: %s; build it with make, or run without --dlsym", added,
-                  strerror(errno));
+        errx(TOOL_SYSTEM, "%s: %s; build it with make, or run without --dlsym", added,
+             strerror(errno));
     return value;
 }
 
@@ -96,14 +93,14 @@ struct cshim_policy *launch_load_policy(const char *path)
     char message[CSHIM_MESSAGE_MAX];
     char *text = cshim_policy_load(path, &length, source, message);
     if (text == NULL)
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
     if (message[0] != '\0')
-        tool_warn("%s", message);
+        warnx("%s", message);
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
     if (policy == NULL)
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
     if (policy->rule_count == 0)
-        tool_warn("%s: it has no rules: everything is passed on", source);
+        warnx("%s: it has no rules: everything is passed on", source);
     return policy;
 }
 
@@ -111,7 +108,7 @@ char *launch_absolute(const char *path)
 {
     char *absolute = realpath(path, NULL);
     if (absolute == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "%s", path);
     return absolute;
 }
 
@@ -161,7 +158,7 @@ void launch_permit_mpirun(char *const *command, bool is_local)
     if (geteuid() == 0 && getenv("OMPI_ALLOW_RUN_AS_ROOT") == NULL) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-        tool_warn("note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT");
+        warnx("note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT");
     }
 }
 
@@ -219,11 +216,11 @@ static pid_t start(const struct child *child, int *output)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a pipe");
     fflush(NULL);
     pid_t process = fork();
     if (process < 0)
-        tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot start a process");
     if (process == 0)
         become(child, ends[1]);
     setpgid(process, process); /* the child does it too: either may be the first */
@@ -283,6 +280,7 @@ static void attend(struct child *child, pid_t process, int output)
         if (child->watch != NULL)
             child->watch();
     }
+    child->wall = cshim_seconds() - begin;
     collect(child, output);
 }
 
@@ -292,19 +290,16 @@ enum child_end child_run(struct child *child)
     child->output = tool_allocate(2 * OUTPUT_KEPT + 1, 1);
     if (!isatty(STDERR_FILENO))
         fprintf(stderr, "%s\n", child->progress);
-    double begin = cshim_seconds();
     pid_t process = start(child, &output);
     attend(child, process, output);
-    child->wall = cshim_seconds() - begin;
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
-    if (stop_signal != 0)
-        kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
     close(output);
     child->output[child->length] = '\0';
-    if (stop_signal != 0)
-        return CHILD_STOPPED;
-    return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
+    if (stop_signal == 0)
+        return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
+    kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
+    return CHILD_STOPPED;
 }
 
 char *child_tail(const char *output)
@@ -323,7 +318,7 @@ void child_tell_failure(const struct child *child, const char *what, const char 
 {
     const char *tail = child_tail(child->output);
     const bool signalled = WIFSIGNALED(child->status);
-    tool_warn("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
-              signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
-              *tail != '\0' ? tail : "(no output)");
+    warnx("%s failed (%s %d)%sits last lines:\n%s", what, signalled ? "signal" : "exit status",
+          signalled ? WTERMSIG(child->status) : WEXITSTATUS(child->status), between,
+          *tail != '\0' ? tail : "(no output)");
 }

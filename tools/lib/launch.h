@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. Runs a
- * program that is measured, with the shim or without. */
+ * program that is measured, with the shim or without. Texts that are returned are the caller's. */
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 
@@ -10,22 +10,20 @@
 #include "policy/policy.h"
 
 /* The absolute path of a file in one of the folders, which are relative to that of this tool's
- * executable ("" or "/../lib"). Exits with TOOL_SYSTEM if it is in none: "no
- * NAME in FOLDER, ADVICE". */
+ * executable ("" or "/../lib"). Exits with TOOL_SYSTEM if it is in none: "no NAME in FOLDER,
+ * ADVICE". */
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice);
 
 /* The absolute path of libcompshim.so, looked for beside the executable of this tool and in the lib
- * folders beside its folder. Exits with TOOL_SYSTEM, naming the folders, if it
- * is in none. */
+ * folders beside its folder. Exits with TOOL_SYSTEM, naming the folders, if it is in none. */
 char *launch_find_library(void);
 
-/* The library's name, a colon and that of libcompshim_dl.so, from beside it.
- * Exits with TOOL_SYSTEM if there is none. */
+/* The library's name, a colon and that of libcompshim_dl.so, from beside it. Exits with TOOL_SYSTEM
+ * if there is none. */
 char *launch_with_dlsym(const char *library);
 
 /* The value of LD_PRELOAD: the library (NULL: none) and then the entries of `existing` (may be
- * NULL) that are not the shim's own libraries. It is empty if there are none.
- */
+ * NULL) that are not the shim's own libraries; empty if there are none. */
 char *launch_preload(const char *library, const char *existing);
 
 /* Loads and parses the policy that a run would use (path as for cshim_policy_load). Prints the
@@ -51,7 +49,7 @@ struct child {
     const char *progress;
     double left;         /* seconds, for the progress line; negative: not known */
     void (*watch)(void); /* called about ten times a second while it runs; NULL: nothing is */
-    char *output; /* stdout and stderr together, the last part if it is long; the caller frees it */
+    char *output;        /* stdout and stderr together, the last part if it is long */
     size_t length;
     int status;  /* as waitpid gives it */
     double wall; /* seconds */

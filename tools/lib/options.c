@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,19 @@
 
 #define OPTIONS_MAX 32 /* of one command */
 #define COUNT_MAX 1000000ul
+
+static const char *command_name; /* of the command whose options are parsed */
+
+void tool_misuse(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "compshim %s: ", command_name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command_name);
+    va_end(arguments);
+    exit(TOOL_USAGE);
+}
 
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
 {
@@ -45,8 +59,7 @@ static void describe(const struct tool_command *command, struct option *longs, c
     *letters = '\0';
 }
 
-static void store(const struct tool_command *command, const struct tool_option *option,
-                  const char *text)
+static void store(const struct tool_option *option, const char *text)
 {
     switch (option->kind) {
     case TOOL_FLAG:
@@ -57,8 +70,8 @@ static void store(const struct tool_command *command, const struct tool_option *
         break;
     case TOOL_SIZE:
         if (!cshim_parse_size(text, option->field))
-            tool_misuse(command->name, "--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)",
-                        option->name, text);
+            tool_misuse("--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)", option->name,
+                        text);
         break;
     case TOOL_COUNT: {
         char *end = NULL;
@@ -66,8 +79,8 @@ static void store(const struct tool_command *command, const struct tool_option *
         unsigned long count = strtoul(text, &end, 10);
         if (errno != 0 || end == text || *end != '\0' || count < 1 || count > COUNT_MAX ||
             strchr(text, '-') != NULL)
-            tool_misuse(command->name, "--%s: '%s' is not a whole number from 1 to %lu",
-                        option->name, text, COUNT_MAX);
+            tool_misuse("--%s: '%s' is not a whole number from 1 to %lu", option->name, text,
+                        COUNT_MAX);
         *(uint32_t *)option->field = (uint32_t)count;
         break;
     }
@@ -77,22 +90,22 @@ static void store(const struct tool_command *command, const struct tool_option *
 static _Noreturn void refuse(const struct tool_command *command, const char *word)
 {
     if (strncmp(word, "--", 2) != 0)
-        tool_misuse(command->name, "unknown option '-%c'", optopt);
+        tool_misuse("unknown option '-%c'", optopt);
     if (optopt != 0)
-        tool_misuse(command->name, "option '%s': it takes no argument", word);
+        tool_misuse("option '%s': it takes no argument", word);
     const char *names[OPTIONS_MAX + 1] = {"help"};
     size_t count = 1;
     for (; command->options[count - 1].name != NULL; count++)
         names[count] = command->options[count - 1].name;
     char *name = tool_format("%.*s", (int)strcspn(word + 2, "="), word + 2);
-    tool_misuse(command->name, "unknown option '--%s'%s", name,
-                tool_hint("--", name, names, count));
+    tool_misuse("unknown option '--%s'%s", name, tool_hint("--", name, names, count));
 }
 
 char **tool_parse(const struct tool_command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 2];
     char letters[2 * OPTIONS_MAX + 4];
+    command_name = command->name;
     describe(command, longs, letters);
     opterr = 0;
     optind = 1;
@@ -103,44 +116,41 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv)
             exit(tool_finish(TOOL_GOOD));
         }
         if (code == ':')
-            tool_misuse(command->name, "option '%s' needs an argument", argv[optind - 1]);
+            tool_misuse("option '%s' needs an argument", argv[optind - 1]);
         if (code == '?')
             refuse(command, argv[optind - 1]);
         size_t index = 0;
         while (code_of(command->options, index) != code)
             index++;
-        store(command, &command->options[index], optarg);
+        store(&command->options[index], optarg);
     }
     return argv + optind;
 }
 
-static uint64_t parse_size(const struct tool_command *command, const char *text)
+static uint64_t parse_size(const char *text)
 {
     uint64_t bytes = 0;
     if (!cshim_parse_size(text, &bytes))
-        tool_misuse(command->name,
-                    "--sizes: '%s' is not a size (such as 65536, 64KiB or 25MB), nor a range of "
+        tool_misuse("--sizes: '%s' is not a size (such as 65536, 64KiB or 25MB), nor a range of "
                     "them (64KiB-64MiB)",
                     text);
     return bytes;
 }
 
-size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
-                        size_t room)
+size_t tool_parse_sizes(const char *text, uint64_t *sizes, size_t room)
 {
     size_t count = 0, ranges = 0;
     char **parts = tool_split(text, &ranges);
     for (size_t i = 0; i < ranges; i++) {
         const char *end = strchr(parts[i], '-');
         parts[i][strcspn(parts[i], "-")] = '\0';
-        uint64_t bytes = parse_size(command, parts[i]);
-        const uint64_t last = end != NULL ? parse_size(command, end + 1) : bytes;
+        uint64_t bytes = parse_size(parts[i]);
+        const uint64_t last = end != NULL ? parse_size(end + 1) : bytes;
         if (end != NULL && (bytes == 0 || bytes > last))
-            tool_misuse(command->name, "--sizes: '%s-%s' does not rise from a size above 0",
-                        parts[i], end + 1);
+            tool_misuse("--sizes: '%s-%s' does not rise from a size above 0", parts[i], end + 1);
         for (bool more = true; more; bytes = bytes <= last / 2 ? 2 * bytes : last) {
             if (count == room)
-                tool_misuse(command->name, "--sizes: more than %zu sizes", room);
+                tool_misuse("--sizes: more than %zu sizes", room);
             sizes[count++] = bytes;
             more = bytes < last;
         }
@@ -148,36 +158,26 @@ size_t tool_parse_sizes(const struct tool_command *command, const char *text, ui
     return count;
 }
 
-/* The length of "--name ARGUMENT". */
-static size_t option_width(const struct tool_option *option)
-{
-    return strlen("--") + strlen(option->name) +
-           (option->argument == NULL ? 0 : strlen(" ") + strlen(option->argument));
-}
-
-static void help_option(const struct tool_option *option, size_t width)
+static void add_option(struct tool_table *table, const struct tool_option *option)
 {
     const bool flag = option->argument == NULL;
     char letter[] = "-x, ";
     letter[1] = option->letter;
-    tool_print(stdout, width + 8, "  %4s--%s%s%s%*s  %s\n", option->letter != 0 ? letter : "",
-               option->name, flag ? "" : " ", flag ? "" : option->argument,
-               (int)(width - option_width(option)), "", option->help);
+    char *name = tool_format("  %4s--%s%s%s", option->letter != 0 ? letter : "", option->name,
+                             flag ? "" : " ", flag ? "" : option->argument);
+    tool_table_add(table, (char *[]){name, tool_copy(option->help)});
 }
 
 void tool_help(const struct tool_command *command)
 {
     static const struct tool_option help = {"help", 'h', TOOL_FLAG, NULL, NULL, "print this help"};
-    size_t width = strlen("--help");
-    for (const struct tool_option *option = command->options; option->name != NULL; option++) {
-        const size_t length = option_width(option);
-        width = length > width ? length : width;
-    }
+    struct tool_table table = {.columns = 2};
+    for (const struct tool_option *option = command->options; option->name != NULL; option++)
+        add_option(&table, option);
+    add_option(&table, &help);
     tool_print(stdout, 7, "usage: compshim %s %s\n", command->name, command->usage);
     tool_print(stdout, 0, "\n%s\n\noptions:\n", command->summary);
-    for (const struct tool_option *option = command->options; option->name != NULL; option++)
-        help_option(option, width);
-    help_option(&help, width);
+    tool_table_print(&table, stdout);
     if (command->details != NULL)
         tool_print(stdout, 0, "\n%s", command->details);
 }

@@ -22,13 +22,17 @@ void tool_table_add(struct tool_table *table, char **cells)
     table->cells = tool_append(table->cells, &table->rows, table->columns * sizeof *cells, cells);
 }
 
-void tool_table_copy(struct tool_table *table, const char *const *cells)
+struct tool_table tool_table_of(const char *headings, size_t numeric_from)
 {
-    char **copies = tool_allocate(table->columns, sizeof *copies);
-    for (size_t i = 0; i < table->columns; i++)
-        copies[i] = cells[i] != NULL ? tool_copy(cells[i]) : NULL;
-    tool_table_add(table, copies);
-    free(copies);
+    struct tool_table table = {.numeric_from = numeric_from, .headings = 1};
+    char **cells = tool_split(headings, &table.columns);
+    char *const split = cells[0];
+    for (size_t i = 0; i < table.columns; i++)
+        cells[i] = tool_copy(cells[i]);
+    tool_table_add(&table, cells);
+    free(split);
+    free(cells);
+    return table;
 }
 
 static const char *cell_text(const struct tool_table *table, size_t row, size_t column)
@@ -66,16 +70,21 @@ struct part {
     const size_t *widths; /* of all columns */
 };
 
+/* The text of a cell. A heading that is empty is the one left of it, from column `least` on. */
+static const char *shared_text(const struct tool_table *table, size_t row, size_t column,
+                               size_t least)
+{
+    while (row + 1 < table->headings && column > least && *cell_text(table, row, column) == '\0')
+        column--;
+    return cell_text(table, row, column);
+}
+
 /* The text of a part's cell. Where a part begins within columns that share a heading, it has the
  * heading too. */
 static const char *part_text(const struct tool_table *table, const struct part *part, size_t row,
                              size_t column)
 {
-    size_t from = column;
-    while (row + 1 < table->headings && column == part->from && from > part->keys &&
-           *cell_text(table, row, from) == '\0')
-        from--;
-    return cell_text(table, row, from);
+    return shared_text(table, row, column, column == part->from ? part->keys : column);
 }
 
 static void print_row(const struct tool_table *table, const struct part *part, size_t row,
@@ -176,10 +185,7 @@ static void print_markdown_headings(const struct tool_table *table, FILE *file)
         const char *separator = " ";
         fputs("|", file);
         for (size_t row = 0; row < table->headings; row++) {
-            size_t from = column;
-            while (row + 1 < table->headings && from > 0 && *cell_text(table, row, from) == '\0')
-                from--;
-            const char *text = cell_text(table, row, from);
+            const char *text = shared_text(table, row, column, 0);
             fputs(*text != '\0' ? separator : "", file);
             tool_print_markdown(text, file);
             separator = *text != '\0' ? ", " : separator;

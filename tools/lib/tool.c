@@ -3,7 +3,6 @@
 #include "tools/lib/tool.h"
 
 #include <ctype.h>
-#include <err.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,39 +11,11 @@
 
 #include "shim/core/words.h"
 
-void tool_warn(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vwarnx(format, arguments);
-    va_end(arguments);
-}
-
-void tool_fail(enum tool_status status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vwarnx(format, arguments);
-    va_end(arguments);
-    exit(status);
-}
-
-void tool_misuse(const char *command, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "compshim %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command);
-    va_end(arguments);
-    exit(TOOL_USAGE);
-}
-
 void *tool_allocate(size_t count, size_t size)
 {
     void *memory = calloc(count > 0 ? count : 1, size);
     if (memory == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     return memory;
 }
 
@@ -52,7 +23,7 @@ void *tool_append(void *array, size_t *count, size_t size, const void *element)
 {
     char *larger = realloc(array, (*count + 1) * size);
     if (larger == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     memcpy(larger + (*count)++ * size, element, size);
     return larger;
 }
@@ -66,7 +37,7 @@ __attribute__((format(printf, 1, 0))) static char *format_all(const char *format
 {
     char *text = NULL;
     if (vasprintf(&text, format, arguments) < 0)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     return text;
 }
 
@@ -93,7 +64,7 @@ char *tool_read_file(const char *path, size_t *length)
         room *= 2;
         text = realloc(text, room);
         if (text == NULL)
-            tool_fail(TOOL_SYSTEM, "out of memory");
+            errx(TOOL_SYSTEM, "out of memory");
     }
     text[*length] = '\0';
     const int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
@@ -109,7 +80,7 @@ int tool_finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    tool_warn("cannot write the output: %s", strerror(errno));
+    warn("cannot write the output");
     return TOOL_SYSTEM;
 }
 
@@ -182,7 +153,7 @@ void tool_print(FILE *file, size_t indent, const char *format, ...)
         const size_t blanks = strspn(at, " "), word = strcspn(at + blanks, " \n");
         if (column > indent && word > 0 && column + blanks + word > CSHIM_LINE_WIDTH)
             column = (size_t)fprintf(file, "\n%*s", (int)indent, "") - 1;
-        else
+        else if (word > 0) /* no line ends with blanks */
             column += (size_t)fprintf(file, "%*s", (int)blanks, "");
         column += (size_t)fprintf(file, "%.*s", (int)word, at + blanks);
         at += blanks + word;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the subcommands of compshim(1) share: exit statuses, messages, options, tables, memory.
  *
+ * Messages are printed by warnx, errx, warn and err of err.h, as "compshim: ...": main() gives the
+ * program this name. err and errx exit with a status of enum tool_status.
+ *
  * The tool has one thread, and ends soon. A function that cannot go on prints what is wrong and
  * what to do, and exits with the status for that: its callers need no error paths.
  */
 #ifndef TOOL_H
 #define TOOL_H
 
+#include <err.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,9 +66,8 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv);
 
 /* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
  * A range stands for its first size, the doubles of that, and its last size. Any other text, or
- * more than `room` sizes, is wrong use of the command's option --sizes. */
-size_t tool_parse_sizes(const struct tool_command *command, const char *text, uint64_t *sizes,
-                        size_t room);
+ * more than `room` sizes, is wrong use of the option --sizes. */
+size_t tool_parse_sizes(const char *text, uint64_t *sizes, size_t room);
 
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
@@ -72,14 +75,9 @@ void tool_help(const struct tool_command *command);
 /* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* Prints "compshim: ..." on stderr. main() gives the program this name. */
-void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Prints "compshim: ..." on stderr, and exits with the status. */
-void tool_fail(enum tool_status status, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
-/* Prints "compshim NAME: ..." and a hint to the command's --help, and exits with status 2. */
-void tool_misuse(const char *command, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
+/* Prints "compshim NAME: ..." of the command that tool_parse has got, and a hint to its --help, and
+ * exits with status 2. */
+void tool_misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Zeroed memory. The tool ends soon: nothing has to be freed but what grows while a command runs,
  * as the output of many runs. That holds for all functions here. */
@@ -98,8 +96,8 @@ char *tool_read_file(const char *path, size_t *length);
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 
-/* The list "a,b,c" as an array of at least one string, in memory that stays. Empty items are kept,
- * for the caller to complain about. */
+/* The list "a,b,c" as an array of at least one string; the caller frees the first string, which has
+ * the others behind it, and the array. Empty items are kept, for the caller to complain about. */
 char **tool_split(const char *list, size_t *count);
 
 /* Whether the first `length` characters of a word are a name in a list. A name in it ends at the
@@ -136,8 +134,8 @@ struct tool_table {
 
 /* Appends a row of `columns` cells, taking ownership of the strings; NULL is an empty cell. */
 void tool_table_add(struct tool_table *table, char **cells);
-/* Appends a row of copies, as of headings. */
-void tool_table_copy(struct tool_table *table, const char *const *cells);
+/* A table with a row of headings, given as "a,b,c". */
+struct tool_table tool_table_of(const char *headings, size_t numeric_from);
 /* A table that is too wide for a terminal is printed in parts; of names and texts (two columns
  * without headings), the texts go on below. */
 void tool_table_print(const struct tool_table *table, FILE *file);

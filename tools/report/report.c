@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim report: the JSON reports of one or several runs, side by side. Each table is described
  * by its columns: which member of the JSON a cell shows, and in which form. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,23 +303,15 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
     return table;
 }
 
-static struct tool_table make_table(const struct report_set *set, enum table which)
-{
-    return which == SUMMARY ? summary_table(set)
-                            : array_table(set, which, layouts[which].columns, false);
-}
-
-static void print_tables(const struct report_set *set)
+static void print_tables(const struct tool_table tables[TABLES])
 {
     for (enum table which = 0; which < TABLES; which++) {
-        struct tool_table table = make_table(set, which);
         if (which == SUMMARY && !markdown)
-            tool_table_print(&table, stdout);
+            tool_table_print(&tables[which], stdout);
         else
-            tool_table_print_titled(&table, markdown, stdout);
-        if (which == ROWS && table.rows <= table.headings)
+            tool_table_print_titled(&tables[which], markdown, stdout);
+        if (which == ROWS && tables[which].rows <= tables[which].headings)
             puts("\nNothing was compressed.");
-        tool_table_free(&table);
     }
 }
 
@@ -345,11 +336,8 @@ static json_t *make_json(const struct report_set *set)
     return json_pack("{s:o}", "reports", reports);
 }
 
-static void write_page(const struct report_set *set, FILE *file)
+static void print_page(const struct report_set *set, const struct tool_table tables[TABLES])
 {
-    struct tool_table tables[TABLES];
-    for (enum table which = 0; which < TABLES; which++)
-        tables[which] = make_table(set, which);
     const struct ledger_file *first = &set->ledgers[0];
     const char *name = basename(first->path);
     const double wire = ledger_total(first, "bytes_wire");
@@ -357,9 +345,7 @@ static void write_page(const struct report_set *set, FILE *file)
                       ? tool_format("%zu reports: %s and others", set->count, name)
                       : tool_format("%s: %.2f times fewer bytes", name,
                                     wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
-    page_write(title, make_json(set), "", tables, TABLES, file);
-    for (enum table which = 0; which < TABLES; which++)
-        tool_table_free(&tables[which]);
+    page_write(title, make_json(set), "", tables, TABLES, stdout);
     free(title);
 }
 
@@ -374,47 +360,42 @@ static bool is_report(const char *path)
     return true;
 }
 
-/* Makes stdout the page's file, so that tool_finish finds what is lost. */
-static FILE *open_page(const char *path)
-{
-    if (freopen(path, "we", stdout) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    return stdout;
-}
-
 static int run(char **words)
 {
     size_t count = 0;
     if (csv + (html != NULL) + json + markdown > 1)
-        tool_misuse("report", "--csv, --html, --json and --markdown exclude each other");
+        tool_misuse("--csv, --html, --json and --markdown exclude each other");
     /* Before 0.2 the option had no argument, and the page went to standard output. No report is
      * overwritten by a command line of that time. */
     const bool is_printed = html != NULL && is_report(html);
     if (is_printed)
         *--words = (char *)html;
     if (*words == NULL)
-        tool_misuse("report",
-                    html == NULL ? "no report given"
+        tool_misuse(html == NULL ? "no report given"
                                  : "--html %s is where the page goes: name reports, too",
                     html);
     while (words[count] != NULL)
         count++;
     struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
-    for (size_t i = 0; i < count; i++) {
-        bool unreadable = false;
-        char message[LEDGER_MESSAGE_MAX];
-        if (!ledger_open(words[i], &ledgers[i], &unreadable, message))
-            tool_fail(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
-    }
+    for (size_t i = 0; i < count; i++)
+        ledgers[i] = ledger_load(words[i]);
     const struct report_set set = {ledgers, count};
+    struct tool_table tables[TABLES] = {[SUMMARY] = summary_table(&set)};
+    for (enum table which = SUMMARY + 1; which < TABLES; which++)
+        tables[which] = array_table(&set, which, layouts[which].columns, false);
+    /* stdout becomes the page's file, so that tool_finish finds what is lost. */
+    if (html != NULL && !is_printed && freopen(html, "we", stdout) == NULL)
+        err(TOOL_SYSTEM, "cannot write %s", html);
     if (csv)
         print_csv(&set);
     else if (html != NULL)
-        write_page(&set, is_printed ? stdout : open_page(html));
+        print_page(&set, tables);
     else if (json)
         tool_json_print(make_json(&set));
     else
-        print_tables(&set);
+        print_tables(tables);
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which]);
     for (size_t i = 0; i < count; i++)
         ledger_close(&ledgers[i]);
     free(ledgers);

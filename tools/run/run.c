@@ -53,9 +53,9 @@ static const struct tool_option options[] = {
 static void set(const char *name, const char *value, bool is_told)
 {
     if (setenv(name, value, 1) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot set %s: %s", name, strerror(errno));
+        err(TOOL_SYSTEM, "cannot set %s", name);
     if (is_told)
-        tool_warn("%s=%s", name, value);
+        warnx("%s=%s", name, value);
 }
 
 /* Sets the command's environment. */
@@ -66,7 +66,7 @@ static void prepare(void)
         /* A policy with an error would end the job at its start: it is found before. */
         const struct cshim_policy *policy = launch_load_policy(policy_file);
         if (verbose)
-            tool_warn("policy: %s", policy->source);
+            warnx("policy: %s", policy->source);
     }
     if (with_dlsym)
         library = launch_with_dlsym(library);
@@ -111,15 +111,15 @@ static void mend_srun(char **words, char *const *end)
         mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
     if (list == NULL || strcmp(mended, list) == 0) {
         if (verbose)
-            tool_warn("srun: LD_PRELOAD and COMPSHIM_* go to all tasks");
+            warnx("srun: LD_PRELOAD and COMPSHIM_* go to all tasks");
         return;
     }
     if (word != NULL)
         *word = tool_format("%s%s", begin, mended);
     else
         set("SLURM_EXPORT_ENV", mended, false);
-    tool_warn("srun: %s becomes %s, for the library to reach the tasks",
-              word != NULL ? "--export" : "SLURM_EXPORT_ENV", mended);
+    warnx("srun: %s becomes %s, for the library to reach the tasks",
+          word != NULL ? "--export" : "SLURM_EXPORT_ENV", mended);
 }
 
 /* Changes nothing: what a batch job's script does with its environment is not known. */
@@ -128,10 +128,10 @@ static void see_sbatch(char **words, char *const *end)
     char **word = find_export(words, end);
     const char *list = word != NULL ? *word : getenv("SBATCH_EXPORT");
     if (list != NULL && strstr(list, "ALL") == NULL && strstr(list, "LD_PRELOAD") == NULL)
-        tool_warn("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
-                  "program by compshim run");
+        warnx("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
+              "program by compshim run");
     else if (verbose)
-        tool_warn("sbatch: LD_PRELOAD and COMPSHIM_* go to the script and to what it starts");
+        warnx("sbatch: LD_PRELOAD and COMPSHIM_* go to the script and to what it starts");
 }
 
 /* MPICH's mpirun is a link to mpiexec.hydra. */
@@ -149,27 +149,25 @@ static void see_mpirun(char **words, char *const *end)
     bool hydra = is_hydra(words[0]);
     for (char **word = words + 1; word < end; word++) {
         if (strcmp(*word, "mca_base_env_list") == 0)
-            tool_warn("mpirun: mca_base_env_list stands as it is given: it has to name LD_PRELOAD "
-                      "and COMPSHIM_*");
+            warnx("mpirun: mca_base_env_list stands as it is given: it has to name LD_PRELOAD "
+                  "and COMPSHIM_*");
         if (hydra && (strcmp(*word, "-genvnone") == 0 || strcmp(*word, "-genvlist") == 0))
-            tool_warn(
-                "mpirun: %s keeps LD_PRELOAD from the ranks; use -genvall, or name LD_PRELOAD "
-                "and COMPSHIM_*",
-                *word);
+            warnx("mpirun: %s keeps LD_PRELOAD from the ranks; use -genvall, or name LD_PRELOAD "
+                  "and COMPSHIM_*",
+                  *word);
     }
     if (verbose)
-        tool_warn(hydra ? "mpirun: Hydra gives its environment to all ranks"
-                        : "mpirun: the library has Open MPI forward LD_PRELOAD and COMPSHIM_* to "
-                          "all nodes");
+        warnx(hydra ? "mpirun: Hydra gives its environment to all ranks"
+                    : "mpirun: the library has Open MPI forward LD_PRELOAD and COMPSHIM_* to "
+                      "all nodes");
 }
 
 static void see_horovodrun(char **words, char *const *end)
 {
     for (char **word = words + 1; word < end; word++)
         if (strcmp(*word, "--gloo") == 0)
-            tool_warn(
-                "horovodrun: Horovod has a gloo of its own, which it hides: its all-reduces are "
-                "not caught; use --mpi");
+            warnx("horovodrun: Horovod has a gloo of its own, which it hides: its all-reduces are "
+                  "not caught; use --mpi");
 }
 
 /* Sees to it that the launchers in a command line hand LD_PRELOAD and COMPSHIM_*, which are set
@@ -200,7 +198,7 @@ static void forward(char **words)
                 if (known[i].see != NULL)
                     known[i].see(word, word < program ? program : end);
                 if (known[i].told != NULL && verbose)
-                    tool_warn("%s", known[i].told);
+                    warnx("%s", known[i].told);
             }
 }
 
@@ -260,13 +258,13 @@ static void block_signals(struct watch *watch)
         watch->for_group[signal] = -WITNESS_SECONDS;
     watch->arrivals = signalfd(-1, &watch->signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (watch->arrivals < 0)
-        tool_fail(TOOL_SYSTEM, "cannot wait for signals: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot wait for signals");
 }
 
 static void open_pipe(int ends[2])
 {
     if (pipe2(ends, O_CLOEXEC) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a pipe");
 }
 
 /* Forks a child that is killed when this process ends. */
@@ -275,7 +273,7 @@ static pid_t start_child(void)
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child < 0)
-        tool_fail(TOOL_SYSTEM, "cannot start a process: %s", strerror(errno));
+        err(TOOL_SYSTEM, "cannot start a process");
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
@@ -316,7 +314,7 @@ static void start_command(struct watch *watch, char **words)
     close(ends[1]);
     if (read(ends[0], &error, sizeof error) == (ssize_t)sizeof error) {
         kill(watch->witness, SIGKILL);
-        tool_fail(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
+        errx(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
     }
     close(ends[0]);
 }
@@ -372,15 +370,6 @@ static void take_signals(struct watch *watch)
     }
 }
 
-static void take_datagram(struct watch *watch)
-{
-    char byte = 0;
-    if (watch->receiver < 0 || recv(watch->receiver, &byte, 1, 0) < 0)
-        return;
-    close(watch->receiver);
-    watch->receiver = -1;
-}
-
 /* Notes the end of the command. If the command has stopped, stops this process, too, for the shell
  * to see; SIGCONT ends that. */
 static void take_children(struct watch *watch)
@@ -400,6 +389,7 @@ static void take_children(struct watch *watch)
 
 static void attend(struct watch *watch)
 {
+    char datagram = 0;
     while (!watch->ended) {
         struct pollfd sources[] = {{.fd = watch->arrivals, .events = POLLIN},
                                    {.fd = watch->reports, .events = POLLIN},
@@ -408,7 +398,11 @@ static void attend(struct watch *watch)
         take_reports(watch);
         take_signals(watch);
         take_children(watch);
-        take_datagram(watch); /* the last step: what has ended has sent its datagram before */
+        /* The last step: what has ended has sent its datagram before. */
+        if (watch->receiver >= 0 && recv(watch->receiver, &datagram, 1, 0) >= 0) {
+            close(watch->receiver);
+            watch->receiver = -1;
+        }
     }
     kill(watch->witness, SIGKILL);
     waitpid(watch->witness, NULL, 0);
@@ -443,18 +437,18 @@ static int watch_command(char **words, int receiver)
         end_by(WTERMSIG(watch.status));
     const char *program = *check_behind_launchers(words);
     if (watch.receiver >= 0 && !watch.interrupted)
-        tool_warn(
-            "nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
-            "through the library; 'compshim check %s' tells more%s",
-            program != NULL ? program : "PROGRAM",
-            with_dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
+        warnx("nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
+              "through the library; 'compshim check %s' tells more%s",
+              program != NULL ? program : "PROGRAM",
+              with_dlsym ? ""
+                         : ", and run --dlsym reaches programs that fetch functions with dlsym");
     return WEXITSTATUS(watch.status);
 }
 
 static int run(char **words)
 {
     if (*words == NULL)
-        tool_misuse("run", "no command to run");
+        tool_misuse("no command to run");
     prepare();
     if (!off)
         check_warn(words, verbose);
@@ -465,7 +459,7 @@ static int run(char **words)
     execvp(words[0], words);
     int error = errno;
     unsetenv("LD_PRELOAD");
-    tool_fail(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
+    errx(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
 }
 
 const struct tool_command tool_run = {

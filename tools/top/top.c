@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim top: shows the figures that running processes on this host publish. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,7 +100,7 @@ static void look_around(struct look *look)
 {
     DIR *folder = opendir(CSHIM_LIVE_FOLDER);
     if (folder == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot read %s: %s", CSHIM_LIVE_FOLDER, strerror(errno));
+        err(TOOL_SYSTEM, "cannot read %s", CSHIM_LIVE_FOLDER);
     look->time = cshim_seconds();
     look->count = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL && look->count < PROCESSES_MAX;)
@@ -144,15 +142,13 @@ static char *rate(const struct look *before, const struct look *after, const str
 /* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
-    static const char *const headings[] = {"rule",    "codec", "algorithm", "calls",
-                                           "calls/s", "wire",  "ratio",     "error"};
     const struct cshim_live *job = &after->processes[first];
-    struct tool_table table = {.columns = 8, .numeric_from = 3, .headings = 1};
+    struct tool_table table =
+        tool_table_of("rule,codec,algorithm,calls,calls/s,wire,ratio,error", 3);
     tool_print(stdout, 2,
                "%s (%s): %zu of %lld ranks here, process %lld and others, for %.0f s, policy %s\n",
                job->program, job->library, end - first, (long long)job->ranks, (long long)job->pid,
                after->time - job->started, job->policy);
-    tool_table_copy(&table, headings);
     for (size_t rule = 0; rule < job->rule_count; rule++) {
         const struct cshim_live_rule *own = &job->rules[rule];
         const struct cshim_row sum = add_up(after, job, rule);
@@ -219,7 +215,7 @@ static int run(char **words)
     const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
     if (*words != NULL)
-        tool_misuse("top", "'%s' is one word too many", *words);
+        tool_misuse("'%s' is one word too many", *words);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)

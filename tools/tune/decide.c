@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a policy of measurements. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/schedule.h"
@@ -87,8 +86,8 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
                                       enum cshim_codec_id codec, uint64_t bytes)
 {
     char message[CSHIM_MESSAGE_MAX];
-    char *text = tool_format("[rule all]\ncodec = %s\n", cshim_codec_name(codec));
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "auto", message);
+    const char *text = tool_format("[rule all]\ncodec = %s\n", cshim_codec_name(codec));
+    const struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "auto", message);
     const struct cshim_call call = {
         .library = CSHIM_MPI,
         .collective = CSHIM_ALLREDUCE,
@@ -128,12 +127,12 @@ static void add_comment_row(struct tool_table *table, const struct tune_measured
 
 static void print_measured(FILE *file, const struct tune_measured *measured, const size_t *choices)
 {
-    const char *headings[3 + TUNE_WAYS_MAX] = {"size", "best", "native"};
-    struct tool_table table = {.columns = 3, .numeric_from = 20, .headings = 1, .prefix = "; "};
+    const char *headings = "size,best,native";
     for (size_t i = 0; i < measured->way_count; i++)
         if (i == 0 || measured->ways[i].codec != measured->ways[i - 1].codec)
-            headings[table.columns++] = cshim_codec_name(measured->ways[i].codec);
-    tool_table_copy(&table, headings);
+            headings = tool_format("%s,%s", headings, cshim_codec_name(measured->ways[i].codec));
+    struct tool_table table = tool_table_of(headings, SIZE_MAX);
+    table.prefix = "; ";
     for (size_t i = 0; i < measured->size_count; i++)
         add_comment_row(&table, measured, &measured->sizes[i],
                         choices[i] != TUNE_NATIVE ? &measured->ways[choices[i]] : NULL);
@@ -178,16 +177,15 @@ char *tune_policy(const struct tune_measured *measured, double max_rel_error)
     bool any = false;
     FILE *file = open_memstream(&text, &length);
     if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "out of memory");
+        errx(TOOL_SYSTEM, "out of memory");
     tune_choose(measured, max_rel_error, choices);
-    fprintf(
-        file,
-        "; Written by compshim tune %s for %u ranks on %u node%s, with a relative error of at "
-        "most %g.\n"
-        "; Milliseconds of an all-reduce of float32, the median of the best round; of each codec "
-        "the\n; fastest algorithm's.\n;\n",
-        CSHIM_VERSION, measured->ranks, measured->nodes, measured->nodes == 1 ? "" : "s",
-        max_rel_error);
+    fprintf(file,
+            "; Written by compshim tune %s for %u ranks on %u node%s, with a relative error of at "
+            "most %g.\n"
+            "; Milliseconds of an all-reduce of float32, the median of the best round; of each "
+            "codec the\n; fastest algorithm's.\n;\n",
+            CSHIM_VERSION, measured->ranks, measured->nodes, measured->nodes == 1 ? "" : "s",
+            max_rel_error);
     print_measured(file, measured, choices);
     for (size_t first = 0, end; first < measured->size_count; first = end) {
         for (end = first + 1; end < measured->size_count && choices[end] == choices[first];)

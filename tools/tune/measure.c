@@ -2,7 +2,6 @@
 /* Runs the bundled benchmark without the library, and with it in every way. One job measures many
  * ways: its policy has a rule for each way and size, and the benchmark's sizes differ by a few
  * elements, so that each matches one rule. Rounds are repeated as long as there is time. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static void make_folder(const char *output)
     char *name = tool_format("%.*s.compshim-tune-XXXXXX",
                              slash != NULL ? (int)(slash - output) + 1 : 0, output);
     if (mkdtemp(name) == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot make a folder beside %s: %s", output, strerror(errno));
+        err(TOOL_SYSTEM, "cannot make a folder beside %s", output);
     folder = launch_absolute(name);
     policy = tool_format("%s/policy.ini", folder);
     report = tool_format("%s/report.json", folder);
@@ -81,10 +80,8 @@ static char *run(const struct session *session, char *sizes, bool shimmed, const
                           .progress = what,
                           .left = session->deadline - cshim_seconds()};
     const enum child_end end = child_run(&child);
-    if (end == CHILD_STOPPED) {
-        tool_warn("interrupted: nothing is written");
-        exit(128 + child_stop_signal());
-    }
+    if (end == CHILD_STOPPED)
+        errx(128 + child_stop_signal(), "interrupted: nothing is written");
     if (end == CHILD_FAILED) {
         child_tell_failure(&child, "the benchmark", "; ");
         exit(TOOL_NOT_SO);
@@ -132,7 +129,7 @@ static void write_policy(const struct session *session, size_t first, size_t end
 {
     FILE *file = fopen(policy, "we");
     if (file == NULL)
-        tool_fail(TOOL_NOT_SO, "cannot write %s: %s", policy, strerror(errno));
+        err(TOOL_NOT_SO, "cannot write %s", policy);
     fprintf(file, "[compshim]\nlog = error\n");
     for (size_t size = first; size < end; size++)
         for (size_t way = 0; way < session->measured->way_count; way++) {
@@ -148,54 +145,36 @@ static void write_policy(const struct session *session, size_t first, size_t end
         fprintf(file, "[rule all]\ncodec = none\n");
     const bool lost = ferror(file) != 0;
     if (fclose(file) != 0 || lost)
-        tool_fail(TOOL_NOT_SO, "cannot write all of %s", policy);
+        errx(TOOL_NOT_SO, "cannot write all of %s", policy);
 }
 
-/* Reads the ranks and nodes of the job from its report. There is one only if the library has
- * reached all ranks. */
-static void read_job(struct tune_measured *measured)
+/* Opens the report of the last job. There is one only if the library has reached all ranks. */
+static struct ledger_file open_report(void)
 {
-    struct ledger_file ledger;
-    bool unreadable = false;
-    char message[LEDGER_MESSAGE_MAX];
-    if (!ledger_open(report, &ledger, &unreadable, message))
-        tool_fail(TOOL_NOT_SO, "%s",
-                  unreadable ? "the library did not reach the benchmark's ranks, or not all of "
-                               "them: does the command forward LD_PRELOAD?"
-                             : message);
-    measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
-    measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
-    if (measured->ranks <= 1)
-        tool_fail(TOOL_NOT_SO,
-                  "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
+    if (access(report, R_OK) != 0)
+        errx(TOOL_NOT_SO, "the library did not reach the benchmark's ranks, or not all of "
+                          "them: does the command forward LD_PRELOAD?");
+    return ledger_load(report);
 }
 
-/* Adds a fact of the report as a line of a file for COMPSHIM_MACHINE. */
-static char *add_fact(char *lines, const char *name, const json_t *value)
-{
-    if (strcmp(name, "source") == 0)
-        return lines;
-    return json_is_string(value)
-               ? tool_format("%s%s = %s\n", lines, name, json_string_value(value))
-               : tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
-}
-
-/* Reads the facts of the machine from the report of a job that compressed. There are none on one
- * node. */
+/* Reads the facts of the machine from the report of a job that compressed, as lines of a file for
+ * COMPSHIM_MACHINE. There are none on one node. */
 static void read_machine(struct tune_measured *measured)
 {
-    struct ledger_file ledger;
-    bool unreadable;
-    char message[LEDGER_MESSAGE_MAX];
+    const struct ledger_file ledger = open_report();
+    char message[CSHIM_MESSAGE_MAX];
     const char *name;
     json_t *value;
     char *lines = tool_copy("");
-    if (!ledger_open(report, &ledger, &unreadable, message))
-        tool_fail(TOOL_NOT_SO, "%s", message);
-    json_object_foreach(json_object_get(ledger.root, "machine"), name, value) lines =
-        add_fact(lines, name, value);
+    json_object_foreach(json_object_get(ledger.root, "machine"), name, value)
+    {
+        if (json_is_string(value) && strcmp(name, "source") != 0)
+            lines = tool_format("%s%s = %s\n", lines, name, json_string_value(value));
+        else if (!json_is_string(value))
+            lines = tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
+    }
     if (*lines != '\0' && !cshim_machine_parse(&measured->machine, lines, report, message))
-        tool_fail(TOOL_NOT_SO, "%s", message);
+        errx(TOOL_NOT_SO, "%s", message);
 }
 
 static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
@@ -236,8 +215,8 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
             break;
     }
     if (kept < measured->size_count)
-        tool_warn("sizes from %llu bytes are left out: there is no time for them (--time)",
-                  (unsigned long long)measured->sizes[kept].bytes);
+        warnx("sizes from %llu bytes are left out: there is no time for them (--time)",
+              (unsigned long long)measured->sizes[kept].bytes);
     measured->size_count = kept;
 }
 
@@ -245,6 +224,7 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
  * there are, and how long a call takes. */
 static void explore(struct session *session, double seconds)
 {
+    struct tune_measured *measured = session->measured;
     char *sizes = tool_format("%llu", ESTIMATE_BYTES);
     unsigned long long bytes;
     double median;
@@ -252,11 +232,15 @@ static void explore(struct session *session, double seconds)
     char *output = run(session, sizes, true, "looking at the job");
     const char *line = strstr(output, sizes);
     const bool is_measured = line != NULL && read_line(line, &bytes, &median);
-    read_job(session->measured);
+    const struct ledger_file ledger = open_report();
+    measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
+    measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
+    if (measured->ranks <= 1)
+        errx(TOOL_NOT_SO, "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
     if (!is_measured)
-        tool_fail(TOOL_NOT_SO, "the benchmark printed no times");
-    list_ways(session->measured);
-    limit_sizes(session->measured, median, seconds);
+        errx(TOOL_NOT_SO, "the benchmark printed no times");
+    list_ways(measured);
+    limit_sizes(measured, median, seconds);
 }
 
 /* Measures the sizes [first, end), natively or in every way. */
@@ -275,7 +259,6 @@ static void measure(const struct session *session, size_t first, size_t end, boo
         write_policy(session, first, end);
     char *output = run(session, sizes, ways, what);
     keep(session, output);
-    free(output);
 }
 
 /* Every size natively and in every way, once. */
@@ -327,6 +310,6 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
     read_machine(measured);
     for (size_t size = 0; size < measured->size_count; size++)
         if (isnan(measured->sizes[size].native))
-            tool_fail(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",
-                      (unsigned long long)measured->sizes[size].bytes);
+            errx(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",
+                 (unsigned long long)measured->sizes[size].bytes);
 }

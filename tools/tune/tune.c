@@ -3,7 +3,6 @@
 #include "tools/tune/tune.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static double parse_error(const char *text)
     char *end = NULL;
     const double error = strtod(text, &end);
     if (end == text || *end != '\0' || !(error >= 0 && error <= 1))
-        tool_misuse("tune", "--max-rel-error: '%s' is not a number from 0 to 1", text);
+        tool_misuse("--max-rel-error: '%s' is not a number from 0 to 1", text);
     return error;
 }
 
@@ -55,15 +54,15 @@ static int by_value(const void *a, const void *b)
 static void set_sizes(const char *text, struct tune_measured *measured)
 {
     uint64_t sizes[TUNE_SIZES_MAX];
-    const size_t count = tool_parse_sizes(&tool_tune, text, sizes, TUNE_SIZES_MAX);
+    const size_t count = tool_parse_sizes(text, sizes, TUNE_SIZES_MAX);
     qsort(sizes, count, sizeof *sizes, by_value);
     for (size_t i = 0; i < count; i++) {
         /* The benchmark is given sizes close above these, one for each way. */
         if (sizes[i] < 1024 || sizes[i] % sizeof(float) != 0 || sizes[i] > (uint64_t)1 << 30)
-            tool_misuse("tune", "--sizes: %llu bytes: take whole float32 from 1KiB to 1GiB",
+            tool_misuse("--sizes: %llu bytes: take whole float32 from 1KiB to 1GiB",
                         (unsigned long long)sizes[i]);
         if (measured->size_count > 0 && sizes[i] < sizes[i - 1] + 1024)
-            tool_misuse("tune", "--sizes: %llu and %llu bytes are less than 1KiB apart",
+            tool_misuse("--sizes: %llu and %llu bytes are less than 1KiB apart",
                         (unsigned long long)sizes[i - 1], (unsigned long long)sizes[i]);
         measured->sizes[measured->size_count++].bytes = sizes[i];
     }
@@ -73,19 +72,17 @@ static void set_sizes(const char *text, struct tune_measured *measured)
 static void write_policy(const char *path, const char *text)
 {
     char message[CSHIM_MESSAGE_MAX];
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), path, message);
-    if (policy == NULL)
-        tool_fail(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
-    cshim_policy_free(policy);
+    if (cshim_policy_parse(text, strlen(text), path, message) == NULL)
+        errx(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
     char *temporary = tool_format("%s.new", path);
     FILE *file = fopen(temporary, "we");
     if (file == NULL)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", temporary, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", temporary);
     const bool lost = fputs(text, file) < 0;
     if (fclose(file) != 0 || lost || rename(temporary, path) != 0) {
         const int error = errno;
         unlink(temporary);
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
+        errx(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
     }
 }
 
@@ -109,26 +106,26 @@ static void save(const struct tune_measured *measured, const char *path)
     const json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
                                    (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
     if (json_dump_file(root, path, JSON_INDENT(1)) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", path);
 }
 
 /* Writes the facts by which a job foretells the time of a call. */
 static void save_machine(const struct tune_measured *measured, const char *path)
 {
     if (measured->machine.source[0] == '\0') {
-        tool_warn("%s is not written: nothing is foretold on one node", path);
+        warnx("%s is not written: nothing is foretold on one node", path);
         return;
     }
     FILE *file = fopen(path, "we");
     if (file != NULL)
         cshim_machine_print(file, &measured->machine);
     if (file == NULL || fclose(file) != 0)
-        tool_fail(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "cannot write %s", path);
 }
 
 static _Noreturn void refuse(const char *path, const char *what)
 {
-    tool_fail(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
+    errx(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
 }
 
 static struct tune_way read_way(const char *path, const json_t *value)
@@ -165,10 +162,10 @@ static void load(const char *path, struct tune_measured *measured)
     json_error_t error;
     char *text = tool_read_file(path, &length);
     if (text == NULL)
-        tool_fail(TOOL_SYSTEM, "%s: %s", path, strerror(errno));
+        err(TOOL_SYSTEM, "%s", path);
     const json_t *root = json_loadb(text, length, 0, &error);
     if (root == NULL)
-        tool_fail(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
+        errx(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
     const json_t *ways = json_object_get(root, "ways"), *sizes = json_object_get(root, "sizes");
     const json_int_t ranks = json_integer_value(json_object_get(root, "ranks"));
     const json_int_t nodes = json_integer_value(json_object_get(root, "nodes"));
@@ -190,13 +187,12 @@ static int run(char **words)
     static struct tune_measured measured;
     const double max_rel_error = parse_error(chosen.max_rel_error);
     if ((*words == NULL) == (chosen.from == NULL))
-        tool_misuse("tune", *words == NULL ? "no command that starts ranks, such as 'mpirun -n 4'"
-                                           : "--from needs no command: nothing is run");
+        tool_misuse(*words == NULL ? "no command that starts ranks, such as 'mpirun -n 4'"
+                                   : "--from needs no command: nothing is run");
     if (chosen.from == NULL)
         set_sizes(chosen.sizes, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
-        tool_fail(TOOL_NOT_SO, "%s exists already: take --force, or another --output",
-                  chosen.output);
+        errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
