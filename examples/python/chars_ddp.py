@@ -5,7 +5,8 @@
     torchrun --nproc_per_node 2 chars_ddp.py [--text FILE]
 
 About a million parameters, AdamW. Every rank has the whole model and takes its part of each batch. The last
-tenth of the text is kept from the training; the loss on it is printed at the end, in nats per character.
+tenth of the text is kept from the training; the loss on it, in nats per character, and the percentage of
+characters foretold are printed at the end.
 Needs numpy and torch.
 """
 import argparse
@@ -60,9 +61,11 @@ def read_text(path):
     return numbers, len(used)
 
 
-def loss_of(model, windows):
-    """The mean over all characters of windows, which are one longer than the context."""
-    return nn.functional.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+def loss_and_accuracy(model, windows):
+    """The mean loss of all characters of windows, which are one longer than the context, and the percentage foretold."""
+    scores, characters = model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten()
+    right = (scores.detach().argmax(dim=1) == characters).float().mean()
+    return nn.functional.cross_entropy(scores, characters), 100 * right
 
 
 def mean_over_ranks(value, ranks):
@@ -72,17 +75,17 @@ def mean_over_ranks(value, ranks):
     return sum(value.item() for value in values) / ranks
 
 
-def train(model, text, arguments):
+def train(model, text, arguments, make_optimizer=torch.optim.AdamW):
     """Returns the seconds per step."""
     rank, ranks = ddp_job.rank_and_size()
-    optimizer = torch.optim.AdamW(model.parameters(), arguments.lr)
+    optimizer = make_optimizer(model.parameters(), arguments.lr)
     generator = torch.Generator().manual_seed(arguments.seed)
     window = torch.arange(CONTEXT + 1)
     began = time.perf_counter()
     for step in range(1, arguments.steps + 1):
         begins = torch.randint(len(text) - CONTEXT, (arguments.batch, 1), generator=generator)
         optimizer.zero_grad()
-        loss = loss_of(model, text[begins[rank::ranks] + window])
+        loss, _ = loss_and_accuracy(model, text[begins[rank::ranks] + window])
         loss.backward()
         optimizer.step()
         if step % arguments.every == 0:
@@ -93,12 +96,12 @@ def train(model, text, arguments):
 
 
 def test(model, text):
-    """The loss on a text, of which each rank takes a part."""
+    """Loss and accuracy on a text, of which each rank takes a part."""
     rank, ranks = ddp_job.rank_and_size()
     windows = text.unfold(0, CONTEXT + 1, CONTEXT)
     windows = windows[: len(windows) // ranks * ranks]
     with torch.no_grad():
-        return mean_over_ranks(loss_of(model, windows[rank::ranks]), ranks)
+        return [mean_over_ranks(mean, ranks) for mean in loss_and_accuracy(model, windows[rank::ranks])]
 
 
 def parse_arguments():
@@ -121,10 +124,11 @@ def main():
     kept = len(text) // 10
     model = Transformer(characters).to(device)
     seconds = train(nn.parallel.DistributedDataParallel(model), text[:-kept], arguments)
-    loss = test(model, text[-kept:])
+    loss, accuracy = test(model, text[-kept:])
     ddp_job.tell_digest(model)
     if rank == 0:
         ddp_job.tell(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
+        ddp_job.tell(f"test accuracy {accuracy:.2f} %")
     torch.distributed.destroy_process_group()
 
 

@@ -1,24 +1,39 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Measures PyTorch's DistributedDataParallel over gloo: as it is, with PyTorch's own 16-bit hooks, and under
-# the shim, on four emulated hosts (tests/net/hosts.sh); and what the built-in policy costs on this machine
-# alone, where it passes on what is small.
+# the shim; and Horovod over MPI, as it is, with its own 16 bits, and under the shim; on four emulated hosts
+# (tests/net/hosts.sh). And what the built-in policy costs on this machine alone, where it passes on what is
+# small.
 #
 #   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--results DIR]
+#   gloo.sh --page [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
 # Rates of the hosts' links: 1gbit,100mbit; without root they are left out. Modes: off, bf16-hook, fp16-hook,
-# and codecs. STEPS (60) are those of the transformer of examples/python. SIZES, in bytes, are those over
-# loopback; "" leaves loopback out. The modes take turns in every repeat, and each figure is the median of the
-# repeats' medians. Results: DIR/gloo-RATE.json and DIR/gloo-loopback.json (DIR is tests/bench/results); it
-# prints the tables of them. TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh
-# fetches the newest.
+# codecs, horovod, horovod-fp16 (its own), and horovod-CODEC (under the shim). STEPS (60) are those of the
+# transformer of examples/python. SIZES, in bytes, are those over loopback; "" leaves loopback out. The modes
+# take turns in every repeat, and each figure is the median of the repeats' medians. Results:
+# DIR/gloo-RATE.json and DIR/gloo-loopback.json (DIR is tests/bench/results); it prints the tables of them.
+# --page has `compshim compare` run all modes and write a page for each rate, DIR/gloo-RATE.html and .md:
+# time and accuracy are of the transformer, the step is that of two buckets of 25 MiB. There a mode without
+# compression, but off, runs under the shim, too, which passes its calls on and counts them.
+#
+# TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh fetches the newest. Horovod is
+# built for Debian's PyTorch, into build/clients, if a mode needs it.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
-rates=1gbit,100mbit modes=off,bf16-hook,fp16-hook,fp16,fp8_e4m3,int8,int6 repeats=3 training=60
+rates=1gbit,100mbit repeats=3 training=60 page=no started_by_compare=
+codecs=fp16,fp8_e4m3,int8,int6 others=bf16-hook,fp16-hook,horovod,horovod-fp16,horovod-fp8_e4m3
+modes=off,$codecs,$others
 sizes=4,1024,16384,262144,4194304,26214400 results=tests/bench/results
 while [ $# -gt 0 ]; do
     case $1 in
+    --page)
+        page=yes
+        shift
+        continue
+        ;;
+    --as) started_by_compare=${2-} ;;
     --rates) rates=${2-} ;;
     --modes) modes=${2-} ;;
     --repeats) repeats=${2-} ;;
@@ -33,15 +48,18 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 if [ -z "${TORCH-}" ]; then
-    TORCH=$build/torch/2.15.0
+    export TORCH=$build/torch/2.15.0
     tools/get-torch.sh 2.15.0 "$TORCH"
+fi
+if [ $page = yes ] || [[ $modes == *horovod* ]]; then
+    bash tests/clients/build_horovod.sh "$build/clients/horovod"
 fi
 mkdir -p "$results"
 scratch=$(mktemp -d)
 hosts=(tests/net/hosts.sh --name cshimgloo)
 clean_up() {
     rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
+    [ "$(id -u)" != 0 ] || [ -n "$started_by_compare" ] || "${hosts[@]}" down >/dev/null
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -63,7 +81,7 @@ job() {
 in_host() { "${hosts[@]}" exec $(($1 + 1)) "${@:2}"; }
 here() { "${@:2}"; }
 
-# shim MODE: $variables for a mode under the shim
+# shim CODEC: $variables for a rule with this codec, or for the built-in policy
 shim() {
     variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off)
     [ "$1" != default ] || return 0
@@ -71,29 +89,63 @@ shim() {
     variables+=("COMPSHIM_POLICY=$scratch/$1.ini")
 }
 
+# on_hosts MODE OPTION...: what the mode is without the shim, and with $variables
+on_hosts() {
+    local mode=$1 horovod=none
+    shift
+    case $mode in
+    horovod*)
+        [ "$mode" != horovod-fp16 ] || horovod=fp16
+        "${hosts[@]}" run --seconds 900 env MASTER_ADDR=cshimgloo1 PYTHONPATH="$build/clients/horovod" \
+            HOROVOD_LOG_LEVEL=error "${variables[@]}" \
+            /usr/bin/python3 "$PWD/tests/bench/gloo_bench.py" hosts --horovod "$horovod" "$@"
+        ;;
+    *-hook) job 4 cshimgloo1 in_host hosts --hook "${mode%-hook}" "$@" ;;
+    *) job 4 cshimgloo1 in_host hosts "$@" ;;
+    esac
+}
+
+# plan_of MODE: $variables for a mode, and $plan, what the shim makes of a bucket
+plan_of() {
+    local library=gloo codec=$1
+    variables=() plan=null
+    case $1 in
+    off | *-hook | horovod | horovod-fp16) return 0 ;;
+    horovod-*) library=mpi codec=${1#horovod-} ;;
+    esac
+    shim "$codec"
+    plan=$("$build/compshim" explain --library $library --policy "$scratch/$codec.ini" --size 25MiB \
+        --ranks 4 --nodes 4 --json | tr -d '\n')
+}
+
 measure_hosts() {
-    local rate=$1 repeat mode variables options plan measured
-    "${hosts[@]}" up --hosts 4 --rate "$rate" >&2
+    local rate=$1 repeat mode variables plan measured
     for repeat in $(seq "$repeats"); do
         for mode in ${modes//,/ }; do
             echo "$rate, repeat $repeat of $repeats: $mode" >&2
-            variables=() options=() plan=null
-            case $mode in
-            off) ;;
-            *-hook) options=(--hook "${mode%-hook}") ;;
-            *)
-                shim "$mode"
-                plan=$("$build/compshim" explain --library gloo --policy "$scratch/$mode.ini" --size 25MiB \
-                    --ranks 4 --nodes 4 --json | tr -d '\n')
-                ;;
-            esac
-            measured=$(job 4 cshimgloo1 in_host hosts --training-steps "$training" "${options[@]}")
+            plan_of "$mode"
+            measured=$(on_hosts "$mode" --training-steps "$training")
             printf '{"mode": "%s", "explained": %s, "measured": %s}\n' "$mode" "$plan" "$measured" >>"$scratch/$rate"
         done
     done
-    "${hosts[@]}" down >&2
     python3 tests/bench/gloo_table.py hosts "$rate" "$scratch/$rate" >"$results/gloo-$rate.json"
 }
+
+write_page() {
+    local rate=$1 results mode
+    results=$(realpath "$2")
+    for mode in ${others//,/ }; do
+        case $mode in
+        *-hook | horovod | horovod-fp16) printf '[rule all]\ncodec = none\n' ;;
+        *) printf '[rule all]\ncodec = %s\n' "${mode#horovod-}" ;;
+        esac >"$scratch/$mode"
+    done
+    (cd "$scratch" && "$build/compshim" compare --modes "off,$codecs" --policy "$others" --ranks 4 \
+        --repeat "$repeats" --title "PyTorch's all-reduces on four hosts with links of $rate" \
+        --link "emulated, $rate" --html "$results/gloo-$rate.html" --markdown "$results/gloo-$rate.md" \
+        -- "$OLDPWD/tests/bench/gloo.sh" --training "$training" --as "{mode}")
+}
+
 measure_loopback() {
     local repeat mode variables ranks measured
     for repeat in $(seq $((3 * repeats))); do
@@ -111,12 +163,20 @@ measure_loopback() {
     python3 tests/bench/gloo_table.py loopback "$scratch/loopback" >"$results/gloo-loopback.json"
 }
 
+if [ -n "$started_by_compare" ]; then
+    variables=(${LD_PRELOAD:+"LD_PRELOAD=$LD_PRELOAD"})
+    on_hosts "$started_by_compare" --training-steps "$training" --lines
+    exit
+fi
 for rate in ${rates//,/ }; do
-    if [ "$(id -u)" = 0 ]; then
-        measure_hosts "$rate"
-    else
+    if [ "$(id -u)" != 0 ]; then
         echo "gloo.sh: not root: hosts with links of $rate are left out" >&2
+        continue
     fi
+    "${hosts[@]}" up --hosts 4 --rate "$rate" >&2
+    if [ $page = yes ]; then write_page "$rate" "$results"; else measure_hosts "$rate"; fi
+    "${hosts[@]}" down >&2
 done
+[ $page = no ] || exit 0
 [ -z "$sizes" ] || measure_loopback
 python3 tests/bench/gloo_table.py table "$results"/gloo-*.json

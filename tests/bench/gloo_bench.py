@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of what gloo.sh measures; rank 0 prints a line of JSON.
 
-gloo_bench.py hosts [--hook bf16|fp16] [--calls N] [--steps N] [--training-steps N]
+gloo_bench.py hosts [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
     seconds of all-reduces of one bucket, of steps with two of them by DistributedDataParallel, and per step of the
-    transformer of examples/python, with its loss; with PyTorch's hook, which only DistributedDataParallel has
+    transformer of examples/python, with its loss and accuracy; with PyTorch's hook, which only DistributedDataParallel
+    has, or by Horovod with its compression. --lines: lines that `compshim compare` reads, instead of JSON
 gloo_bench.py sizes LIST [--calls N]
     the median seconds of all-reduces of so many bytes each, of small ones many in a row
 """
@@ -21,6 +22,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/python"))
 import chars_ddp
+import ddp_job
 
 HOOKS = {"bf16": default_hooks.bf16_compress_hook, "fp16": default_hooks.fp16_compress_hook}
 MEBI = 1 << 20
@@ -38,11 +40,51 @@ class Buckets(nn.Module):
         return sum(weights.sum() for weights in self.weights) * value
 
 
-def distributed(module, hook):
-    model = nn.parallel.DistributedDataParallel(module)
-    if hook:
-        model.register_comm_hook(None, HOOKS[hook])
-    return model
+class ByDdp:
+    """Gradients by DistributedDataParallel, with a hook of PyTorch's or none."""
+
+    def __init__(self, hook):
+        self.hook = hook
+
+    def reduce(self, values):
+        torch.distributed.all_reduce(values)
+
+    def prepare(self, module, make_optimizer):
+        """What is called in the module's place, and what makes its optimizer."""
+        model = nn.parallel.DistributedDataParallel(module)
+        if self.hook:
+            model.register_comm_hook(None, HOOKS[self.hook])
+        return model, make_optimizer
+
+    def wait(self, _optimizer):
+        """The end of backward() was the end of the step's all-reduces."""
+
+
+class ByHorovod:
+    """Gradients by Horovod, with a compression of its own."""
+
+    def __init__(self, compression):
+        # Only Debian's Python has it, and only in this mode.
+        import horovod.torch as hvd  # pylint: disable=import-outside-toplevel
+
+        hvd.init()
+        self.hvd = hvd
+        self.compression = getattr(hvd.Compression, compression)
+
+    def reduce(self, values):
+        self.hvd.allreduce(values, op=self.hvd.Sum, compression=self.compression)
+
+    def prepare(self, module, make_optimizer):
+        names = list(module.named_parameters())
+
+        def make(parameters, rate):
+            optimizer = make_optimizer(parameters, rate)
+            return self.hvd.DistributedOptimizer(optimizer, named_parameters=names, compression=self.compression)
+
+        return module, make
+
+    def wait(self, optimizer):
+        optimizer.synchronize()
 
 
 def seconds_of(count, call, in_a_row=1):
@@ -58,20 +100,35 @@ def seconds_of(count, call, in_a_row=1):
 
 
 def measure_hosts(arguments):
+    way = ByHorovod(arguments.horovod) if arguments.horovod else ByDdp(arguments.hook)
     measured = {"torch": torch.__version__}
     if not arguments.hook:
         bucket = torch.full((BUCKET // 4,), 1e-9)
-        measured["call_seconds"] = seconds_of(arguments.calls, lambda: torch.distributed.all_reduce(bucket))
-    model = distributed(Buckets(2), arguments.hook)
-    measured["step_seconds"] = seconds_of(arguments.steps, lambda: model(torch.ones(1)).backward())
+        measured["call_seconds"] = seconds_of(arguments.calls, lambda: way.reduce(bucket))
+    buckets = Buckets(2)
+    model, make_optimizer = way.prepare(buckets, torch.optim.SGD)
+    optimizer = make_optimizer(buckets.parameters(), 0.001)
+
+    def step():
+        model(torch.ones(1)).backward()
+        way.wait(optimizer)
+
+    measured["step_seconds"] = seconds_of(arguments.steps, step)
     text, characters = chars_ddp.read_text("/usr/share/common-licenses")
     kept = len(text) // 10
     torch.manual_seed(1)
     module = chars_ddp.Transformer(characters)
+    model, make_optimizer = way.prepare(module, torch.optim.AdamW)
     options = argparse.Namespace(steps=arguments.training_steps, batch=32, lr=0.001, every=sys.maxsize, seed=1)
-    measured["training_seconds"] = chars_ddp.train(distributed(module, arguments.hook), text[:-kept], options)
-    measured["training_loss"] = chars_ddp.test(module, text[-kept:])
+    measured["training_seconds"] = chars_ddp.train(model, text[:-kept], options, make_optimizer)
+    measured["training_loss"], measured["training_accuracy"] = chars_ddp.test(module, text[-kept:])
     return measured
+
+
+def print_lines(arguments, measured):
+    print(f"train time {arguments.training_steps * measured['training_seconds']:.3f} s")
+    print(f"step {1e3 * statistics.median(measured['step_seconds']):.1f} ms")
+    print(f"test accuracy {measured['training_accuracy']:.3f} %", flush=True)
 
 
 def measure_sizes(arguments):
@@ -89,12 +146,16 @@ def parse_arguments():
     commands = parser.add_subparsers(dest="command", required=True)
     hosts = commands.add_parser("hosts")
     hosts.set_defaults(measure=measure_hosts)
-    hosts.add_argument("--hook", choices=HOOKS)
+    ways = hosts.add_mutually_exclusive_group()
+    ways.add_argument("--hook", choices=HOOKS)
+    ways.add_argument("--horovod", choices=("none", "fp16"))
+    hosts.add_argument("--lines", action="store_true")
     hosts.add_argument("--steps", type=int, default=3)
     hosts.add_argument("--training-steps", type=int, default=60)
     sizes = commands.add_parser("sizes")
     sizes.set_defaults(measure=measure_sizes)
     sizes.add_argument("list")
+    sizes.set_defaults(lines=False)
     for command in (hosts, sizes):
         command.add_argument("--calls", type=int, default=5)
     return parser.parse_args()
@@ -102,11 +163,13 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo")
+    ddp_job.join_job(argparse.Namespace(seed=1, backend="gloo"))
     measured = arguments.measure(arguments)
     if torch.distributed.get_rank() == 0:
-        print(json.dumps(measured), flush=True)
+        if arguments.lines:
+            print_lines(arguments, measured)
+        else:
+            print(json.dumps(measured), flush=True)
     torch.distributed.destroy_process_group()
 
 

@@ -39,21 +39,21 @@ def print_json(network, results, **more):
 
 
 def bytes_of_link(mode, explained):
-    """Payload that a host's link carries one way for a bucket: by a ring, in 16 bits by the hooks, or by the plan."""
+    """Payload that a host's link carries one way for a bucket: by the plan, or by a ring, which hooks and Horovod use, too."""
     if explained:
         return explained["plan"]["bytes_network"] / HOSTS
     ring = 2 * (HOSTS - 1) / HOSTS * BUCKET
-    return ring / 2 if mode.endswith("-hook") else ring
+    return ring / 2 if mode.endswith("-hook") or mode == "horovod-fp16" else ring
 
 
 def summarize_hosts(rate, name):
     per_second = float(rate[:-4]) * UNITS[rate[-4:]] / 8
-    results, torch = [], None
+    results = []
     for (mode,), samples in read_samples(name, "mode").items():
         measured = [sample["measured"] for sample in samples]
-        torch = measured[0]["torch"]
         result = {
             "mode": mode,
+            "torch": measured[0]["torch"],
             "repeats": len(samples),
             "bucket_limit": bytes_of_link(mode, samples[0]["explained"]) * FRAMING / per_second,
             "training_loss": measured[0]["training_loss"],
@@ -64,7 +64,7 @@ def summarize_hosts(rate, name):
                 result[key] = statistics.median(statistics.median(one[key]) for one in measured)
                 result[f"{key}_of_repeats"] = [statistics.median(one[key]) for one in measured]
         results.append(result)
-    print_json(f"{rate}-{HOSTS}x1", results, torch=torch, bucket=BUCKET, framing=FRAMING)
+    print_json(f"{rate}-{HOSTS}x1", results, bucket=BUCKET, framing=FRAMING)
 
 
 def summarize_loopback(name):
@@ -88,7 +88,7 @@ def summarize_loopback(name):
 def print_hosts(data):
     results = data["results"]
     native = next(result for result in results if result["mode"] == "off")
-    print(f"\n{data['network']}, PyTorch {data['torch']}, {data['revision']}, {data['date']}, load", end=" ")
+    print(f"\n{data['network']}, PyTorch {native['torch']}, {data['revision']}, {data['date']}, load", end=" ")
     print(f"{data['machine']['load_at_the_end']:.1f}")
     print("| | one bucket, ms | of the limit | speed | step of two, ms | speed | training step, ms | speed | loss |")
     print("|---|---|---|---|---|---|---|---|---|")

@@ -37,7 +37,7 @@ def make_learned(folder):
     for step in range(13):
         begins = torch.randint(len(text) - chars_ddp.CONTEXT, (8, 1))
         optimizer.zero_grad()
-        chars_ddp.loss_of(model, text[begins + window]).backward()
+        chars_ddp.loss_and_accuracy(model, text[begins + window])[0].backward()
         optimizer.step()
         if step >= 10:
             gradients += [parameter.grad.flatten() for parameter in model.parameters()]
