@@ -153,7 +153,7 @@ help:
 ## make simulate        all-reduces of simulated fat trees, by SimGrid; SIMULATE="256x1 256x8" for more ranks
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
-## make dist            a tarball of the last commit in build/, the same bytes every time
+## make dist            tarballs of the last commit and of its benchmarks' results in build/, the same bytes every time
 ## make deb             a Debian package of the last commit in build/, looked at by lintian
 ## make wheel           a wheel for pip in build/, with what was built; the same bytes every time
 ## make test-wheel      installs it and trains with PyTorch; fetches that and auditwheel from PyPI
@@ -397,6 +397,8 @@ uninstall:
 dist:
 	@mkdir -p $(BUILD)
 	$(call say,GEN,$(BUILD)/compshim-$(VERSION).tar.gz)git archive --format=tar --prefix=compshim-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/compshim-$(VERSION).tar.gz
+	$(call say,GEN,$(BUILD)/compshim-$(VERSION)-results.tar.gz)git archive --format=tar --prefix=compshim-$(VERSION)-results/ \
+		HEAD tests/bench/results | gzip -9n >$(BUILD)/compshim-$(VERSION)-results.tar.gz
 
 .PHONY: deb
 deb: packages-deb

@@ -48,6 +48,10 @@ narrow "report of several" 0 "$tool" report report_fp16.json report_off.json rep
 tables() { "$@" 2>&3; }
 exec 3>/dev/null
 narrow "compare" 0 tables "$tool" compare --title compared --ranks 1,2,4 --modes off,fp16,fp8_e4m3 -- sh -c 'echo "time 1.5 s"' {ranks}
+narrow "compare of many numbers of ranks" 0 tables "$tool" compare --ranks 2,4,8,16 --modes off -- \
+    sh -c 'echo "train time 1.5 s step 2 ms"' {ranks}
+check "both parts of its table end with the last figure of some ranks" test "$(grep -c '^mode .*step ms$' <<<"$output")" = 2
+check "and none within their figures" test -z "$(grep -E '^mode .*(time s|speed-up)$' <<<"$output")"
 narrow "top, with the jobs that there are" 0 sh -c '"$1" top --once || [ $? = 1 ]' sh "$tool"
 narrow "the table of a job" 0 shimmed 2 COMPSHIM_POLICY=p.ini "$build/tests/mpi_one_of_each"
 contains "with reasons in words" "small: up to the max_size of a rule with codec = none"

@@ -32,8 +32,12 @@ done
 for name in one other; do
     check "make dist, $name" make -s --no-print-directory "BUILD=$scratch/$name" dist
 done
-check "both tarballs are the same" cmp "$scratch"/*/"compshim-$version.tar.gz"
+for tarball in compshim-$version compshim-$version-results; do
+    check "both $tarball are the same" cmp "$scratch"/*/"$tarball.tar.gz"
+done
 check "it has all files of the commit" diff <(git ls-tree -r --name-only HEAD | sort) \
     <(tar -tzf "$scratch/one/compshim-$version.tar.gz" | sed -n "s,^compshim-$version/,,; /[^/]\$/p" | sort)
+check "the other has the results of the benchmarks" diff <(git ls-tree -r --name-only HEAD tests/bench/results | sort) \
+    <(tar -tzf "$scratch/one/compshim-$version-results.tar.gz" | sed -n "s,^compshim-$version-results/,,; /[^/]\$/p" | sort)
 check "the changelog tells what is new" grep -q '^## ' CHANGELOG.md
 finish

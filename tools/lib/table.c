@@ -119,6 +119,15 @@ static void print_part(const struct tool_table *table, const struct part *part, 
     }
 }
 
+/* The first of the columns that share the column's heading. */
+static size_t group_of(const struct tool_table *table, size_t column)
+{
+    while (table->headings > 1 && column > 0 && column < table->columns &&
+           *cell_text(table, 0, column) == '\0')
+        column--;
+    return column;
+}
+
 void tool_table_print(const struct tool_table *table, FILE *file)
 {
     const size_t room = CSHIM_LINE_WIDTH - (table->prefix != NULL ? strlen(table->prefix) : 0);
@@ -140,6 +149,9 @@ void tool_table_print(const struct tool_table *table, FILE *file)
         while (part.to < table->columns &&
                (part.to == part.from || line + 2 + widths[part.to] <= room))
             line += 2 + widths[part.to++];
+        const size_t group = group_of(table, part.to);
+        while (group > part.from && part.to > group)
+            line -= 2 + widths[--part.to];
         fputs(part.from > keys ? "\n" : "", file);
         print_part(table, &part, line, file);
     }

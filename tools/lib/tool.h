@@ -136,8 +136,9 @@ struct tool_table {
 void tool_table_add(struct tool_table *table, char **cells);
 /* A table with a row of headings, given as "a,b,c". */
 struct tool_table tool_table_of(const char *headings, size_t numeric_from);
-/* A table that is too wide for a terminal is printed in parts; of names and texts (two columns
- * without headings), the texts go on below. */
+/* A table that is too wide for a terminal is printed in parts, where possible between columns with
+ * headings of their own; of names and texts (two columns without headings), the texts go on below.
+ */
 void tool_table_print(const struct tool_table *table, FILE *file);
 void tool_table_print_csv(const struct tool_table *table, FILE *file);
 /* Prints the table, as Markdown or as tool_table_print does, below an empty line and its title.
