@@ -170,7 +170,8 @@ static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
     PMPI_Type_size(arguments->datatype, &bytes);
-    const int blocks = cshim_shapes[arguments->collective].has_blocks ? ranks : 1;
+    const bool is_one = cshim_shapes[arguments->collective].has_blocks && !arguments->recvcounts;
+    const int blocks = is_one ? ranks : 1;
     if (inter || ranks == 1 || cshim_job.observed != NULL ||
         arguments->count * (uint64_t)bytes * (uint64_t)blocks <
             cshim_policy_smallest(cshim_job.policy, arguments->collective) ||
@@ -221,6 +222,44 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
     begin_move(call, &arguments,
                sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount),
                function);
+}
+
+/* An all-gather whose blocks differ in length. The lengths are the same on all ranks; where the
+ * blocks lie is each rank's own choice, and those that are plain follow each other. */
+static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendcount,
+                         MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
+                         const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
+                         bool large)
+{
+    struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
+    bool are_alike = true;
+    int64_t total = 0;
+    int inter = 0, ranks = 0, rank = 0;
+    call->done = false;
+    call->observed.comm = MPI_COMM_NULL;
+    if (comm == MPI_COMM_NULL || recvcounts == NULL || displacements == NULL)
+        return; /* the library will say what is wrong */
+    PMPI_Comm_test_inter(comm, &inter);
+    if (inter || !cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
+        cshim_count_other(CSHIM_COUNTED_MPI_Allgatherv, sendbuf, sendcount, sendtype, comm);
+        return;
+    }
+    PMPI_Comm_size(comm, &ranks);
+    PMPI_Comm_rank(comm, &rank);
+    arguments.recvcounts = recvcounts;
+    arguments.large = large;
+    for (int i = 0; i < ranks; i++) {
+        const int64_t count = cshim_recvcount(&arguments, i);
+        const int64_t begin =
+            large ? ((const MPI_Aint *)displacements)[i] : ((const int *)displacements)[i];
+        are_alike &= count == 0 || (count > 0 && begin == total);
+        total += count;
+    }
+    if (sendbuf != MPI_IN_PLACE)
+        are_alike &= sendtype == recvtype && sendcount == cshim_recvcount(&arguments, rank);
+    arguments.count = (uint64_t)total;
+    begin_move(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
 }
 
 /* The buffer of a broadcast is the root's input and everybody's output. */
@@ -320,6 +359,28 @@ static int allgather_c(BLOCKS(MPI_Count))
     return ENDED(call, cshim_mpi.real->MPI_Allgather_c(BLOCKS_A));
 }
 
+static int allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                      const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
+                      MPI_Comm comm)
+{
+    struct call call;
+    begin_gather(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                 false);
+    return ENDED(call, cshim_mpi.real->MPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf,
+                                                      recvcounts, rdispls, recvtype, comm));
+}
+
+static int allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                        void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                        MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct call call;
+    begin_gather(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                 true);
+    return ENDED(call, cshim_mpi.real->MPI_Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf,
+                                                        recvcounts, rdispls, recvtype, comm));
+}
+
 static int alltoall(BLOCKS(int))
 {
     struct call call;
@@ -364,6 +425,8 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Reduce_scatter_block_c = reduce_scatter_block_c,
             .MPI_Allgather = allgather,
             .MPI_Allgather_c = allgather_c,
+            .MPI_Allgatherv = allgatherv,
+            .MPI_Allgatherv_c = allgatherv_c,
             .MPI_Alltoall = alltoall,
             .MPI_Alltoall_c = alltoall_c,
             .MPI_Bcast = broadcast,

@@ -19,6 +19,8 @@ enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 void cshim_describe_complex(struct cshim_arguments *arguments)
 {
     const MPI_Datatype datatype = arguments->datatype;
+    if (arguments->recvcounts != NULL)
+        return; /* the counts are the program's */
     if (datatype == MPI_C_FLOAT_COMPLEX || datatype == MPI_COMPLEX || datatype == MPI_COMPLEX8)
         arguments->datatype = MPI_FLOAT;
     else if (datatype == MPI_C_DOUBLE_COMPLEX || datatype == MPI_DOUBLE_COMPLEX ||

@@ -13,8 +13,8 @@ struct cshim_arguments {
     bool nonblocking;
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count;         /* elements; where each rank has a block, those of a block */
-    const void *recvcounts; /* of a reduce_scatter, else NULL: of int, ... */
+    uint64_t count;         /* elements; where each rank has a block, those of a block, ... */
+    const void *recvcounts; /* ... but of all blocks with these, which are NULL or of int, ... */
     bool large;             /* ... or of cshim_count, from a function whose name ends in _c */
     MPI_Datatype datatype;
     MPI_Op op;
@@ -48,7 +48,7 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
 
 /* The element type of a datatype; CSHIM_DTYPE_OTHER if it is none that a codec carries. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
-/* Puts twice as many floats in the place of complex numbers. */
+/* Puts twice as many floats in the place of complex numbers, but where there are recvcounts. */
 void cshim_describe_complex(struct cshim_arguments *arguments);
 /* The facts of a sum of `bytes` on the world, of which rank 0 is the root. */
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,

@@ -198,7 +198,7 @@ void legal_issue(struct call *call)
     const void *in = is_in_place(call) ? MPI_IN_PLACE : call->in;
     const int count = step->count, root = step->root % call->size;
     const int shift = 1 + step->root % (call->size > 1 ? call->size - 1 : 1);
-    int counts[RANKS_MAX];
+    int counts[RANKS_MAX], begins[RANKS_MAX];
     switch (step->kind) {
     case REDUCE:
         MPI_Reduce(in, call->out, count, datatype, op, root, comm);
@@ -212,7 +212,14 @@ void legal_issue(struct call *call)
         MPI_Reduce_scatter_block(in, call->out, count, datatype, op, comm);
         break;
     case ALLGATHER:
-        MPI_Allgather(in, count, datatype, call->out, count, datatype, comm);
+        for (int i = 0; i < call->size; i++) {
+            counts[i] = count;
+            begins[i] = i * count;
+        }
+        if (step->root % 2 == 0)
+            MPI_Allgather(in, count, datatype, call->out, count, datatype, comm);
+        else
+            MPI_Allgatherv(in, count, datatype, call->out, counts, begins, datatype, comm);
         break;
     case ALLTOALL:
         MPI_Alltoall(in, count, datatype, call->out, count, datatype, comm);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI_Allgather: every rank's block must come to every rank within the codec's bound, equal on all
- * ranks, in place or not; also where ranks describe the same elements by different types, which
- * must come exactly. Arguments: COUNT (elements of a block) and RELATIVE (error allowed). Prints a
- * digest of the results. */
+ * ranks, in place or not; also where ranks describe the same elements by different types, or lay
+ * them apart, which must come exactly. MPI_Allgatherv, too. Arguments: COUNT (elements of a block)
+ * and RELATIVE (error allowed). Prints a digest of the results. */
 #include <math.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,56 @@ static void gather_after_nonblocking(float *own, float *all, int count)
     free(sums);
 }
 
+/* Where this MPI lacks it, the shim has it. */
+__attribute__((weak)) int MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount,
+                                           MPI_Datatype sendtype, void *recvbuf,
+                                           const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                           MPI_Datatype recvtype, MPI_Comm comm);
+
+static int begin_of(int owner, int count)
+{
+    return owner * count - owner * (owner - 1) / 2;
+}
+
+/* The block of rank r is r elements shorter; if `apart`, rank 0 leaves a gap before each. */
+static void gather_uneven(const char *what, const float *own, int count, bool in_place, bool apart,
+                          bool large, double relative)
+{
+    MPI_Count *counts = calloc((size_t)ranks, sizeof *counts);
+    MPI_Aint *begins = calloc((size_t)ranks, sizeof *begins);
+    int *few = calloc(2 * (size_t)ranks, sizeof *few), *begins_of_few = few + ranks;
+    const size_t room = (size_t)(count + 1) * (size_t)ranks * sizeof(float);
+    float *got = memset(malloc(room), 0xff, room), *all = memset(malloc(room), 0, room);
+    for (int i = 0; i < ranks; i++) {
+        few[i] = count - i;
+        begins_of_few[i] = begin_of(i, count) + (apart && rank == 0 ? i + 1 : 0);
+        counts[i] = few[i];
+        begins[i] = begins_of_few[i];
+    }
+    if (in_place)
+        memcpy(got + begins_of_few[rank], own, (size_t)few[rank] * sizeof *own);
+    const void *from = in_place ? MPI_IN_PLACE : own;
+    if (large)
+        MPI_Allgatherv_c(from, few[rank], MPI_FLOAT, got, counts, begins, MPI_FLOAT,
+                         MPI_COMM_WORLD);
+    else
+        MPI_Allgatherv(from, few[rank], MPI_FLOAT, got, few, begins_of_few, MPI_FLOAT,
+                       MPI_COMM_WORLD);
+    /* As blocks of `count`, whose last elements are as if they had come. */
+    for (int i = 0; i < ranks; i++) {
+        memcpy(all + (size_t)i * (size_t)count, got + begins_of_few[i],
+               (size_t)few[i] * sizeof *all);
+        for (int j = few[i]; j < count; j++)
+            all[(size_t)i * (size_t)count + (size_t)j] = value(i, j);
+    }
+    check_blocks(what, all, count, relative);
+    free(counts);
+    free(begins);
+    free(few);
+    free(got);
+    free(all);
+}
+
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv);
@@ -105,6 +156,14 @@ int main(int argc, char **argv)
     check_blocks("an absolute address", all, count, 0);
     MPI_Type_free(&absolute);
     gather_after_nonblocking(own, all, count);
+    if (count >= ranks) {
+        gather_uneven("uneven blocks", own, count, false, false, false, relative);
+        gather_uneven("uneven blocks in place", own, count, true, false, false, relative);
+        gather_uneven("uneven blocks apart", own, count, false, true, false, 0);
+        if (MPI_Allgatherv_c != NULL)
+            gather_uneven("uneven blocks by large counts", own, count, false, false, true,
+                          relative);
+    }
     MPI_Type_free(&block);
     free(own);
     free(all);
