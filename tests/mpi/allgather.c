@@ -114,6 +114,21 @@ static void gather_uneven(const char *what, const float *own, int count, bool in
     free(all);
 }
 
+/* Complex numbers, whose counts are half those of floats. */
+static void gather_complex(float *own, float *all, int count)
+{
+    int *halves = calloc(2 * (size_t)ranks, sizeof *halves), *begins = halves + ranks;
+    for (int i = 0; i < ranks; i++) {
+        halves[i] = count / 2;
+        begins[i] = i * (count / 2);
+    }
+    memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
+    MPI_Allgatherv(own, count / 2, MPI_C_FLOAT_COMPLEX, all, halves, begins, MPI_C_FLOAT_COMPLEX,
+                   MPI_COMM_WORLD);
+    check_blocks("complex numbers", all, count / 2 * 2, 0);
+    free(halves);
+}
+
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv);
@@ -157,6 +172,7 @@ int main(int argc, char **argv)
     MPI_Type_free(&absolute);
     gather_after_nonblocking(own, all, count);
     if (count >= ranks) {
+        gather_complex(own, all, count);
         gather_uneven("uneven blocks", own, count, false, false, false, relative);
         gather_uneven("uneven blocks in place", own, count, true, false, false, relative);
         gather_uneven("uneven blocks apart", own, count, false, true, false, 0);
