@@ -142,7 +142,7 @@ write_page() {
     done
     (cd "$scratch" && "$build/compshim" compare --modes "off,$codecs" --policy "$others" --ranks 4 \
         --repeat "$repeats" --title "PyTorch's all-reduces on four hosts with links of $rate" \
-        --link "emulated, $rate" --html "$results/gloo-$rate.html" --markdown "$results/gloo-$rate.md" \
+        --link "links of $rate, emulated on one machine" --html "$results/gloo-$rate.html" --markdown "$results/gloo-$rate.md" \
         -- "$OLDPWD/tests/bench/gloo.sh" --training "$training" --as "{mode}")
 }
 
