@@ -7,6 +7,7 @@ struct topology {
     uint32_t ranks;
     uint32_t per_node;
     bool several; /* nodes */
+    bool is_gloo; /* the library */
 };
 
 /* Messages above this the library announces first, and sends when the receiver is ready. */
@@ -56,13 +57,15 @@ static const struct {
 /* MPICH's (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE): above this, Rabenseifner's. */
 #define MPICH_SHORT 2048u
 
-static enum native choose_native(const struct cshim_machine *machine, uint32_t ranks,
-                                 uint64_t bytes)
+/* gloo's is a ring at any size, unless the program asks for another one, which PyTorch does not. */
+static enum native choose_native(const struct topology *topology, uint64_t bytes)
 {
-    if (machine->native == CSHIM_NATIVE_MPICH)
+    if (topology->is_gloo)
+        return RING;
+    if (topology->machine->native == CSHIM_NATIVE_MPICH)
         return bytes <= MPICH_SHORT ? DOUBLING : HALVING;
     for (size_t i = 0; i < sizeof openmpi_choices / sizeof *openmpi_choices; i++)
-        if (ranks < openmpi_choices[i].ranks && bytes < openmpi_choices[i].bytes)
+        if (topology->ranks < openmpi_choices[i].ranks && bytes < openmpi_choices[i].bytes)
             return openmpi_choices[i].native;
     return HALVING;
 }
@@ -71,7 +74,11 @@ static struct topology topology_of(const struct cshim_machine *machine,
                                    const struct cshim_call *call)
 {
     const uint32_t nodes = call->nodes > 0 ? call->nodes : 1;
-    return (struct topology){machine, call->ranks, (call->ranks + nodes - 1) / nodes, nodes > 1};
+    return (struct topology){.machine = machine,
+                             .ranks = call->ranks,
+                             .per_node = (call->ranks + nodes - 1) / nodes,
+                             .several = nodes > 1,
+                             .is_gloo = call->library == CSHIM_GLOO};
 }
 
 /* What so many seconds of processor time take where ranks share a core. */
@@ -143,7 +150,7 @@ static double native_seconds(const struct topology *topology, enum native native
 static bool is_foretold(const struct topology *topology, const struct cshim_call *call)
 {
     const struct cshim_machine *machine = topology->machine;
-    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE &&
+    return call->library != CSHIM_NCCL && call->collective == CSHIM_ALLREDUCE &&
            !call->nonblocking && machine->cores > 0 && machine->add > 0 &&
            (!topology->several || machine->bandwidth_between > 0) &&
            (topology->per_node == 1 || machine->bandwidth_inside > 0);
@@ -154,8 +161,7 @@ double cshim_cost_native(const struct cshim_machine *machine, const struct cshim
     const struct topology topology = topology_of(machine, call);
     if (!is_foretold(&topology, call))
         return 0;
-    return native_seconds(&topology, choose_native(machine, call->ranks, call->bytes),
-                          (double)call->bytes);
+    return native_seconds(&topology, choose_native(&topology, call->bytes), (double)call->bytes);
 }
 
 /* `cast`: the library sums narrowed elements. */
@@ -165,9 +171,7 @@ static double cast_seconds(const struct topology *topology, const struct cshim_p
     const unsigned bits = cshim_codec_info(plan->codec)->element_bits;
     const double bytes =
         (double)plan->count * (bits != 0 ? bits / 8 : cshim_dtype_bytes(plan->dtype));
-    return codec + native_seconds(topology,
-                                  choose_native(topology->machine, plan->ranks, (uint64_t)bytes),
-                                  bytes);
+    return codec + native_seconds(topology, choose_native(topology, (uint64_t)bytes), bytes);
 }
 
 /* Processor time of one rank that encodes, adds and decodes. `share` is the bytes of the elements

@@ -13,7 +13,7 @@
 #include "shim/core/plan.h"
 
 /* Seconds of the library's own all-reduce of the call's bytes. 0 if a fact for it is not known, or
- * if it is no blocking MPI_Allreduce. */
+ * if it is no gloo::allreduce and no blocking MPI_Allreduce. */
 double cshim_cost_native(const struct cshim_machine *machine, const struct cshim_call *call);
 
 /* Seconds of the call by the plan; 0 as above. */

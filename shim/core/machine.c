@@ -59,7 +59,7 @@ static struct fact fact_at(size_t index)
     return fact;
 }
 
-static const char *const natives[] = {"openmpi", "mpich"};
+static const char *const natives[] = {"openmpi", "mpich", "gloo"};
 
 const char *cshim_native_name(enum cshim_native native)
 {
@@ -80,7 +80,8 @@ static bool set_native(struct reading *reading, const char *value)
             reading->machine->native = (enum cshim_native)i;
             return true;
         }
-    snprintf(reading->problem, reading->size, "unknown native '%s' (known: openmpi, mpich)", value);
+    snprintf(reading->problem, reading->size, "unknown native '%s' (known: openmpi, mpich, gloo)",
+             value);
     return false;
 }
 
@@ -189,7 +190,7 @@ void cshim_machine_print(FILE *stream, const struct cshim_machine *machine)
     const locale_t locale = cshim_numbers_begin();
     fprintf(stream,
             "; Facts of a machine, for COMPSHIM_MACHINE. What has no line is not known.\n"
-            "; whose choice of algorithms a call natively gets: openmpi or mpich\n"
+            "; whose choice of algorithms a call natively gets: openmpi, mpich, gloo\n"
             "native             = %s\n",
             cshim_native_name(machine->native));
     cshim_machine_each(machine, print_fact, stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine: facts of its nodes and links, from which a call's time is foretold (cost.h).
  *
- * All ranks of a job have the same facts: they are measured once (shim/mpi/measure.c) or come from
+ * All ranks of a job have the same facts: they are measured once (shim/host/measure.h) or come from
  * the file that COMPSHIM_MACHINE names, and rank 0 sends them to all. So the same call gets the
  * same plan on every rank. No MPI, no CUDA, no globals.
  */
@@ -14,7 +14,7 @@
 #include "policy/policy.h"
 
 /* Whose choice of algorithms a native call gets. */
-enum cshim_native { CSHIM_NATIVE_OPENMPI, CSHIM_NATIVE_MPICH };
+enum cshim_native { CSHIM_NATIVE_OPENMPI, CSHIM_NATIVE_MPICH, CSHIM_NATIVE_GLOO };
 
 /* A fact that is not known is 0. Seconds, and bytes per second. */
 struct cshim_machine {
@@ -40,7 +40,7 @@ bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const 
 bool cshim_machine_load(struct cshim_machine *machine, const char *path,
                         char message[CSHIM_MESSAGE_MAX]);
 
-/* "openmpi" or "mpich". */
+/* "openmpi", "mpich" or "gloo". */
 const char *cshim_native_name(enum cshim_native native);
 
 /* Writes the facts that are known, with a comment for each. */

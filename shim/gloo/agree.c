@@ -28,9 +28,10 @@
 #define PRESENCE_SECONDS 0.5
 
 /* The messages; their slots count up. */
-enum word { HELLO, PRESENCE, PROPOSAL, ACKNOWLEDGEMENT, DECISION, TERMS, WORDS };
+enum word { HELLO, PRESENCE, PROPOSAL, ACKNOWLEDGEMENT, DECISION, TERMS, FACTS, WORDS };
 
-/* The first byte of a message is not 0, but for the last two; of a hello that of the version. */
+/* The first byte of a message up to the acknowledgement is not 0; of a hello that of the version.
+ */
 enum answer { NO = 1, YES = 2 };
 
 struct decision {
@@ -51,6 +52,7 @@ struct incoming {
 };
 
 struct cshim_gloo_agreement {
+    struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
     int rank, ranks;
     struct cshim_gloo_buffer *sent[WORDS];
@@ -97,6 +99,7 @@ static void receive(struct cshim_gloo_agreement *agreement, enum word word, int 
     void *exception = NULL;
     if (agreement->is_broken)
         return;
+    cshim_gloo_buffer_free(incoming->buffer);
     *incoming = (struct incoming){.first = messages, .bytes = bytes};
     incoming->buffer = cshim_gloo_buffer_make(agreement->arguments->context, messages,
                                               bytes * (size_t)(end - from), &exception);
@@ -331,6 +334,40 @@ static void accept(struct cshim_gloo_context *context, struct cshim_gloo_agreeme
               cshim_simd_name(cshim_simd_level()));
 }
 
+static void tell(void *of, struct cshim_facts *facts)
+{
+    struct cshim_gloo_agreement *agreement = of;
+    if (agreement->rank == 0) {
+        send_to_all(agreement, FACTS, facts, sizeof *facts);
+    } else {
+        receive(agreement, FACTS, 0, 1, facts, sizeof *facts);
+        take(agreement, FACTS);
+    }
+}
+
+static struct cshim_machine measure(void *of)
+{
+    struct cshim_gloo_agreement *agreement = of;
+    void *exception = NULL;
+    const struct cshim_machine machine =
+        cshim_gloo_measure_machine(agreement->context, agreement->arguments, &exception);
+    check(agreement, exception);
+    return machine;
+}
+
+static void find_facts(struct cshim_gloo_context *context, struct cshim_gloo_agreement *agreement)
+{
+    static const struct cshim_facts_ways ways = {.tell = tell, .measure = measure};
+    char message[CSHIM_MESSAGE_MAX];
+    if (!cshim_facts_find(&context->facts, &ways, agreement, agreement->rank, context->host.job,
+                          CSHIM_GLOO, context->host.layout.nodes, message)) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", message);
+        _exit(1); /* before any work */
+    }
+    if (context->facts.origin != CSHIM_FACTS_NONE)
+        cshim_job_keep_machine(context->host.job, &context->facts.machine);
+}
+
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
 {
     if (agreement == NULL)
@@ -343,13 +380,15 @@ void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
     free(agreement);
 }
 
-static struct cshim_gloo_agreement *make_agreement(const struct cshim_gloo_arguments *arguments)
+static struct cshim_gloo_agreement *make_agreement(struct cshim_gloo_context *context,
+                                                   const struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_agreement *agreement;
     const size_t ranks = (size_t)arguments->ranks, greetings = arguments->rank == 0 ? ranks : 1;
     agreement = calloc(1, sizeof *agreement + greetings * sizeof *agreement->greetings + ranks);
     if (agreement == NULL)
         return NULL;
+    agreement->context = context;
     agreement->arguments = arguments;
     agreement->rank = arguments->rank;
     agreement->ranks = arguments->ranks;
@@ -363,12 +402,14 @@ static struct cshim_gloo_agreement *make_agreement(const struct cshim_gloo_argum
  * of them asks who else is there. Nor can anything where the connections are closed. */
 static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments)
 {
-    struct cshim_gloo_agreement *agreement = make_agreement(arguments);
+    struct cshim_gloo_agreement *agreement = make_agreement(context, arguments);
     if (agreement == NULL) /* the other ranks stop waiting by themselves */
         return;
     const bool on = arguments->rank == 0 ? agree_as_root(agreement) : agree_as_other(agreement);
-    if (on)
+    if (on) {
         accept(context, agreement);
+        find_facts(context, agreement);
+    }
     if (agreement->is_broken) /* the others may compress, and wait for this rank */
         cshim_gloo_break(arguments->context);
     if (on || agreement->is_broken)

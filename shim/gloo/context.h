@@ -9,6 +9,7 @@
 
 #include "shim/gloo/abi.h"
 #include "shim/host/call.h"
+#include "shim/host/measure.h"
 #include "shim/host/segment.h"
 
 /* Slots are gloo's names of messages. The highest byte tells its collectives apart: gloo uses 1 to
@@ -43,9 +44,10 @@ struct cshim_gloo_context {
     struct cshim_communicator host; /* has the residuals of all calls, rank, ranks and layout */
     const void *context;            /* gloo::Context */
     struct cshim_gloo_reference reference;
-    pthread_mutex_t agreeing; /* held during the agreement, which guards the next three */
+    pthread_mutex_t agreeing; /* held during the agreement, which guards the next four */
     bool has_agreed;
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
+    struct cshim_facts facts; /* by which times are foretold; equal on all ranks */
     struct cshim_gloo_agreement *unfinished; /* messages that may still come; else NULL */
     int *inside;                             /* the ranks of this node, and ... */
     int *across; /* ... those that have this rank's place in each node */
@@ -80,15 +82,16 @@ int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
 /* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
 
+/* measure.c: rank 0 measures the links to one or two others, and its processor. Every rank of an
+ * agreed context calls it; the facts count at rank 0. */
+struct cshim_machine cshim_gloo_measure_machine(struct cshim_gloo_context *context,
+                                                const struct cshim_gloo_arguments *arguments,
+                                                void **exception);
+
 /* transport.c: the runner's transport (shim/host/transport.h) over gloo's messages and gloo's own
  * all-reduce. Errors are exceptions, kept in the call. */
 extern const struct cshim_transport cshim_gloo_transport;
 /* Frees the buffers of a call that is over. */
 void cshim_gloo_transport_end(struct cshim_gloo_call *call);
-
-/* describe.c: finds element type and operation of a call by trying its reduction on a few elements.
- * The type is CSHIM_DTYPE_OTHER if no codec carries it. */
-void cshim_gloo_describe(const struct cshim_gloo_arguments *arguments, enum cshim_dtype *dtype,
-                         enum cshim_op *op);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "shim/core/log.h"
+#include "shim/core/reduction.h"
 #include "shim/gloo/context.h"
 
 static cshim_gloo_function real_allreduce;
@@ -101,6 +102,16 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
     return CSHIM_REASON_COMPRESS;
 }
 
+/* Tries the reduction of a call, whose arguments these are. */
+static int try_reduction(const void *arguments, void *output, const void *a, const void *b,
+                         size_t elements)
+{
+    void *exception = NULL;
+    const int status = cshim_gloo_reduce(arguments, output, a, b, elements, &exception);
+    cshim_gloo_drop(exception);
+    return status;
+}
+
 static struct cshim_call facts_of(const struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments)
 {
@@ -112,8 +123,10 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
         .nodes = context->host.layout.nodes,
         .ranks_per_node = context->host.layout.ranks_per_node,
         .instead = CSHIM_CODEC_NONE,
+        .machine = context->facts.origin != CSHIM_FACTS_NONE ? &context->facts.machine : NULL,
     };
-    cshim_gloo_describe(arguments, &facts.dtype, &facts.op);
+    cshim_reduction_describe(try_reduction, arguments, arguments->element_bytes, &facts.dtype,
+                             &facts.op);
     return facts;
 }
 

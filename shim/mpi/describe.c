@@ -98,7 +98,7 @@ static void begin_facts(const struct cshim_arguments *arguments, struct cshim_ca
     call->collective = arguments->collective;
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
-    call->machine = cshim_mpi.machine;
+    call->machine = cshim_job.machine;
     call->root = 0;
 }
 
@@ -114,7 +114,7 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
         .ranks = (uint32_t)cshim_job.ranks,
         .nodes = cshim_mpi.layout.nodes,
         .ranks_per_node = cshim_mpi.layout.ranks_per_node,
-        .machine = cshim_mpi.machine,
+        .machine = cshim_job.machine,
     };
 }
 

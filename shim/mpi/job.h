@@ -27,11 +27,10 @@
 /* Written at the start and the end of the job by one thread, but for `wanted`. */
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
-    struct cshim_layout layout;          /* of all ranks of the job */
-    MPI_Comm world;                      /* private; all ranks have agreed on it */
-    MPI_Group group;                     /* of world */
-    int keyval;                          /* of a communicator's state */
-    const struct cshim_machine *machine; /* to foretell times; NULL: not known */
+    struct cshim_layout layout; /* of all ranks of the job */
+    MPI_Comm world;             /* private; all ranks have agreed on it */
+    MPI_Group group;            /* of world */
+    int keyval;                 /* of a communicator's state */
     /* Elements below which a call is too small, on any communicator and on the world. */
     uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     bool is_watched;  /* calls are written down or traced */
@@ -84,7 +83,7 @@ bool cshim_announce(void);
 bool cshim_announced(int rank);
 bool cshim_await_announcement(int rank, double deadline);
 
-/* measure.c: fills cshim_mpi.machine where the policy may compress between nodes, or where
+/* measure.c: fills cshim_job.machine where the policy may compress between nodes, or where
  * COMPSHIM_MACHINE on rank 0 names a file. Ends the job if that is wrong. */
 void cshim_machine_setup(void);
 

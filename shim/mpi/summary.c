@@ -139,7 +139,7 @@ void cshim_summary(void)
         .policy_sha256 = cshim_job.policy_sha256,
         .wall_seconds = cshim_job.stopped - cshim_job.started,
         .observed = cshim_job.observed,
-        .machine = cshim_mpi.machine,
+        .machine = cshim_job.machine,
     };
     cshim_report_write(wanted, cshim_job.rank, &cshim_job.ledger, &facts);
 }

@@ -165,6 +165,17 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
     return job;
 }
 
+void cshim_job_keep_machine(struct cshim_job *job, const struct cshim_machine *machine)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_machine *copy = job->machine == NULL ? malloc(sizeof *copy) : NULL;
+    if (copy != NULL) {
+        *copy = *machine;
+        __atomic_store_n(&job->machine, copy, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes)
 {
     pthread_mutex_lock(&lock);
@@ -286,6 +297,7 @@ static void write_report(struct cshim_job *job)
         .policy_sha256 = job->policy_sha256,
         .wall_seconds = cshim_seconds() - job->started,
         .observed = job->observed,
+        .machine = job->machine,
     };
     cshim_report_write(fits ? name : "summary", job->rank, &job->ledger, &facts);
 }

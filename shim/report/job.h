@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "shim/core/machine.h"
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
 #include "shim/report/trace.h"
@@ -23,8 +24,9 @@ struct cshim_job {
     uint32_t nodes;
     double started; /* cshim_seconds */
     double stopped; /* when the program came to the end of the job; without MPI it is not known */
-    struct cshim_observed *observed; /* COMPSHIM=observe: calls are written down; else NULL */
-    struct cshim_trace *trace;       /* COMPSHIM_TRACE: events are kept; else NULL */
+    struct cshim_observed *observed;     /* COMPSHIM=observe: calls are written down; else NULL */
+    struct cshim_trace *trace;           /* COMPSHIM_TRACE: events are kept; else NULL */
+    const struct cshim_machine *machine; /* by which times are foretold; NULL: not known */
 
     /* The rest is for jobs in the list. */
     bool is_local;    /* nobody collects the ledgers of all ranks: rank 0 counts for them */
@@ -66,6 +68,9 @@ void cshim_job_load(struct cshim_offer *offer);
 /* The job that counts the calls of communicators whose ranks have not agreed. NULL if there is no
  * policy for it. */
 struct cshim_job *cshim_job_native(void);
+
+/* Keeps a copy of the facts by which times are foretold, unless the job has some already. */
+void cshim_job_keep_machine(struct cshim_job *job, const struct cshim_machine *machine);
 
 /* Notes how many ranks and nodes a communicator of the job has. */
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes);

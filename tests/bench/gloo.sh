@@ -85,7 +85,7 @@ here() { "${@:2}"; }
 shim() {
     variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off)
     [ "$1" != default ] || return 0
-    printf '[rule all]\ncodec = %s\n' "$1" >"$scratch/$1.ini"
+    printf '[rule all]\ncodec = %s\nworth = always\n' "$1" >"$scratch/$1.ini"
     variables+=("COMPSHIM_POLICY=$scratch/$1.ini")
 }
 
@@ -137,7 +137,7 @@ write_page() {
     for mode in ${others//,/ }; do
         case $mode in
         *-hook | horovod | horovod-fp16) printf '[rule all]\ncodec = none\n' ;;
-        *) printf '[rule all]\ncodec = %s\n' "${mode#horovod-}" ;;
+        *) printf '[rule all]\ncodec = %s\nworth = always\n' "${mode#horovod-}" ;;
         esac >"$scratch/$mode"
     done
     (cd "$scratch" && "$build/compshim" compare --modes "off,$codecs" --policy "$others" --ranks 4 \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reduction of a call is a function behind a pointer. What it does to a few elements tells what
- * it is: as float32, 1 and 2 make 0x40400000 by a sum, 0x40000000 by a maximum; a sum of the same
- * bits as integers makes 0x7f800000. */
-#include "shim/gloo/context.h"
+/* What a function makes of a few elements tells what it is: as float32, 1 and 2 make 0x40400000 by
+ * a sum, 0x40000000 by a maximum; a sum of the same bits as integers makes 0x7f800000. */
+#include "shim/core/reduction.h"
 
 #include <string.h>
 
 #include "codecs/arithmetic.h"
+#include "codecs/codec.h"
 
 enum { PAIRS = 4, ELEMENT_MAX = 8 };
 
@@ -50,49 +50,44 @@ static bool is_operation(enum cshim_dtype dtype, enum operation operation, const
 /* Extremes of bfloat16 are those of float16: both types order the same bits alike, but for bits
  * that are no number in float16. Of two such only bfloat16 has one extreme, whichever comes first.
  */
-static bool is_bfloat16(const struct cshim_gloo_arguments *arguments)
+static bool is_bfloat16(cshim_reduction *reduction, const void *of)
 {
     static const uint16_t a[2] = {0x7f01, 0x7e81}, b[2] = {0x7e81, 0x7f01};
     uint16_t results[2] = {0};
-    void *exception = NULL;
     const cshim_arithmetic programs = cshim_arithmetic_begin(); /* which may trap */
-    cshim_gloo_reduce(arguments, results, a, b, 2, &exception);
+    reduction(of, results, a, b, 2);
     cshim_arithmetic_end(&programs);
-    cshim_gloo_drop(exception);
     return results[0] == results[1] && (results[0] == a[0] || results[0] == a[1]);
 }
 
 /* Tries the reduction on elements of a type. Returns CSHIM_OP_COUNT if it is none for that type. */
-static enum cshim_op find_operation(const struct cshim_gloo_arguments *arguments,
+static enum cshim_op find_operation(cshim_reduction *reduction, const void *of,
                                     enum cshim_dtype dtype)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);
     uint64_t a[PAIRS], b[PAIRS], results[PAIRS] = {0};
-    void *exception = NULL;
     for (unsigned i = 0; i < PAIRS; i++) {
         store(dtype, left[i], (uint8_t *)a + i * bytes);
         store(dtype, right[i], (uint8_t *)b + i * bytes);
     }
-    if (cshim_gloo_reduce(arguments, results, a, b, PAIRS, &exception) != 0) {
-        cshim_gloo_drop(exception);
+    if (reduction(of, results, a, b, PAIRS) != 0)
         return CSHIM_OP_COUNT;
-    }
     for (enum operation operation = SUM; operation < OPERATIONS; operation++)
         if (is_operation(dtype, operation, (const uint8_t *)results))
-            return operation == SUM                                   ? CSHIM_SUM
-                   : dtype == CSHIM_FLOAT16 && is_bfloat16(arguments) ? CSHIM_OP_COUNT
-                                                                      : CSHIM_OP_OTHER;
+            return operation == SUM                                       ? CSHIM_SUM
+                   : dtype == CSHIM_FLOAT16 && is_bfloat16(reduction, of) ? CSHIM_OP_COUNT
+                                                                          : CSHIM_OP_OTHER;
     return CSHIM_OP_COUNT;
 }
 
-void cshim_gloo_describe(const struct cshim_gloo_arguments *arguments, enum cshim_dtype *dtype,
-                         enum cshim_op *op)
+void cshim_reduction_describe(cshim_reduction *reduction, const void *of, size_t element_bytes,
+                              enum cshim_dtype *dtype, enum cshim_op *op)
 {
     for (unsigned type = 0; type < CSHIM_DTYPE_COUNT; type++) {
         *dtype = (enum cshim_dtype)type;
-        if (cshim_dtype_bytes(*dtype) != arguments->element_bytes)
+        if (cshim_dtype_bytes(*dtype) != element_bytes)
             continue;
-        *op = find_operation(arguments, *dtype);
+        *op = find_operation(reduction, of, *dtype);
         if (*op != CSHIM_OP_COUNT)
             return;
     }
