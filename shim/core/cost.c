@@ -10,8 +10,9 @@ struct topology {
     bool is_gloo; /* the library */
 };
 
-/* Messages above this the library announces first, and sends when the receiver is ready. */
-#define LONG_MESSAGE 65536.0
+/* Two ranks that exchange messages above this do not send and receive at once: Open MPI writes all
+ * of a message to a socket, whose buffer is smaller, before it reads from that socket. */
+#define LONG_MESSAGE 524288.0
 
 /* How a library makes an all-reduce (Thakur, Rabenseifner, Gropp: Optimization of Collective
  * Communication Operations in MPICH, 2005). */
@@ -93,7 +94,7 @@ static double work(const struct cshim_machine *machine, double bytes, double per
     return busy(machine, bytes / per_second);
 }
 
-/* Bytes per second of a node in messages of so many bytes. */
+/* Bytes per second of a node whose ranks exchange messages of so many bytes in pairs. */
 static double between(const struct cshim_machine *machine, double bytes)
 {
     return bytes > LONG_MESSAGE && machine->bandwidth_long > 0 ? machine->bandwidth_long
@@ -110,11 +111,12 @@ static double exchange(const struct topology *topology, uint32_t distance, doubl
     return machine->latency_inside + work(machine, bytes, machine->bandwidth_inside);
 }
 
-/* In steps of a ring only one rank of each node sends to another node. */
+/* In steps of a ring only one rank of each node sends to another node, and receives from a third.
+ */
 static double ring_step(const struct topology *topology, double bytes)
 {
     const struct cshim_machine *machine = topology->machine;
-    return topology->several ? machine->latency_between + bytes / between(machine, bytes)
+    return topology->several ? machine->latency_between + bytes / machine->bandwidth_between
                              : exchange(topology, 1, bytes);
 }
 

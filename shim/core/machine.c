@@ -29,7 +29,7 @@ static const struct {
     {FACT(latency_between), "seconds of a short message from node to node"},
     {FACT(bandwidth_between),
      "bytes per second of a node, both ways at once, in messages of 60 KiB"},
-    {FACT(bandwidth_long), "the same in longer messages, which wait for the receiver"},
+    {FACT(bandwidth_long), "the same in messages of 1 MiB between two ranks"},
     {FACT(latency_inside), "seconds of a short message between two ranks of a node"},
     {FACT(bandwidth_inside), "bytes per second between two ranks of a node, both ways at once"},
     {FACT(message), "seconds of processor time for one message more"},

@@ -22,7 +22,7 @@ struct cshim_machine {
     enum cshim_native native;
     double latency_between;   /* of a short message from node to node */
     double bandwidth_between; /* of a node that sends and receives messages of up to 60 KiB */
-    double bandwidth_long;    /* the same in messages that are too long to be sent at once */
+    double bandwidth_long;    /* the same in long messages between two ranks */
     double latency_inside;    /* of a short message between two ranks of a node */
     double bandwidth_inside;  /* of a rank that sends to another of its node, and receives */
     double message;           /* of processor time for one message more */

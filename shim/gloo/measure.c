@@ -31,7 +31,7 @@ struct cshim_machine cshim_gloo_measure_machine(struct cshim_gloo_context *conte
         const int other = find_rank(&host->layout, host->ranks, inside);
         if (other > 0 && (host->rank == 0 || host->rank == other))
             facts[inside] = cshim_measure_link(&call->host, host->rank == 0 ? other : 0,
-                                               host->rank == 0, call->host.scratch);
+                                               host->rank == 0, false, call->host.scratch);
     }
     struct cshim_machine machine = cshim_measured_links(CSHIM_NATIVE_GLOO, &facts[0], &facts[1]);
     machine.cores = cshim_measure_cores(host->layout.local_ranks);

@@ -8,7 +8,7 @@
 #include "shim/host/communicator.h"
 
 /* Memory that a link is measured with: what is sent, and behind it what is received. */
-#define CSHIM_LINK_BYTES ((size_t)1 << 20)
+#define CSHIM_LINK_BYTES ((size_t)2 << 20)
 /* The transport gets requests as of a call among so many peers. */
 #define CSHIM_LINK_PEERS 16
 
@@ -16,16 +16,16 @@
 struct cshim_link_facts {
     double latency;
     double bandwidth;
-    double bandwidth_long; /* 0 on slow links, where it would take long and matter little */
+    double bandwidth_long; /* 0 where it was not asked for, or would take too long */
     double message;
 };
 
 /* Measures the link between two ranks, which call it at once, by messages of the communicator's
- * transport. `peer` is the other, as the transport's send gets it. What is found counts on the
- * first of the two; zeros after an error of the transport. The memory is the caller's, in the
- * communicator's scratch where the transport needs that. */
+ * transport. `peer` is the other, as the transport's send gets it; with_long asks for long messages
+ * too. What is found counts on the first of the two; zeros after an error of the transport. The
+ * memory is the caller's, in the communicator's scratch where the transport needs that. */
 struct cshim_link_facts cshim_measure_link(struct cshim_communicator *communicator, int peer,
-                                           bool is_first, uint8_t *memory);
+                                           bool is_first, bool with_long, uint8_t *memory);
 
 /* The facts that two links tell: one between nodes, and one inside a node, or zeros. */
 struct cshim_machine cshim_measured_links(enum cshim_native native,

@@ -11,7 +11,7 @@
 #define TAG 1 /* and the next: nothing else has been sent yet */
 
 /* Has two ranks measure the link between them, if this is one of them. */
-static void measure_between(int first, int second, struct cshim_link_facts *facts)
+static void measure_between(int first, int second, bool with_long, struct cshim_link_facts *facts)
 {
     MPI_Request requests[CSHIM_REQUESTS(CSHIM_LINK_PEERS)];
     MPI_Status statuses[CSHIM_LINK_PEERS];
@@ -27,7 +27,7 @@ static void measure_between(int first, int second, struct cshim_link_facts *fact
     uint8_t *memory = calloc(1, CSHIM_LINK_BYTES);
     if (memory == NULL)
         cshim_mpi_end_job("no memory to measure the machine");
-    *facts = cshim_measure_link(&comm.host, is_first ? 1 : 0, is_first, memory);
+    *facts = cshim_measure_link(&comm.host, is_first ? 1 : 0, is_first, with_long, memory);
     free(memory);
 }
 
@@ -78,9 +78,9 @@ static struct cshim_machine measure(void *of)
     struct cshim_link_facts between = {.latency = 0}, inside = {.latency = 0};
     (void)of;
     find_pairs(&elsewhere, pair);
-    measure_between(0, elsewhere, &between);
+    measure_between(0, elsewhere, true, &between);
     if (pair[1] >= 0) {
-        measure_between(pair[0], pair[1], &inside);
+        measure_between(pair[0], pair[1], false, &inside);
         cshim_mpi.real->MPI_Bcast(&inside, (int)sizeof inside, MPI_BYTE, pair[0], cshim_mpi.world);
     }
     struct cshim_machine machine = cshim_measured_links(find_native(), &between, &inside);

@@ -6,7 +6,10 @@
 #   bench.sh [--quick] [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N]
 #            [--results DIR] [--picture FILE]
 #
-# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2.
+# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2; none-4x1
+# has links without a limit. What the built-in policy chooses is judged by
+#   bench.sh --networks shm-2,shm-4,100mbit-4x1,1gbit-4x1,10gbit-4x1,none-4x1,1gbit-2x2,1gbit-16x1 \
+#       --modes off,default,fp16 --results DIR && summarize.py choices DIR/*.json
 # Networks other than shared memory need root (tests/net/hosts.sh); without it they are left out.
 # Modes: off, ring (Open MPI's), default (the built-in policy), bf16-allreduce (16 bit by the library's
 # own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.

@@ -4,6 +4,8 @@
 
 summarize.py network SAMPLES PLANS   JSON of one network, with the facts of the machine
 summarize.py table JSON...           the table
+summarize.py choices JSON...         what the built-in policy (default) chose, beside off and each forced codec:
+                                     cells that it makes slower, that it misses, and that were foretold wrong
 summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
 """
 import datetime
@@ -19,15 +21,17 @@ import sys
 # acknowledgements of the other direction are not counted.
 FRAMING = 1514 / 1448
 UNITS = {"mbit": 1e6, "gbit": 1e9}
+# What counts as a choice that costs, a gain that is missed, and a time that was foretold.
+SLOWER, SLOWER_SECONDS, GAIN, FORETOLD, FORETOLD_FROM = 0.02, 2e-6, 0.1, 0.25, 64 << 10
 
 
 def parse_network(name):
-    """Hosts, ranks per host, and bytes per second of a link (None for shared memory)."""
+    """Hosts, ranks per host, and bytes per second of a link (None for shared memory, and without a limit)."""
     if name.startswith("shm-"):
         return 1, int(name[4:]), None
     rate, shape = name.split("-")
     hosts, ranks = shape.split("x")
-    return int(hosts), int(ranks), float(rate[:-4]) * UNITS[rate[-4:]] / 8
+    return int(hosts), int(ranks), None if rate == "none" else float(rate[:-4]) * UNITS[rate[-4:]] / 8
 
 
 def link_bytes(plan, native, hosts, ranks_per_host):
@@ -146,6 +150,34 @@ def print_table(files):
             print(f"{size_text(size):>8}" + "".join(f"{text:>27}" for text in cells))
 
 
+def print_choices(files):
+    cells = slower = missed = foretold = right = 0
+    print("network     size      off ms  default  chose         best forced            of foretold")
+    for data in load(files):
+        by_size = {}
+        for result in data["results"]:
+            by_size.setdefault(result["bytes"], {})[result["mode"]] = result
+        for size, row in sorted(by_size.items()):
+            off, default = row["off"], row["default"]
+            forced = min((row[mode] for mode in row if mode not in ("off", "ring", "default")), key=lambda r: r["seconds"])
+            passes = default["algorithm"] == "native"
+            gap = default["seconds"] - off["seconds"]
+            costs = gap > max(SLOWER * off["seconds"], SLOWER_SECONDS)
+            misses = costs if not passes else forced["seconds"] < (1 - GAIN) * off["seconds"]
+            cells, slower, missed = cells + 1, slower + costs, missed + misses
+            share = ""
+            if size >= FORETOLD_FROM and "seconds_foretold" in default:
+                share = default["seconds"] / default["seconds_foretold"]
+                foretold, right = foretold + 1, right + (1 / (1 + FORETOLD) <= share <= 1 + FORETOLD)
+                share = f"{share:.2f}"
+            print(
+                f"{data['network']:11} {size_text(size):>8} {off['seconds'] * 1e3:9.3f} "
+                f"{off['seconds'] / default['seconds']:6.2f}x  {default['algorithm']:12}  {forced['mode']:10} "
+                f"{off['seconds'] / forced['seconds']:6.2f}x  {share:>5} {'SLOWER ' * costs}{'MISSED' * misses}"
+            )
+    print(f"{cells} cells: {slower} slower than off, {missed} miss the better choice; foretold within 25 %: {right} of {foretold}")
+
+
 def print_curves(file_name):
     (data,) = load([file_name])
     print(f"# {data['network']}")
@@ -162,6 +194,8 @@ def print_curves(file_name):
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "network":
         summarize(*sys.argv[2:])
+    elif len(sys.argv) > 2 and sys.argv[1] == "choices":
+        print_choices(sys.argv[2:])
     elif len(sys.argv) > 2 and sys.argv[1] == "table":
         print_table(sys.argv[2:])
     elif len(sys.argv) == 3 and sys.argv[1] == "curves":
