@@ -265,7 +265,7 @@ static const struct key rule_keys[] = {
      "what sums are sent on as, in an all-reduce (default as codec)"},
     {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
      "who sends what to whom (default auto)"},
-    {"worth", read_switch, CSHIM_WORTHS, RULE(always), "NAME",
+    {"worth", read_word, CSHIM_WORTHS, RULE(worth), "NAME",
      "whether a call has to gain time by what is known of the machine (default gain)"},
     {"error_feedback", read_switch, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
      "what rounding took is added the next time (default off)"},
@@ -286,6 +286,7 @@ _Static_assert(RULE(max_ranks) == RULE(min_ranks) + sizeof(uint32_t) &&
                "RANGE");
 _Static_assert(sizeof(enum cshim_codec_id) == sizeof(unsigned) &&
                    sizeof(enum cshim_algorithm) == sizeof(unsigned) &&
+                   sizeof(enum cshim_worth) == sizeof(unsigned) &&
                    sizeof(enum cshim_log_level) == sizeof(unsigned),
                "WORD");
 

@@ -53,6 +53,13 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
+/* Whether a call is compressed depends on the time that is foretold for it. */
+enum cshim_worth {
+    CSHIM_WORTH_GAIN,    /* if it gains, or if nothing can be foretold */
+    CSHIM_WORTH_ALWAYS,  /* in any case */
+    CSHIM_WORTH_FORETOLD /* only if it is foretold to gain */
+};
+
 /* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
 struct cshim_rule {
     char name[CSHIM_RULE_NAME_MAX];
@@ -71,8 +78,8 @@ struct cshim_rule {
     enum cshim_codec_id gather_codec; /* of sums that travel on; none: as codec */
     enum cshim_algorithm algorithm;
     bool error_feedback;
-    bool stochastic;      /* rounding */
-    bool always;          /* worth: compressed even where no time is gained */
+    bool stochastic; /* rounding */
+    enum cshim_worth worth;
     double abs_error;     /* of codec or gather_codec bounded, for each rank; 0 with any other */
     double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
     uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */
@@ -170,7 +177,7 @@ enum cshim_word_set {
     CSHIM_SWITCHES,    /* off, on */
     CSHIM_ROUNDINGS,   /* nearest, stochastic */
     CSHIM_REPORTS,     /* off, summary */
-    CSHIM_WORTHS,      /* gain, always */
+    CSHIM_WORTHS,      /* enum cshim_worth */
 };
 
 /* The words of a set, each in the place of its value; all strings are static. The codecs are the

@@ -438,11 +438,14 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
                                     uint64_t count)
 {
     struct cshim_plan plan = plan_fastest(rule, call, count);
-    if (plan.reason != CSHIM_REASON_COMPRESS || !(plan.seconds > 0))
+    if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
-    plan.seconds_native = cshim_cost_native(call->machine, call);
-    if (!plan.rule->always && plan.seconds > (1 - CSHIM_WORTH) * plan.seconds_native &&
-        plan.seconds_native > 0)
+    if (plan.seconds > 0)
+        plan.seconds_native = cshim_cost_native(call->machine, call);
+    const bool gains = plan.seconds_native > 0
+                           ? plan.seconds <= (1 - CSHIM_WORTH) * plan.seconds_native
+                           : rule->worth == CSHIM_WORTH_GAIN;
+    if (!gains && rule->worth != CSHIM_WORTH_ALWAYS)
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
 }
@@ -456,8 +459,6 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
-    if (call->machine == NULL)
-        return plan_by(CSHIM_ALGORITHM_AUTO, plan.rule, call, count);
     const cshim_arithmetic programs = cshim_arithmetic_begin();
     plan = plan_worth(plan.rule, call, count);
     cshim_arithmetic_end(&programs);

@@ -47,7 +47,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_NO_KERNELS] = "a GPU or driver cannot take the kernels",
         [CSHIM_REASON_OPTION] = "the rule has max_rel_error, which is there for MPI only",
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "a gloo that is not known",
-        [CSHIM_REASON_NO_GAIN] = "less than a tenth of the time would be gained (see worth)",
+        [CSHIM_REASON_NO_GAIN] = "it is not foretold to save a tenth of the time (see worth)",
         [CSHIM_REASON_SECOND_LIBRARY] = "calls of a second gloo in the process",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? words[reason] : "?";

@@ -127,6 +127,18 @@ TEST(what_does_not_gain_is_passed_on)
                      CSHIM_REASON_NO_GAIN);
 }
 
+/* Where nothing is foretold, a rule may ask for it. */
+TEST(only_what_is_foretold)
+{
+    const char foretold[] = FP8 "worth = foretold\n";
+    struct cshim_machine machine = slow_links();
+    assert_int_equal(plan_with(NULL, FP8, 4, 4, MIB).reason, CSHIM_REASON_COMPRESS);
+    assert_int_equal(plan_with(NULL, foretold, 4, 4, MIB).reason, CSHIM_REASON_NO_GAIN);
+    assert_int_equal(plan_with(&machine, foretold, 4, 4, MIB).reason, CSHIM_REASON_COMPRESS);
+    machine.add = 0;
+    assert_int_equal(plan_with(&machine, foretold, 4, 4, MIB).reason, CSHIM_REASON_NO_GAIN);
+}
+
 /* One step is worth more bytes where latency is long; the threshold without facts knows no latency.
  */
 TEST(auto_takes_the_fastest)

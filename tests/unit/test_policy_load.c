@@ -170,7 +170,10 @@ TEST(default_is_a_good_policy)
         int codec; /* -1: no rule */
         enum cshim_library library;
     } cases[] = {
-        {(256 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
+        {(8 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
+        {8 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
+        {8 << 10, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
+        {(256 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_NCCL},
         {256 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
         {32 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
         {33 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
