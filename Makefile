@@ -80,12 +80,9 @@ objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
 	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
 
-products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
+products := $(addprefix $(BUILD)/,libcompshim.so libcompshim_dl.so libcompshim-ompi.so libcompshim-abi.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
 
-ifneq ($(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),)
-products += $(BUILD)/libcompshim_dl.so
-endif
 have_cxx := $(shell command -v $(firstword $(CXX)) 2>/dev/null)
 ifneq ($(have_cxx),)
 products += $(BUILD)/libcompshim-gloo.so
@@ -230,12 +227,12 @@ $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
 		-o $@ $(filter %.o,$^)
 
-# Processors without an assembler stub have no such file.
-# The sanitizers' runtime calls dlsym before its code can check anything.
-$(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers :=
-$(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_stub.S shim/front/dl_exports.map
+# The sanitizers' runtime calls dlsym before its code can check anything. Whatever else is asked for, it is
+# optimised: its last call has to be a jump.
+$(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers := -O2 -foptimize-sibling-calls
+$(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
-		-o $@ $(filter %.o %.S,$^)
+		-o $@ $(filter %.o,$^)
 
 $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
 	$(call say,LD,$@)$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
