@@ -72,8 +72,7 @@ gloo_sources := $(wildcard shim/gloo/*.c) shim/report/job.c $(host_sources) $(en
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has a device of its own.
-mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
-	$(filter-out examples/mnist/cpu.c,$(mnist_sources))
+mnist_nccl_sources := $(filter-out examples/mnist/cpu.c,$(mnist_sources))
 bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_bench)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
@@ -272,10 +271,9 @@ $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 
 # CUDA's libraries lie where no loader looks: the program is told.
 cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
-$(BUILD)/obj/examples/mnist_nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 $(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
+	$(call say,NVCC,$<)$(NVCC) -ccbin $(MPICC) -DMPICH_SKIP_MPICXX $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
 
 $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/examples/mnist_nccl/gpu.o
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
