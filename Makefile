@@ -77,7 +77,7 @@ bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_ben
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
-	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
+	$(foreach library,mpi nccl gloo,$(addprefix $(BUILD)/generated/$(library)_,names.h engine.h wrappers.h))
 
 products := $(addprefix $(BUILD)/,libcompshim.so libcompshim_dl.so libcompshim-ompi.so libcompshim-abi.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
@@ -186,12 +186,12 @@ $(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h:
 	$(call say,GEN,$@)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
 # What the front exports, what an engine has of it, and what a report calls it.
-$(BUILD)/generated/mpi_%.h: shim/front/mpi.def shim/front/functions.awk
-	@mkdir -p $(@D)
-	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
-$(BUILD)/generated/nccl_%.h: shim/front/nccl.def shim/front/functions.awk
-	@mkdir -p $(@D)
-	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
+define write_front
+$(BUILD)/generated/$(1)_%.h: shim/front/$(1).def shim/front/functions.awk
+	@mkdir -p $$(@D)
+	$$(call say,GEN,$$@)awk -v part=$$* -f shim/front/functions.awk $$< >$$@ || { rm -f $$@; exit 1; }
+endef
+$(foreach library,mpi nccl gloo,$(eval $(call write_front,$(library))))
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o \
