@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "shim/core/machine.h"
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
 #include "shim/report/trace.h"
@@ -23,8 +24,10 @@ struct cshim_job {
     uint32_t nodes;
     double started; /* cshim_seconds */
     double stopped; /* when the program came to the end of the job; without MPI it is not known */
-    struct cshim_observed *observed; /* COMPSHIM=observe: calls are written down; else NULL */
-    struct cshim_trace *trace;       /* COMPSHIM_TRACE: events are kept; else NULL */
+    struct cshim_observed *observed;     /* COMPSHIM=observe: calls are written down; else NULL */
+    struct cshim_trace *trace;           /* COMPSHIM_TRACE: events are kept; else NULL */
+    const char *library;                 /* for the report: "Open MPI 4.1.4" */
+    const struct cshim_machine *machine; /* for the report; NULL: not known */
 
     /* The rest is for jobs in the list. */
     bool is_local;    /* nobody collects the ledgers of all ranks: rank 0 counts for them */
