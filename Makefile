@@ -72,20 +72,16 @@ gloo_sources := $(wildcard shim/gloo/*.c) shim/report/job.c $(host_sources) $(en
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer on GPUs has a device of its own.
-mnist_nccl_sources := $(wildcard examples/mnist_nccl/*.c) \
-	$(filter-out examples/mnist/cpu.c,$(mnist_sources))
+mnist_nccl_sources := $(filter-out examples/mnist/cpu.c,$(mnist_sources))
 bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_bench)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
 generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
-	$(foreach part,names engine wrappers,$(addprefix $(BUILD)/generated/,mpi_$(part).h nccl_$(part).h))
+	$(foreach library,mpi nccl gloo,$(addprefix $(BUILD)/generated/$(library)_,names.h engine.h wrappers.h))
 
-products := $(addprefix $(BUILD)/,libcompshim.so libcompshim-ompi.so libcompshim-abi.so compshim) \
+products := $(addprefix $(BUILD)/,libcompshim.so libcompshim_dl.so libcompshim-ompi.so libcompshim-abi.so compshim) \
 	$(BUILD)/mnist_train $(bench_programs)
 
-ifneq ($(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),)
-products += $(BUILD)/libcompshim_dl.so
-endif
 have_cxx := $(shell command -v $(firstword $(CXX)) 2>/dev/null)
 ifneq ($(have_cxx),)
 products += $(BUILD)/libcompshim-gloo.so
@@ -190,12 +186,12 @@ $(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h:
 	$(call say,GEN,$@)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
 # What the front exports, what an engine has of it, and what a report calls it.
-$(BUILD)/generated/mpi_%.h: shim/front/mpi.def shim/front/functions.awk
-	@mkdir -p $(@D)
-	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
-$(BUILD)/generated/nccl_%.h: shim/front/nccl.def shim/front/functions.awk
-	@mkdir -p $(@D)
-	$(call say,GEN,$@)awk -v part=$* -f shim/front/functions.awk $< >$@ || { rm -f $@; exit 1; }
+define write_front
+$(BUILD)/generated/$(1)_%.h: shim/front/$(1).def shim/front/functions.awk
+	@mkdir -p $$(@D)
+	$$(call say,GEN,$$@)awk -v part=$$* -f shim/front/functions.awk $$< >$$@ || { rm -f $$@; exit 1; }
+endef
+$(foreach library,mpi nccl gloo,$(eval $(call write_front,$(library))))
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o \
@@ -230,12 +226,12 @@ $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
 		-o $@ $(filter %.o,$^)
 
-# Processors without an assembler stub have no such file.
-# The sanitizers' runtime calls dlsym before its code can check anything.
-$(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers :=
-$(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_stub.S shim/front/dl_exports.map
+# The sanitizers' runtime calls dlsym before its code can check anything. Whatever else is asked for, it is
+# optimised: its last call has to be a jump.
+$(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers := -O2 -foptimize-sibling-calls
+$(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
-		-o $@ $(filter %.o %.S,$^)
+		-o $@ $(filter %.o,$^)
 
 $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(engine_sources)) shim/mpi/exports.map
 	$(call say,LD,$@)$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
@@ -275,10 +271,9 @@ $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 
 # CUDA's libraries lie where no loader looks: the program is told.
 cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
-$(BUILD)/obj/examples/mnist_nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 $(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
+	$(call say,NVCC,$<)$(NVCC) -ccbin $(MPICC) -DMPICH_SKIP_MPICXX $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
 
 $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/examples/mnist_nccl/gpu.o
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \

@@ -76,64 +76,54 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
-/* The first number above a rule's upper limit; 0 if there is none. */
-static uint32_t next_behind(uint32_t most)
+/* Ranks that a call of the rule has at least: there are at most as many nodes as ranks. */
+static uint32_t fewest_ranks(const struct cshim_rule *rule)
 {
-    return most < UINT32_MAX ? most + 1 : 0;
+    return rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
 }
 
-/* Whether the earlier rules match the call on every number of nodes that `rule` allows. There are
- * at most as many nodes as ranks. */
-static bool nodes_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
-                          struct cshim_call call)
+/* Moves on from a call that an earlier rule, `taker`, matches. Tries more nodes, then more ranks,
+ * then a larger size, only as `rule` allows. Only numbers right above a limit of an earlier rule
+ * have to be tried, because nowhere else do fewer of them match. Returns false behind the last. */
+static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
+                    const struct cshim_rule *taker, struct cshim_call *call)
 {
-    call.nodes = rule->min_nodes;
-    while (call.nodes != 0 && call.nodes <= rule->max_nodes && call.nodes <= call.ranks) {
-        const struct cshim_rule *taker = cshim_policy_match(earlier, &call);
-        if (taker == NULL)
-            return false;
-        call.nodes = next_behind(taker->max_nodes);
+    uint32_t ranks = rule->max_ranks;
+    uint64_t bytes = rule->max_size;
+    if (taker->max_nodes < rule->max_nodes && taker->max_nodes < call->ranks) {
+        call->nodes = taker->max_nodes + 1;
+        return true;
     }
-    return true;
-}
-
-/* Whether the earlier rules match the call on every number of ranks and nodes that `rule` allows.
- * Not every number of ranks has to be tried: the calls that match change only at the upper limits
- * of earlier rules, for ranks or for nodes. */
-static bool ranks_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
-                          struct cshim_call call)
-{
-    const uint32_t fewest = rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
-    call.ranks = fewest;
-    if (fewest <= rule->max_ranks && !nodes_covered(earlier, rule, call))
-        return false;
-    for (size_t i = 0; i < 2 * earlier->rule_count; i++) {
-        const struct cshim_rule *limit = &earlier->rules[i / 2];
-        call.ranks = next_behind(i % 2 == 0 ? limit->max_ranks : limit->max_nodes);
-        if (call.ranks > fewest && call.ranks <= rule->max_ranks &&
-            !nodes_covered(earlier, rule, call))
-            return false;
+    for (size_t i = 0; i < earlier->rule_count; i++) {
+        const struct cshim_rule *limit = &earlier->rules[i];
+        if (limit->max_ranks >= call->ranks && limit->max_ranks < ranks)
+            ranks = limit->max_ranks;
+        if (limit->max_nodes >= call->ranks && limit->max_nodes < ranks)
+            ranks = limit->max_nodes;
+        if (limit->max_size >= call->bytes && limit->max_size < bytes)
+            bytes = limit->max_size;
     }
-    return true;
+    call->nodes = rule->min_nodes;
+    if (ranks < rule->max_ranks) {
+        call->ranks = ranks + 1;
+        return true;
+    }
+    call->ranks = fewest_ranks(rule);
+    call->bytes = bytes + 1;
+    return bytes < rule->max_size;
 }
 
 /* Whether the earlier rules match the call for every size, number of ranks and number of nodes that
- * `rule` allows. Only the rule's smallest size and those above an earlier rule's limit are tried.
- */
-static bool sizes_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
-                          struct cshim_call call)
+ * `rule` allows. */
+static bool is_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
+                       struct cshim_call call)
 {
-    call.bytes = rule->min_size;
-    if (!ranks_covered(earlier, rule, call))
-        return false;
-    for (size_t i = 0; i < earlier->rule_count; i++) {
-        const uint64_t limit = earlier->rules[i].max_size;
-        call.bytes = limit + 1;
-        if (limit >= rule->min_size && limit < rule->max_size &&
-            !ranks_covered(earlier, rule, call))
-            return false;
-    }
-    return true;
+    const struct cshim_rule *taker;
+    call.ranks = fewest_ranks(rule);
+    while ((taker = cshim_policy_match(earlier, &call)) != NULL)
+        if (!advance(earlier, rule, taker, &call))
+            return true;
+    return false;
 }
 
 /* Whether such a call can occur. Only NCCL has averages. A collective that adds nothing counts as a
@@ -161,7 +151,7 @@ static enum reach find_reach(const struct cshim_policy *policy, const struct csh
                 for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++) {
                     if (!cshim_rule_matches(rule, &call) || !can_occur(&call))
                         continue;
-                    if (!sizes_covered(&earlier, rule, call))
+                    if (!is_covered(&earlier, rule, call))
                         return REACH_SOME;
                     reach = REACH_TAKEN;
                 }

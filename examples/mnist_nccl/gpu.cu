@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU as a device: cuBLAS for the products, the kernels of device.cuh for the rest, and NCCL for
- * the sums over the ranks, of all gradients as one buffer. All work goes to one stream. */
+ * the sums over the ranks, of all gradients as one buffer. All work goes to one stream. MPI gives
+ * each rank a GPU, and NCCL its communicator. */
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <mpi.h>
+#include <nccl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "examples/mnist/device.h"
 #include "examples/mnist_nccl/device.cuh"
-#include "examples/mnist_nccl/gpu.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096 };
 enum { CONV1_OUTPUTS = CONV1_SIDE * CONV1_SIDE, CONV2_OUTPUTS = CONV2_SIDE * CONV2_SIDE };
@@ -31,6 +37,42 @@ struct device {
     struct score *host_scores;
 };
 
+const char device_help[] = "Each rank computes on the GPU of its number on its host; without a "
+                           "GPU the exit status is 3.\n";
+
+/* A call that fails aborts the job, after a line that says which one, on which rank, and why. */
+#define CUDA(call) check_cuda((call), #call)
+#define CUBLAS(call) check_cublas((call), #call)
+#define NCCL(call) check_nccl((call), #call)
+
+static void stop(const char *call, const char *why)
+{
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    fprintf(stderr, "%s: rank %d: %s: %s\n", program_invocation_short_name, rank, call, why);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void check_cuda(cudaError_t status, const char *call)
+{
+    if (status == cudaErrorMemoryAllocation)
+        stop(call, "no memory left on the GPU: try a smaller --batch");
+    if (status != cudaSuccess)
+        stop(call, cudaGetErrorString(status));
+}
+
+static void check_cublas(cublasStatus_t status, const char *call)
+{
+    if (status != CUBLAS_STATUS_SUCCESS)
+        stop(call, cublasGetStatusString(status));
+}
+
+static void check_nccl(ncclResult_t status, const char *call)
+{
+    if (status != ncclSuccess)
+        stop(call, ncclGetErrorString(status));
+}
+
 /* Starts a kernel with a thread per element, or fewer that go round. */
 #define LAUNCH(kernel, count, ...)                                                                 \
     do {                                                                                           \
@@ -39,6 +81,48 @@ struct device {
         kernel<<<grid, THREADS, 0, device->stream>>>(__VA_ARGS__, count);                          \
         check_cuda(cudaGetLastError(), #kernel);                                                   \
     } while (0)
+
+/* The rank's number among those of its host. */
+static int local_rank(void)
+{
+    MPI_Comm host;
+    int rank = 0;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(host, &rank);
+    MPI_Comm_free(&host);
+    return rank;
+}
+
+bool device_start(void)
+{
+    int rank = 0, ranks = 1, devices = 0, first = 0, local = local_rank();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    cudaError_t status = cudaGetDeviceCount(&devices);
+    if (status == cudaSuccess)
+        status = devices > 0 ? cudaSetDevice(local % devices) : cudaErrorNoDevice;
+    int without = status == cudaSuccess ? ranks : rank;
+    MPI_Allreduce(&without, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == rank)
+        fprintf(stderr, "%s: no GPU can be used by rank %d: %s\n", program_invocation_short_name,
+                rank, cudaGetErrorString(status));
+    return first == ranks;
+}
+
+/* Returns a communicator of all ranks of MPI_COMM_WORLD (collective). */
+static ncclComm_t new_communicator(void)
+{
+    int rank = 0, ranks = 1;
+    ncclUniqueId id;
+    ncclComm_t comm;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (rank == 0)
+        NCCL(ncclGetUniqueId(&id));
+    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+    NCCL(ncclCommInitRank(&comm, ranks, id, rank));
+    return comm;
+}
 
 static void *device_memory(size_t elements, size_t size)
 {

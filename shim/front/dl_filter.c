@@ -2,10 +2,10 @@
 /* libcompshim_dl.so, for programs that fetch functions of MPI or NCCL with dlsym from a library's
  * handle. Preloaded beside libcompshim.so, it hands out the wrappers of libcompshim.so instead.
  *
- * The exported dlsym is a few instructions (dl_stub.S), because the C library tells from the return
- * address which object RTLD_NEXT and RTLD_DEFAULT are meant for. It asks the filter here for a
- * wrapper. Without one it jumps to the real dlsym with its own arguments and return address, so the
- * result and dlerror are those of a direct call. */
+ * The C library tells from the return address which object RTLD_NEXT and RTLD_DEFAULT are meant
+ * for. So the exported dlsym ends with a jump to the real one, with its own arguments and return
+ * address, and the result and dlerror are those of a direct call. The compiler makes a jump of the
+ * call in a return statement where it optimises. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,7 @@
 
 typedef void *dlsym_function(void *handle, const char *name);
 
-/* Called by dl_stub.S: returns the wrapper to hand out, or NULL. Sets cshim_dl_real. */
-void *cshim_dl_filter(void *handle, const char *name, const void *caller);
-dlsym_function *cshim_dl_real __attribute__((visibility("hidden")));
+static dlsym_function *real_dlsym; /* atomic */
 
 /* In libcompshim.so; NULL if that is not preloaded, and then nothing is handed out. */
 extern __typeof__(cshim_front_wrapper) cshim_front_wrapper __attribute__((weak));
@@ -36,7 +34,7 @@ static void find_real(void)
         (void)!write(STDERR_FILENO, complaint, sizeof complaint - 1);
         abort();
     }
-    __atomic_store_n(&cshim_dl_real, found, __ATOMIC_RELEASE);
+    __atomic_store_n(&real_dlsym, found, __ATOMIC_RELEASE);
 }
 
 /* Whether the front may have a wrapper of this name. cshim_front_wrapper decides. */
@@ -57,16 +55,22 @@ static int is_own(const void *address)
     return strncmp(slash ? slash + 1 : info.dli_fname, "libcompshim", 11) == 0;
 }
 
-__attribute__((visibility("hidden"))) void *cshim_dl_filter(void *handle, const char *name,
-                                                            const void *caller)
+/* The wrapper to hand out; NULL where the real dlsym is to answer, which is known then. */
+static void *find_wrapper(void *handle, const char *name, const void *caller)
 {
-    if (__atomic_load_n(&cshim_dl_real, __ATOMIC_ACQUIRE) == NULL)
+    if (__atomic_load_n(&real_dlsym, __ATOMIC_ACQUIRE) == NULL)
         find_real();
     /* A lookup in the global scope finds the wrappers first by itself, and RTLD_NEXT asks for what
      * is behind the caller. */
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !is_of_interest(name) ||
         cshim_front_wrapper == NULL || is_own(caller))
         return NULL;
-    const void *real = cshim_dl_real(handle, name);
+    const void *real = real_dlsym(handle, name);
     return real != NULL ? cshim_front_wrapper(name, real) : NULL;
+}
+
+CSHIM_EXPORT void *dlsym(void *restrict handle, const char *restrict name)
+{
+    void *wrapper = find_wrapper(handle, name, __builtin_return_address(0));
+    return wrapper != NULL ? wrapper : real_dlsym(handle, name);
 }

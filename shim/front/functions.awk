@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes C from a list of functions, mpi.def or nccl.def, where the columns are explained:
+# Writes C from a list of functions, mpi.def, nccl.def or gloo.def, where the columns are explained:
 #
 #   awk -v part=PART -f functions.awk LIST
 #
-#   names     enum cshim_mpi_counted and the names of functions, for reports and tools
-#   engine    struct cshim_LIBRARY_real and struct cshim_LIBRARY_wrapped, for shim/LIBRARY/engine.h
+#   names     enum cshim_LIBRARY_counted and the names of functions, for reports and tools
+#   engine    enum cshim_LIBRARY_index and, but for gloo, struct cshim_LIBRARY_real and struct
+#             cshim_LIBRARY_wrapped, for shim/LIBRARY/engine.h
 #   wrappers  the exported wrappers and the table of functions, for shim/front/LIBRARY.c
 
 function fail(text) {
@@ -156,11 +157,39 @@ function add(symbol, properties,    declaration) {
         compressed = compressed (compressed == "" ? "" : ",") " \\\n    \"" symbol "\""
 }
 
+# Adds a row to those of counted functions.
+function add_row(symbol, text) {
+    rows = rows "    CSHIM_COUNTED_" symbol ",\n"
+    row_names = row_names (row_names == "" ? "" : ",") " \\\n    \"" text "\""
+}
+
+# Adds a function of gloo, and its wrapper. All have one type.
+function add_gloo(symbol, address) {
+    indices = indices "    CSHIM_INDEX_" symbol ",\n"
+    symbols[++symbol_count] = symbol
+    entry[symbol] = ".name = \"" address "\""
+    emit("\nCSHIM_EXPORT void cshim_" symbol "(const void *options)")
+    emit("    __asm__(\"" address "\");")
+    emit("void cshim_" symbol "(const void *options)\n{")
+    emit("    const struct call call = begin(CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
+    if (kind == "counted") {
+        add_row(symbol, "gloo::" substr(symbol, 6))
+        emit("    if (call.engine != NULL)")
+        emit("        call.engine->count(CSHIM_MPI_COUNTED + CSHIM_COUNTED_" symbol ", options);")
+        emit("    call.real(options);\n}")
+    } else {
+        compressed = compressed " \"" address "\""
+        emit("    (call.engine != NULL ? call.engine->" substr(symbol, 6) " : call.real)(options);\n}")
+    }
+}
+
 BEGIN {
-    library = ARGV[1] ~ /nccl.def$/ ? "nccl" : "mpi"
+    library = ARGV[1]
+    sub(/.*\//, "", library)
+    sub(/\.def$/, "", library)
     columns = library == "mpi" ? "^[^ ]+ +[^ ]+ +[^ ]+ +" : "^[^ ]+ +"
     kinds = library == "mpi" ? "init finalize compressed by_rule request counted" : \
-        "start communicator compressed by_rule engine called"
+        library == "gloo" ? "compressed counted" : "start communicator compressed by_rule engine called"
 }
 
 /^#/ || NF == 0 {
@@ -173,13 +202,15 @@ BEGIN {
     large = library == "mpi" ? $3 : "-"
     if (index(" " kinds " ", " " kind " ") == 0)
         fail("in the first column: " kind)
+    if (library == "gloo") {
+        add_gloo("gloo_" $2, $3)
+        next
+    }
     sub(columns, "")
     parse($0)
     add(name, library == "nccl" ? ", .kind = " toupper(kind) : "")
-    if (row != "-") {
-        rows = rows "    CSHIM_COUNTED_" name ",\n"
-        row_names = row_names (row_names == "" ? "" : ",") " \\\n    \"" name "\""
-    }
+    if (row != "-")
+        add_row(name, name)
     if (large == "older")
         entry["MPI_" substr(name, 6)] = entry["MPI_" substr(name, 6)] ", .older = \"" name "\""
     else if (large != "-") {
@@ -196,17 +227,19 @@ END {
     if (part == "names") {
         guard = "CSHIM_" toupper(library) "_NAMES_H"
         print "#ifndef " guard "\n#define " guard "\n"
-        if (library == "mpi") {
+        if (library != "nccl") {
             print "/* The rows of functions that are counted in a report. */"
-            print "enum cshim_mpi_counted {\n" rows "    CSHIM_COUNTED_FUNCTIONS\n};"
-            print "#define CSHIM_COUNTED_NAMES" row_names "\n"
+            print "enum cshim_" library "_counted {\n" rows "    CSHIM_" toupper(library) "_COUNTED\n};"
+            print "#define CSHIM_" toupper(library) "_COUNTED_NAMES" row_names "\n"
         }
         print "/* The functions that an engine compresses. */"
         print "#define CSHIM_" toupper(library) "_COMPRESSED_NAMES" compressed "\n\n#endif"
     }
     if (part == "engine") {
-        print "/* The order of the functions in struct cshim_" library "_real. */"
+        print "/* The functions, in the order of the list. */"
         print "enum cshim_" library "_index {\n" indices "    CSHIM_" toupper(library) "_FUNCTIONS\n};"
+    }
+    if (part == "engine" && library != "gloo") {
         print "struct cshim_" library "_real {\n" real "};"
         print "struct cshim_" library "_wrapped {\n" wrapped "};"
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported symbols of gloo: C++ functions, each of which takes its options by reference.
+/* The exported symbols of gloo: C++ functions. The wrappers are in gloo_wrappers.h, which
+ * functions.awk writes from gloo.def; what they share is here.
  *
  * gloo throws. What it throws goes through these functions, which have nothing to undo. */
 #include <pthread.h>
@@ -10,26 +11,11 @@
 #include "shim/front/front.h"
 #include "shim/gloo/engine.h"
 
-/* The functions, by their C++ symbols. */
-enum index { ALLREDUCE, REDUCE, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, BROADCAST, FUNCTIONS };
-#define SYMBOL_ALLREDUCE "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"
-#define SYMBOL_REDUCE "_ZN4gloo6reduceERNS_13ReduceOptionsE"
-#define SYMBOL_ALLGATHER "_ZN4gloo9allgatherERNS_16AllgatherOptionsE"
-#define SYMBOL_ALLGATHERV "_ZN4gloo10allgathervERNS_17AllgathervOptionsE"
-#define SYMBOL_ALLTOALL "_ZN4gloo8alltoallERNS_15AlltoallOptionsE"
-#define SYMBOL_ALLTOALLV "_ZN4gloo9alltoallvERNS_16AlltoallvOptionsE"
-#define SYMBOL_BROADCAST "_ZN4gloo9broadcastERNS_16BroadcastOptionsE"
+struct function {
+    const char *name; /* its C++ symbol */
+};
 
-static const char *const symbols[FUNCTIONS] = {
-    [ALLREDUCE] = SYMBOL_ALLREDUCE,   [REDUCE] = SYMBOL_REDUCE,     [ALLGATHER] = SYMBOL_ALLGATHER,
-    [ALLGATHERV] = SYMBOL_ALLGATHERV, [ALLTOALL] = SYMBOL_ALLTOALL, [ALLTOALLV] = SYMBOL_ALLTOALLV,
-    [BROADCAST] = SYMBOL_BROADCAST,
-};
-static const unsigned counted[FUNCTIONS] = {
-    [REDUCE] = CSHIM_COUNTED_GLOO_REDUCE,         [ALLGATHER] = CSHIM_COUNTED_GLOO_ALLGATHER,
-    [ALLGATHERV] = CSHIM_COUNTED_GLOO_ALLGATHERV, [ALLTOALL] = CSHIM_COUNTED_GLOO_ALLTOALL,
-    [ALLTOALLV] = CSHIM_COUNTED_GLOO_ALLTOALLV,   [BROADCAST] = CSHIM_COUNTED_GLOO_BROADCAST,
-};
+static struct function functions[CSHIM_GLOO_FUNCTIONS];
 
 static const struct cshim_gloo_engine *engine; /* NULL: every call is passed on; atomic */
 static const void *engine_base;                /* where the gloo is loaded that it works for */
@@ -49,7 +35,7 @@ static void start_engine(const void *caller)
     static bool registered;
     bool is_beside;
     cshim_gloo_function allreduce =
-        (cshim_gloo_function)cshim_resolve_gloo(SYMBOL_ALLREDUCE, caller);
+        (cshim_gloo_function)cshim_resolve_gloo(functions[CSHIM_INDEX_gloo_allreduce].name, caller);
     pthread_mutex_lock(&start_lock);
     if (!tried && allreduce != NULL && !cshim_is_off()) {
         cshim_presence_tell();
@@ -75,31 +61,32 @@ struct call {
 
 /* The engine works for one gloo. The calls of a second one are passed on: a warning says so once,
  * and its all-reduces are counted. */
-static void pass_second(const struct cshim_gloo_engine *active, enum index index)
+static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_index index)
 {
     static int said;
     if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "a second gloo is in this process: its calls are passed on");
-    if (index == ALLREDUCE)
+    if (index == CSHIM_INDEX_gloo_allreduce)
         active->count_unread(CSHIM_REASON_SECOND_LIBRARY);
 }
 
 /* Each object that calls gloo has its own. A thread remembers what it has found, because asking the
  * dynamic loader takes a lock. */
-static struct call begin(enum index index, const void *caller)
+static struct call begin(enum cshim_gloo_index index, const void *caller)
 {
     static __thread struct {
         const void *caller, *base;
         cshim_gloo_function real;
-    } known[FUNCTIONS] __attribute__((tls_model("initial-exec")));
+    } known[CSHIM_GLOO_FUNCTIONS] __attribute__((tls_model("initial-exec")));
     if (known[index].caller != caller || known[index].real == NULL) {
-        known[index].real = (cshim_gloo_function)cshim_resolve_gloo(symbols[index], caller);
+        known[index].real = (cshim_gloo_function)cshim_resolve_gloo(functions[index].name, caller);
         known[index].base = cshim_object_base((const void *)known[index].real);
         known[index].caller = caller;
     }
     struct call call = {.real = known[index].real};
     if (call.real == NULL) { /* there is no error to return */
-        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", symbols[index]);
+        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
+                  functions[index].name);
         abort();
     }
     if (!__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
@@ -112,56 +99,4 @@ static struct call begin(enum index index, const void *caller)
     return call;
 }
 
-static inline void count_and_pass(enum index index, const void *options, const void *caller)
-{
-    const struct call call = begin(index, caller);
-    if (call.engine != NULL)
-        call.engine->count(counted[index], options);
-    call.real(options);
-}
-
-#define CALLER __builtin_return_address(0)
-
-CSHIM_EXPORT void cshim_gloo_allreduce(const void *options) __asm__(SYMBOL_ALLREDUCE);
-CSHIM_EXPORT void cshim_gloo_reduce(void *options) __asm__(SYMBOL_REDUCE);
-CSHIM_EXPORT void cshim_gloo_allgather(void *options) __asm__(SYMBOL_ALLGATHER);
-CSHIM_EXPORT void cshim_gloo_allgatherv(void *options) __asm__(SYMBOL_ALLGATHERV);
-CSHIM_EXPORT void cshim_gloo_alltoall(void *options) __asm__(SYMBOL_ALLTOALL);
-CSHIM_EXPORT void cshim_gloo_alltoallv(void *options) __asm__(SYMBOL_ALLTOALLV);
-CSHIM_EXPORT void cshim_gloo_broadcast(void *options) __asm__(SYMBOL_BROADCAST);
-
-void cshim_gloo_allreduce(const void *options)
-{
-    const struct call call = begin(ALLREDUCE, CALLER);
-    (call.engine != NULL ? call.engine->allreduce : call.real)(options);
-}
-
-void cshim_gloo_reduce(void *options)
-{
-    count_and_pass(REDUCE, options, CALLER);
-}
-
-void cshim_gloo_allgather(void *options)
-{
-    count_and_pass(ALLGATHER, options, CALLER);
-}
-
-void cshim_gloo_allgatherv(void *options)
-{
-    count_and_pass(ALLGATHERV, options, CALLER);
-}
-
-void cshim_gloo_alltoall(void *options)
-{
-    count_and_pass(ALLTOALL, options, CALLER);
-}
-
-void cshim_gloo_alltoallv(void *options)
-{
-    count_and_pass(ALLTOALLV, options, CALLER);
-}
-
-void cshim_gloo_broadcast(void *options)
-{
-    count_and_pass(BROADCAST, options, CALLER);
-}
+#include "gloo_wrappers.h"

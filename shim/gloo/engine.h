@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "gloo_engine.h"
 #include "shim/report/ledger.h"
 
 /* A function of gloo, which takes its options and may throw. */

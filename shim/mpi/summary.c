@@ -121,7 +121,7 @@ static void shorten_version(char *library)
 
 void cshim_summary(void)
 {
-    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    static char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     gather();
     if (cshim_job.rank != 0)
@@ -131,15 +131,7 @@ void cshim_summary(void)
         return;
     PMPI_Get_library_version(library, &length);
     shorten_version(library);
-    const struct cshim_report_facts facts = {
-        .library = library,
-        .ranks = (uint32_t)cshim_job.ranks,
-        .nodes = cshim_mpi.layout.nodes,
-        .policy_source = cshim_job.policy->source,
-        .policy_sha256 = cshim_job.policy_sha256,
-        .wall_seconds = cshim_job.stopped - cshim_job.started,
-        .observed = cshim_job.observed,
-        .machine = cshim_job.machine,
-    };
-    cshim_report_write(wanted, cshim_job.rank, &cshim_job.ledger, &facts);
+    cshim_job.library = library;
+    cshim_job.nodes = cshim_mpi.layout.nodes;
+    cshim_report_write(wanted, &cshim_job);
 }

@@ -88,11 +88,10 @@ static FILE *open_own(const char *path, const char **problem)
     return stream;
 }
 
-static void write_json(const char *pattern, int rank, const struct cshim_ledger *ledger,
-                       const struct cshim_report_facts *facts)
+static void write_json(const char *pattern, const struct cshim_job *job)
 {
     char path[CSHIM_PATH_MAX];
-    if (!cshim_report_path(pattern, rank, cshim_report_job(), path, sizeof path)) {
+    if (!cshim_report_path(pattern, job->rank, cshim_report_job(), path, sizeof path)) {
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
         return;
     }
@@ -102,7 +101,7 @@ static void write_json(const char *pattern, int rank, const struct cshim_ledger 
         cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
         return;
     }
-    cshim_report_json(stream, ledger, facts);
+    cshim_report_json(stream, job);
     const bool lost = ferror(stream) != 0;
     if (fclose(stream) != 0 || lost)
         cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
@@ -128,20 +127,20 @@ static void fold(FILE *stream, char *text)
 
 /* Writes the table by one call. A launcher may put a tag before each piece that it reads, and other
  * ranks write at the same time: neither may come into the middle of a line. */
-static void write_table(const struct cshim_ledger *ledger, const struct cshim_report_facts *facts)
+static void write_table(const struct cshim_job *job)
 {
     char *table = NULL, *text = NULL;
     size_t length = 0;
     FILE *stream = open_memstream(&table, &length);
     if (stream != NULL)
-        cshim_report_table(stream, ledger, facts);
+        cshim_report_table(stream, job);
     FILE *folded = stream != NULL && fclose(stream) == 0 ? open_memstream(&text, &length) : NULL;
     if (folded != NULL)
         fold(folded, table);
     if (folded != NULL && fclose(folded) == 0)
         cshim_log_write(text, length);
     else if (cshim_log_has_stderr())
-        cshim_report_table(stderr, ledger, facts);
+        cshim_report_table(stderr, job);
     free(table);
     free(text);
 }
@@ -163,13 +162,12 @@ const char *cshim_report_wanted(const struct cshim_policy *policy)
     return strcmp(wanted, "off") != 0 ? wanted : NULL;
 }
 
-void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
-                        const struct cshim_report_facts *facts)
+void cshim_report_write(const char *wanted, const struct cshim_job *job)
 {
     const locale_t locale = cshim_numbers_begin();
-    write_table(ledger, facts);
+    write_table(job);
     if (strcmp(wanted, "summary") != 0)
-        write_json(wanted, rank, ledger, facts);
+        write_json(wanted, job);
     cshim_numbers_end(locale);
 }
 

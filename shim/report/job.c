@@ -137,6 +137,7 @@ static struct cshim_job *make_job(const struct cshim_offer *offer, const char *s
     job->observed = observed;
     memcpy(job->policy_sha256, sha256, sizeof job->policy_sha256);
     job->rank = launchers_rank();
+    job->library = cshim_process.library;
     job->is_local = true;
     job->started = cshim_seconds();
     cshim_log_set_level(job->policy->log);
@@ -289,17 +290,8 @@ static void write_report(struct cshim_job *job)
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", wanted);
     if (job->observed != NULL)
         cshim_observed_sort(job->observed);
-    const struct cshim_report_facts facts = {
-        .library = cshim_process.library,
-        .ranks = (uint32_t)job->ranks,
-        .nodes = job->nodes,
-        .policy_source = job->policy->source,
-        .policy_sha256 = job->policy_sha256,
-        .wall_seconds = cshim_seconds() - job->started,
-        .observed = job->observed,
-        .machine = job->machine,
-    };
-    cshim_report_write(fits ? name : "summary", job->rank, &job->ledger, &facts);
+    job->stopped = cshim_seconds();
+    cshim_report_write(fits ? name : "summary", job);
 }
 
 void cshim_jobs_write_reports(void)

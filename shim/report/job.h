@@ -26,6 +26,7 @@ struct cshim_job {
     double stopped; /* when the program came to the end of the job; without MPI it is not known */
     struct cshim_observed *observed;     /* COMPSHIM=observe: calls are written down; else NULL */
     struct cshim_trace *trace;           /* COMPSHIM_TRACE: events are kept; else NULL */
+    const char *library;                 /* for the report: "Open MPI 4.1.4" */
     const struct cshim_machine *machine; /* by which times are foretold; NULL: not known */
 
     /* The rest is for jobs in the list. */

@@ -141,18 +141,18 @@ static void json_machine(FILE *stream, const struct cshim_machine *machine)
     fprintf(stream, "},\n");
 }
 
-static void json_facts(FILE *stream, const struct cshim_report_facts *facts)
+static void json_job(FILE *stream, const struct cshim_job *job)
 {
     fprintf(stream, "{\n  \"compshim\": \"%s\",\n  \"library\": ", CSHIM_VERSION);
-    cshim_report_string(stream, facts->library);
+    cshim_report_string(stream, job->library);
     fprintf(stream,
-            ",\n  \"ranks\": %u,\n  \"nodes\": %u,\n  \"policy\": {\"source\": ", facts->ranks,
-            facts->nodes);
-    cshim_report_string(stream, facts->policy_source);
-    fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", facts->policy_sha256,
-            facts->wall_seconds);
-    if (facts->machine != NULL)
-        json_machine(stream, facts->machine);
+            ",\n  \"ranks\": %d,\n  \"nodes\": %u,\n  \"policy\": {\"source\": ", job->ranks,
+            job->nodes);
+    cshim_report_string(stream, job->policy->source);
+    fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", job->policy_sha256,
+            job->stopped - job->started);
+    if (job->machine != NULL)
+        json_machine(stream, job->machine);
 }
 
 static void json_kind(FILE *stream, const struct cshim_kind *kind)
@@ -214,13 +214,13 @@ static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
     fprintf(stream, "},\n");
 }
 
-void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
-                       const struct cshim_report_facts *facts)
+void cshim_report_json(FILE *stream, const struct cshim_job *job)
 {
+    const struct cshim_ledger *ledger = &job->ledger;
     const struct cshim_row total = cshim_ledger_total(ledger);
     const char *separator = "";
     const unsigned long long calls = total.calls + cshim_ledger_passed(ledger);
-    json_facts(stream, facts);
+    json_job(stream, job);
     fprintf(stream, "  \"totals\": {\"calls\": %llu, \"compressed_calls\": %llu, ", calls,
             (unsigned long long)total.calls);
     json_figures(stream, &total, true);
@@ -235,8 +235,8 @@ void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
     }
     fprintf(stream, "\n  ],\n");
     json_moves(stream, ledger);
-    if (facts->observed != NULL)
-        json_observed(stream, facts->observed);
+    if (job->observed != NULL)
+        json_observed(stream, job->observed);
     json_counted(stream, ledger);
     fprintf(stream, "  \"passed_through\": {");
     separator = "";

@@ -62,7 +62,7 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
 
 const char *cshim_counted_name(unsigned function)
 {
-    static const char *const names[CSHIM_COUNTED_ALL] = {CSHIM_COUNTED_NAMES,
+    static const char *const names[CSHIM_COUNTED_ALL] = {CSHIM_MPI_COUNTED_NAMES,
                                                          CSHIM_GLOO_COUNTED_NAMES};
     return function < CSHIM_COUNTED_ALL ? names[function] : "?";
 }

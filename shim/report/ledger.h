@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "gloo_names.h"
 #include "mpi_names.h"
 #include "shim/core/plan.h"
 #include "shim/report/live.h"
@@ -30,18 +31,7 @@ struct cshim_move {
 
 /* The functions whose calls are counted in a report, though they are not compressed: MPI's, then
  * gloo's. */
-#define CSHIM_GLOO_COUNTED_NAMES                                                                   \
-    "gloo::reduce", "gloo::allgather", "gloo::allgatherv", "gloo::alltoall", "gloo::alltoallv",    \
-        "gloo::broadcast"
-enum cshim_counted_function {
-    CSHIM_COUNTED_GLOO_REDUCE = CSHIM_COUNTED_FUNCTIONS,
-    CSHIM_COUNTED_GLOO_ALLGATHER,
-    CSHIM_COUNTED_GLOO_ALLGATHERV,
-    CSHIM_COUNTED_GLOO_ALLTOALL,
-    CSHIM_COUNTED_GLOO_ALLTOALLV,
-    CSHIM_COUNTED_GLOO_BROADCAST,
-    CSHIM_COUNTED_ALL
-};
+#define CSHIM_COUNTED_ALL ((unsigned)CSHIM_MPI_COUNTED + (unsigned)CSHIM_GLOO_COUNTED)
 
 /* Calls of a function that is never compressed. Travels between ranks as bytes. */
 struct cshim_counted {
@@ -81,7 +71,7 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* Counts a call of a function that is never compressed, by its number above or among MPI's. */
+/* Counts a call of a function that is never compressed. Those of gloo have numbers behind MPI's. */
 static inline void cshim_ledger_count(struct cshim_ledger *ledger, unsigned function,
                                       uint64_t bytes)
 {

@@ -1,35 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of a job: the ledger as a table and as JSON. Programs read the JSON: the names of its
+/* The report of a job as a table and as JSON. Programs read the JSON: the names of its
  * fields do not change. */
 #ifndef CSHIM_REPORT_H
 #define CSHIM_REPORT_H
 
 #include <stdio.h>
 
-#include "shim/core/machine.h"
-#include "shim/report/ledger.h"
-#include "shim/report/observed.h"
+#include "shim/report/job.h"
 
-/* What a report says of the job besides the ledger. */
-struct cshim_report_facts {
-    const char *library; /* "Open MPI 4.1.4" */
-    uint32_t ranks;
-    uint32_t nodes;
-    const char *policy_source;
-    const char *policy_sha256;
-    double wall_seconds; /* from MPI_Init to MPI_Finalize */
-    const struct cshim_observed
-        *observed; /* sorted; NULL if the job was not one with COMPSHIM=observe */
-    const struct cshim_machine *machine; /* NULL: not known */
-};
-
-/* Writes the table that ends a run. */
-void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
-                        const struct cshim_report_facts *facts);
+/* Writes the table that ends a run. What was observed is sorted. */
+void cshim_report_table(FILE *stream, const struct cshim_job *job);
 
 /* Writes the report as one JSON object. */
-void cshim_report_json(FILE *stream, const struct cshim_ledger *ledger,
-                       const struct cshim_report_facts *facts);
+void cshim_report_json(FILE *stream, const struct cshim_job *job);
 
 /* Writes a text as a JSON string. Bytes that are not UTF-8, as a file's name may have, become '?'.
  */
@@ -57,7 +40,6 @@ const char *cshim_report_wanted(const struct cshim_policy *policy);
  * be written, the log says so. What is there already is overwritten only if it is the user's own
  * regular file, and a link is followed only if the user has made it; devices and the user's pipes
  * are written to. */
-void cshim_report_write(const char *wanted, int rank, const struct cshim_ledger *ledger,
-                        const struct cshim_report_facts *facts);
+void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
 #endif

@@ -170,14 +170,14 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
             human_seconds(row->seconds), human_error(row));
 }
 
-void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
-                        const struct cshim_report_facts *facts)
+void cshim_report_table(FILE *stream, const struct cshim_job *job)
 {
+    const struct cshim_ledger *ledger = &job->ledger;
     const struct cshim_row total = cshim_ledger_total(ledger);
-    fprintf(stream, "compshim %s: %s, %u rank%s on %u node%s, policy %s\n", CSHIM_VERSION,
-            facts->library, facts->ranks, facts->ranks == 1 ? "" : "s", facts->nodes,
-            facts->nodes == 1 ? "" : "s", facts->policy_source);
-    if (facts->observed != NULL)
+    fprintf(stream, "compshim %s: %s, %d rank%s on %u node%s, policy %s\n", CSHIM_VERSION,
+            job->library, job->ranks, job->ranks == 1 ? "" : "s", job->nodes,
+            job->nodes == 1 ? "" : "s", job->policy->source);
+    if (job->observed != NULL)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)
         fprintf(stream, "compshim: nothing was compressed%s\n",
@@ -192,8 +192,8 @@ void cshim_report_table(FILE *stream, const struct cshim_ledger *ledger,
     }
     table_passed(stream, ledger);
     table_counted(stream, ledger);
-    if (facts->observed != NULL)
-        table_observed(stream, facts->observed);
+    if (job->observed != NULL)
+        table_observed(stream, job->observed);
     table_foretold(stream, ledger, &total);
     table_checks(stream, ledger, &total);
     if (total.calls > 0)

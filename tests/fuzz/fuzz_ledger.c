@@ -63,46 +63,44 @@ static void add_row(struct fuzz_input *input, struct cshim_ledger *ledger)
     cshim_ledger_add(ledger, &plan, &row);
 }
 
-static void write_report(const struct cshim_ledger *ledger, const struct cshim_report_facts *facts,
-                         const struct fuzz_file *file)
+static void write_report(const struct cshim_job *job, const struct fuzz_file *file)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *stream = open_memstream(&text, &length);
     FUZZ_CHECK(stream != NULL);
-    cshim_report_json(stream, ledger, facts);
+    cshim_report_json(stream, job);
     fclose(stream);
     fuzz_file_write(file, text, length);
     free(text);
 }
 
-static void check_read(const struct cshim_ledger *ledger, const struct cshim_report_facts *facts,
-                       const struct fuzz_file *file)
+static void check_read(const struct cshim_job *job, const struct fuzz_file *file)
 {
-    struct ledger_file read;
+    const struct cshim_ledger *ledger = &job->ledger;
     bool is_unreadable;
     char message[LEDGER_MESSAGE_MAX] = "";
-    bool is_report = ledger_open(file->path, &read, &is_unreadable, message);
-    if (!is_report)
+    json_t *read = ledger_open(file->path, &is_unreadable, message);
+    if (read == NULL)
         fprintf(stderr, "%s\n", message);
-    FUZZ_CHECK(is_report);
+    FUZZ_CHECK(read != NULL);
     const struct cshim_row total = cshim_ledger_total(ledger);
-    FUZZ_CHECK(ledger_total(&read, "compressed_calls") == (double)total.calls);
-    FUZZ_CHECK(ledger_total(&read, "bytes_wire") == (double)total.bytes_wire);
-    FUZZ_CHECK(ledger_total(&read, "bytes_native") == (double)total.bytes_native);
-    FUZZ_CHECK(fabs(ledger_total(&read, "seconds") - total.seconds) <= 1e-6 * (1 + total.seconds));
-    FUZZ_CHECK(ledger_number(read.root, "ranks") == facts->ranks);
+    FUZZ_CHECK(ledger_total(read, "compressed_calls") == (double)total.calls);
+    FUZZ_CHECK(ledger_total(read, "bytes_wire") == (double)total.bytes_wire);
+    FUZZ_CHECK(ledger_total(read, "bytes_native") == (double)total.bytes_native);
+    FUZZ_CHECK(fabs(ledger_total(read, "seconds") - total.seconds) <= 1e-6 * (1 + total.seconds));
+    FUZZ_CHECK(ledger_number(read, "ranks") == job->ranks);
     size_t rows = 0;
     for (size_t i = 0; i < ledger->row_count; i++)
         rows += ledger->rows[i].calls > 0;
-    FUZZ_CHECK(json_array_size(json_object_get(read.root, "rows")) == rows);
-    const json_t *policy = json_object_get(read.root, "policy");
+    FUZZ_CHECK(json_array_size(json_object_get(read, "rows")) == rows);
+    const json_t *policy = json_object_get(read, "policy");
     /* What is text stays as it is. */
-    json_t *source = json_string(facts->policy_source);
+    json_t *source = json_string(job->policy->source);
     if (source != NULL)
-        FUZZ_CHECK(strcmp(ledger_text(policy, "source"), facts->policy_source) == 0);
+        FUZZ_CHECK(strcmp(ledger_text(policy, "source"), job->policy->source) == 0);
     json_decref(source);
-    ledger_close(&read);
+    json_decref(read);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -111,30 +109,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (file.path[0] == '\0')
         file = fuzz_file_make();
     struct fuzz_input input = {data, size};
-    char library[NAME_MAX_BYTES + 1], source[NAME_MAX_BYTES + 1];
+    char library[NAME_MAX_BYTES + 1];
     take_name(&input, library);
-    take_name(&input, source);
-    const struct cshim_report_facts facts = {
-        .library = library,
-        .ranks = (uint32_t)fuzz_take(&input, 4),
-        .nodes = (uint32_t)fuzz_take(&input, 4),
-        .policy_source = source,
-        .policy_sha256 = "00",
-        .wall_seconds = take_seconds(&input),
-    };
     struct cshim_rule rule = {
         .name = "a",
         .codec = (enum cshim_codec_id)(1 + fuzz_take(&input, 1) % (CSHIM_CODEC_COUNT - 1)),
     };
-    const struct cshim_policy policy = {.rule_count = 1, .rules = &rule};
-    struct cshim_ledger ledger;
-    FUZZ_CHECK(cshim_ledger_init(&ledger, &policy));
+    struct cshim_policy policy = {.rule_count = 1, .rules = &rule};
+    take_name(&input, policy.source);
+    struct cshim_job job = {
+        .policy = &policy,
+        .policy_sha256 = "00",
+        .library = library,
+        .ranks = (int)fuzz_take(&input, 4),
+        .nodes = (uint32_t)fuzz_take(&input, 4),
+        .stopped = take_seconds(&input),
+    };
+    struct cshim_ledger *ledger = &job.ledger;
+    FUZZ_CHECK(cshim_ledger_init(ledger, &policy));
     for (uint64_t rows = fuzz_take(&input, 1) % 4; rows > 0; rows--)
-        add_row(&input, &ledger);
+        add_row(&input, ledger);
     for (uint64_t passed = fuzz_take(&input, 1) % 4; passed > 0; passed--)
-        cshim_ledger_pass(&ledger, (enum cshim_reason)(fuzz_take(&input, 1) % CSHIM_REASON_COUNT));
-    write_report(&ledger, &facts, &file);
-    check_read(&ledger, &facts, &file);
-    cshim_ledger_free(&ledger);
+        cshim_ledger_pass(ledger, (enum cshim_reason)(fuzz_take(&input, 1) % CSHIM_REASON_COUNT));
+    write_report(&job, &file);
+    check_read(&job, &file);
+    cshim_ledger_free(ledger);
     return 0;
 }

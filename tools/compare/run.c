@@ -159,21 +159,21 @@ static const char *const totals[] = {"calls", "compressed_calls", "bytes_native"
 /* Adds what a report says, if there is one, to the run. */
 static void read_report(const char *path, json_t *run)
 {
-    struct ledger_file ledger;
     bool unreadable = false;
     char message[LEDGER_MESSAGE_MAX];
-    if (!ledger_open(path, &ledger, &unreadable, message)) {
+    const json_t *report = ledger_open(path, &unreadable, message);
+    if (report == NULL) {
         if (!unreadable)
             warnx("%s", message);
         return;
     }
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
-        double sum = ledger_number(run, totals[i]) + ledger_total(&ledger, totals[i]);
+        double sum = ledger_number(run, totals[i]) + ledger_total(report, totals[i]);
         json_object_set_new(run, totals[i], json_real(sum));
     }
     if (!json_is_array(json_object_get(run, "rows")))
         json_object_set_new(run, "rows", json_array());
-    json_array_extend(json_object_get(run, "rows"), json_object_get(ledger.root, "rows"));
+    json_array_extend(json_object_get(run, "rows"), json_object_get(report, "rows"));
 }
 
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)

@@ -31,7 +31,8 @@ struct outcome {
 };
 
 struct dry_run {
-    struct ledger_file report;
+    const char *path; /* of the report */
+    const json_t *report;
     const struct cshim_policy *policy;
     const struct cshim_machine *machine; /* NULL: not known */
     enum cshim_library library;
@@ -86,7 +87,7 @@ static unsigned find_word(enum cshim_word_set set, const json_t *kind, const cha
 static double by_exchange(const struct dry_run *run, const struct cshim_plan *plan)
 {
     const unsigned codec = plan->codec == CSHIM_CODEC_FP32 ? CSHIM_CODEC_RAW : plan->codec;
-    const double ranks = fmax(1, ledger_number(run->report.root, "ranks"));
+    const double ranks = fmax(1, ledger_number(run->report, "ranks"));
     const json_t *point, *small = NULL, *large = NULL;
     double least = INFINITY, most = -1; /* bytes of these, sent by all ranks */
     size_t i;
@@ -128,8 +129,8 @@ static double seconds_compressed(const struct dry_run *run, const struct explain
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
-    errx(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it", run->report.path,
-         kind, what);
+    errx(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it", run->path, kind,
+         what);
 }
 
 /* A whole number of a kind, from `least` up to the largest that a double holds exactly. */
@@ -243,19 +244,19 @@ static void estimate(struct dry_run *run, struct outcome *outcome)
     run->seconds_after += outcome->seconds_after;
 }
 
-static void open_report(struct dry_run *run, const char *report, const char *link)
+static void open_report(struct dry_run *run, const char *link)
 {
     if (link != NULL && !parse_rate(link, &run->link))
         tool_misuse("--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", link);
-    run->report = ledger_load(report);
-    const json_t *observed = json_object_get(run->report.root, "observed");
+    run->report = ledger_load(run->path);
+    const json_t *observed = json_object_get(run->report, "observed");
     const json_t *kinds = json_object_get(observed, "kinds");
     if (!json_is_array(kinds))
         errx(TOOL_NOT_SO,
              "%s: its calls were not written down; run the program with COMPSHIM=observe "
              "COMPSHIM_REPORT=FILE",
-             report);
-    const char *library = ledger_text(run->report.root, "library");
+             run->path);
+    const char *library = ledger_text(run->report, "library");
     run->library = strncmp(library, "NCCL", 4) == 0   ? CSHIM_NCCL
                    : strncmp(library, "gloo", 4) == 0 ? CSHIM_GLOO
                                                       : CSHIM_MPI;
@@ -300,7 +301,7 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
 
 static void print_totals(const struct dry_run *run)
 {
-    const double wall = ledger_number(run->report.root, "wall_seconds");
+    const double wall = ledger_number(run->report, "wall_seconds");
     if (run->compressed_calls == 0) {
         puts("\nnothing would be compressed");
         return;
@@ -326,10 +327,10 @@ static void print_text(const struct dry_run *run)
     struct tool_table table =
         tool_table_of("call,ranks/nodes,rule,would be,calls,native,wire,time,would be,error", 4);
     const double unlisted = ledger_number(
-        json_object_get(json_object_get(run->report.root, "observed"), "unlisted"), "calls");
+        json_object_get(json_object_get(run->report, "observed"), "unlisted"), "calls");
     for (size_t i = 0; i < run->count; i++)
         add_outcome(&table, &run->outcomes[i]);
-    tool_print(stdout, 2, "%s under policy %s\n\n", run->report.path, run->policy->source);
+    tool_print(stdout, 2, "%s under policy %s\n\n", run->path, run->policy->source);
     tool_table_print(&table, stdout);
     if (unlisted > 0)
         printf("and %.0f calls of too many kinds to be listed\n", unlisted);
@@ -348,7 +349,7 @@ static void print_json(const struct dry_run *run)
                                         "seconds_before", outcome->seconds_before, "seconds_after",
                                         tool_json_number(outcome->seconds_after)));
     }
-    const double wall = ledger_number(run->report.root, "wall_seconds");
+    const double wall = ledger_number(run->report, "wall_seconds");
     tool_json_print(json_pack(
         "{so s{sI sf sf sf so sf so sf}}", "kinds", kinds, "totals", "compressed_calls",
         (json_int_t)run->compressed_calls, "bytes_native", run->bytes_native, "bytes_wire",
@@ -361,8 +362,8 @@ static void print_json(const struct dry_run *run)
 void explain_run(const char *report, const char *link, bool json, const struct cshim_policy *policy,
                  const struct cshim_machine *machine)
 {
-    struct dry_run run = {.policy = policy, .machine = machine};
-    open_report(&run, report, link);
+    struct dry_run run = {.path = report, .policy = policy, .machine = machine};
+    open_report(&run, link);
     if (json)
         print_json(&run);
     else

@@ -50,15 +50,14 @@ static void rename_algorithms(const json_t *rows)
     }
 }
 
-bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
-                 char message[LEDGER_MESSAGE_MAX])
+json_t *ledger_open(const char *path, bool *unreadable, char message[LEDGER_MESSAGE_MAX])
 {
     size_t length = 0;
     char *text = tool_read_file(path, &length);
     *unreadable = text == NULL;
     if (text == NULL) {
         snprintf(message, LEDGER_MESSAGE_MAX, "%s: %s", path, strerror(errno));
-        return false;
+        return NULL;
     }
     json_error_t error;
     json_t *root = json_loadb(text, length, 0, &error);
@@ -67,7 +66,7 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
         /* jansson's messages quote what it could not read, with control characters. */
         snprintf(message, LEDGER_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line,
                  tool_printable(error.text));
-        return false;
+        return NULL;
     }
     /* Readers allow any other part to be missing. */
     const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
@@ -79,27 +78,20 @@ bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
                  "%s: not a compshim report: it has no '%s'; COMPSHIM_REPORT=FILE writes one", path,
                  missing);
         json_decref(root);
-        return false;
+        return NULL;
     }
     rename_algorithms(json_object_get(root, "rows"));
-    *ledger = (struct ledger_file){path, root};
-    return true;
+    return root;
 }
 
-struct ledger_file ledger_load(const char *path)
+json_t *ledger_load(const char *path)
 {
-    struct ledger_file ledger;
     bool unreadable = false;
     char message[LEDGER_MESSAGE_MAX];
-    if (!ledger_open(path, &ledger, &unreadable, message))
+    json_t *report = ledger_open(path, &unreadable, message);
+    if (report == NULL)
         errx(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
-    return ledger;
-}
-
-void ledger_close(struct ledger_file *ledger)
-{
-    json_decref(ledger->root);
-    ledger->root = NULL;
+    return report;
 }
 
 double ledger_number(const json_t *object, const char *key)
@@ -107,9 +99,9 @@ double ledger_number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-double ledger_total(const struct ledger_file *ledger, const char *key)
+double ledger_total(const json_t *report, const char *key)
 {
-    return ledger_number(json_object_get(ledger->root, "totals"), key);
+    return ledger_number(json_object_get(report, "totals"), key);
 }
 
 const char *ledger_text(const json_t *object, const char *key)

@@ -15,24 +15,16 @@ json_t *tool_json_number(double number);
 /* Prints a value on stdout, and releases it. */
 void tool_json_print(json_t *value);
 
-/* A file that was found to be a report. The functions below read it. */
-struct ledger_file {
-    const char *path; /* the caller's string */
-    json_t *root;
-};
-
 #define LEDGER_MESSAGE_MAX 512
 
-/* Reads a report. Returns false, with one line in message, if the file cannot be read (then
- * *unreadable is set) or is no report. On success the caller releases it with ledger_close. */
-bool ledger_open(const char *path, struct ledger_file *ledger, bool *unreadable,
-                 char message[LEDGER_MESSAGE_MAX]);
+/* Reads a report, which the caller releases. Returns NULL, with one line in message, if the file
+ * cannot be read (then *unreadable is set) or is no report. */
+json_t *ledger_open(const char *path, bool *unreadable, char message[LEDGER_MESSAGE_MAX]);
 /* Does the same, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
-struct ledger_file ledger_load(const char *path);
-void ledger_close(struct ledger_file *ledger);
+json_t *ledger_load(const char *path);
 
-/* A number of the report's totals; 0 if it is not there. */
-double ledger_total(const struct ledger_file *ledger, const char *key);
+/* A number of a report's totals; 0 if it is not there. */
+double ledger_total(const json_t *report, const char *key);
 /* A number of any object; 0 if it is not there. */
 double ledger_number(const json_t *object, const char *key);
 /* A text of an object; "" if it is not there. Valid as long as the object. */

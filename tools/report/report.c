@@ -22,7 +22,8 @@ static const struct tool_option options[] = {
 
 /* The reports side by side. */
 struct report_set {
-    const struct ledger_file *ledgers;
+    char **paths;
+    json_t **reports;
     size_t count;
 };
 
@@ -223,14 +224,14 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
 {
     json_t *all = json_object();
     for (size_t i = 0; i < set->count; i++)
-        json_object_update(all, json_object_get(set->ledgers[i].root, name));
+        json_object_update(all, json_object_get(set->reports[i], name));
     const char *key = NULL;
     json_t *unused = NULL;
     json_object_foreach(all, key, unused)
     {
         cells[0] = tool_format("%s: %s", title, key);
         for (size_t i = 0; i < set->count; i++) {
-            const json_t *counts = json_object_get(set->ledgers[i].root, name);
+            const json_t *counts = json_object_get(set->reports[i], name);
             const json_t *value = json_object_get(counts, key);
             double calls =
                 json_is_object(value) ? ledger_number(value, "calls") : json_number_value(value);
@@ -251,12 +252,12 @@ static struct tool_table summary_table(const struct report_set *set)
                                .headings = 1};
     char **cells = tool_allocate(table.columns, sizeof *cells);
     for (size_t i = 0; i < set->count; i++)
-        cells[i + 1] = tool_copy(set->ledgers[i].path);
+        cells[i + 1] = tool_copy(set->paths[i]);
     tool_table_add(&table, cells);
     for (size_t fact = 0; fact < COUNT(facts); fact++) {
         cells[0] = heading(&facts[fact], false);
         for (size_t i = 0; i < set->count; i++)
-            cells[i + 1] = cell_text(set->ledgers[i].root, &facts[fact], false);
+            cells[i + 1] = cell_text(set->reports[i], &facts[fact], false);
         tool_table_add(&table, cells);
     }
     add_counts(&table, set, "passed_through", "passed on", cells);
@@ -282,13 +283,13 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
         cells[i + 1] = heading(&layout->column[i], exact);
     tool_table_add(&table, cells);
     for (size_t i = 0; i < set->count; i++) {
-        const json_t *array = member(set->ledgers[i].root, layout->array);
+        const json_t *array = member(set->reports[i], layout->array);
         for (size_t at = 0; at < json_array_size(array); at++) {
             const json_t *element = json_array_get(array, at);
             if (which == WATCHED && json_object_get(element, "verified") == NULL &&
                 json_object_get(element, "ranks_checked") == NULL)
                 continue;
-            cells[0] = tool_copy(set->ledgers[i].path);
+            cells[0] = tool_copy(set->paths[i]);
             for (size_t column = 0; column < columns; column++) {
                 char *text = cell_text(element, &layout->column[column], exact);
                 /* Programs take an empty cell for a missing number. */
@@ -328,18 +329,18 @@ static json_t *make_json(const struct report_set *set)
 {
     json_t *reports = json_array();
     for (size_t i = 0; i < set->count; i++) {
-        json_t *file = json_string(set->ledgers[i].path); /* NULL if it is not UTF-8 */
+        json_t *file = json_string(set->paths[i]); /* NULL if it is not UTF-8 */
         json_array_append_new(reports,
                               json_pack("{s:o, s:O}", "file", file != NULL ? file : json_null(),
-                                        "report", set->ledgers[i].root));
+                                        "report", set->reports[i]));
     }
     return json_pack("{s:o}", "reports", reports);
 }
 
 static void print_page(const struct report_set *set, const struct tool_table tables[TABLES])
 {
-    const struct ledger_file *first = &set->ledgers[0];
-    const char *name = basename(first->path);
+    const json_t *first = set->reports[0];
+    const char *name = basename(set->paths[0]);
     const double wire = ledger_total(first, "bytes_wire");
     char *title = set->count > 1
                       ? tool_format("%zu reports: %s and others", set->count, name)
@@ -351,13 +352,11 @@ static void print_page(const struct report_set *set, const struct tool_table tab
 
 static bool is_report(const char *path)
 {
-    struct ledger_file ledger;
     char message[LEDGER_MESSAGE_MAX];
     bool unreadable;
-    if (!ledger_open(path, &ledger, &unreadable, message))
-        return false;
-    ledger_close(&ledger);
-    return true;
+    json_t *report = ledger_open(path, &unreadable, message);
+    json_decref(report);
+    return report != NULL;
 }
 
 static int run(char **words)
@@ -376,10 +375,10 @@ static int run(char **words)
                     html);
     while (words[count] != NULL)
         count++;
-    struct ledger_file *ledgers = tool_allocate(count, sizeof *ledgers);
+    json_t **reports = tool_allocate(count, sizeof(json_t *));
     for (size_t i = 0; i < count; i++)
-        ledgers[i] = ledger_load(words[i]);
-    const struct report_set set = {ledgers, count};
+        reports[i] = ledger_load(words[i]);
+    const struct report_set set = {words, reports, count};
     struct tool_table tables[TABLES] = {[SUMMARY] = summary_table(&set)};
     for (enum table which = SUMMARY + 1; which < TABLES; which++)
         tables[which] = array_table(&set, which, layouts[which].columns, false);
@@ -397,8 +396,8 @@ static int run(char **words)
     for (enum table which = 0; which < TABLES; which++)
         tool_table_free(&tables[which]);
     for (size_t i = 0; i < count; i++)
-        ledger_close(&ledgers[i]);
-    free(ledgers);
+        json_decref(reports[i]);
+    free(reports);
     return tool_finish(TOOL_GOOD);
 }
 

@@ -149,7 +149,7 @@ static void write_policy(const struct session *session, size_t first, size_t end
 }
 
 /* Opens the report of the last job. There is one only if the library has reached all ranks. */
-static struct ledger_file open_report(void)
+static json_t *open_report(void)
 {
     if (access(report, R_OK) != 0)
         errx(TOOL_NOT_SO, "the library did not reach the benchmark's ranks, or not all of "
@@ -161,12 +161,12 @@ static struct ledger_file open_report(void)
  * COMPSHIM_MACHINE. There are none on one node. */
 static void read_machine(struct tune_measured *measured)
 {
-    const struct ledger_file ledger = open_report();
+    const json_t *ledger = open_report();
     char message[CSHIM_MESSAGE_MAX];
     const char *name;
     json_t *value;
     char *lines = tool_copy("");
-    json_object_foreach(json_object_get(ledger.root, "machine"), name, value)
+    json_object_foreach(json_object_get(ledger, "machine"), name, value)
     {
         if (json_is_string(value) && strcmp(name, "source") != 0)
             lines = tool_format("%s%s = %s\n", lines, name, json_string_value(value));
@@ -232,9 +232,9 @@ static void explore(struct session *session, double seconds)
     char *output = run(session, sizes, true, "looking at the job");
     const char *line = strstr(output, sizes);
     const bool is_measured = line != NULL && read_line(line, &bytes, &median);
-    const struct ledger_file ledger = open_report();
-    measured->ranks = (uint32_t)ledger_number(ledger.root, "ranks");
-    measured->nodes = (uint32_t)ledger_number(ledger.root, "nodes");
+    const json_t *ledger = open_report();
+    measured->ranks = (uint32_t)ledger_number(ledger, "ranks");
+    measured->nodes = (uint32_t)ledger_number(ledger, "nodes");
     if (measured->ranks <= 1)
         errx(TOOL_NOT_SO, "one rank alone sends nothing: there is nothing to tune (mpirun -n 4)");
     if (!is_measured)
