@@ -195,7 +195,7 @@ $(foreach library,mpi nccl gloo,$(eval $(call write_front,$(library))))
 
 $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o \
-$(BUILD)/obj/tests/bench/fft_bench.o: compiler = $(MPICC)
+$(BUILD)/obj/tests/bench/fft_bench.o $(BUILD)/obj/tests/bench/start_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
@@ -287,7 +287,7 @@ $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%:
 
 # By hand (tests/bench/fft.sh): it needs Debian's libfftw3-dev.
 $(BUILD)/fft_bench: bench_libraries := -lfftw3f -lfftw3
-$(BUILD)/fft_bench $(BUILD)/allreduce_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o
+$(BUILD)/fft_bench $(BUILD)/start_bench $(BUILD)/allreduce_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ $(bench_libraries) -lm
 
 # For NVIDIA GPUs: needs nvcc, its headers and nccl.h to build, and nothing of them to be loaded.
