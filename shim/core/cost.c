@@ -176,6 +176,15 @@ static double cast_seconds(const struct topology *topology, const struct cshim_p
     return codec + native_seconds(topology, choose_native(topology, (uint64_t)bytes), bytes);
 }
 
+/* Processor time of one rank that adds up parts of so many bytes. */
+static double reduce_seconds(const struct cshim_machine *machine, enum cshim_codec_id codec,
+                             double bytes)
+{
+    return machine->reduce[codec] > 0
+               ? work(machine, bytes, machine->reduce[codec])
+               : work(machine, bytes, machine->decode[codec]) + work(machine, bytes, machine->add);
+}
+
 /* Processor time of one rank that encodes, adds and decodes. `share` is the bytes of the elements
  * that it exchanges. */
 static double codec_seconds(const struct cshim_machine *machine, const struct cshim_plan *plan,
@@ -184,8 +193,7 @@ static double codec_seconds(const struct cshim_machine *machine, const struct cs
     const double parts = plan->schedule->division == CSHIM_WHOLE ? plan->peers : 1;
     const double own = plan->schedule->division == CSHIM_WHOLE ? 0 : share / plan->peers;
     return work(machine, share + own, machine->encode[plan->codec]) +
-           work(machine, parts * share, machine->decode[plan->codec]) +
-           work(machine, parts * share, machine->add) +
+           reduce_seconds(machine, plan->codec, parts * share) +
            (own > 0 ? work(machine, share, machine->decode[plan->codec]) : 0);
 }
 

@@ -37,9 +37,15 @@ static const struct {
     {FACT(add), "bytes of float32 per second that a core adds to others"},
 };
 #define LINKS (sizeof links / sizeof *links)
-#define FACTS (LINKS + 2 * (CSHIM_CODEC_COUNT - 1))
+/* Of each codec. */
+static const struct {
+    const char *name;
+    size_t offset; /* of an array by codec */
+} speeds[] = {{FACT(encode)}, {FACT(decode)}, {FACT(reduce)}};
+#define SPEEDS (sizeof speeds / sizeof *speeds)
+#define FACTS (LINKS + SPEEDS * (CSHIM_CODEC_COUNT - 1))
 
-/* The fact at an index below FACTS: first the links, then two for each codec. */
+/* The fact at an index below FACTS: first the links, then some for each codec. */
 static struct fact fact_at(size_t index)
 {
     struct fact fact = {.help = NULL};
@@ -49,13 +55,10 @@ static struct fact fact_at(size_t index)
         fact.offset = links[index].offset;
         return fact;
     }
-    const size_t codec = 1 + (index - LINKS) / 2;
-    const bool encodes = (index - LINKS) % 2 == 0;
-    snprintf(fact.name, sizeof fact.name, "%s_%s", encodes ? "encode" : "decode",
+    const size_t codec = 1 + (index - LINKS) / SPEEDS, speed = (index - LINKS) % SPEEDS;
+    snprintf(fact.name, sizeof fact.name, "%s_%s", speeds[speed].name,
              cshim_codec_name((enum cshim_codec_id)codec));
-    fact.offset = (encodes ? offsetof(struct cshim_machine, encode)
-                           : offsetof(struct cshim_machine, decode)) +
-                  codec * sizeof(double);
+    fact.offset = speeds[speed].offset + codec * sizeof(double);
     return fact;
 }
 

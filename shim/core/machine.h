@@ -30,6 +30,7 @@ struct cshim_machine {
     double add;               /* bytes of float32 that one core adds to others */
     double encode[CSHIM_CODEC_COUNT]; /* bytes of float32 that one core encodes, by codec */
     double decode[CSHIM_CODEC_COUNT];
+    double reduce[CSHIM_CODEC_COUNT]; /* bytes of float32 of each part that one core adds up */
 };
 
 /* Reads facts, a line "name = number" for each, as cshim_machine_print writes them. What has no

@@ -22,6 +22,7 @@
 #define LONG_SECONDS 20e-3               /* on a slower link no long message is tried */
 #define CODEC_ELEMENTS ((size_t)1 << 18) /* 1 MiB: about a segment */
 #define CODEC_REPEATS 5
+#define PARTS 4 /* that are added up */
 
 _Static_assert(CSHIM_LINK_BYTES >= 2 * LONG_BYTES && LONG_BYTES / SHORT_BYTES >= TRAIN,
                "the memory of a link has room for what is sent and received");
@@ -168,20 +169,25 @@ static double speed(double seconds)
 static void measure_codec(struct cshim_machine *machine, enum cshim_codec_id codec, float *elements,
                           void *encoded)
 {
-    double encode = 1, decode = 1, add = 1;
+    const void *const parts[PARTS] = {encoded, encoded, encoded, encoded};
+    double encode = 1, decode = 1, add = 1, reduce = 1;
     for (int i = 0; i < CODEC_REPEATS; i++) {
         const double began = cshim_seconds();
         cshim_encode(codec, CSHIM_FLOAT32, elements, CODEC_ELEMENTS, encoded);
         const double middle = cshim_seconds();
         cshim_decode(codec, CSHIM_FLOAT32, encoded, CODEC_ELEMENTS, elements);
         const double end = cshim_seconds();
+        cshim_reduce(codec, CSHIM_FLOAT32, parts, PARTS, CODEC_ELEMENTS, elements, NULL);
+        const double reduced = cshim_seconds();
         cshim_add(CSHIM_FLOAT32, encoded, elements, elements, CODEC_ELEMENTS);
         encode = smaller(encode, middle - began);
         decode = smaller(decode, end - middle);
-        add = smaller(add, cshim_seconds() - end);
+        reduce = smaller(reduce, (reduced - end) / PARTS);
+        add = smaller(add, cshim_seconds() - reduced);
     }
     machine->encode[codec] = speed(encode);
     machine->decode[codec] = speed(decode);
+    machine->reduce[codec] = speed(reduce);
     machine->add = speed(add);
 }
 

@@ -176,6 +176,21 @@ TEST(what_is_not_known)
         assert_true(cshim_cost_native(&machine, &calls[i]) == 0);
 }
 
+/* Two ranks add up two parts of the whole, in one pass where its speed is known. */
+TEST(adding_up)
+{
+    const char always[] = FP8 "worth = always\nalgorithm = one_shot\n";
+    struct cshim_machine machine = slow_links();
+    machine.bandwidth_between = 1e15;
+    machine.latency_between = 1e-9;
+    machine.decode[CSHIM_CODEC_FP8_E4M3] = 2e9;
+    machine.add = 2e9;
+    const double parts = 2 * 16.0 * (double)MIB;
+    assert_float_equal(plan_with(&machine, always, 2, 2, 16 * MIB).seconds, parts / 1e9, 1e-6);
+    machine.reduce[CSHIM_CODEC_FP8_E4M3] = 4e9;
+    assert_float_equal(plan_with(&machine, always, 2, 2, 16 * MIB).seconds, parts / 4e9, 1e-6);
+}
+
 /* Where ranks share cores, what processors do takes longer. */
 TEST(shared_cores)
 {
