@@ -23,6 +23,14 @@ static bool is_known(const char *name, size_t length, const char **nearest)
     return false;
 }
 
+const char *cshim_environment_first(const char *const *names)
+{
+    const char *value = NULL;
+    for (; *names != NULL && (value == NULL || *value == '\0'); names++)
+        value = getenv(*names);
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
 const char *cshim_environment_report(void)
 {
     static const char *const words[][2] = {

@@ -40,6 +40,9 @@ static inline bool cshim_is_off(void)
     return cshim_mode() == CSHIM_MODE_OFF;
 }
 
+/* The value of the first of some variables, up to NULL, that is set and not empty; or NULL. */
+const char *cshim_environment_first(const char *const *names);
+
 /* What COMPSHIM_REPORT asks for: "off", "summary" or a file's name; NULL: nothing. */
 const char *cshim_environment_report(void);
 

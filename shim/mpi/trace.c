@@ -59,8 +59,7 @@ static void compare_clocks(unsigned time)
 static bool fits(const char *wanted)
 {
     char path[CSHIM_PATH_MAX];
-    if (strlen(wanted) < sizeof trace_path &&
-        cshim_report_path(wanted, cshim_job.ranks - 1, cshim_report_job(), path, sizeof path))
+    if (strlen(wanted) < sizeof trace_path && cshim_report_path(wanted, cshim_job.ranks - 1, path))
         return true;
     cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
     return false;
@@ -173,7 +172,7 @@ void cshim_trace_finish(void)
     align_events(started);
     if (!is_own && cshim_job.rank != 0)
         send_own();
-    else if (cshim_report_path(trace_path, cshim_job.rank, cshim_report_job(), path, sizeof path))
+    else if (cshim_report_path(trace_path, cshim_job.rank, path))
         write_files(path, is_own);
     free(cshim_job.trace);
     cshim_job.trace = NULL;

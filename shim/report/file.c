@@ -20,14 +20,10 @@ static char agreed[CSHIM_JOB_MAX]; /* set once, before the first report or trace
 
 static const char *launchers_number(void)
 {
-    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-                                        "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value != NULL && *value != '\0')
-            return value;
-    }
-    return NULL;
+    static const char *const names[] = {"SLURM_JOB_ID",   "PBS_JOBID",
+                                        "LSB_JOBID",      "OMPI_MCA_ess_base_jobid",
+                                        "PMIX_NAMESPACE", NULL};
+    return cshim_environment_first(names);
 }
 
 void cshim_report_make_job(char job[CSHIM_JOB_MAX])
@@ -58,6 +54,27 @@ const char *cshim_report_job(void)
 {
     const char *number = agreed[0] != '\0' ? agreed : launchers_number();
     return number != NULL ? number : "0";
+}
+
+bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
+{
+    size_t length = 0;
+    while (*pattern != '\0' && length < CSHIM_PATH_MAX) {
+        const size_t room = CSHIM_PATH_MAX - length;
+        if (strncmp(pattern, "{rank}", 6) == 0) {
+            length += (size_t)snprintf(path + length, room, "%d", rank);
+            pattern += 6;
+        } else if (strncmp(pattern, "{jobid}", 7) == 0) {
+            length += (size_t)snprintf(path + length, room, "%s", cshim_report_job());
+            pattern += 7;
+        } else {
+            path[length++] = *pattern++;
+        }
+    }
+    if (length >= CSHIM_PATH_MAX)
+        return false;
+    path[length] = '\0';
+    return true;
 }
 
 /* Opens a file for writing that is the user's own, or a device. In a folder that others write to,
@@ -91,7 +108,7 @@ static FILE *open_own(const char *path, const char **problem)
 static void write_json(const char *pattern, const struct cshim_job *job)
 {
     char path[CSHIM_PATH_MAX];
-    if (!cshim_report_path(pattern, job->rank, cshim_report_job(), path, sizeof path)) {
+    if (!cshim_report_path(pattern, job->rank, path)) {
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
         return;
     }

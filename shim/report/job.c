@@ -36,13 +36,10 @@ void cshim_process_start(const char *engine, bool is_beside)
 /* This process's number in the job, as its launcher has it; 0 if no launcher tells one. */
 static int launchers_rank(void)
 {
-    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value != NULL && *value != '\0')
-            return (int)strtol(value, NULL, 10);
-    }
-    return 0;
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID",
+                                        NULL};
+    const char *number = cshim_environment_first(names);
+    return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
 static void warn(bool speaks, const char *message)
@@ -268,8 +265,7 @@ void cshim_jobs_write_trace(void)
         count += job->trace != NULL ? job->trace->count : 0;
     if (count > written) {
         written = count;
-        if (name_file(wanted, rank, name) &&
-            cshim_report_path(name, rank, cshim_report_job(), path, sizeof path))
+        if (name_file(wanted, rank, name) && cshim_report_path(name, rank, path))
             write_trace(rank, path);
         else
             cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);

@@ -18,9 +18,9 @@ void cshim_report_json(FILE *stream, const struct cshim_job *job);
  */
 void cshim_report_string(FILE *stream, const char *text);
 
-/* Writes a report's file name: the pattern with {rank} and {jobid} replaced. Returns false if it
- * does not fit into `size` bytes. */
-bool cshim_report_path(const char *pattern, int rank, const char *jobid, char *path, size_t size);
+/* Writes the name of a report or trace: the pattern with {rank} and {jobid} replaced. Returns false
+ * if it does not fit. */
+bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX]);
 
 #define CSHIM_JOB_MAX 256
 

@@ -12,33 +12,9 @@ static double ratio(uint64_t native, uint64_t wire)
     return wire > 0 ? (double)native / (double)wire : 0.0;
 }
 
-/* Texts of a line, in one of four buffers that are used in turn. */
-static char *next_text(void)
-{
-    static __thread char texts[4][CSHIM_WORDS_MAX];
-    static __thread unsigned next;
-    return texts[next++ % 4];
-}
-
-static const char *human_bytes(uint64_t bytes)
-{
-    return cshim_bytes_words((double)bytes, next_text());
-}
-
-static const char *human_seconds(double seconds)
-{
-    return cshim_seconds_words(seconds, next_text());
-}
-
-static const char *human_error(const struct cshim_row *row)
-{
-    static __thread char text[32];
-    const double error = cshim_row_error(row);
-    if (error < 0)
-        return "-";
-    snprintf(text, sizeof text, "%.1e", error);
-    return text;
-}
+/* Texts for the statement that they stand in. */
+#define BYTES(bytes) cshim_bytes_words((double)(bytes), (char[CSHIM_WORDS_MAX]){""})
+#define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
 
 /* The column "algorithm": for other collectives than the all-reduce it names the collective. */
 static const char *row_way(const struct cshim_row_key *key)
@@ -72,7 +48,7 @@ static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
     if (total.calls == 0)
         return;
     fprintf(stream, "compshim: %llu calls of other collectives, %s",
-            (unsigned long long)total.calls, human_bytes(total.bytes));
+            (unsigned long long)total.calls, BYTES(total.bytes));
     if (ledger->tally.counted[most].bytes > 0)
         fprintf(stream, ", most of it in %s", cshim_counted_name(most));
     fputc('\n', stream);
@@ -118,16 +94,16 @@ static void table_foretold(FILE *stream, const struct cshim_ledger *ledger,
 {
     if (total->seconds_foretold <= 0)
         return;
-    fprintf(stream, "compshim: foretold %s, took %s\n", human_seconds(total->seconds_foretold),
-            human_seconds(total->seconds));
+    fprintf(stream, "compshim: foretold %s, took %s\n", SECONDS(total->seconds_foretold),
+            SECONDS(total->seconds));
     for (size_t i = 0; i < ledger->row_count; i++) {
         const struct cshim_row *row = &ledger->rows[i];
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);
         if (row->seconds_foretold > 0 && (row->seconds > FORETOLD_WRONG * row->seconds_foretold ||
                                           row->seconds_foretold > FORETOLD_WRONG * row->seconds))
             fprintf(stream, "compshim: %s, %s: foretold %s, took %s\n", key.rule->name,
-                    cshim_algorithm_name(key.algorithm), human_seconds(row->seconds_foretold),
-                    human_seconds(row->seconds));
+                    cshim_algorithm_name(key.algorithm), SECONDS(row->seconds_foretold),
+                    SECONDS(row->seconds));
     }
 }
 
@@ -144,11 +120,10 @@ static void table_observed(FILE *stream, const struct cshim_observed *observed)
         snprintf(place, sizeof place, "%u on %u", kind->ranks, kind->nodes);
         fprintf(stream, "compshim: %6llu %-14s %8s%s %-8s %-5s %-7s %7s %7s\n",
                 (unsigned long long)kind->calls,
-                cshim_collective_name((enum cshim_collective)kind->collective),
-                human_bytes(kind->bytes), kind->is_class ? "+" : " ",
-                cshim_dtype_name((enum cshim_dtype)kind->dtype),
-                cshim_op_name((enum cshim_op)kind->op), place, human_seconds(kind->seconds),
-                human_seconds(kind->seconds_wait));
+                cshim_collective_name((enum cshim_collective)kind->collective), BYTES(kind->bytes),
+                kind->is_class ? "+" : " ", cshim_dtype_name((enum cshim_dtype)kind->dtype),
+                cshim_op_name((enum cshim_op)kind->op), place, SECONDS(kind->seconds),
+                SECONDS(kind->seconds_wait));
     }
     if (observed->count > KINDS_SHOWN)
         fprintf(stream, "compshim: and %zu more kinds\n", observed->count - KINDS_SHOWN);
@@ -160,14 +135,18 @@ static void table_observed(FILE *stream, const struct cshim_observed *observed)
 static void table_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
 {
     const char *rule = key->rule->name;
+    const double error = cshim_row_error(row);
+    char error_text[CSHIM_WORDS_MAX] = "-"; /* nothing was sampled */
+    if (error >= 0)
+        snprintf(error_text, sizeof error_text, "%.1e", error);
     if (strlen(rule) > RULE_WIDTH) {
         fprintf(stream, "compshim: %s\n", rule);
         rule = "";
     }
     fprintf(stream, "compshim: %-*s %-8s %-14s %6llu %8s %4.1fx %7s %7s\n", RULE_WIDTH, rule,
             cshim_codec_name(key->codec), row_way(key), (unsigned long long)row->calls,
-            human_bytes(row->bytes_wire), ratio(row->bytes_native, row->bytes_wire),
-            human_seconds(row->seconds), human_error(row));
+            BYTES(row->bytes_wire), ratio(row->bytes_native, row->bytes_wire),
+            SECONDS(row->seconds), error_text);
 }
 
 void cshim_report_table(FILE *stream, const struct cshim_job *job)
@@ -198,31 +177,8 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
     table_checks(stream, ledger, &total);
     if (total.calls > 0)
         fprintf(stream, "compshim: sent %s where a ring sends %s: %.1fx less\n",
-                human_bytes(total.bytes_wire), human_bytes(total.bytes_native),
+                BYTES(total.bytes_wire), BYTES(total.bytes_native),
                 ratio(total.bytes_native, total.bytes_wire));
     if (total.bytes_network > 0 && total.bytes_network < total.bytes_wire)
-        fprintf(stream, "compshim: %s of it between nodes\n", human_bytes(total.bytes_network));
-}
-
-bool cshim_report_path(const char *pattern, int rank, const char *jobid, char *path, size_t size)
-{
-    char number[16];
-    size_t length = 0;
-    snprintf(number, sizeof number, "%d", rank);
-    while (*pattern != '\0') {
-        const char *text = NULL;
-        size_t skip = 1;
-        if (strncmp(pattern, "{rank}", 6) == 0)
-            text = number, skip = 6;
-        else if (strncmp(pattern, "{jobid}", 7) == 0)
-            text = jobid, skip = 7;
-        const size_t bytes = text != NULL ? strlen(text) : 1;
-        if (length + bytes + 1 > size)
-            return false;
-        memcpy(path + length, text != NULL ? text : pattern, bytes);
-        length += bytes;
-        pattern += skip;
-    }
-    path[length] = '\0';
-    return size > 0;
+        fprintf(stream, "compshim: %s of it between nodes\n", BYTES(total.bytes_network));
 }
