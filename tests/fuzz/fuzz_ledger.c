@@ -79,7 +79,7 @@ static void check_read(const struct cshim_job *job, const struct fuzz_file *file
 {
     const struct cshim_ledger *ledger = &job->ledger;
     bool is_unreadable;
-    char message[LEDGER_MESSAGE_MAX] = "";
+    char message[TOOL_JSON_MESSAGE_MAX] = "";
     json_t *read = ledger_open(file->path, &is_unreadable, message);
     if (read == NULL)
         fprintf(stderr, "%s\n", message);

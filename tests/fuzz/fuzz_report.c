@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_file_write(&file, data, size);
 
     bool is_unreadable = true;
-    char message[LEDGER_MESSAGE_MAX];
+    char message[TOOL_JSON_MESSAGE_MAX];
     memset(message, 'x', sizeof message);
     json_t *report = ledger_open(file.path, &is_unreadable, message);
     if (report == NULL) {

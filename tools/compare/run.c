@@ -118,27 +118,27 @@ static json_t *thin(json_t *points)
 static json_t *read_log(const char *path)
 {
     json_t *points = json_array();
-    size_t length = 0;
-    char *text = tool_read_file(path, &length);
-    if (text == NULL) {
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0, count = 0, seconds = SIZE_MAX, accuracy = SIZE_MAX;
+    if (file == NULL) {
         warn("the run left no log of its steps at {log}");
         return points;
     }
-    char *rest = NULL;
-    size_t count = 0, columns = 0;
-    const char *line = strtok_r(text, "\r\n", &rest);
-    char **heading = tool_split(line != NULL ? line : "", &columns);
-    const size_t seconds = find_column(heading, columns, "seconds");
-    const size_t accuracy = find_column(heading, columns, "accuracy");
-    while (line != NULL && (line = strtok_r(NULL, "\r\n", &rest)) != NULL) {
+    for (bool is_heading = true; getline(&line, &room, file) >= 0; is_heading = false) {
         double time = 0, share = 0;
+        line[strcspn(line, "\r\n")] = '\0';
         char **cells = tool_split(line, &count);
-        if (read_cell(cells, count, seconds, LOG_SECONDS_MAX, &time) &&
-            read_cell(cells, count, accuracy, 1, &share))
+        if (is_heading) {
+            seconds = find_column(cells, count, "seconds");
+            accuracy = find_column(cells, count, "accuracy");
+        } else if (read_cell(cells, count, seconds, LOG_SECONDS_MAX, &time) &&
+                   read_cell(cells, count, accuracy, 1, &share))
             json_array_append_new(points, json_pack("[f,f]", time, 100 * share));
         free(*cells);
         free(cells);
     }
+    fclose(file);
     if (json_array_size(points) == 0)
         warnx("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
     return thin(points);
@@ -160,7 +160,7 @@ static const char *const totals[] = {"calls", "compressed_calls", "bytes_native"
 static void read_report(const char *path, json_t *run)
 {
     bool unreadable = false;
-    char message[LEDGER_MESSAGE_MAX];
+    char message[TOOL_JSON_MESSAGE_MAX];
     const json_t *report = ledger_open(path, &unreadable, message);
     if (report == NULL) {
         if (!unreadable)

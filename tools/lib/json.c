@@ -35,6 +35,23 @@ void tool_json_print(json_t *value)
     json_decref(value);
 }
 
+json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX])
+{
+    json_error_t error;
+    FILE *file = fopen(path, "re");
+    json_t *root = file != NULL ? json_loadf(file, 0, &error) : NULL;
+    const int reason = errno;
+    *unreadable = file == NULL || ferror(file) != 0;
+    if (file != NULL)
+        fclose(file);
+    if (*unreadable)
+        snprintf(message, TOOL_JSON_MESSAGE_MAX, "%s: %s", path, strerror(reason));
+    else if (root == NULL) /* jansson quotes what it could not read, with control characters */
+        snprintf(message, TOOL_JSON_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line,
+                 tool_printable(error.text));
+    return root;
+}
+
 /* Replaces the names that two algorithms had in reports of older versions. */
 static void rename_algorithms(const json_t *rows)
 {
@@ -50,31 +67,18 @@ static void rename_algorithms(const json_t *rows)
     }
 }
 
-json_t *ledger_open(const char *path, bool *unreadable, char message[LEDGER_MESSAGE_MAX])
+json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX])
 {
-    size_t length = 0;
-    char *text = tool_read_file(path, &length);
-    *unreadable = text == NULL;
-    if (text == NULL) {
-        snprintf(message, LEDGER_MESSAGE_MAX, "%s: %s", path, strerror(errno));
+    json_t *root = tool_json_read(path, unreadable, message);
+    if (root == NULL)
         return NULL;
-    }
-    json_error_t error;
-    json_t *root = json_loadb(text, length, 0, &error);
-    free(text);
-    if (root == NULL) {
-        /* jansson's messages quote what it could not read, with control characters. */
-        snprintf(message, LEDGER_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line,
-                 tool_printable(error.text));
-        return NULL;
-    }
     /* Readers allow any other part to be missing. */
     const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
                           : !json_is_object(json_object_get(root, "totals")) ? "totals"
                           : !json_is_array(json_object_get(root, "rows"))    ? "rows"
                                                                              : NULL;
     if (missing != NULL) {
-        snprintf(message, LEDGER_MESSAGE_MAX,
+        snprintf(message, TOOL_JSON_MESSAGE_MAX,
                  "%s: not a compshim report: it has no '%s'; COMPSHIM_REPORT=FILE writes one", path,
                  missing);
         json_decref(root);
@@ -87,7 +91,7 @@ json_t *ledger_open(const char *path, bool *unreadable, char message[LEDGER_MESS
 json_t *ledger_load(const char *path)
 {
     bool unreadable = false;
-    char message[LEDGER_MESSAGE_MAX];
+    char message[TOOL_JSON_MESSAGE_MAX];
     json_t *report = ledger_open(path, &unreadable, message);
     if (report == NULL)
         errx(unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);

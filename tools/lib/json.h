@@ -15,11 +15,14 @@ json_t *tool_json_number(double number);
 /* Prints a value on stdout, and releases it. */
 void tool_json_print(json_t *value);
 
-#define LEDGER_MESSAGE_MAX 512
+#define TOOL_JSON_MESSAGE_MAX 512
 
-/* Reads a report, which the caller releases. Returns NULL, with one line in message, if the file
- * cannot be read (then *unreadable is set) or is no report. */
-json_t *ledger_open(const char *path, bool *unreadable, char message[LEDGER_MESSAGE_MAX]);
+/* Reads a file, whose value the caller releases. Returns NULL, with one line in message, if it
+ * cannot be read (then *unreadable is set) or is not JSON. */
+json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
+
+/* The same of a report; NULL also if the file is none. */
+json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
 /* Does the same, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
 json_t *ledger_load(const char *path);
 

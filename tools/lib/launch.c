@@ -135,12 +135,14 @@ static unsigned long count_ranks(char *const *command)
 static unsigned long count_cores(void)
 {
     cpu_set_t set;
-    size_t length = 0;
-    const char *shared = tool_read_file("/sys/devices/system/cpu/smt/active", &length);
+    FILE *smt = fopen("/sys/devices/system/cpu/smt/active", "re");
+    const bool are_shared = smt != NULL && fgetc(smt) == '1';
+    if (smt != NULL)
+        fclose(smt);
     unsigned long processors = sched_getaffinity(0, sizeof set, &set) == 0
                                    ? (unsigned long)CPU_COUNT(&set)
                                    : (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
-    return shared != NULL && *shared == '1' ? (processors + 1) / 2 : processors;
+    return are_shared ? (processors + 1) / 2 : processors;
 }
 
 void launch_permit_mpirun(char *const *command, bool is_local)

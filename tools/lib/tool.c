@@ -50,32 +50,6 @@ char *tool_format(const char *format, ...)
     return text;
 }
 
-/* Reads to the end of the file: its size is not known before, as stat gives 0 under /proc. */
-char *tool_read_file(const char *path, size_t *length)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return NULL;
-    size_t room = 4096;
-    char *text = tool_allocate(room, 1);
-    errno = 0;
-    *length = 0;
-    while ((*length += fread(text + *length, 1, room - 1 - *length, file)) == room - 1) {
-        room *= 2;
-        text = realloc(text, room);
-        if (text == NULL)
-            errx(TOOL_SYSTEM, "out of memory");
-    }
-    text[*length] = '\0';
-    const int error = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
-    fclose(file);
-    if (error == 0)
-        return text;
-    free(text);
-    errno = error;
-    return NULL;
-}
-
 int tool_finish(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

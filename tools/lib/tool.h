@@ -89,10 +89,6 @@ void *tool_append(void *array, size_t *count, size_t size, const void *element);
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The whole of a file, NUL-terminated. Returns NULL with errno set if it
- * cannot be read. */
-char *tool_read_file(const char *path, size_t *length);
-
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 

@@ -352,7 +352,7 @@ static void print_page(const struct report_set *set, const struct tool_table tab
 
 static bool is_report(const char *path)
 {
-    char message[LEDGER_MESSAGE_MAX];
+    char message[TOOL_JSON_MESSAGE_MAX];
     bool unreadable;
     json_t *report = ledger_open(path, &unreadable, message);
     json_decref(report);

@@ -158,14 +158,11 @@ static void read_size(const char *path, const json_t *value, size_t ways, uint64
 
 static void load(const char *path, struct tune_measured *measured)
 {
-    size_t length = 0;
-    json_error_t error;
-    char *text = tool_read_file(path, &length);
-    if (text == NULL)
-        err(TOOL_SYSTEM, "%s", path);
-    const json_t *root = json_loadb(text, length, 0, &error);
+    bool is_unreadable;
+    char message[TOOL_JSON_MESSAGE_MAX];
+    const json_t *root = tool_json_read(path, &is_unreadable, message);
     if (root == NULL)
-        errx(TOOL_NOT_SO, "%s:%d: not JSON", path, error.line);
+        errx(is_unreadable ? TOOL_SYSTEM : TOOL_NOT_SO, "%s", message);
     const json_t *ways = json_object_get(root, "ways"), *sizes = json_object_get(root, "sizes");
     const json_int_t ranks = json_integer_value(json_object_get(root, "ranks"));
     const json_int_t nodes = json_integer_value(json_object_get(root, "nodes"));
