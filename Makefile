@@ -76,7 +76,7 @@ mnist_nccl_sources := $(filter-out examples/mnist/cpu.c,$(mnist_sources))
 bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_bench)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
-generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h) \
+generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h environment_sh.h) \
 	$(foreach library,mpi nccl gloo,$(addprefix $(BUILD)/generated/$(library)_,names.h engine.h wrappers.h))
 
 products := $(addprefix $(BUILD)/,libcompshim.so libcompshim_dl.so libcompshim-ompi.so libcompshim-abi.so compshim) \
@@ -181,7 +181,8 @@ $(BUILD)/generated/headers: | $(filter packages,$(MAKECMDGOALS))
 # A text as C string literals, for #include.
 $(BUILD)/generated/default_ini.h: policy/default.ini
 $(BUILD)/generated/page_html.h: tools/html/page.html
-$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h:
+$(BUILD)/generated/environment_sh.h: tools/compare/environment.sh
+$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h $(BUILD)/generated/environment_sh.h:
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
