@@ -209,7 +209,7 @@ contains "is named" "'off' is given twice"
 expect "rank counts without a place" 2 "$tool" compare --modes off --ranks 1,2 -- true
 contains "is told" "no {ranks} in the command"
 expect "a bad rank count" 2 "$tool" compare --modes off --ranks 2,x -- true
-contains "is named" "'x' is not a number of ranks"
+contains "is named" "--ranks: 'x' is not a whole number from 1 to 1000000"
 expect "a bad expression" 2 "$tool" compare --metric-time '(' -- true
 expect "an expression without a group" 2 "$tool" compare --metric-time 'x' -- true
 contains "is told" "no group"

@@ -104,15 +104,6 @@ static void add_modes(struct compare_plan *plan, const char *list, bool is_polic
     }
 }
 
-static uint32_t parse_ranks(const char *text)
-{
-    char *end = NULL;
-    unsigned long ranks = strtoul(text, &end, 10);
-    if (strspn(text, "0123456789") != strlen(text) || end == text || ranks < 1 || ranks > 1000000)
-        tool_misuse("--ranks: '%s' is not a number of ranks", text);
-    return (uint32_t)ranks;
-}
-
 /* The cell that runs the program with all its ranks, but without the shim; NULL if there is none.
  */
 static const struct compare_cell *find_native(const struct compare_plan *plan, size_t rank)
@@ -133,7 +124,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
     bool is_added = plan->options->serial != NULL;
     ranks[0] = 1;
     for (size_t i = 0; i < count; i++) {
-        ranks[i + 1] = parse_ranks(texts[i]);
+        ranks[i + 1] = tool_parse_count("ranks", texts[i]);
         is_added &= ranks[i + 1] != 1;
     }
     plan->ranks = is_added ? ranks : ranks + 1;

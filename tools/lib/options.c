@@ -3,7 +3,6 @@
  * lists of sizes. */
 #include "tools/lib/tool.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -59,6 +58,15 @@ static void describe(const struct tool_command *command, struct option *longs, c
     *letters = '\0';
 }
 
+uint32_t tool_parse_count(const char *option, const char *text)
+{
+    char *end = NULL;
+    const unsigned long count = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || count < 1 || count > COUNT_MAX)
+        tool_misuse("--%s: '%s' is not a whole number from 1 to %lu", option, text, COUNT_MAX);
+    return (uint32_t)count;
+}
+
 static void store(const struct tool_option *option, const char *text)
 {
     switch (option->kind) {
@@ -73,17 +81,9 @@ static void store(const struct tool_option *option, const char *text)
             tool_misuse("--%s: '%s' is not a size (such as 65536, 64KiB or 25MB)", option->name,
                         text);
         break;
-    case TOOL_COUNT: {
-        char *end = NULL;
-        errno = 0;
-        unsigned long count = strtoul(text, &end, 10);
-        if (errno != 0 || end == text || *end != '\0' || count < 1 || count > COUNT_MAX ||
-            strchr(text, '-') != NULL)
-            tool_misuse("--%s: '%s' is not a whole number from 1 to %lu", option->name, text,
-                        COUNT_MAX);
-        *(uint32_t *)option->field = (uint32_t)count;
+    case TOOL_COUNT:
+        *(uint32_t *)option->field = tool_parse_count(option->name, text);
         break;
-    }
     }
 }
 

@@ -64,6 +64,9 @@ extern const struct tool_command tool_top;
  * --help prints the help and exits 0; wrong use exits 2. */
 char **tool_parse(const struct tool_command *command, int argc, char **argv);
 
+/* Reads a number as TOOL_COUNT does; any other text is wrong use of the option. */
+uint32_t tool_parse_count(const char *option, const char *text);
+
 /* Reads a list such as "1MiB,64KiB-64MiB" into sizes, in its order, and returns how many there are.
  * A range stands for its first size, the doubles of that, and its last size. Any other text, or
  * more than `room` sizes, is wrong use of the option --sizes. */
