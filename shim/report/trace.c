@@ -75,37 +75,29 @@ void cshim_trace_thread(struct cshim_trace_file *file, int rank, unsigned thread
     fprintf(file->stream, "}}");
 }
 
-static void write_name(const struct cshim_trace_file *file, const struct cshim_trace_event *event)
+/* Writes what an event is: its name, its category and its arguments. */
+static void write_kind(const struct cshim_trace_file *file, const struct cshim_trace_event *event)
 {
     static const char *const phases[] = {"encode", "exchange", "decode"};
     const char *collective = cshim_collective_name((enum cshim_collective)event->collective);
-    if (event->kind == CSHIM_TRACE_CALL || event->kind == CSHIM_TRACE_PENDING)
-        fprintf(file->stream, "\"%s %s\", \"cat\": \"compressed\"", collective,
-                cshim_codec_name((enum cshim_codec_id)event->codec));
-    else if (event->kind == CSHIM_TRACE_PASSED)
-        fprintf(file->stream, "\"%s passed: %s\", \"cat\": \"passed\"", collective,
-                cshim_reason_name((enum cshim_reason)event->reason));
-    else
-        fprintf(file->stream, "\"%s\", \"cat\": \"phase\"", phases[event->kind]);
-}
-
-static void write_arguments(const struct cshim_trace_file *file,
-                            const struct cshim_trace_event *event)
-{
-    if (event->kind == CSHIM_TRACE_PASSED) {
-        fprintf(file->stream, "{\"bytes\": %llu}", (unsigned long long)event->bytes);
-        return;
-    }
-    fprintf(file->stream, "{\"call\": %u", event->call);
-    if (event->kind == CSHIM_TRACE_CALL || event->kind == CSHIM_TRACE_PENDING) {
-        fprintf(file->stream, ", \"bytes\": %llu, \"algorithm\": \"%s\", \"rule\": ",
-                (unsigned long long)event->bytes,
+    const unsigned long long bytes = event->bytes;
+    if (event->kind < CSHIM_PHASES) {
+        fprintf(file->stream, "\"%s\", \"cat\": \"phase\", \"args\": {\"call\": %u}",
+                phases[event->kind], event->call);
+    } else if (event->kind == CSHIM_TRACE_PASSED) {
+        fprintf(file->stream, "\"%s passed: %s\", \"cat\": \"passed\", \"args\": {\"bytes\": %llu}",
+                collective, cshim_reason_name((enum cshim_reason)event->reason), bytes);
+    } else {
+        fprintf(file->stream,
+                "\"%s %s\", \"cat\": \"compressed\", \"args\": {\"call\": %u, \"bytes\": %llu, "
+                "\"algorithm\": \"%s\", \"rule\": ",
+                collective, cshim_codec_name((enum cshim_codec_id)event->codec), event->call, bytes,
                 cshim_algorithm_name((enum cshim_algorithm)event->algorithm));
         cshim_report_string(file->stream, event->rule < file->policy->rule_count
                                               ? file->policy->rules[event->rule].name
                                               : "?");
+        fputc('}', file->stream);
     }
-    fputc('}', file->stream);
 }
 
 static void write_event(struct cshim_trace_file *file, int rank, const char *phase,
@@ -115,9 +107,7 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
     fprintf(file->stream,
             "{\"ph\": \"%s\", \"pid\": %d, \"tid\": %u, \"ts\": %.3f, \"name\": ", phase, rank,
             event->thread, (time - file->origin) * 1e6);
-    write_name(file, event);
-    fprintf(file->stream, ", \"args\": ");
-    write_arguments(file, event);
+    write_kind(file, event);
 }
 
 /* Phases follow each other closely. Viewers drop one that begins before the end of the one before,
