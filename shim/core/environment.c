@@ -2,6 +2,7 @@
 #include "shim/core/environment.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -33,44 +34,53 @@ const char *cshim_environment_first(const char *const *names)
 
 const char *cshim_environment_report(void)
 {
-    static const char *const words[][2] = {
-        {"summary", "summary"}, {"on", "summary"}, {"yes", "summary"},
-        {"true", "summary"},    {"1", "summary"},  {"off", "off"},
-        {"no", "off"},          {"false", "off"},  {"0", "off"}};
     const char *wanted = secure_getenv("COMPSHIM_REPORT");
-    for (size_t i = 0; wanted != NULL && i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(words[i][0], wanted) == 0)
-            return words[i][1];
-    return wanted != NULL && *wanted != '\0' ? wanted : NULL;
+    if (wanted == NULL || *wanted == '\0')
+        return NULL;
+    const enum cshim_mode mode = cshim_mode_of(wanted);
+    if (mode == CSHIM_MODE_ON || strcasecmp(wanted, "summary") == 0)
+        return "summary";
+    return mode == CSHIM_MODE_OFF ? "off" : wanted;
 }
 
-/* Looks whether the report can be written, where it has one name for all ranks and jobs. */
-static bool check_report(const char *wanted, char *message, size_t size)
+const char *cshim_environment_trace(void)
 {
-    const char *slash = strrchr(wanted, '/');
+    const char *wanted = secure_getenv("COMPSHIM_TRACE");
+    const bool is_set = wanted != NULL && *wanted != '\0';
+    return is_set && cshim_mode_of(wanted) != CSHIM_MODE_OFF ? wanted : NULL;
+}
+
+/* Appends to the warnings in the message. */
+__attribute__((format(printf, 3, 4))) static void add_warning(char *message, size_t size,
+                                                              const char *format, ...)
+{
+    const size_t used = strlen(message);
+    char warning[CSHIM_MESSAGE_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(warning, sizeof warning, format, arguments);
+    va_end(arguments);
+    snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
+}
+
+/* Warns if a file cannot be written, where it has one name for all ranks and jobs. */
+static void check_file(const char *kind, const char *variable, const char *path, char *message,
+                       size_t size)
+{
+    const char *slash = strrchr(path, '/');
     char folder[CSHIM_PATH_MAX] = ".";
-    if (strcmp(wanted, "off") == 0 || strcmp(wanted, "summary") == 0)
-        return true;
-    if (strpbrk(wanted, "./{") == NULL) {
-        snprintf(
-            message, size,
-            "COMPSHIM_REPORT=%.60s is not known: take summary, off or a file, as in ./%.60s.json",
-            wanted, wanted);
-        return false;
-    }
     if (slash != NULL)
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash - wanted) + 1, wanted);
-    const bool is_there = access(wanted, F_OK) == 0;
-    if (strchr(folder, '{') == NULL && access(is_there ? wanted : folder, W_OK) != 0)
-        snprintf(message, size,
-                 "cannot write the report %.200s: %s: name another by COMPSHIM_REPORT", wanted,
-                 strerror(errno));
-    return true;
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    if (strchr(folder, '{') == NULL && access(access(path, F_OK) == 0 ? path : folder, W_OK) != 0)
+        add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
+                    strerror(errno), variable);
 }
 
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size)
 {
-    const char *nearest;
+    const char *log = secure_getenv("COMPSHIM_LOG"), *live = secure_getenv("COMPSHIM_LIVE");
+    const char *trace = cshim_environment_trace(), *nearest;
+    unsigned level;
     const bool is_named = strcmp(policy->source, CSHIM_POLICY_HERE) != 0;
     message[0] = '\0';
     if (cshim_mode() == CSHIM_MODE_UNKNOWN) {
@@ -81,18 +91,33 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
     const char *report = cshim_environment_report();
     if (report == NULL && is_named)
         report = policy->report;
-    if (report != NULL && !check_report(report, message, size))
+    const bool is_file =
+        report != NULL && strcmp(report, "off") != 0 && strcmp(report, "summary") != 0;
+    if (is_file && strpbrk(report, "./{") == NULL) {
+        snprintf(
+            message, size,
+            "COMPSHIM_REPORT=%.60s is not known: take summary, off or a file, as in ./%.60s.json",
+            report, report);
         return false;
+    }
+    if (is_file)
+        check_file("report", "COMPSHIM_REPORT", report, message, size);
+    if (trace != NULL)
+        check_file("trace", "COMPSHIM_TRACE", trace, message, size);
+    if (log != NULL && *log != '\0' && cshim_word_find(CSHIM_LEVELS, log, &level) == NULL)
+        add_warning(message, size, "COMPSHIM_LOG=%.60s is not known: error, warn, info or debug",
+                    log);
+    if (cshim_mode_of(live) > CSHIM_MODE_OFF)
+        add_warning(message, size, "COMPSHIM_LIVE=%.60s is not known: take on or off", live);
     for (char **entry = environ; *entry != NULL; entry++) {
         const size_t length = strcspn(*entry, "=");
         if (strncmp(*entry, "COMPSHIM", 8) != 0 || (*entry)[8] != '_' ||
             is_known(*entry, length, &nearest))
             continue;
-        const size_t used = strlen(message);
-        snprintf(message + used, size - used, "%s%.*s is not known%s%s%s: it has no effect",
-                 used > 0 ? "; " : "", (int)(length < 60 ? length : 60), *entry,
-                 nearest != NULL ? " (did you mean " : "", nearest != NULL ? nearest : "",
-                 nearest != NULL ? "?)" : "");
+        add_warning(message, size, "%.*s is not known%s%s%s: it has no effect",
+                    (int)(length < 60 ? length : 60), *entry,
+                    nearest != NULL ? " (did you mean " : "", nearest != NULL ? nearest : "",
+                    nearest != NULL ? "?)" : "");
     }
     return true;
 }

@@ -15,9 +15,9 @@ struct cshim_policy;
  * run may be started by another. */
 #define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
 
-/* What COMPSHIM says, in upper or lower case. */
+/* What a switch such as COMPSHIM says, in upper or lower case. NULL and "" are on. */
 enum cshim_mode { CSHIM_MODE_ON, CSHIM_MODE_OFF, CSHIM_MODE_OBSERVE, CSHIM_MODE_UNKNOWN };
-static inline enum cshim_mode cshim_mode(void)
+static inline enum cshim_mode cshim_mode_of(const char *value)
 {
     static const struct {
         const char *word;
@@ -27,11 +27,15 @@ static inline enum cshim_mode cshim_mode(void)
                  {"true", CSHIM_MODE_ON},   {"off", CSHIM_MODE_OFF},
                  {"0", CSHIM_MODE_OFF},     {"no", CSHIM_MODE_OFF},
                  {"false", CSHIM_MODE_OFF}, {"observe", CSHIM_MODE_OBSERVE}};
-    const char *value = secure_getenv("COMPSHIM");
     for (size_t i = 0; value != NULL && i < sizeof words / sizeof *words; i++)
         if (strcasecmp(words[i].word, value) == 0)
             return words[i].mode;
     return value == NULL ? CSHIM_MODE_ON : CSHIM_MODE_UNKNOWN;
+}
+
+static inline enum cshim_mode cshim_mode(void)
+{
+    return cshim_mode_of(secure_getenv("COMPSHIM"));
 }
 
 /* Whether COMPSHIM switches the shim off. */
@@ -46,8 +50,11 @@ const char *cshim_environment_first(const char *const *names);
 /* What COMPSHIM_REPORT asks for: "off", "summary" or a file's name; NULL: nothing. */
 const char *cshim_environment_report(void);
 
-/* Looks for misspelt COMPSHIM or COMPSHIM_*, for a COMPSHIM_REPORT that is neither a word nor a
- * file's name, and for a report, also of the policy, that cannot be written. Returns false, with an
+/* The file that COMPSHIM_TRACE asks for; NULL: none. */
+const char *cshim_environment_trace(void);
+
+/* Looks for misspelt COMPSHIM or COMPSHIM_*, for values that are not known, and for a trace and a
+ * report, also of the policy, that cannot be written. Returns false, with an
  * error of up to `size` bytes in the message, if the job must not begin, because it may be meant
  * otherwise; else the message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);

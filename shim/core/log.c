@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,15 +86,9 @@ void cshim_log_set_level(enum cshim_log_level level)
     const char *wanted = secure_getenv("COMPSHIM_LOG");
     remember_stderr();
     current_level = level;
-    if (wanted == NULL || *wanted == '\0')
-        return;
-    for (unsigned i = 0; i < sizeof level_names / sizeof level_names[0]; i++) {
-        if (strcmp(wanted, level_names[i]) == 0) {
+    for (unsigned i = 0; wanted != NULL && i < sizeof level_names / sizeof level_names[0]; i++)
+        if (strcasecmp(wanted, level_names[i]) == 0)
             current_level = (enum cshim_log_level)i;
-            return;
-        }
-    }
-    cshim_log(CSHIM_LOG_WARN, "COMPSHIM_LOG=%s is not known: error, warn, info or debug", wanted);
 }
 
 void cshim_log(enum cshim_log_level level, const char *format, ...)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/environment.h"
 #include "shim/core/log.h"
 #include "shim/mpi/job.h"
 #include "shim/report/report.h"
@@ -67,7 +68,7 @@ static bool fits(const char *wanted)
 
 void cshim_trace_setup(void)
 {
-    const char *wanted = cshim_trace_wanted();
+    const char *wanted = cshim_environment_trace();
     int enough = 0, everywhere = 0;
     if (cshim_job.rank == 0 && wanted != NULL && fits(wanted))
         snprintf(trace_path, sizeof trace_path, "%s", wanted);

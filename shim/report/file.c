@@ -188,13 +188,6 @@ void cshim_report_write(const char *wanted, const struct cshim_job *job)
     cshim_numbers_end(locale);
 }
 
-const char *cshim_trace_wanted(void)
-{
-    const char *wanted = secure_getenv("COMPSHIM_TRACE");
-    const bool is_wanted = wanted != NULL && *wanted != '\0' && strcmp(wanted, "off") != 0;
-    return is_wanted ? wanted : NULL;
-}
-
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path)
 {
     const char *problem;

@@ -104,7 +104,7 @@ static uint64_t wall_nanoseconds(void)
 /* The lock is held. */
 static void begin_trace(struct cshim_job *job)
 {
-    if (cshim_trace_wanted() == NULL)
+    if (cshim_environment_trace() == NULL)
         return;
     if (origin == 0)
         origin = wall_nanoseconds();
@@ -256,7 +256,7 @@ static void write_trace(int rank, const char *path)
 void cshim_jobs_write_trace(void)
 {
     char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
-    const char *wanted = cshim_trace_wanted();
+    const char *wanted = cshim_environment_trace();
     const int rank = launchers_rank();
     if (wanted == NULL || getpid() != cshim_process.pid)
         return;

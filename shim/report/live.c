@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/environment.h"
 #include "shim/core/log.h"
 #include "shim/report/report.h"
 #include "version.h"
@@ -82,7 +83,7 @@ struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char
     const char *wanted = secure_getenv("COMPSHIM_LIVE");
     char path[128], unfinished[136];
     int file;
-    if (wanted == NULL || (strcmp(wanted, "on") != 0 && strcmp(wanted, "1") != 0))
+    if (wanted == NULL || *wanted == '\0' || cshim_mode_of(wanted) != CSHIM_MODE_ON)
         return NULL;
     name_file(path, sizeof path, library, "");
     name_file(unfinished, sizeof unfinished, library, ".new");

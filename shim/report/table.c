@@ -160,7 +160,8 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)
         fprintf(stream, "compshim: nothing was compressed%s\n",
-                ledger->policy->rule_count == 0 ? ": the policy has no rules" : "");
+                ledger->policy->rule_count == 0 ? ": the policy has no rules"
+                                                : "; COMPSHIM_POLICY=FILE takes another policy");
     else
         fprintf(stream, "compshim: %-*s %-8s %-14s %6s %8s %5s %7s %7s\n", RULE_WIDTH, "rule",
                 "codec", "algorithm", "calls", "sent", "less", "time", "error");

@@ -71,10 +71,8 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count);
 void cshim_trace_end(struct cshim_trace_file *file);
 
-/* file.c: the file's name by COMPSHIM_TRACE, or NULL if there is to be none. */
-const char *cshim_trace_wanted(void);
-/* Opens a file and begins it, ends and closes it. What goes wrong is logged; then open returns
- * false, and close does nothing. */
+/* file.c: opens a file and begins it, ends and closes it. What goes wrong is logged; then open
+ * returns false, and close does nothing. */
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path);
 void cshim_trace_close(struct cshim_trace_file *file, const char *path);
 

@@ -15,19 +15,22 @@ ini empty ''
 ini lost '[compshim]\nreport = missing/b.json\n[rule all]\ncodec = fp16\n'
 mkdir elsewhere
 echo '{"compshim": "0.1.0", "totals": {}, "rows": []}' >run.json
+echo '{"compshim": 1, "tot' >damaged.json
 job() { # the name of a policy, then variables
     local policy=$1
     shift
     shimmed 2 COMPSHIM_POLICY="$policy.ini" "$@" "$build/tests/mpi_passed_on" 20 float world
 }
+unnamed() { shimmed 2 "$build/tests/mpi_passed_on" 20 float world; }
 compshim() { "$tool" "$@"; }
 explain() { "$tool" explain --policy "$1.ini" --size 1MiB; }
 wdir() { COMPSHIM_POLICY=good.ini LD_PRELOAD=$preload limited "${launch[@]}" --wdir "$scratch/elsewhere" -n 2 "$build/tests/mpi_passed_on" 20 float world; }
-while IFS='|' read -r status says command; do
+# The rows have a descriptor of their own: mpirun would read what is left of standard input.
+while IFS='|' read -r -u 3 status says command; do
     # shellcheck disable=SC2086
     expect "$command" "$status" $command
     contains "says what to do" "$says"
-done <<'ROWS'
+done 3<<'ROWS'
 0|codec                    fp16|explain understood
 1|fp8.ini:2: unknown codec 'fp8' (did you mean 'fp8_e4m3'?)|explain fp8
 1|size.ini:2: malformed size '1e6' (write bytes, or B, KB, KiB|explain size
@@ -43,14 +46,21 @@ done <<'ROWS'
 0|COMPSHIM_POLCY is not known (did you mean COMPSHIM_POLICY?)|job good COMPSHIM_POLCY=x
 0|passed through|job good COMPSHIM_REPORT=yes
 0|cannot write the report missing/a.json: No such file or directory: name another|job good COMPSHIM_REPORT=missing/a.json
+0|cannot write the trace missing/t.json: No such file or directory: name another by COMPSHIM_TRACE|job good COMPSHIM_TRACE=missing/t.json
+0|passed through|job good COMPSHIM_TRACE=no
+0|COMPSHIM_LOG=verbose is not known: error, warn, info or debug; COMPSHIM_LIVE=of is not known: take on or off|job good COMPSHIM_LOG=verbose COMPSHIM_LIVE=of
+0|nothing was compressed; COMPSHIM_POLICY=FILE takes another policy|unnamed
+1|damaged.json:1: not JSON: |compshim report damaged.json
+1|; COMPSHIM_REPORT=FILE writes a report|compshim report damaged.json
 0|cannot write the report missing/b.json: No such file or directory: name another by COMPSHIM_REPORT; COMPSHIM_POLCY is not known|job lost COMPSHIM_POLCY=x
 2|--html page.html is where the page goes: name reports, too|compshim report --html page.html
 2|unknown command 'explane' (did you mean 'explain'?)|compshim explane
 2|'64KX' is not a size|compshim explain --size 64KX
 ROWS
 check "COMPSHIM_REPORT=yes makes no file" test ! -e yes
-job good COMPSHIM_POLCY=x >once.txt 2>&1
-check "a warning comes once, not from each rank" test "$(grep -c 'COMPSHIM_POLCY is not known' once.txt)" = 1
+check "COMPSHIM_TRACE=no makes no file" test ! -e no
+job good COMPSHIM_POLCY=x COMPSHIM_LOG=verbose >once.txt 2>&1
+check "warnings come once, not from each rank" test "$(grep -c 'COMPSHIM_POLCY is not known' once.txt),$(grep -c COMPSHIM_LOG once.txt)" = 1,1
 expect "a relative COMPSHIM_POLICY under --wdir" 0 wdir
 contains "is taken from where mpirun was started" "$scratch/good.ini"
 expect "report --html FILE" 0 compshim report --html page.html run.json

@@ -14,7 +14,7 @@ PIECE = rf"{LITERAL}|#\w+|\b[A-Z][A-Z0-9_]+\b"
 TEXT = re.compile(rf"[^\";]*?({LITERAL}(?:[\s\\]*(?:{PIECE}))*)")
 # What prints or hands on a message: errors and warnings of the log, what ends a job, the policy's, and
 # why NCCL's calls are not compressed.
-CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain|snprintf)\(\s*(?=(\w*))")
+CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain|snprintf|add_warning)\(\s*(?=(\w*))")
 CONVERSION = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|ll|[hlzjt])?[a-zA-Z]|%\.\*s")
 
 

@@ -70,8 +70,13 @@ static void rename_algorithms(const json_t *rows)
 json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX])
 {
     json_t *root = tool_json_read(path, unreadable, message);
-    if (root == NULL)
+    if (root == NULL) {
+        const size_t used = strlen(message);
+        if (!*unreadable)
+            snprintf(message + used, TOOL_JSON_MESSAGE_MAX - used,
+                     "; COMPSHIM_REPORT=FILE writes a report");
         return NULL;
+    }
     /* Readers allow any other part to be missing. */
     const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
                           : !json_is_object(json_object_get(root, "totals")) ? "totals"
