@@ -8,6 +8,7 @@
 # Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
 # JOBS=N: so many tests side by side, one more than there are cores, since many wait (8 at most) if not given. A script that
 # has a line "# Runs alone: ..." comes after the others, by itself.
+# COVERAGE=1: a script that has a line "# Not for coverage: ..." is left out, which is told among the skipped.
 # NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 3
@@ -127,7 +128,10 @@ mapfile -t longest_first < <(printf '%s\n' "${tests[@]}" | awk '
     { print ($1 in seconds ? seconds[$1] : 1000), FNR - 1 }' "$durations" - | sort -s -k 1,1rn | cut -d " " -f 2)
 for number in "${longest_first[@]}"; do
     chosen "${tests[number]%% *}" "$@" || continue
-    if grep -q '^# Runs alone: ' "${tests[number]##* }"; then
+    if [ -n "${COVERAGE-}" ] && why=$(grep -am 1 '^# Not for coverage: ' "${tests[number]##* }"); then
+        echo "${tests[number]%% *}: ${why#*: }" >>"$logs/skipped"
+        skipped=$((skipped + 1))
+    elif grep -q '^# Runs alone: ' "${tests[number]##* }"; then
         by_itself+=("$number")
     else
         beside+=("$number")

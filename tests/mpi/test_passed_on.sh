@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a call that passes through costs: instructions, counted by callgrind between the program's
 # call and the library's function, and allocations.
+# Not for coverage: it counts instructions, and counters are instructions.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_passed_on
 limit=300 calls=10000 # so many that what the first one looks up does not count

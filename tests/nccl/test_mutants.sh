@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The tests can fail: three mistakes are put into copies of the engine, one each, and found.
+# Not for coverage: it links what is built here with what it builds itself, without counters.
 . "$(dirname "$0")/lib.sh"
 
 copy() { # DIR: what the engine is built of, and what is built of it
