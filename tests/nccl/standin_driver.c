@@ -216,6 +216,55 @@ static void case_callback(void)
     want(result == CUDA_ERROR_NOT_PERMITTED, "no CUDA in host functions");
 }
 
+/* Branches of a graph are ordered by the events that were captured, and by nothing else. */
+static void graph_of_branches(int ordered)
+{
+    const CUstream stream = new_stream(), other = new_stream();
+    const CUevent fork = new_event(), joined = new_event();
+    unsigned char *memory = gpu_allocate(4096);
+    CUgraph graph;
+    CUgraphExec exec;
+    CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CUDA(cuEventRecord(fork, stream));
+    CUDA(cuStreamWaitEvent(other, fork, 0));
+    CUDA(cuMemsetD8Async(address(memory), 1, 4096, stream));
+    if (ordered) {
+        CUDA(cuEventRecord(fork, stream));
+        CUDA(cuStreamWaitEvent(other, fork, 0));
+    }
+    CUDA(cuMemsetD8Async(address(memory), 2, 1, other));
+    CUDA(cuEventRecord(joined, other));
+    CUDA(cuStreamWaitEvent(stream, joined, 0));
+    CUDA(cuStreamEndCapture(stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphLaunch(exec, stream));
+    CUDA(cuMemsetD8Async(address(memory), 3, 4096, stream));
+    want(cuStreamSynchronize(stream) == (ordered ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS),
+         "writers of two branches");
+}
+
+static void case_graph_race(void)
+{
+    graph_of_branches(0);
+}
+
+static void case_graph_no_race(void)
+{
+    graph_of_branches(1);
+}
+
+static void case_priorities(void)
+{
+    CUstream stream;
+    int priority;
+    CUDA(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -3));
+    CUDA(cuStreamGetPriority(stream, &priority));
+    want(priority == -3, "a stream's priority");
+    CUDA(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -99));
+    CUDA(cuStreamGetPriority(stream, &priority));
+    want(priority == -5, "the highest priority");
+}
+
 /* Contexts and processes
  * -------------------------------------------------------------------------*/
 static void case_contexts(void)
@@ -258,9 +307,10 @@ static void case_faults(void) /* STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719 *
 }
 
 static const struct gpu_case cases[] = {
-    CASE(touch),          CASE(memory), CASE(bounds),  CASE(freed),    CASE(pool),
-    CASE(pool_unordered), CASE(race),   CASE(no_race), CASE(lazy),     CASE(legacy),
-    CASE(callback),       CASE(fork),   CASE(faults),  CASE(contexts),
+    CASE(touch),          CASE(memory),     CASE(bounds),  CASE(freed),    CASE(pool),
+    CASE(pool_unordered), CASE(race),       CASE(no_race), CASE(lazy),     CASE(legacy),
+    CASE(callback),       CASE(fork),       CASE(faults),  CASE(contexts), CASE(graph_race),
+    CASE(graph_no_race),  CASE(priorities),
 };
 
 int main(int argc, char **argv)

@@ -4,7 +4,9 @@
  *
  *   nccl_standin_ranks CASE
  */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "tests/nccl/cases.h"
 
@@ -177,6 +179,92 @@ static void case_lost(void)
     NCCL(ncclCommAbort(world.comm));
     synchronize();
     world.comm = NULL;
+}
+
+/* Ranks are connected by their first messages, which takes memory of the device; not in a capture.
+ */
+static void case_connect(void)
+{
+    CUgraph graph;
+    size_t before, behind, total;
+    int32_t *input = new_input(COUNT);
+    const int next = (world.rank + 1) % world.ranks;
+    const int last = (world.rank + world.ranks - 1) % world.ranks;
+    CUDA(cuMemGetInfo(&before, &total));
+    for (int captured = 1; captured >= 0; captured--) {
+        if (captured)
+            CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        NCCL(ncclGroupStart());
+        NCCL(ncclSend(input, 8, ncclInt32, next, world.comm, world.stream));
+        NCCL(ncclRecv(input + 8, 8, ncclInt32, last, world.comm, world.stream));
+        want(ncclGroupEnd() == (captured ? ncclUnhandledCudaError : ncclSuccess), "first messages");
+        if (captured)
+            CUDA(cuStreamEndCapture(world.stream, &graph));
+    }
+    synchronize();
+    CUDA(cuMemGetInfo(&behind, &total));
+    want(before - behind == (size_t)(next == last ? 10 : 20) << 20, "what connections take");
+}
+
+/* One rank alone ends what runs; then only parts can be made. */
+static void case_revoke(void)
+{
+    ncclComm_t part;
+    int32_t *input = new_input(COUNT), *output = gpu_allocate(COUNT * sizeof *output);
+    if (world.rank == 0)
+        NCCL(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
+    want(ncclCommRevoke(world.comm, 1) == ncclInvalidArgument, "flags that there are not");
+    NCCL(ncclCommRevoke(world.comm, 0));
+    synchronize();
+    want(ncclCommRevoke(world.comm, 0) == ncclInvalidArgument, "revoked again");
+    want(ncclCommFinalize(world.comm) == ncclInvalidArgument, "finalized");
+    want(ncclSend(input, 1, ncclInt32, 0, world.comm, world.stream) == ncclInvalidUsage, "sent");
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &part, NULL));
+    NCCL(ncclAllReduce(new_input(COUNT), output, COUNT, ncclInt32, ncclSum, part, world.stream));
+    compare(output, COUNT, sum_of_all, "a part of what was revoked");
+    NCCL(ncclCommDestroy(part));
+}
+
+/* What came after the nccl.h that this is built with. */
+static void *later(const char *name)
+{
+    void *function = dlsym(RTLD_DEFAULT, name);
+    want(function != NULL, name);
+    return function;
+}
+
+/* All ranks but the last have a communicator; the last one joins, by the id that rank 0 has made.
+ */
+static void case_grow(void)
+{
+    ncclResult_t (*get_id)(ncclComm_t, ncclUniqueId *) = later("ncclCommGetUniqueId");
+    ncclResult_t (*grow)(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *) =
+        later("ncclCommGrow");
+    ncclResult_t (*add)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                        cudaStream_t, const void *) = later("ncclAllReduceConfig");
+    const bool is_new = world.rank == world.ranks - 1;
+    ncclComm_t most = NULL, all;
+    ncclUniqueId *ids = gpu_allocate(sizeof *ids), id;
+    int rank;
+    NCCL(ncclCommSplit(world.comm, is_new ? NCCL_SPLIT_NOCOLOR : 0, 0, &most, NULL));
+    if (world.rank == 0) {
+        NCCL(get_id(most, &id));
+        gpu_write(ids, &id, sizeof id);
+    }
+    NCCL(ncclBroadcast(ids, ids, sizeof id, ncclUint8, 0, world.comm, world.stream));
+    synchronize();
+    gpu_read(&id, ids, sizeof id);
+    want(grow(most, world.ranks, NULL, is_new ? -1 : 0, &all, NULL) == ncclInvalidArgument,
+         "a rank that has one already");
+    NCCL(grow(most, world.ranks, is_new || world.rank == 0 ? &id : NULL, is_new ? world.rank : -1,
+              &all, NULL));
+    NCCL(ncclCommUserRank(all, &rank));
+    want(rank == world.rank, "ranks keep their numbers");
+    int32_t *output = gpu_allocate(COUNT * sizeof *output);
+    NCCL(add(new_input(COUNT), output, COUNT, ncclInt32, ncclSum, all, world.stream, NULL));
+    compare(output, COUNT, sum_of_all, "a communicator that has grown");
+    NCCL(ncclCommDestroy(all));
+    NCCL(ncclCommDestroy(most));
 }
 
 /* Mistakes
@@ -374,7 +462,8 @@ static const struct gpu_case cases[] = {
     CASE(collectives),    CASE(refused),        CASE(abort),       CASE(lost),
     CASE(mismatch_count), CASE(mismatch_dtype), CASE(mismatch_op), CASE(mismatch_order),
     CASE(unsafe),         CASE(threads),        CASE(events),      CASE(legacy),
-    CASE(objects),        CASE(group),
+    CASE(objects),        CASE(group),          CASE(connect),     CASE(revoke),
+    CASE(grow),
 };
 
 int main(int argc, char **argv)

@@ -15,7 +15,7 @@ ranks() { # N CASE [VARIABLE=VALUE...]
 }
 
 # The driver -------------------------------------------------------------------------------------
-for case in memory no_race legacy contexts fork; do
+for case in memory no_race graph_no_race legacy contexts fork priorities; do
     check "driver: $case" driver "$case"
 done
 check "driver: nothing runs before a synchronisation" driver lazy STANDIN_LAZY=1
@@ -32,6 +32,7 @@ refused freed ": freed"
 refused pool ": freed"
 refused pool_unordered "standin libcuda: "
 refused race "is not ordered with cuMemsetD8Async on another stream"
+refused graph_race "is not ordered with cuMemsetD8Async on another stream"
 refused callback "called from a host function"
 expect "driver: races are found only when wanted" 1 driver race STANDIN_RACES=0
 expect "driver: faults" 0 driver faults STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719
@@ -45,6 +46,14 @@ done
 check "NCCL: two nodes on the same devices" ranks 2 collectives NODES=0,1 STANDIN_DEVICES=1
 check "NCCL: wrong calls are refused" ranks 2 refused
 check "NCCL: abort" ranks 4 abort
+expect "NCCL: first messages, 3 ranks" 0 ranks 3 connect
+contains "NCCL: none in a capture" "connects to rank 1 inside a capture"
+expect "NCCL: no memory for messages" 1 ranks 3 connect STANDIN_MEMORY=12
+contains "NCCL: no memory for messages is said" "no memory on the device for buffers"
+expect "NCCL: no memory for a communicator" 3 ranks 3 connect STANDIN_COMMUNICATOR=100 STANDIN_MEMORY=99
+check "NCCL: revoke" ranks 3 revoke
+check "NCCL: grow" ranks 3 grow STANDIN_NCCL_VERSION=23100
+expect "NCCL: grow in a version before it" 3 ranks 3 grow
 for case in unsafe threads events legacy objects group; do
     check "capture: $case" ranks 2 $case
 done
@@ -84,8 +93,9 @@ check "log: calls and bytes" sums
 real=$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")/../lib64/libnccl.so.2
 symbols() { nm -D --defined-only "$1" | sed -nE 's/^[0-9a-f]+ ([A-Z]) (p?nccl.*)$/\1 \2/p' | sort; }
 if [ -e "$real" ] && strings -a "$real" | grep -q 'NCCL version 2.28.9'; then
-    check "symbols: each is in libnccl 2.28.9" test -z \
-        "$(comm -13 <(symbols "$real") <(symbols "$standin/libnccl.so.2"))"
+    later='nccl(CommGrow|CommGetUniqueId|(AllReduce|ReduceScatter|AllGather)Config)$'
+    check "symbols: each is in libnccl 2.28.9, or came later" test -z \
+        "$(comm -13 <(symbols "$real") <(symbols "$standin/libnccl.so.2") | grep -vE "$later")"
 fi
 same_address() { # each weak name beside its strong one
     nm -D --defined-only "$standin/libnccl.so.2" | awk '$2 == "W" {weak[$3] = $1}

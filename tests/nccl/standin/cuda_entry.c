@@ -106,6 +106,7 @@ STANDIN_EXPORT const struct standin_driver standin_driver = {
     .enqueue = enqueue,
     .memory = standin_memory,
     .is_memory = standin_is_memory,
+    .reserve = standin_reserve,
     .device_of = device_of,
     .stream_context = stream_context,
     .capture_of = capture_of,
@@ -116,4 +117,5 @@ STANDIN_EXPORT const struct standin_driver standin_driver = {
     .op_new = standin_op_new,
     .fails = standin_fails,
     .process_rank = standin_process_rank,
+    .open_file = standin_open_file,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: faults on order (STANDIN_FAIL), names of errors. */
+ * Here: faults on order (STANDIN_FAIL), names of errors and files. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,24 @@ long standin_process_rank(void)
             return strtol(text, NULL, 10);
     }
     return (long)getpid();
+}
+
+int standin_open_file(const char *variable)
+{
+    const char *pattern = getenv(variable);
+    char path[4096];
+    if (pattern == NULL || *pattern == 0)
+        return -1;
+    const char *place = strstr(pattern, "{rank}");
+    if (place == NULL)
+        snprintf(path, sizeof path, "%s", pattern);
+    else
+        snprintf(path, sizeof path, "%.*s%ld%s", (int)(place - pattern), pattern,
+                 standin_process_rank(), place + 6);
+    const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0)
+        perror(path);
+    return file;
 }
 
 /* "cuMemAlloc" for "cuMemAlloc_v2". */

@@ -171,7 +171,7 @@ STANDIN_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
  * ---------------*/
 struct launch {
     CUgraphExec exec;
-    uint64_t *tickets; /* of the nodes */
+    struct standin_entry *nodes; /* what the graph's run as */
     bool *done;
     CUresult status;
     pthread_mutex_t lock;
@@ -182,7 +182,6 @@ struct branch {
     struct launch *launch;
     int number;
     pthread_t thread;
-    const struct standin_entry *entry; /* of the launch */
 };
 
 static void run_node(struct launch *launch, int number)
@@ -193,8 +192,11 @@ static void run_node(struct launch *launch, int number)
         pthread_cond_wait(&launch->progress, &launch->lock);
     CUresult status = launch->status;
     pthread_mutex_unlock(&launch->lock);
-    if (node->op != NULL && status == CUDA_SUCCESS)
-        status = node->op->run(node->op->payload, launch->tickets[number]);
+    standin_running = &launch->nodes[number];
+    if (node->op != NULL && status == CUDA_SUCCESS) {
+        status = node->op->run(node->op->payload, launch->nodes[number].ticket);
+        standin_order_log(standin_running);
+    }
     pthread_mutex_lock(&launch->lock);
     if (launch->status == CUDA_SUCCESS)
         launch->status = status;
@@ -206,7 +208,6 @@ static void run_node(struct launch *launch, int number)
 static void *run_branch(void *argument)
 {
     const struct branch *branch = argument;
-    standin_running = branch->entry;
     const CUgraph graph = branch->launch->exec->graph;
     for (int i = 0; i < graph->count; i++)
         if (graph->nodes[i].branch == branch->number)
@@ -220,7 +221,8 @@ static CUresult run_launch(void *payload, uint64_t ticket)
     struct branch branches[STANDIN_BRANCHES_MAX] = {{0}};
     const int count = launch->exec->graph->branches;
     (void)ticket;
-    struct branch first = {.launch = launch, .number = 0, .entry = standin_running};
+    const struct standin_entry *whole = standin_running;
+    struct branch first = {.launch = launch, .number = 0};
     for (int i = 1; i < count; i++) {
         branches[i] = first;
         branches[i].number = i;
@@ -230,6 +232,7 @@ static CUresult run_launch(void *payload, uint64_t ticket)
     run_branch(&first);
     for (int i = 1; i < count; i++)
         pthread_join(branches[i].thread, NULL);
+    standin_running = whole;
     return launch->status;
 }
 
@@ -237,7 +240,7 @@ static void release_launch(void *payload)
 {
     struct launch *launch = payload;
     let_go(launch->exec);
-    free(launch->tickets);
+    free(launch->nodes);
     free(launch->done);
     free(launch);
 }
@@ -249,9 +252,32 @@ static uint64_t prepare_launch(void *payload)
     const CUgraph graph = launch->exec->graph;
     for (int i = 0; i < graph->count; i++) {
         const struct standin_op *op = graph->nodes[i].op;
-        launch->tickets[i] = op != NULL && op->prepare != NULL ? op->prepare(op->payload) : 0;
+        launch->nodes[i].ticket = op != NULL && op->prepare != NULL ? op->prepare(op->payload) : 0;
     }
     return 0;
+}
+
+/* Each branch is ordered like a stream, behind what the launch's stream has taken in. That stream's
+ * later operations are behind all branches. Branches have slots of other streams: then less is
+ * found. */
+static void order_launch(void *payload, CUstream stream)
+{
+    struct launch *launch = payload;
+    const CUgraph graph = launch->exec->graph;
+    struct standin_clock latest[STANDIN_BRANCHES_MAX];
+    for (int branch = 0; branch < graph->branches; branch++)
+        latest[branch] = stream->clock;
+    for (int i = 0; i < graph->count; i++) {
+        const struct standin_node *node = &graph->nodes[i];
+        if (node->after >= 0)
+            standin_order_merge(&latest[node->branch], &launch->nodes[node->after].clock);
+        launch->nodes[i].op = node->op;
+        standin_order_inside(&launch->nodes[i], &latest[node->branch],
+                             (int)(stream->number % STANDIN_SLOTS) + 16 * node->branch);
+        latest[node->branch] = launch->nodes[i].clock;
+    }
+    for (int branch = 0; branch < graph->branches; branch++)
+        standin_order_after(stream, &latest[branch]);
 }
 
 STANDIN_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
@@ -269,13 +295,14 @@ STANDIN_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
         abort();
     __atomic_add_fetch(&exec->launches, 1, __ATOMIC_RELAXED);
     launch->exec = exec;
-    launch->tickets = calloc(nodes, sizeof *launch->tickets);
+    launch->nodes = calloc(nodes, sizeof *launch->nodes);
     launch->done = calloc(nodes, sizeof *launch->done);
-    if (launch->tickets == NULL || launch->done == NULL)
+    if (launch->nodes == NULL || launch->done == NULL)
         abort();
     pthread_mutex_init(&launch->lock, NULL);
     pthread_cond_init(&launch->progress, NULL);
     struct standin_op *op = standin_op_new("graph", run_launch, release_launch, launch);
     op->prepare = prepare_launch;
+    op->order = order_launch;
     return standin_enqueue(stream, op);
 }

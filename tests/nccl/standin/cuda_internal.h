@@ -50,6 +50,7 @@ struct CUstream_st {
     uint32_t magic;
     CUcontext context;
     unsigned flags;
+    int priority;
     uint64_t number; /* in the process, for delays and messages */
     uint64_t random;
     uint64_t enqueued, completed, released; /* operations: taken in, done, allowed to run */
@@ -111,6 +112,7 @@ extern _Thread_local bool standin_in_callback;
 
 /* cuda_fault.c ----------------------------------------------------------------------------------*/
 bool standin_fails(const char *name, int *code);
+int standin_open_file(const char *variable);
 long standin_process_rank(void);
 
 /* cuda_stream.c ---------------------------------------------------------------------------------*/
@@ -140,6 +142,12 @@ double standin_seconds(void);
 extern _Thread_local const struct standin_entry *standin_running;
 /* An entry gets its place in its stream's order; the stream, or the host, has waited. Lock held. */
 void standin_order_next(CUstream stream, struct standin_entry *entry);
+/* The same for an operation of a graph, in one of its branches, that begins at a clock. */
+void standin_order_inside(struct standin_entry *entry, const struct standin_clock *clock, int slot);
+/* After all that is in another clock, too. */
+void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other);
+/* Writes down that this thread has run an entry: STANDIN_ORDER. */
+void standin_order_log(const struct standin_entry *entry);
 void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);
 struct standin_accesses;
@@ -160,6 +168,7 @@ bool standin_memory_end(CUdeviceptr pointer, enum standin_kind kind);
 bool standin_memory_mark_freed(CUdeviceptr pointer);
 void *standin_memory(int device, const void *pointer, size_t bytes, bool write, const char *who);
 bool standin_is_memory(const void *pointer);
+bool standin_reserve(CUcontext context, int64_t bytes);
 bool standin_memory_is_host(const void *pointer);
 /* Whether it lies where device memory may be, allocated or not. */
 bool standin_is_device_address(const void *pointer);

@@ -142,6 +142,29 @@ static struct allocation *exactly(CUdeviceptr pointer)
     return at < table_count && table[at].base == (uintptr_t)pointer ? &table[at] : NULL;
 }
 
+bool standin_reserve(CUcontext context, int64_t bytes)
+{
+    const size_t limit = (size_t)standin_setting("STANDIN_MEMORY", 8192) << 20;
+    pthread_mutex_lock(&lock);
+    const bool fits = bytes <= 0 || (size_t)bytes <= limit - used[context->device];
+    if (fits)
+        used[context->device] += (size_t)bytes;
+    pthread_mutex_unlock(&lock);
+    return fits;
+}
+
+STANDIN_EXPORT CUresult cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+    STANDIN_ENTER();
+    CUcontext context;
+    STANDIN_CHECK(standin_current_state(&context));
+    *total = (size_t)standin_setting("STANDIN_MEMORY", 8192) << 20;
+    pthread_mutex_lock(&lock);
+    *left = *total - used[context->device];
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
 void standin_memory_begin(CUdeviceptr pointer)
 {
     pthread_mutex_lock(&lock);

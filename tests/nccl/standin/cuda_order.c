@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/nccl/standin/cuda_internal.h"
 
@@ -15,7 +16,7 @@ static struct standin_clock host;
 
 _Thread_local const struct standin_entry *standin_running;
 
-static void merge(struct standin_clock *clock, const struct standin_clock *other)
+void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other)
 {
     for (int slot = 0; slot < STANDIN_SLOTS; slot++)
         if (clock->at[slot] < other->at[slot])
@@ -25,19 +26,47 @@ static void merge(struct standin_clock *clock, const struct standin_clock *other
 void standin_order_next(CUstream stream, struct standin_entry *entry)
 {
     entry->slot = (int)(stream->number % STANDIN_SLOTS);
-    merge(&stream->clock, &host);
+    standin_order_merge(&stream->clock, &host);
     stream->clock.at[entry->slot] = ++epochs[entry->slot];
     entry->clock = stream->clock;
 }
 
+void standin_order_inside(struct standin_entry *entry, const struct standin_clock *clock, int slot)
+{
+    entry->slot = slot % STANDIN_SLOTS;
+    entry->clock = *clock;
+    entry->clock.at[entry->slot] = ++epochs[entry->slot];
+}
+
+void standin_order_log(const struct standin_entry *entry)
+{
+    static int file = -2;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    char line[64 + 24 * STANDIN_SLOTS];
+    pthread_mutex_lock(&lock);
+    if (file == -2)
+        file = standin_open_file("STANDIN_ORDER");
+    if (file >= 0) {
+        int length = sprintf(line, "{\"name\": \"%s\", \"slot\": %d, \"clock\": [", entry->op->name,
+                             entry->slot);
+        for (int slot = 0; slot < STANDIN_SLOTS; slot++)
+            length += sprintf(line + length, "%s%llu", slot > 0 ? ", " : "",
+                              (unsigned long long)entry->clock.at[slot]);
+        length += sprintf(line + length, "]}\n");
+        if (write(file, line, (size_t)length) != length)
+            perror("STANDIN_ORDER");
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void standin_order_after(CUstream stream, const struct standin_clock *clock)
 {
-    merge(&stream->clock, clock);
+    standin_order_merge(&stream->clock, clock);
 }
 
 void standin_order_host(const struct standin_clock *clock)
 {
-    merge(&host, clock);
+    standin_order_merge(&host, clock);
 }
 
 /* Accesses of one allocation

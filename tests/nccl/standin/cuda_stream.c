@@ -21,7 +21,7 @@ struct standin_op *standin_op_new(const char *name, CUresult (*run)(void *, uint
                                   void (*release)(void *), void *payload)
 {
     struct standin_op *op = standin_zeros(sizeof *op);
-    *op = (struct standin_op){name, run, NULL, release, payload, 1};
+    *op = (struct standin_op){name, run, NULL, NULL, release, payload, 1};
     return op;
 }
 
@@ -55,6 +55,7 @@ static void run_one(CUstream stream, struct standin_entry *entry)
     standin_running = entry;
     if (__atomic_load_n(&stream->context->error, __ATOMIC_ACQUIRE) == CUDA_SUCCESS)
         status = entry->op->run(entry->op->payload, entry->ticket);
+    standin_order_log(entry);
     if (status != CUDA_SUCCESS) {
         fprintf(stderr, "standin libcuda: %s on stream %llu of device %d failed: error %d\n",
                 entry->op->name, (unsigned long long)stream->number, stream->context->device,
@@ -118,6 +119,8 @@ void standin_append(CUstream stream, struct standin_op *op)
     entry->op = op;
     entry->ticket = op->prepare != NULL ? op->prepare(op->payload) : 0;
     standin_order_next(stream, entry);
+    if (op->order != NULL)
+        op->order(op->payload, stream);
     if (stream->first == NULL)
         stream->first = entry;
     else
@@ -290,19 +293,42 @@ CUresult standin_stream_of(CUstream handle, CUstream *stream)
     return standin_stream_in(handle, standin_current(), stream);
 }
 
-STANDIN_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+/* Priorities from 0 to -5, as on GPUs of today; others are moved there, as really. */
+static CUresult create(CUstream *stream, unsigned int flags, int priority)
 {
-    STANDIN_ENTER();
     CUcontext context;
     STANDIN_CHECK(standin_current_state(&context));
     if (stream == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     *stream = standin_stream_new(context, flags);
+    (*stream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
     pthread_mutex_lock(&standin_lock);
     (*stream)->next = context->streams;
     context->streams = *stream;
     remember(*stream);
     pthread_mutex_unlock(&standin_lock);
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    STANDIN_ENTER();
+    return create(stream, flags, 0);
+}
+
+STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags,
+                                                   int priority)
+{
+    STANDIN_ENTER();
+    return create(stream, flags, priority);
+}
+
+STANDIN_EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority)
+{
+    STANDIN_ENTER();
+    CUstream stream;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
+    *priority = stream->priority;
     return CUDA_SUCCESS;
 }
 

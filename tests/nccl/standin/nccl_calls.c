@@ -42,7 +42,7 @@ static ncclResult_t check(struct standin_task *task)
                 (int)task->dtype, task->root, comm->ranks);
         return ncclInvalidArgument;
     }
-    if (comm->finalized)
+    if (comm->finalized || standin_is_stopped(comm, STANDIN_DATA))
         return ncclInvalidUsage;
     const CUcontext context = standin_the_driver()->stream_context(task->stream);
     if (context != NULL && standin_the_driver()->device_of(context) != comm->device) {
@@ -110,6 +110,36 @@ STANDIN_EXPORT ncclResult_t pncclBroadcast(const void *send, void *recv, size_t 
     return call(TASK(STANDIN_BROADCAST, send, recv, count, ncclSum, root), 0);
 }
 STANDIN_NCCL(ncclBroadcast);
+
+/* The configuration of a call is not looked at. */
+STANDIN_EXPORT ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count,
+                                                 ncclDataType_t dtype, ncclRedOp_t op,
+                                                 ncclComm_t comm, cudaStream_t stream,
+                                                 const void *config)
+{
+    (void)config;
+    return call(TASK(STANDIN_ALL_REDUCE, send, recv, count, op, 0), 23100);
+}
+STANDIN_NCCL(ncclAllReduceConfig);
+
+STANDIN_EXPORT ncclResult_t pncclReduceScatterConfig(const void *send, void *recv, size_t count,
+                                                     ncclDataType_t dtype, ncclRedOp_t op,
+                                                     ncclComm_t comm, cudaStream_t stream,
+                                                     const void *config)
+{
+    (void)config;
+    return call(TASK(STANDIN_REDUCE_SCATTER, send, recv, count, op, 0), 23100);
+}
+STANDIN_NCCL(ncclReduceScatterConfig);
+
+STANDIN_EXPORT ncclResult_t pncclAllGatherConfig(const void *send, void *recv, size_t count,
+                                                 ncclDataType_t dtype, ncclComm_t comm,
+                                                 cudaStream_t stream, const void *config)
+{
+    (void)config;
+    return call(TASK(STANDIN_ALL_GATHER, send, recv, count, ncclSum, 0), 23100);
+}
+STANDIN_NCCL(ncclAllGatherConfig);
 
 STANDIN_EXPORT ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t dtype,
                                       int peer, ncclComm_t comm, cudaStream_t stream)

@@ -63,6 +63,12 @@ ncclResult_t standin_check_comm(ncclComm_t comm, bool may_be_busy)
     return ncclSuccess;
 }
 
+bool standin_is_stopped(ncclComm_t comm, enum standin_channel channel)
+{
+    return __atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE) != 0 ||
+           (channel == STANDIN_DATA && __atomic_load_n(&comm->revoked, __ATOMIC_ACQUIRE) != 0);
+}
+
 void standin_set_async(ncclComm_t comm, ncclResult_t result)
 {
     __atomic_store_n(&comm->async, (int)result, __ATOMIC_RELEASE);
@@ -70,7 +76,7 @@ void standin_set_async(ncclComm_t comm, ncclResult_t result)
 
 /* Life
  * --------------------------------------------------------------------------------------------*/
-static ncclComm_t new_comm(int rank, int ranks, CUcontext context, bool blocking)
+ncclComm_t standin_new_comm(int rank, int ranks, CUcontext context, bool blocking)
 {
     pthread_mutex_lock(&lock);
     ncclComm_t comm = dead;
@@ -98,10 +104,24 @@ void standin_let_go(ncclComm_t comm)
     if (__atomic_sub_fetch(&comm->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     standin_disconnect(comm);
+    driver->reserve(comm->context, -comm->reserved);
     pthread_mutex_lock(&lock);
     comm->next_dead = dead;
     dead = comm;
     pthread_mutex_unlock(&lock);
+}
+
+ncclResult_t standin_take_memory(ncclComm_t comm, const char *variable, int otherwise)
+{
+    const char *text = getenv(variable);
+    const int64_t bytes = (int64_t)(text != NULL ? atoi(text) : otherwise) << 20;
+    if (!driver->reserve(comm->context, bytes)) {
+        fprintf(stderr, "standin libnccl: rank %d: no memory on the device for buffers\n",
+                comm->rank);
+        return ncclUnhandledCudaError;
+    }
+    comm->reserved += bytes;
+    return ncclSuccess;
 }
 
 void standin_work_begins(ncclComm_t comm)
@@ -153,7 +173,7 @@ void standin_wait_operations(ncclComm_t comm)
 {
     driver->let_run();
     pthread_mutex_lock(&comm->lock);
-    while (comm->finished < comm->tickets && !__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+    while (comm->finished < comm->tickets && !standin_is_stopped(comm, STANDIN_DATA))
         pthread_cond_wait(&comm->progress, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
 }
@@ -168,14 +188,9 @@ void standin_settle(ncclComm_t comm)
 
 /* Making
  * ------------------------------------------------------------------------------------------*/
-struct creation {
-    ncclComm_t comm;
-    ncclUniqueId id;
-};
-
-static ncclResult_t join_by_id(void *argument)
+ncclResult_t standin_join_by_id(void *argument)
 {
-    struct creation creation = *(struct creation *)argument;
+    struct standin_creation creation = *(struct standin_creation *)argument;
     struct standin_place mine, all[STANDIN_RANKS_MAX];
     free(argument);
     const int listener = standin_listen(creation.comm, &mine);
@@ -184,10 +199,12 @@ static ncclResult_t join_by_id(void *argument)
     ncclResult_t result = standin_rendezvous(creation.comm, &creation.id, &mine, all);
     if (result == ncclSuccess)
         result = standin_connect(creation.comm, all, listener);
+    if (result == ncclSuccess)
+        result = standin_take_memory(creation.comm, "STANDIN_COMMUNICATOR", 0);
     return result;
 }
 
-static bool is_blocking(const ncclConfig_t *config, bool otherwise)
+bool standin_is_blocking(const ncclConfig_t *config, bool otherwise)
 {
     const char *text = getenv("NCCL_COMM_BLOCKING");
     if (text != NULL && *text != 0)
@@ -196,7 +213,7 @@ static bool is_blocking(const ncclConfig_t *config, bool otherwise)
                                                                        : config->blocking != 0;
 }
 
-static ncclResult_t check_config(const ncclConfig_t *config)
+ncclResult_t standin_check_config(const ncclConfig_t *config)
 {
     if (config == NULL ||
         (config->magic == 0xcafebeef && (config->blocking == NCCL_CONFIG_UNDEF_INT ||
@@ -209,19 +226,20 @@ static ncclResult_t check_config(const ncclConfig_t *config)
 static ncclResult_t init_rank(ncclComm_t *out, int ranks, const ncclUniqueId *id, int rank,
                               const ncclConfig_t *config, CUcontext context)
 {
-    ncclResult_t result = check_config(config);
+    ncclResult_t result = standin_check_config(config);
     if (out == NULL || ranks < 1 || ranks > STANDIN_RANKS_MAX || rank < 0 || rank >= ranks)
         result = ncclInvalidArgument;
     if (result == ncclSuccess && context == NULL)
         result = ncclUnhandledCudaError;
     if (result != ncclSuccess)
         return standin_group_error(result);
-    struct creation *creation = malloc(sizeof *creation);
+    struct standin_creation *creation = malloc(sizeof *creation);
     if (creation == NULL)
         abort();
-    *creation = (struct creation){new_comm(rank, ranks, context, is_blocking(config, true)), *id};
+    *creation = (struct standin_creation){
+        standin_new_comm(rank, ranks, context, standin_is_blocking(config, true)), *id};
     *out = creation->comm; /* as really: there before the group ends, and of no use yet */
-    return standin_submit_init(creation->comm, join_by_id, creation);
+    return standin_submit_init(creation->comm, standin_join_by_id, creation);
 }
 
 STANDIN_EXPORT ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id,
@@ -315,7 +333,9 @@ static ncclResult_t join_by_parent(void *argument)
             comm->rank = comm->ranks;
         places[comm->ranks++] = all[i].place;
     }
-    return standin_connect(comm, places, listener);
+    const ncclResult_t connected = standin_connect(comm, places, listener);
+    return connected == ncclSuccess ? standin_take_memory(comm, "STANDIN_COMMUNICATOR", 0)
+                                    : connected;
 }
 
 static ncclResult_t give_birth(ncclComm_t parent, ncclComm_t *out, struct birth wanted,
@@ -327,7 +347,8 @@ static ncclResult_t give_birth(ncclComm_t parent, ncclComm_t *out, struct birth 
     *birth = wanted;
     birth->comm = wanted.color == NCCL_SPLIT_NOCOLOR
                       ? NULL
-                      : new_comm(0, 0, parent->context, is_blocking(config, parent->blocking));
+                      : standin_new_comm(0, 0, parent->context,
+                                         standin_is_blocking(config, parent->blocking));
     *out = birth->comm;
     return standin_submit_init(birth->comm != NULL ? birth->comm : parent, join_by_parent, birth);
 }
@@ -339,7 +360,7 @@ STANDIN_EXPORT ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key
     if (result == ncclSuccess)
         result = standin_check_comm(parent, false);
     if (result == ncclSuccess)
-        result = check_config(config);
+        result = standin_check_config(config);
     if (result == ncclSuccess && (comm == NULL || (color < 0 && color != NCCL_SPLIT_NOCOLOR)))
         result = ncclInvalidArgument;
     if (result != ncclSuccess)

@@ -14,14 +14,14 @@
 enum { WAKE_MS = 10 };
 
 /* Where a peer's connection has ended the real kernel waits until it is aborted; so does this. */
-static enum standin_outcome wait_for_abort(ncclComm_t comm, int peer)
+static enum standin_outcome wait_for_abort(ncclComm_t comm, enum standin_channel channel, int peer)
 {
     const struct timespec pause = {0, WAKE_MS * 1000000L};
-    if (!__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+    if (!standin_is_stopped(comm, channel))
         fprintf(stderr, "standin libnccl: rank %d lost its connection to rank %d\n", comm->rank,
                 peer);
     standin_set_async(comm, ncclRemoteError);
-    while (!__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+    while (!standin_is_stopped(comm, channel))
         nanosleep(&pause, NULL);
     return STANDIN_LOST;
 }
@@ -79,7 +79,8 @@ static nfds_t watch(ncclComm_t comm, enum standin_channel channel,
 
 /* Moves what is ready of one peer's. Whoever finds a mismatch still lets the peer have its own
  * header, so that both sides say so. */
-static enum standin_outcome serve(ncclComm_t comm, const struct pollfd *socket, int peer,
+static enum standin_outcome serve(ncclComm_t comm, enum standin_channel channel,
+                                  const struct pollfd *socket, int peer,
                                   struct standin_transfer *transfers, size_t count, size_t *failed)
 {
     for (int is_send = 0; is_send < 2; is_send++) {
@@ -88,7 +89,7 @@ static enum standin_outcome serve(ncclComm_t comm, const struct pollfd *socket, 
         if (at == count || (socket->revents & ready) == 0)
             continue;
         if (!advance(socket->fd, &transfers[at]))
-            return *failed < count ? STANDIN_MISMATCH : wait_for_abort(comm, peer);
+            return *failed < count ? STANDIN_MISMATCH : wait_for_abort(comm, channel, peer);
         if (!matches(&transfers[at])) {
             *failed = at;
             if (pending(transfers, count, peer, false) < count)
@@ -109,13 +110,13 @@ enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel chan
         const nfds_t used = watch(comm, channel, transfers, count, sockets, peers);
         if (used == 0)
             return *failed < count ? STANDIN_MISMATCH : STANDIN_DONE;
-        if (__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+        if (standin_is_stopped(comm, channel))
             return STANDIN_ABORTED;
         if (poll(sockets, used, WAKE_MS) <= 0)
             continue;
         for (nfds_t i = 0; i < used; i++) {
             const enum standin_outcome outcome =
-                serve(comm, &sockets[i], peers[i], transfers, count, failed);
+                serve(comm, channel, &sockets[i], peers[i], transfers, count, failed);
             if (outcome != STANDIN_DONE)
                 return outcome;
         }

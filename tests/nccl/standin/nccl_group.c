@@ -113,12 +113,39 @@ static CUresult join_streams(const struct standin_task *tasks, bool before)
     return status;
 }
 
+/* Ranks are connected when they first exchange messages, as really: that takes memory of the
+ * device. In a capture some transports cannot do it; this one is of those. */
+static ncclResult_t connect_peers(const struct standin_task *tasks, bool captured)
+{
+    ncclResult_t result = ncclSuccess;
+    for (const struct standin_task *task = tasks; task != NULL && result == ncclSuccess;
+         task = task->next) {
+        const ncclComm_t comm = task->comm;
+        if (task->kind < STANDIN_SEND || task->root == comm->rank ||
+            (comm->connected >> task->root & 1) != 0)
+            continue;
+        if (captured) {
+            fprintf(stderr, "standin libnccl: rank %d connects to rank %d inside a capture\n",
+                    comm->rank, task->root);
+            return ncclUnhandledCudaError;
+        }
+        result = standin_take_memory(comm, "STANDIN_CONNECTION", 10);
+        comm->connected |= (uint64_t)1 << task->root;
+    }
+    return result;
+}
+
 static ncclResult_t launch_comm(struct standin_task *tasks)
 {
     const struct standin_driver *driver = standin_the_driver();
     const ncclComm_t comm = tasks->comm;
     const CUstream stream = tasks->stream;
     const bool captured = driver->capture_of(stream, comm->context) != 0;
+    const ncclResult_t connected = connect_peers(tasks, captured);
+    if (connected != ncclSuccess) {
+        free_tasks(tasks);
+        return connected;
+    }
     CUresult status = join_streams(tasks, true);
     for (const struct standin_task *task = tasks; task != NULL; task = task->next)
         standin_log(task, captured);

@@ -43,13 +43,16 @@ struct ncclComm {
     CUcontext context;
     bool blocking, finalized;
     int sockets[STANDIN_CHANNELS][STANDIN_RANKS_MAX];
-    int aborted;       /* atomic */
-    int async;         /* ncclResult_t, atomic */
-    int background;    /* threads that work for it, atomic */
-    int references;    /* operations in streams and graphs, atomic */
-    uint64_t tickets;  /* drawn; operations run in their order */
-    uint64_t finished; /* run */
-    uint64_t sequence; /* of operations, compared between ranks */
+    uint64_t connected; /* bit for each rank with which messages have been exchanged */
+    int64_t reserved;   /* bytes of the device */
+    int aborted;        /* atomic */
+    int revoked;        /* atomic: its operations end, but parts can be made of it */
+    int async;          /* ncclResult_t, atomic */
+    int background;     /* threads that work for it, atomic */
+    int references;     /* operations in streams and graphs, atomic */
+    uint64_t tickets;   /* drawn; operations run in their order */
+    uint64_t finished;  /* run */
+    uint64_t sequence;  /* of operations, compared between ranks */
     uint64_t bytes_sent;
     pthread_mutex_t lock;
     pthread_cond_t progress;
@@ -107,6 +110,8 @@ int standin_version(void);
 /* Whether the version in force has a function of that version, and STANDIN_FAIL lets it pass. */
 ncclResult_t standin_since(const char *name, int version);
 void standin_let_go(ncclComm_t comm); /* gives back a reference */
+/* Takes MiB of the device, as the variable says, until the communicator's end. */
+ncclResult_t standin_take_memory(ncclComm_t comm, const char *variable, int otherwise);
 /* Starts a thread that works for the communicator, which is ncclInProgress until it has ended. */
 void standin_work_begins(ncclComm_t comm);
 void standin_work_ends(ncclComm_t comm, ncclResult_t result);
@@ -116,6 +121,18 @@ ncclResult_t standin_background(ncclComm_t comm, ncclResult_t (*job)(void *), vo
 void standin_wait_operations(ncclComm_t comm);
 void standin_settle(ncclComm_t comm);
 void standin_set_async(ncclComm_t comm, ncclResult_t result);
+/* Whether what goes by a channel must end. */
+bool standin_is_stopped(ncclComm_t comm, enum standin_channel channel);
+
+/* What makes a communicator, whose ranks meet at an id. */
+struct standin_creation {
+    ncclComm_t comm;
+    ncclUniqueId id;
+};
+ncclResult_t standin_join_by_id(void *creation); /* which it frees */
+ncclComm_t standin_new_comm(int rank, int ranks, CUcontext context, bool blocking);
+bool standin_is_blocking(const ncclConfig_t *config, bool otherwise);
+ncclResult_t standin_check_config(const ncclConfig_t *config);
 
 /* nccl_bootstrap.c ------------------------------------------------------------------------------*/
 /* What ranks know of each other before they are connected. */

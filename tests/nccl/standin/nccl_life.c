@@ -48,6 +48,23 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommAbort);
 
+/* Ends what runs, without the other ranks. From then on parts can be made of it, and nothing else.
+ */
+STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
+{
+    if (comm == NULL)
+        return ncclSuccess;
+    STANDIN_CHECK(enter("ncclCommRevoke", 22807, comm, true));
+    if (flags != 0)
+        return ncclInvalidArgument;
+    pthread_mutex_lock(&comm->lock);
+    const bool again = __atomic_exchange_n(&comm->revoked, 1, __ATOMIC_ACQ_REL) != 0;
+    pthread_cond_broadcast(&comm->progress);
+    pthread_mutex_unlock(&comm->lock);
+    return again ? ncclInvalidArgument : ncclSuccess;
+}
+STANDIN_NCCL(ncclCommRevoke);
+
 static ncclResult_t settle_job(void *argument)
 {
     standin_wait_operations(argument);
@@ -57,7 +74,7 @@ static ncclResult_t settle_job(void *argument)
 STANDIN_EXPORT ncclResult_t pncclCommFinalize(ncclComm_t comm)
 {
     STANDIN_CHECK(enter("ncclCommFinalize", 21400, comm, false));
-    if (comm->finalized)
+    if (comm->finalized || standin_is_stopped(comm, STANDIN_DATA))
         return ncclInvalidArgument;
     comm->finalized = true;
     if (!comm->blocking)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
  * Here: the log of calls, one JSON object a line. */
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/nccl/standin/nccl_internal.h"
@@ -12,28 +9,10 @@
 static int log_file = -1, data_file = -1;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int open_file(const char *variable)
-{
-    const char *pattern = getenv(variable);
-    char path[4096];
-    if (pattern == NULL || *pattern == 0)
-        return -1;
-    const char *place = strstr(pattern, "{rank}");
-    if (place == NULL)
-        snprintf(path, sizeof path, "%s", pattern);
-    else
-        snprintf(path, sizeof path, "%.*s%ld%s", (int)(place - pattern), pattern,
-                 standin_the_driver()->process_rank(), place + 6);
-    const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0)
-        perror(path);
-    return file;
-}
-
 static void open_logs(void)
 {
-    log_file = open_file("STANDIN_LOG");
-    data_file = open_file("STANDIN_DATA");
+    log_file = standin_the_driver()->open_file("STANDIN_LOG");
+    data_file = standin_the_driver()->open_file("STANDIN_DATA");
 }
 
 /* Bytes that the call makes this rank send. */

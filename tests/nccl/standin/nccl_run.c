@@ -273,7 +273,7 @@ static CUresult run_collective(ncclComm_t comm, const struct standin_task *task,
 static bool my_turn(ncclComm_t comm, uint64_t ticket)
 {
     pthread_mutex_lock(&comm->lock);
-    while (comm->finished != ticket && !__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
+    while (comm->finished != ticket && !standin_is_stopped(comm, STANDIN_DATA))
         pthread_cond_wait(&comm->progress, &comm->lock);
     const bool mine = comm->finished == ticket;
     pthread_mutex_unlock(&comm->lock);
@@ -291,8 +291,7 @@ static void end_turn(ncclComm_t comm)
 static CUresult run_plan(void *payload, uint64_t ticket)
 {
     const struct plan *plan = payload;
-    bool go_on =
-        my_turn(plan->comm, ticket) && !__atomic_load_n(&plan->comm->aborted, __ATOMIC_ACQUIRE);
+    bool go_on = my_turn(plan->comm, ticket) && !standin_is_stopped(plan->comm, STANDIN_DATA);
     CUresult status = CUDA_SUCCESS;
     for (const struct standin_task *task = plan->tasks;
          task != NULL && go_on && status == CUDA_SUCCESS; task = task->next)
@@ -330,7 +329,7 @@ struct standin_op *standin_plan_op(ncclComm_t comm, struct standin_task *tasks)
     struct plan *plan = standin_room(sizeof *plan);
     *plan = (struct plan){comm, tasks};
     __atomic_add_fetch(&comm->references, 1, __ATOMIC_ACQ_REL);
-    struct standin_op *op = standin_the_driver()->op_new("NCCL", run_plan, release_plan, plan);
+    struct standin_op *op = standin_the_driver()->op_new(tasks->name, run_plan, release_plan, plan);
     op->prepare = prepare_plan;
     return op;
 }

@@ -11,9 +11,13 @@
  *   STANDIN_SEED, STANDIN_DELAY_US=0   each operation of a stream is late by up to so much
  *   STANDIN_LAZY=1           no operation runs before the host synchronises or queries
  *   STANDIN_RACES=1          finds operations that use the same memory and are not ordered
+ *   STANDIN_ORDER=FILE       the operations that ran as JSON lines, with the clock that each had:
+ *                            what is ordered before it; {rank} in the name
  *   STANDIN_FAIL=NAME:N[:CODE][@RANK],...   the N-th call of a function fails (N from 1), in
  *                            every process or in that of a rank
  *   STANDIN_NCCL_VERSION=22809
+ *   STANDIN_CONNECTION=10    MiB of the device that NCCL takes for the messages to and from a rank
+ *   STANDIN_COMMUNICATOR=0   MiB that it takes for a communicator; a real one takes hundreds
  *   STANDIN_LOG=FILE         NCCL's calls as JSON lines; {rank} in the name
  *   STANDIN_DATA=FILE        a digest of what each of them sends, when it runs; {rank} as above
  */
@@ -37,6 +41,9 @@ struct standin_op {
     /* Called at each launch, in the order of the host's calls; what it returns is the ticket. May
      * be NULL. Called with the driver's lock held: calls nothing of the driver. */
     uint64_t (*prepare)(void *payload);
+    /* A graph's: called like prepare, once its place in the stream's order is known. May be NULL.
+     */
+    void (*order)(void *payload, CUstream stream);
     void (*release)(void *payload); /* may be NULL */
     void *payload;
     int references;
@@ -51,6 +58,9 @@ struct standin_driver {
     /* The bytes of device (or pinned host) memory as an operation of `device` may see them, or
      * NULL, after a line on stderr, where any of them may not be accessed so. For use in run. */
     void *(*memory)(int device, const void *pointer, size_t bytes, bool write, const char *who);
+    /* Takes bytes of a context's device, or gives them back where they are negative. False if there
+     * are not as many left. */
+    bool (*reserve)(CUcontext context, int64_t bytes);
     /* Whether some allocation holds the address at all: for the check of arguments. */
     bool (*is_memory)(const void *pointer);
     int (*device_of)(CUcontext context);
@@ -68,6 +78,7 @@ struct standin_driver {
     /* Whether the N-th call of this function shall fail: STANDIN_FAIL. */
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
+    int (*open_file)(const char *variable); /* that it names, to append lines; or -1 */
 };
 
 #endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
+ * Here: communicators that grow (2.29). Ranks of the old one keep their numbers. One of them and
+ * the new ranks have the id. */
+#include <stdlib.h>
+
+#include "tests/nccl/standin/nccl_internal.h"
+
+struct growth {
+    ncclComm_t parent;
+    struct standin_creation *creation;
+    bool has_id;
+};
+
+/* The ranks of the old communicator get the id from the one that has it. */
+static ncclResult_t join_by_growth(void *argument)
+{
+    const struct growth growth = *(struct growth *)argument;
+    struct told {
+        bool has_id;
+        ncclUniqueId id;
+    } mine = {growth.has_id, growth.creation->id}, all[STANDIN_RANKS_MAX];
+    int members[STANDIN_RANKS_MAX];
+    free(argument);
+    for (int rank = 0; rank < growth.parent->ranks; rank++)
+        members[rank] = rank;
+    const ncclResult_t result =
+        standin_all_gather(growth.parent, members, growth.parent->ranks, &mine, all, sizeof mine);
+    if (result != ncclSuccess)
+        return result;
+    for (int rank = 0; rank < growth.parent->ranks; rank++)
+        if (all[rank].has_id)
+            growth.creation->id = all[rank].id;
+    return standin_join_by_id(growth.creation);
+}
+
+STANDIN_EXPORT ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+    STANDIN_CHECK(standin_since("ncclCommGetUniqueId", 22900));
+    STANDIN_CHECK(standin_check_comm(comm, false));
+    return pncclGetUniqueId(id);
+}
+STANDIN_NCCL(ncclCommGetUniqueId);
+
+STANDIN_EXPORT ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id,
+                                          int rank, ncclComm_t *out, ncclConfig_t *config)
+{
+    const bool is_new = comm == NULL;
+    ncclResult_t result = standin_since("ncclCommGrow", 22900);
+    if (result == ncclSuccess && !is_new)
+        result = standin_check_comm(comm, false);
+    if (result == ncclSuccess)
+        result = standin_check_config(config);
+    if (result == ncclSuccess &&
+        (out == NULL || ranks > STANDIN_RANKS_MAX ||
+         (is_new ? id == NULL || rank < 0 || rank >= ranks : rank != -1 || ranks < comm->ranks)))
+        result = ncclInvalidArgument;
+    if (result != ncclSuccess)
+        return standin_group_error(result);
+    struct standin_creation *creation = calloc(1, sizeof *creation);
+    struct growth *growth = calloc(1, sizeof *growth);
+    if (creation == NULL || growth == NULL)
+        abort();
+    creation->comm =
+        standin_new_comm(is_new ? rank : comm->rank, ranks,
+                         is_new ? standin_the_driver()->current_or_primary() : comm->context,
+                         standin_is_blocking(config, is_new || comm->blocking));
+    if (id != NULL)
+        creation->id = *id;
+    *out = creation->comm;
+    *growth = (struct growth){comm, creation, id != NULL};
+    if (!is_new)
+        return standin_submit_init(creation->comm, join_by_growth, growth);
+    free(growth);
+    return standin_submit_init(creation->comm, standin_join_by_id, creation);
+}
+STANDIN_NCCL(ncclCommGrow);
