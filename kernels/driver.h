@@ -28,6 +28,8 @@
     FUNCTION(StreamGetCaptureInfo, 11030)                                                          \
     FUNCTION(StreamWaitEvent, 3020)                                                                \
     FUNCTION(StreamCreate, 2000)                                                                   \
+    FUNCTION(StreamCreateWithPriority, 5050)                                                       \
+    FUNCTION(StreamGetPriority, 5050)                                                              \
     FUNCTION(StreamDestroy, 4000)                                                                  \
     FUNCTION(StreamQuery, 2000)                                                                    \
     FUNCTION(StreamSynchronize, 2000)                                                              \
@@ -44,6 +46,7 @@
     FUNCTION(MemFreeAsync, 11020)                                                                  \
     FUNCTION(MemAlloc, 3020)                                                                       \
     FUNCTION(MemFree, 3020)                                                                        \
+    FUNCTION(MemGetInfo, 3020)                                                                     \
     FUNCTION(MemHostAlloc, 2020)                                                                   \
     FUNCTION(MemFreeHost, 2000)                                                                    \
     FUNCTION(MemHostGetDevicePointer, 3020)                                                        \

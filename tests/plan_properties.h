@@ -121,12 +121,12 @@ static inline uint64_t message(const struct cshim_plan *plan, uint64_t elements)
                : CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
 }
 
-/* On a GPU one segment at a time has all the scratch, and messages are as long as that allows. */
+/* On a GPU messages are as long as the scratch allows. */
 static inline void check_memory(const struct cshim_plan *plan, enum cshim_library library)
 {
     const bool on_gpu = library == CSHIM_NCCL;
     const uint64_t chunk = plan->segment / (chunks_in_share(plan) * plan->shares);
-    const uint64_t most = on_gpu ? 1 : CSHIM_SEGMENTS_IN_FLIGHT;
+    const uint64_t most = CSHIM_SEGMENTS_IN_FLIGHT;
     const uint64_t in_flight = plan->segments < most ? plan->segments : most;
     PLAN_CHECK(plan->scratch_bytes <= (on_gpu ? CSHIM_NCCL_SCRATCH_LIMIT : CSHIM_SCRATCH_LIMIT));
     PLAN_CHECK(plan->scratch_bytes == in_flight * plan->slot_bytes);

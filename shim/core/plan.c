@@ -27,7 +27,7 @@ struct limits {
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
     [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
-    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, 1},
+    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
 };
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -399,7 +399,9 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
         plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
         plan.gather_codec = rule->gather_codec;
     cut_segments(&plan, limits);
-    if (plan.scratch_bytes > limits->scratch)
+    /* NCCL's engine runs segments of other calls beside this one's. */
+    if (plan.scratch_bytes > limits->scratch ||
+        (call->library == CSHIM_NCCL && plan.slot_bytes > limits->scratch / limits->in_flight))
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     count_bytes(&plan, call);
     plan.quantizations =

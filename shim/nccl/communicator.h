@@ -64,10 +64,15 @@ struct cshim_nccl_comm {
     CUdevice device;
     CUcontext context; /* the device's primary one */
     int processors;
-    CUstream stream; /* for the preparation and the end */
+    int priority;    /* of the stream of its first compressed call */
+    CUstream stream; /* of this priority: for kernels, the preparation and the end */
     struct cshim_workspace *workspace;
-    cuuint64_t capture_id;                     /* of the graph of the last captured call, ... */
-    struct cshim_workspace *capture_workspace; /* ... and what the graph holds */
+    CUstream runs_on;      /* what NCCL does for the calls of a group: the first one's stream */
+    CUstream kernels;      /* their kernels: `stream`, where batches overlap, or the same */
+    bool connected[2];     /* all its ranks; and, where messages go across nodes, those */
+    cuuint64_t capture_id; /* of the graph of the last captured call, ... */
+    struct cshim_workspace *capture_workspace; /* ... where the messages of its calls lie, ... */
+    uint64_t capture_bytes;                    /* ... and how much the graph holds */
     uint32_t nodes; /* 0: not known, before the ranks of a child have met */
     uint32_t node;  /* this rank's */
     uint32_t local_rank;

@@ -62,10 +62,11 @@ struct cshim_nccl_call {
     /* How the call is reissued: batch.c fills it in. */
     struct cshim_plan plan;
     struct cshim_workspace *workspace; /* the communicator's, or the graph's */
+    uint64_t batch_bytes;              /* of the workspace, for each batch */
     struct cshim_residual *residual;   /* or NULL */
     uint32_t sequence;                 /* of the communicator's compressed calls, from 1 */
-    uint64_t segments_done;            /* that are enqueued */
-    bool in_batch;                     /* the next one belongs to the batch that is being made */
+    uint64_t segments_done;            /* that are in a batch */
+    bool in_batch;                     /* the latest one is in the batch that is being made */
     struct cshim_timed_call *timed;    /* where its times are kept, or NULL */
     struct cshim_nccl_sample sample;
 };

@@ -63,15 +63,17 @@ ncclResult_t cshim_device_check(CUresult result, const char *what)
     return ncclUnhandledCudaError;
 }
 
-void *cshim_pool_take(struct cshim_pool_item **pool, const struct cshim_nccl_comm *comm)
+void *cshim_pool_take(struct cshim_pool_item **pool, int device, uint64_t size)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_pool_item **link = pool;
-    while (*link != NULL && ((*link)->device != comm->device || (*link)->ranks < comm->ranks))
-        link = &(*link)->next;
-    struct cshim_pool_item *item = *link;
+    struct cshim_pool_item **best = NULL;
+    for (struct cshim_pool_item **link = pool; *link != NULL; link = &(*link)->next)
+        if ((*link)->device == device && (*link)->size >= size &&
+            (best == NULL || (*link)->size < (*best)->size))
+            best = link;
+    struct cshim_pool_item *item = best != NULL ? *best : NULL;
     if (item != NULL)
-        *link = item->next;
+        *best = item->next;
     pthread_mutex_unlock(&lock);
     return item;
 }

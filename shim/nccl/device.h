@@ -36,54 +36,59 @@ ncclResult_t cshim_device_check(CUresult result, const char *what);
 struct cshim_pool_item {
     struct cshim_pool_item *next;
     int device;
-    int ranks; /* of the largest communicator that can use it */
+    uint64_t size; /* in the pool's own unit */
 };
 
-/* Takes an item that the communicator can use out of a pool; NULL if there is none. Thread-safe. */
-void *cshim_pool_take(struct cshim_pool_item **pool, const struct cshim_nccl_comm *comm);
+/* Takes the smallest item of a device that has at least a size out of a pool; NULL if there is
+ * none. Thread-safe. */
+void *cshim_pool_take(struct cshim_pool_item **pool, int device, uint64_t size);
 /* Puts an item into a pool. Makes no call of CUDA. Thread-safe. */
 void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item);
 
 /* workspace.c: device memory for the messages of calls under way. Each communicator has a
- * workspace. One batch of segments uses it after the other.
+ * workspace. One group of calls uses it after the other.
  *
  * Calls that are captured become nodes of a CUDA graph, which may be launched at any time, also
- * beside calls that are not captured. So the messages of its calls lie in a workspace of its own.
+ * beside calls that are not captured. So the messages of its calls lie in a workspace of its own,
+ * which is as large as they need.
  *
- *     | messages of a batch: CSHIM_WORKSPACE_BYTES | elements of sampled calls |
+ *     | batch 0 | batch 1 | batch 2 | batch 3 | elements of sampled calls, but not in a graph's |
  */
 
-/* The planner's limit, and what hierarchical leaves over, of up to CSHIM_LEVELS_RANKS ranks. */
-#define CSHIM_WORKSPACE_BYTES (CSHIM_NCCL_SCRATCH_LIMIT + ((uint64_t)8 << 20))
-#define CSHIM_LEVELS_RANKS 1024
+#define CSHIM_BATCH_BYTES (CSHIM_NCCL_SCRATCH_LIMIT / CSHIM_SEGMENTS_IN_FLIGHT)
 /* So many of a communicator's calls in one group are sampled at most. */
 #define CSHIM_SAMPLES_OF_GROUP 16u
+/* A communicator's. */
+#define CSHIM_WORKSPACE_BYTES                                                                      \
+    (CSHIM_NCCL_SCRATCH_LIMIT + CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES)
 
 struct cshim_workspace {
-    struct cshim_pool_item item;
+    struct cshim_pool_item item; /* its size: bytes of memory */
     CUdeviceptr memory;
-    CUevent idle;    /* recorded behind the last batch */
-    bool used;       /* whether `idle` has been recorded */
+    CUevent idle;                            /* recorded behind the last group of calls */
+    bool used;                               /* whether `idle` has been recorded */
+    CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* behind the latest step of each batch */
     uint32_t *fault; /* kernels describe a wrong message here; this is its address on the host, */
     uint32_t *fault_device;            /* and this is the device's */
     struct cshim_sample_slot *samples; /* made when a rank 0 first uses it; or NULL */
 };
 
-/* Takes a workspace that is free on the communicator's device, or makes one. The communicator's
- * context is current. Returns NULL, and why, if there is no memory. */
-struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
+/* Takes a workspace of at least so many bytes that is free on the communicator's device, or makes
+ * one. The communicator's context is current. Returns NULL, and why, if there is no memory. */
+struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm, uint64_t bytes,
                                              char why[CSHIM_CUDA_WHY_MAX]);
 /* Makes no call of CUDA: batches may still be under way. */
 void cshim_workspace_give(struct cshim_workspace *workspace);
 
-/* The workspace of a captured call: that of its communicator's last captured call if the graph is
- * the same one, else a new one. The graph gives it back when it ends. Returns NULL after an error
- * message if there is none to be had. */
+/* A workspace for captured calls: that of the communicator's captured calls before, if the graph is
+ * the same one and there are enough bytes, else a new one. The graph gives it back when it ends.
+ * Returns NULL after an error message if there is none to be had. */
 struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
-                                                 cuuint64_t capture_id, CUgraph graph);
+                                                 cuuint64_t capture_id, CUgraph graph,
+                                                 uint64_t bytes);
 
-/* Has a stream wait until the last batch in the workspace is done, whatever stream that was on. The
- * communicator's context is current. */
+/* Has a stream wait until the last group of calls in the workspace is done, whatever stream that
+ * was on. The communicator's context is current. */
 CUresult cshim_workspace_await(const struct cshim_workspace *workspace, CUstream stream);
 
 #endif

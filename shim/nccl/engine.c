@@ -10,7 +10,7 @@
 #include "shim/nccl/measure.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
-#define PROTOCOL 3
+#define PROTOCOL 4
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Is called again in a child that was forked before a communicator was made. */
@@ -251,11 +251,14 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     return status;
 }
 
+/* NCCL refuses later calls: they go to it as they are. */
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommRevoke(comm, flags));
+    if (known != NULL && status == ncclSuccess)
+        known->reason = CSHIM_REASON_DISABLED;
     cshim_registry_release(known);
     return status;
 }

@@ -5,8 +5,8 @@
 
 #include "shim/core/clock.h"
 
-/* A batch has a mark for each step, and one for waiting. */
-#define MARKS_OF_BATCH (CSHIM_STEPS + 1)
+/* A batch has a mark for each step. */
+#define MARKS_OF_BATCH CSHIM_STEPS
 /* CUDA tells times between events as floats. So after so many seconds they are counted from a later
  * event. */
 #define BASE_SECONDS 1.0
@@ -64,14 +64,15 @@ static CUevent take_event(struct cshim_nccl_comm *comm)
     return event;
 }
 
-static void record(struct cshim_timeline *timeline, CUevent event)
+/* Marks what has been enqueued so far. */
+static void mark(struct cshim_timeline *timeline)
 {
-    const struct cshim_nccl_comm *comm = timeline->comm;
-    cshim_timeline_mark(timeline, event);
-    CSHIM_SCOPE scope = cshim_device_enter(comm);
-    if (scope.result != CUDA_SUCCESS ||
-        cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS)
-        timeline->is_broken = true;
+    CUevent event = timeline->is_broken ? NULL : take_event(timeline->comm);
+    CSHIM_SCOPE scope = cshim_device_enter(timeline->comm);
+    if (event != NULL)
+        cshim_timeline_mark(timeline, event);
+    timeline->is_broken = event == NULL || scope.result != CUDA_SUCCESS ||
+                          cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS;
 }
 
 /* The lock is held. */
@@ -79,8 +80,6 @@ static void free_timeline(struct cshim_measurement *measurement, struct cshim_ti
 {
     for (size_t i = 0; i < timeline->mark_count; i++)
         measurement->free[measurement->free_count++] = timeline->marks[i].event;
-    if (timeline->reserve != NULL)
-        measurement->free[measurement->free_count++] = timeline->reserve;
     for (size_t i = 0; i < timeline->call_count; i++)
         cshim_sample_give(timeline->calls[i].slot);
     free(timeline);
@@ -115,14 +114,16 @@ static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_
     for (size_t i = 0; i < call_count; i++)
         segments += calls[i].plan.segments;
     const size_t shares = segments * MARKS_OF_BATCH;
-    struct cshim_timeline *timeline =
-        cshim_timeline_make(shares < CSHIM_EVENTS ? shares + 1 : CSHIM_EVENTS, shares, call_count);
+    struct cshim_timeline *timeline = cshim_timeline_make(
+        shares < CSHIM_EVENTS ? shares + 2 : CSHIM_EVENTS, shares + call_count, call_count);
     if (timeline == NULL)
         return NULL;
     timeline->comm = first->comm;
-    timeline->stream = first->stream;
+    timeline->stream = first->comm->runs_on;
+    timeline->overlaps = first->comm->kernels != timeline->stream;
     for (size_t i = 0; i < call_count; i++)
-        if (calls[i].plan.reason == CSHIM_REASON_COMPRESS && calls[i].stream == first->stream &&
+        if (calls[i].plan.reason == CSHIM_REASON_COMPRESS &&
+            calls[i].comm->runs_on == timeline->stream &&
             calls[i].comm->context == first->comm->context)
             add_call(timeline, &calls[i]);
     return timeline;
@@ -135,40 +136,19 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_coun
     for (size_t i = 0; i < call_count && status == ncclSuccess; i++) {
         if (calls[i].timed == NULL && is_measured(&calls[i]))
             *end = make_timeline(calls, call_count, &calls[i]);
-        if (*end != NULL)
+        if (*end != NULL) {
+            (*end)->enqueued = cshim_seconds();
+            mark(*end);
             end = &(*end)->next;
+        }
     }
     return status;
 }
 
-/* Since the last mark there was a step, or waiting (CSHIM_STEPS). Once there is no event for a
- * mark, it is only known which calls had a segment in a batch. */
-static void mark(struct cshim_timeline *timeline, enum cshim_step step)
+void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+                        size_t segment_count, enum cshim_step step, bool waited)
 {
-    if (timeline->is_broken || (timeline->is_short && step != CSHIM_STEPS))
-        return;
-    CUevent event = timeline->is_short ? NULL : take_event(timeline->comm);
-    timeline->is_short = event == NULL;
-    cshim_timeline_share(timeline, timeline->is_short ? CSHIM_STEPS : step);
-    if (event != NULL)
-        record(timeline, event);
-}
-
-/* A timeline has events for its beginning and its end, or none at all. */
-static void begin(struct cshim_timeline *timeline)
-{
-    CUevent event = take_event(timeline->comm);
-    if (event != NULL)
-        timeline->reserve = take_event(timeline->comm);
-    timeline->enqueued = cshim_seconds();
-    if (event != NULL)
-        record(timeline, event);
-    timeline->is_broken = timeline->is_broken || timeline->reserve == NULL;
-}
-
-void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_segment *segments,
-                         size_t segment_count)
-{
+    const bool is_kernel = cshim_step_phase(step) != CSHIM_PHASE_EXCHANGE;
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         for (size_t i = 0; i < timeline->call_count; i++)
             timeline->calls[i].batch_bytes = 0;
@@ -178,27 +158,17 @@ void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_se
             call->timed->batch_bytes += segments[i].result * cshim_dtype_bytes(call->plan.dtype);
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
-        if (cshim_timeline_has(timeline, CSHIM_STEPS) && timeline->enqueued <= 0)
-            begin(timeline);
-        else if (cshim_timeline_has(timeline, CSHIM_STEPS))
-            mark(timeline, CSHIM_STEPS);
-}
-
-void cshim_measure_step(struct cshim_timeline *timelines, enum cshim_step step)
-{
-    for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
-        if (cshim_timeline_has(timeline, step))
-            mark(timeline, step);
+        if (waited == (is_kernel && timeline->overlaps) && cshim_timeline_share(timeline, step))
+            mark(timeline);
 }
 
 /* Hands a timeline on to whoever collects it. */
 static void keep(struct cshim_timeline *timeline, bool is_good)
 {
     struct cshim_measurement *measurement = &timeline->comm->measurement;
-    if (timeline->is_short && timeline->reserve != NULL) {
-        record(timeline, timeline->reserve);
-        timeline->reserve = NULL;
-    }
+    if (timeline->overlaps && (cshim_timeline_share(timeline, CSHIM_STEP_DECODE) ||
+                               cshim_timeline_share(timeline, CSHIM_STEP_SUM)))
+        mark(timeline); /* behind the last kernels, for which the stream has waited */
     timeline->next = NULL;
     pthread_mutex_lock(&measurement->lock);
     if (is_good) {

@@ -16,15 +16,15 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
 /* COMPSHIM=observe: so it does, and is written down. */
 void cshim_measure_observe(const struct cshim_nccl_call *call);
 
-/* A group of calls was planned, and nothing of it is enqueued. Makes a list of the timelines of its
- * streams. Gathers what is sampled: as far as NCCL has one outcome on all ranks, so has this. */
+/* A group of calls was planned, and nothing of it is enqueued. Begins a list of the timelines of
+ * its streams. Gathers what is sampled: as far as NCCL has one outcome on all ranks, so has this.
+ */
 ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
-/* A batch of segments of these calls is about to run; */
-void cshim_measure_batch(struct cshim_timeline *timelines, const struct cshim_segment *segments,
-                         size_t count);
-/* a step of it is enqueued. */
-void cshim_measure_step(struct cshim_timeline *timelines, enum cshim_step step);
+/* A step of a batch of segments of these calls is enqueued; or, if it is `waited` for, what comes
+ * next on the calls' stream comes behind it. */
+void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+                        size_t count, enum cshim_step step, bool waited);
 /* All batches are enqueued; or, with is_good false, one has failed and the calls do not count.
  * Takes the timelines over. */
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,

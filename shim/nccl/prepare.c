@@ -12,11 +12,17 @@
 #define ASK_SECONDS 2.0
 #define WARN_SECONDS 60.0
 
+/* About what NCCL takes of a device for its own buffers: those of its three protocols for the
+ * messages between two ranks, and for a communicator the same for each of some dozen channels. */
+#define CONNECTION_BYTES ((uint64_t)10 << 20)
+#define COMMUNICATOR_BYTES ((uint64_t)256 << 20)
+
 /* What a rank tells the others. */
 struct facts {
     uint64_t host;
     uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
     uint64_t began;  /* where its trace's time begins; 0: it has no trace */
+    uint64_t left;   /* bytes of its device */
 };
 
 /* What telling needs: on the device and on the host, this rank's facts and behind them those of all
@@ -36,7 +42,8 @@ static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
     const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
     if (!cshim_device_open(comm, why))
         return NULL;
-    struct cshim_fact_exchange *exchange = cshim_pool_take(&spare, comm);
+    struct cshim_fact_exchange *exchange =
+        cshim_pool_take(&spare, comm->device, (uint64_t)comm->ranks);
     if (exchange != NULL)
         return exchange;
     exchange = calloc(1, sizeof *exchange + bytes);
@@ -44,7 +51,8 @@ static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory");
         return NULL;
     }
-    exchange->item = (struct cshim_pool_item){.device = comm->device, .ranks = comm->ranks};
+    exchange->item =
+        (struct cshim_pool_item){.device = comm->device, .size = (uint64_t)comm->ranks};
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
     if (result == CUDA_SUCCESS)
@@ -71,7 +79,8 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
 {
     if (!cshim_kernels_load(why))
         return CSHIM_REASON_NO_KERNELS;
-    const CUresult result = cshim_cuda.StreamCreate(&comm->stream, CU_STREAM_NON_BLOCKING);
+    const CUresult result =
+        cshim_cuda.StreamCreateWithPriority(&comm->stream, CU_STREAM_NON_BLOCKING, comm->priority);
     if (result != CUDA_SUCCESS) {
         cshim_cuda_explain("a stream", result, why);
         return CSHIM_REASON_NO_MEMORY;
@@ -82,7 +91,7 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
-    comm->workspace = cshim_workspace_take(comm, why);
+    comm->workspace = cshim_workspace_take(comm, CSHIM_WORKSPACE_BYTES, why);
     return comm->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
@@ -104,6 +113,10 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm, bool compress)
         exchange->facts[0].reason = CSHIM_REASON_NO_MEMORY;
     else if (compress)
         exchange->facts[0].reason = make_ready(comm, why);
+    size_t left = SIZE_MAX, all;
+    if (scope.result == CUDA_SUCCESS)
+        cshim_cuda.MemGetInfo(&left, &all);
+    exchange->facts[0].left = left;
     if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
     const CUresult result =
@@ -215,6 +228,32 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
     }
 }
 
+/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
+static bool has_levels(const struct cshim_nccl_comm *comm)
+{
+    return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 && comm->ranks_per_node > 1 &&
+           cshim_nccl.real->CommSplit != NULL;
+}
+
+/* Without room for its buffers NCCL would fail in a call, maybe on one rank alone. */
+static void look_for_room(struct cshim_nccl_comm *comm, const struct facts *all)
+{
+    const bool levels = has_levels(comm);
+    const uint64_t peers = levels ? comm->nodes : (uint64_t)comm->ranks;
+    const uint64_t need = peers * CONNECTION_BYTES + (levels ? 2 * COMMUNICATOR_BYTES : 0);
+    for (int rank = 0; rank < comm->ranks; rank++) {
+        if (all[rank].left >= need)
+            continue;
+        comm->reason = CSHIM_REASON_NO_MEMORY;
+        if (rank == comm->rank)
+            cshim_log(CSHIM_LOG_WARN,
+                      "rank %d of a communicator cannot compress: %llu MiB of its device are left, "
+                      "and NCCL may need %llu MiB for the messages",
+                      rank, (unsigned long long)(all[rank].left >> 20),
+                      (unsigned long long)(need >> 20));
+    }
+}
+
 /* The communicator is prepared now if its calls `compress`. */
 static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
 {
@@ -234,18 +273,17 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
         cshim_job_origin(all[rank].began);
     }
     find_nodes(comm, all);
+    if (compress && comm->reason == CSHIM_REASON_COMPRESS)
+        look_for_room(comm, all);
+    if (comm->reason != CSHIM_REASON_COMPRESS && comm->workspace != NULL) {
+        cshim_workspace_give(comm->workspace);
+        comm->workspace = NULL;
+    }
     cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
     comm->prepared = compress;
     if (compress)
         cshim_measure_make(comm);
     return ncclSuccess;
-}
-
-/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
-static bool has_levels(const struct cshim_nccl_comm *comm)
-{
-    return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 && comm->ranks_per_node > 1 &&
-           comm->ranks <= CSHIM_LEVELS_RANKS && cshim_nccl.real->CommSplit != NULL;
 }
 
 /* Makes the communicators that hierarchical needs, whose ranks are the local rank and the node. All
@@ -352,6 +390,7 @@ static ncclResult_t list(const struct cshim_nccl_call *calls, size_t call_count,
             (compress ? cshim_call_reason(&calls[i]) != CSHIM_REASON_COMPRESS : comm->nodes != 0))
             continue;
         comms[(*count)++] = comm;
+        cshim_cuda.StreamGetPriority(calls[i].stream, &comm->priority);
         status = comm->failed;
     }
     return status;

@@ -45,7 +45,7 @@ static void choose(struct cshim_nccl_call *call)
         .block = block,
         .bytes_wire = compared * (compared - 1) * block,
         .first = cshim_sample_place(call->count, length, number),
-        .memory = call->workspace->memory + CSHIM_WORKSPACE_BYTES +
+        .memory = call->workspace->memory + CSHIM_NCCL_SCRATCH_LIMIT +
                   comm->sampled++ * CSHIM_SAMPLE_GATHERED_BYTES,
     };
 }
@@ -65,14 +65,14 @@ static CUresult write_factor(const struct cshim_nccl_call *call)
     if (call->premul.factor_at != NULL)
         return cshim_cuda.MemcpyAsync(own_block(call),
                                       (CUdeviceptr)(uintptr_t)call->premul.factor_at,
-                                      cshim_dtype_bytes(dtype), call->stream);
+                                      cshim_dtype_bytes(dtype), call->comm->runs_on);
     if (dtype == CSHIM_FLOAT64)
         memcpy(words, &call->premul.factor, sizeof words);
     else
         cshim_decode(CSHIM_CODEC_FP32, dtype, &factor, 1, words);
     for (uint32_t i = 0; i < 2 && result == CUDA_SUCCESS; i++)
         result = cshim_cuda.MemsetD32Async(own_block(call) + i * sizeof *words, words[i], 1,
-                                           call->stream);
+                                           call->comm->runs_on);
     return result;
 }
 
@@ -84,13 +84,11 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     const CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->send + call->sample.first * element;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
-    if (result == CUDA_SUCCESS)
-        result = cshim_workspace_await(call->workspace, call->stream);
     if (result == CUDA_SUCCESS && call->sample.is_scaled)
         result = write_factor(call);
     if (result == CUDA_SUCCESS)
         result = cshim_cuda.MemcpyAsync(own_block(call) + CSHIM_SAMPLE_FACTOR_BYTES, from,
-                                        call->sample.length * element, call->stream);
+                                        call->sample.length * element, call->comm->runs_on);
     return cshim_device_check(result, "sampling a call");
 }
 
@@ -107,7 +105,7 @@ static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
         if (!call->comm->aborted)
             status = cshim_nccl.real->AllGather(
                 (const void *)(uintptr_t)own_block(call), (void *)(uintptr_t)call->sample.memory,
-                call->sample.block, ncclUint8, call->comm->comm, call->stream);
+                call->sample.block, ncclUint8, call->comm->comm, call->comm->runs_on);
     }
     return cshim_nccl_end_group(status);
 }
@@ -142,7 +140,7 @@ static void copy_blocks(struct cshim_nccl_call *call)
     struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? take_slot(comm) : NULL;
     if (slot != NULL &&
         cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
-                               sample->ranks * sample->block, call->stream) == CUDA_SUCCESS)
+                               sample->ranks * sample->block, call->comm->runs_on) == CUDA_SUCCESS)
         call->sample.slot = slot;
 }
 

@@ -25,6 +25,7 @@ struct cshim_segment {
     uint32_t peers;                        /* ranks of `comm` */
     const uint8_t *input;
     uint8_t *output;
+    uint32_t number;       /* of the call's segments, from 0 */
     uint64_t first;        /* number of the first element: for residuals and random numbers */
     uint64_t first_sum;    /* the place of this rank's sums among all sums that it encodes */
     uint64_t length;       /* elements of the input, of all pieces */
@@ -51,7 +52,7 @@ struct cshim_segment {
 size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2]);
 
-/* steps.c: enqueues a step on the stream of the segment's call. Does nothing if the segment's
+/* steps.c: enqueues a step on its stream of the call's lane. Does nothing if the segment's
  * schedule has no such step. Steps of CSHIM_PHASE_EXCHANGE are calls of NCCL and belong into a
  * group of it. The others are kernels and need the context of the communicator. */
 ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step);

@@ -25,7 +25,7 @@ static void set_header(uint32_t words[CSHIM_KERNEL_HEADER_WORDS],
                        const struct cshim_segment *segment, enum cshim_message message)
 {
     const struct cshim_header header = cshim_header_make(
-        &segment->call->plan, segment->call->sequence, segment->call->segments_done, message, 0, 0);
+        &segment->call->plan, segment->call->sequence, segment->number, message, 0, 0);
     memcpy(words, &header, sizeof header);
 }
 
@@ -34,7 +34,7 @@ static ncclResult_t launch(const struct cshim_segment *segment,
 {
     const struct cshim_nccl_comm *comm = segment->call->comm;
     const CUresult result = cshim_kernel_launch(
-        operation, segment->call->plan.codec, segment->call->stream,
+        operation, segment->call->plan.codec, segment->call->comm->kernels,
         cshim_kernel_blocks(operation, count, (uint32_t)comm->processors), parameters);
     return cshim_device_check(result, "launching a kernel");
 }
@@ -51,7 +51,7 @@ static ncclResult_t stage_blocks(const struct cshim_segment *segment)
         const uint64_t block = comm->ranks_by_node[node * comm->ranks_per_node + local_rank];
         const uint8_t *from = segment->node_input + block * call->count * element;
         result = cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)(segment->stage + place * bytes),
-                                        (CUdeviceptr)(uintptr_t)from, bytes, call->stream);
+                                        (CUdeviceptr)(uintptr_t)from, bytes, call->comm->runs_on);
     }
     return cshim_device_check(result, "copying blocks of a node");
 }
@@ -77,7 +77,7 @@ static ncclResult_t reduce_inside(const struct cshim_segment *segment)
     if (status == ncclSuccess)
         status = real->ReduceScatter(segment->stage != NULL ? segment->stage : segment->node_input,
                                      (void *)segment->input, segment->length, call->datatype, op,
-                                     call->comm->inside, call->stream);
+                                     call->comm->inside, call->comm->runs_on);
     const ncclResult_t destroyed =
         is_scaled ? real->RedOpDestroy(op, call->comm->inside) : ncclSuccess;
     return status != ncclSuccess ? status : destroyed;
@@ -147,7 +147,7 @@ static uint32_t piece_for(const struct cshim_segment *segment, uint32_t peer)
 static ncclResult_t exchange(const struct cshim_segment *segment, bool sums)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;
-    const cudaStream_t stream = segment->call->stream;
+    const cudaStream_t stream = segment->call->comm->runs_on;
     ncclResult_t status = ncclSuccess;
     for (uint32_t turn = 1; turn < segment->peers && status == ncclSuccess; turn++) {
         const uint32_t peer = (segment->rank + turn) % segment->peers;
@@ -163,6 +163,8 @@ static ncclResult_t exchange(const struct cshim_segment *segment, bool sums)
         if (status == ncclSuccess && received > 0)
             status = real->Recv(to, received, ncclUint8, (int)peer, segment->comm, stream);
     }
+    if (segment->call->capture_id == 0 && elements_of(segment, segment->pieces - 1) > 0)
+        segment->call->comm->connected[segment->schedule->staged] = true;
     return status;
 }
 
@@ -246,7 +248,7 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
     if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
-                                                      1, segment->call->stream);
+                                                      1, segment->call->comm->kernels);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(result, "clearing a word");
     return cast(segment, CSHIM_KERNEL_LARGEST);
@@ -257,7 +259,7 @@ static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
     if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
     return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
-                                      segment->comm, segment->call->stream);
+                                      segment->comm, segment->call->comm->runs_on);
 }
 
 static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
@@ -269,9 +271,10 @@ static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
                                                                 : ncclFloat32;
     if (is_native(segment))
         return cshim_nccl.real->AllReduce(segment->input, segment->output, segment->length,
-                                          call->datatype, call->op, segment->comm, call->stream);
+                                          call->datatype, call->op, segment->comm,
+                                          call->comm->runs_on);
     return cshim_nccl.real->AllReduce(segment->sent, segment->sent, segment->length, narrowed,
-                                      ncclSum, segment->comm, call->stream);
+                                      ncclSum, segment->comm, call->comm->runs_on);
 }
 
 ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step)
@@ -297,6 +300,6 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
         return by_library ? cast(segment, CSHIM_KERNEL_WIDEN) : decode(segment);
     default:
         return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
-                                          call->datatype, call->comm->inside, call->stream);
+                                          call->datatype, call->comm->inside, call->comm->runs_on);
     }
 }

@@ -16,28 +16,16 @@ struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t c
     return timeline;
 }
 
-static bool has(const struct cshim_timed_call *call, enum cshim_step step)
+bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step)
 {
-    return call->batch_bytes > 0 &&
-           (step == CSHIM_STEPS || cshim_schedule_has(call->plan.schedule, step));
-}
-
-bool cshim_timeline_has(const struct cshim_timeline *timeline, enum cshim_step step)
-{
-    size_t i = 0;
-    while (i < timeline->call_count && !has(&timeline->calls[i], step))
-        i++;
-    return i < timeline->call_count;
-}
-
-void cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step)
-{
+    const size_t before = timeline->share_count;
     for (size_t i = 0; i < timeline->call_count; i++) {
         const struct cshim_timed_call *call = &timeline->calls[i];
-        if (has(call, step))
+        if (call->batch_bytes > 0 && cshim_schedule_has(call->plan.schedule, step))
             timeline->shares[timeline->share_count++] =
                 (struct cshim_share){.call = (uint32_t)i, .step = step, .bytes = call->batch_bytes};
     }
+    return timeline->share_count > before;
 }
 
 void cshim_timeline_mark(struct cshim_timeline *timeline, struct CUevent_st *event)
@@ -59,8 +47,7 @@ static void add_share(struct cshim_timeline *timeline, const struct cshim_share 
         call->begin = share->begin;
     call->end = share->begin + share->seconds;
     figures->seconds += share->seconds;
-    if (share->step < CSHIM_STEPS)
-        *phases[cshim_step_phase(share->step)] += share->seconds;
+    *phases[cshim_step_phase(share->step)] += share->seconds;
 }
 
 void cshim_timeline_add_up(struct cshim_timeline *timeline)

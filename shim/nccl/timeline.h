@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A timeline: what the compressed calls of a group did on one stream of the GPU, and when. Events
  * divide it into intervals, one for each step of each batch. The calls whose segments had the step
- * share its interval by their bytes.
+ * share its interval by their bytes. Where kernels run on another stream, theirs are the intervals
+ * in which this one waits for them.
  *
- *     | encode | exchange | sum | collect | decode |  waiting  | encode | ...
- *     0        1          2     3         4        5           6        7      marks
- *     |<----------------- a batch ---------------->|           |<--- the next one
+ *     | encode | exchange | sum | collect | decode | encode | ...
+ *     0        1          2     3         4        5        6      marks
+ *     |<----------------- a batch ---------------->|<--- the next one
  *
  * Pure: no NCCL, no CUDA. A timeline has no lock: one thread at a time uses it. */
 #ifndef CSHIM_NCCL_TIMELINE_H
@@ -42,7 +43,7 @@ struct cshim_mark {
 /* A call's share in an interval. */
 struct cshim_share {
     uint32_t call;
-    enum cshim_step step; /* CSHIM_STEPS: the call waited, or it is not known what it did */
+    enum cshim_step step;
     uint64_t bytes;
     double begin; /* these two once the times are known */
     double seconds;
@@ -59,20 +60,16 @@ struct cshim_timeline {
     double enqueued;              /* when the host began: the GPU cannot have begun before */
     struct cshim_nccl_comm *comm; /* owns the events */
     struct CUstream_st *stream;
-    struct CUevent_st *reserve; /* for the last mark, if no event is left then; or NULL */
-    bool is_short;              /* there was no event for a mark: the rest is one interval */
-    bool is_broken;             /* an event was refused: no times are known */
+    bool overlaps;  /* with kernels on another stream */
+    bool is_broken; /* there was no event for a mark: no times are known */
 };
 
 /* An empty timeline with room for so many of each. Returns NULL without memory. Freed by free. */
 struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t calls);
 
-/* Whether a call of the batch under way has a step. */
-bool cshim_timeline_has(const struct cshim_timeline *timeline, enum cshim_step step);
-
-/* Since the last mark the calls of the batch that have a step did that step; CSHIM_STEPS: all of
- * them waited, or it is not known what they did. */
-void cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step);
+/* Since the last mark the calls of the batch under way that have a step did that step. False if
+ * none has it. */
+bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step);
 
 /* Adds a mark behind the shares that were added since the last one. */
 void cshim_timeline_mark(struct cshim_timeline *timeline, struct CUevent_st *event);

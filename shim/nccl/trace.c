@@ -52,7 +52,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
     for (size_t i = 0; i < timeline->share_count; i++) {
         const struct cshim_share *share = &timeline->shares[i];
         const struct cshim_timed_call *call = &timeline->calls[share->call];
-        if (share->step == CSHIM_STEPS || call->job->trace == NULL)
+        if (call->job->trace == NULL)
             continue;
         cshim_trace_add(call->job->trace,
                         (struct cshim_trace_event){.begin = begin + share->begin,

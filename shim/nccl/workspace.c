@@ -8,18 +8,19 @@
 
 static struct cshim_pool_item *spare;
 
-static struct cshim_workspace *make(const struct cshim_nccl_comm *comm,
+static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, uint64_t bytes,
                                     char why[CSHIM_CUDA_WHY_MAX])
 {
-    const size_t samples = CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES;
     struct cshim_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory");
         return NULL;
     }
-    workspace->item = (struct cshim_pool_item){.device = comm->device, .ranks = INT32_MAX};
+    workspace->item = (struct cshim_pool_item){.device = comm->device, .size = bytes};
     CUdeviceptr fault = 0;
     CUresult result = cshim_cuda.EventCreate(&workspace->idle, CU_EVENT_DISABLE_TIMING);
+    for (size_t i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT && result == CUDA_SUCCESS; i++)
+        result = cshim_cuda.EventCreate(&workspace->steps[i], CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         result = cshim_cuda.MemHostAlloc((void **)&workspace->fault, FAULT_BYTES,
                                          CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
@@ -27,24 +28,26 @@ static struct cshim_workspace *make(const struct cshim_nccl_comm *comm,
         result = cshim_cuda.MemHostGetDevicePointer(&fault, workspace->fault, 0);
     workspace->fault_device = (uint32_t *)(uintptr_t)fault;
     if (result == CUDA_SUCCESS &&
-        (result = cshim_cuda.MemAlloc(&workspace->memory, CSHIM_WORKSPACE_BYTES + samples)) ==
-            CUDA_SUCCESS)
+        (result = cshim_cuda.MemAlloc(&workspace->memory, bytes)) == CUDA_SUCCESS)
         return workspace;
     cshim_cuda_explain("memory for compressed messages", result, why);
     if (workspace->fault != NULL)
         cshim_cuda.MemFreeHost(workspace->fault);
     if (workspace->idle != NULL)
         cshim_cuda.EventDestroy(workspace->idle);
+    for (size_t i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
+        if (workspace->steps[i] != NULL)
+            cshim_cuda.EventDestroy(workspace->steps[i]);
     free(workspace);
     return NULL;
 }
 
-struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
+struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm, uint64_t bytes,
                                              char why[CSHIM_CUDA_WHY_MAX])
 {
-    struct cshim_workspace *workspace = cshim_pool_take(&spare, comm);
+    struct cshim_workspace *workspace = cshim_pool_take(&spare, comm->device, bytes);
     if (workspace == NULL)
-        workspace = make(comm, why);
+        workspace = make(comm, bytes, why);
     if (workspace != NULL)
         memset(workspace->fault, 0, FAULT_BYTES);
     return workspace;
@@ -74,13 +77,13 @@ static void give_back(void *data)
 /* Takes a workspace that no work is using. A graph cannot wait for an event from outside, so the
  * host waits: the communicator that had the workspace is gone, and its last batch is done or soon
  * will be. What is allocated in the scope is not captured. */
-static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm)
+static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm, uint64_t bytes)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "no context for a graph's memory";
     struct cshim_workspace *workspace = NULL;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     if (scope.result == CUDA_SUCCESS)
-        workspace = cshim_workspace_take(comm, why);
+        workspace = cshim_workspace_take(comm, bytes, why);
     if (workspace == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return NULL;
@@ -107,17 +110,24 @@ static CUresult tie(CUgraph graph, struct cshim_workspace *workspace)
     return result;
 }
 
-/* CUDA never uses the id of a capture again. */
+/* CUDA never uses the id of a capture again. A graph whose calls become larger and larger has a
+ * workspace for each size, up to the bytes of one for any call. */
 struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
-                                                 cuuint64_t capture_id, CUgraph graph)
+                                                 cuuint64_t capture_id, CUgraph graph,
+                                                 uint64_t bytes)
 {
-    if (comm->capture_id == capture_id)
+    if (comm->capture_id != capture_id)
+        comm->capture_bytes = 0;
+    else if (comm->capture_workspace->item.size >= bytes)
         return comm->capture_workspace;
-    struct cshim_workspace *workspace = take_idle(comm);
+    if (comm->capture_bytes + bytes > CSHIM_NCCL_SCRATCH_LIMIT)
+        bytes = CSHIM_NCCL_SCRATCH_LIMIT;
+    struct cshim_workspace *workspace = take_idle(comm, bytes);
     if (workspace == NULL ||
         cshim_device_check(tie(graph, workspace), "keeping memory for a graph") != ncclSuccess)
         return NULL;
     comm->capture_id = capture_id;
     comm->capture_workspace = workspace;
+    comm->capture_bytes += bytes;
     return workspace;
 }

@@ -64,6 +64,29 @@ static void case_remainder(void)
     gpu_leave(&world);
 }
 
+/* A call of many segments, and the same one captured. */
+static void case_overlap(void)
+{
+    enum { LARGE = 7000001 };
+    CUgraph graph;
+    CUgraphExec exec;
+    world = gpu_join();
+    float *data = own_part(1, LARGE), *output = gpu_allocate(LARGE * sizeof *output);
+    reduce(data, output, LARGE, world.stream);
+    synchronize();
+    want_sum(output, world.ranks, 1, LARGE, "many segments");
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    reduce(data, data, LARGE, world.stream);
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphLaunch(exec, world.stream));
+    synchronize();
+    want_sum(data, world.ranks, 1, LARGE, "many segments of a graph");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    gpu_leave(&world);
+}
+
 static void CUDA_CB wait_for_flag(void *flag)
 {
     while (__atomic_load_n((int *)flag, __ATOMIC_ACQUIRE) == 0)
@@ -360,7 +383,7 @@ static void case_threads(void)
 static const struct gpu_case cases[] = {
     CASE(several),       CASE(mixed),    CASE(behind),   CASE(communicators), CASE(streams),
     CASE(streams_group), CASE(segments), CASE(simulate), CASE(mistake),       CASE(devices),
-    CASE(devices_group), CASE(threads),  CASE(queue),    CASE(remainder),
+    CASE(devices_group), CASE(threads),  CASE(queue),    CASE(remainder),     CASE(overlap),
 };
 
 int main(int argc, char **argv)

@@ -417,6 +417,93 @@ static void case_graph_spare(void)
     gpu_leave(&world);
 }
 
+static size_t memory_left(void)
+{
+    size_t left, total;
+    CUDA(cuMemGetInfo(&left, &total));
+    return left;
+}
+
+/* A graph of a hundred calls keeps what its largest plan needs, for they follow each other: with
+ * raw by two_shot, three messages for each rank and one more. Where calls become larger and larger
+ * it keeps no more than twice what any call needs. */
+static void case_graph_hundred(void)
+{
+    enum { CALLS = 100, MORE = 40009 };
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, CALLS * MORE);
+    float *output = gpu_allocate(CALLS * MORE * sizeof *output);
+    NCCL(ncclAllReduce(data, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    synchronize();
+    for (int grows = 0; grows < 2; grows++) {
+        CUgraph graph;
+        CUgraphExec exec;
+        const size_t chunk = (COUNT / (size_t)world.ranks + 256) / 256 * 256;
+        const size_t message = 32 + chunk * sizeof *data;
+        const size_t most = grows ? (size_t)128 << 20 : (3 * (size_t)world.ranks + 1) * message;
+        const size_t before = memory_left();
+        CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        for (size_t i = 1; i <= CALLS; i++)
+            NCCL(ncclAllReduce(data, output, grows ? i * MORE : COUNT, ncclFloat32, ncclSum,
+                               world.comm, world.stream));
+        CUDA(cuStreamEndCapture(world.stream, &graph));
+        const size_t kept = before - memory_left();
+        fprintf(stderr, "rank %d: a graph of %d calls keeps %zu bytes\n", world.rank, CALLS, kept);
+        WANT(kept <= most, "the graph keeps %zu bytes, %zu are needed", kept, most);
+        CUDA(cuGraphInstantiate(&exec, graph, 0));
+        CUDA(cuGraphLaunch(exec, world.stream));
+        synchronize();
+        want_sum(output, world.ranks, 1, grows ? CALLS * MORE : COUNT, "a graph of many calls");
+        CUDA(cuGraphExecDestroy(exec));
+        CUDA(cuGraphDestroy(graph));
+    }
+    gpu_leave(&world);
+}
+
+/* Small calls send no messages to other ranks here, and large ones do. A graph does not send the
+ * first. */
+static void case_graph_connects(void)
+{
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    NCCL(ncclAllReduce(data, data, 1000, ncclFloat32, ncclSum, world.comm, world.stream));
+    synchronize();
+    want_sum(data, world.ranks, 1, 1000, "a small call");
+    reduce_by_graph(world.comm);
+    reduce_on(world.comm, 2, "large calls");
+    reduce_by_graph(world.comm);
+    gpu_leave(&world);
+}
+
+static void *revoke_soon(void *argument)
+{
+    usleep(300000);
+    NCCL(ncclCommRevoke(world.comm, 0));
+    return argument;
+}
+
+/* A rank is freed, and makes no more calls; a part of the communicator does. */
+static void case_revoke(void)
+{
+    pthread_t thread;
+    ncclComm_t part;
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    reduce_on(world.comm, 1, "before");
+    pthread_create(&thread, NULL, revoke_soon, NULL);
+    if (world.rank == 0)
+        NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    pthread_join(thread, NULL);
+    synchronize();
+    const ncclResult_t behind =
+        ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
+    WANT(behind == ncclInvalidUsage, "a call behind it: %d", (int)behind);
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &part, NULL));
+    reduce_on(part, 2, "a part of what was revoked");
+    NCCL(ncclCommDestroy(part));
+    gpu_leave(&world);
+}
+
 /* Sums of elements that are multiplied by 2 first: from the host, and from the device, where the
  * factor is written on the stream behind the operation's making. Each is destroyed right after the
  * call, or inside its group. */
@@ -504,11 +591,12 @@ static void case_faulty(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(split),         CASE(shrink),           CASE(again),        CASE(kept),
-    CASE(abort_first),   CASE(abort_later),      CASE(fork),         CASE(graph),
-    CASE(graph_first),   CASE(graph_spare),      CASE(graph_beside), CASE(graph_streams),
-    CASE(nonblocking),   CASE(nonblocking_ends), CASE(scaled),       CASE(mismatch),
-    CASE(mismatch_type), CASE(faulty),           CASE(children),
+    CASE(split),          CASE(shrink),           CASE(again),        CASE(kept),
+    CASE(abort_first),    CASE(abort_later),      CASE(fork),         CASE(graph),
+    CASE(graph_first),    CASE(graph_spare),      CASE(graph_beside), CASE(graph_streams),
+    CASE(nonblocking),    CASE(nonblocking_ends), CASE(scaled),       CASE(mismatch),
+    CASE(mismatch_type),  CASE(faulty),           CASE(children),     CASE(graph_hundred),
+    CASE(graph_connects), CASE(revoke),
 };
 
 int main(int argc, char **argv)

@@ -20,6 +20,16 @@ for ranks in 0 1 "0 1 2"; do
     passes "no event" "$ranks" STANDIN_FAIL=cuEventCreate:1 no_memory
 done
 passes "a device too small" 1 STANDIN_MEMORY=32 no_memory
+passes "a device without room for NCCL's messages" 1 STANDIN_MEMORY=80 no_memory
+contains "a device without room: how much is needed" "14 MiB of its device are left, and NCCL may need 30 MiB"
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
+room=(STANDIN_COMMUNICATOR=256 STANDIN_MEMORY=600)
+NODES=0,0,1,1 expect "no room for the communicators of nodes, natively" 0 job 4 "${room[@]}" "$program" faulty
+NODES=0,0,1,1 expect "no room for the communicators of nodes" 0 preloaded 4 "${room[@]}" "$program" faulty
+reports "no room for the communicators of nodes: all passed on" "rows == [] and passed == {'no_memory': 4}"
+NODES=0,0,1,1 expect "room for them" 0 preloaded 4 STANDIN_COMMUNICATOR=256 STANDIN_MEMORY=1000 "$program" faulty
+reports "room for them: compressed" "[row['calls'] for row in rows] == [4]"
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 passes "a device too old for the kernels" 1 STANDIN_SM=70 no_kernels
 
 expect "no context: right results" 0 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuCtxPushCurrent:1 "$program" faulty

@@ -66,6 +66,18 @@ expect "graph_streams, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" graph
 exact 3 graph_first 0
 reports "graph_first: by name" "passed == {'captured': 1}"
 exact 3 graph_spare 3
+exact 3 graph_hundred 201
+contains "a hundred equal calls keep the memory of one" "a graph of 100 calls keeps 942400 bytes"
+cp "$scratch/policy.ini" "$scratch/everywhere.ini"
+printf '[rule small]\nmax_size = 100000\ndtype = float32\ncodec = raw\nalgorithm = cast\n[rule large]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' \
+    >"$scratch/policy.ini"
+exact 3 graph_connects 3
+reports "graph_connects: no ranks are connected inside a capture" "passed == {'captured': 1}"
+cp "$scratch/everywhere.ini" "$scratch/policy.ini"
+exact 3 revoke 3
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
+NODES=0,0,1,1 expect "revoke, with levels" 0 preloaded 4 "$program" revoke
+cp "$scratch/everywhere.ini" "$scratch/policy.ini"
 exact 3 scaled 2
 expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
 exact 3 nonblocking 1

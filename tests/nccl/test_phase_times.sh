@@ -132,9 +132,9 @@ reports "all are counted" "[row['calls'] for row in rows] == [400] and $has_phas
 traces "some are timed" 'all(100 < len(calls[rank]) < 400 for rank in range(2))'
 check "events are bounded" test -z "$(grep 'cuEventCreate fails' <<<"$output")"
 expect "without a report there are no events" 0 \
-    preloaded 2 COMPSHIM_REPORT=off STANDIN_FAIL=cuEventCreate:2 "$build/tests/nccl_lifetime" kept
-check "but that of the workspace" test -z "$(grep 'cuEventCreate fails' <<<"$output")"
-expect "with one there are" 0 preloaded 2 STANDIN_FAIL=cuEventCreate:2 "$build/tests/nccl_lifetime" again
-contains "more, and their failure is no failure" "call 2 of cuEventCreate fails"
+    preloaded 2 COMPSHIM_REPORT=off STANDIN_FAIL=cuEventCreate:6 "$build/tests/nccl_lifetime" kept
+check "but those of the workspace" test -z "$(grep 'cuEventCreate fails' <<<"$output")"
+expect "with one there are" 0 preloaded 2 STANDIN_FAIL=cuEventCreate:6 "$build/tests/nccl_lifetime" again
+contains "more, and their failure is no failure" "call 6 of cuEventCreate fails"
 reports "later calls are timed" 'rows[0]["calls"] == 6 and rows[0]["seconds"] > 0'
 finish
