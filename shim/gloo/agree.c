@@ -54,6 +54,7 @@ struct incoming {
 struct cshim_gloo_agreement {
     struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
+    cshim_gloo_measuring *measuring;
     int rank, ranks;
     struct cshim_gloo_buffer *sent[WORDS];
     struct incoming received[WORDS];
@@ -350,7 +351,7 @@ static struct cshim_machine measure(void *of)
     struct cshim_gloo_agreement *agreement = of;
     void *exception = NULL;
     const struct cshim_machine machine =
-        cshim_gloo_measure_machine(agreement->context, agreement->arguments, &exception);
+        agreement->measuring(agreement->context, agreement->arguments, &exception);
     check(agreement, exception);
     return machine;
 }
@@ -400,11 +401,13 @@ static struct cshim_gloo_agreement *make_agreement(struct cshim_gloo_context *co
 
 /* Of an agreement that is made nothing can come any more: all ranks have answered rank 0, and none
  * of them asks who else is there. Nor can anything where the connections are closed. */
-static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments)
+static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
+                  cshim_gloo_measuring *measuring)
 {
     struct cshim_gloo_agreement *agreement = make_agreement(context, arguments);
     if (agreement == NULL) /* the other ranks stop waiting by themselves */
         return;
+    agreement->measuring = measuring;
     const bool on = arguments->rank == 0 ? agree_as_root(agreement) : agree_as_other(agreement);
     if (on) {
         accept(context, agreement);
@@ -419,14 +422,15 @@ static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_ar
 }
 
 int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
-                         const struct cshim_gloo_arguments *arguments)
+                         const struct cshim_gloo_arguments *arguments,
+                         cshim_gloo_measuring *measuring)
 {
     const double began = cshim_seconds();
     if (__atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
         return 0;
     pthread_mutex_lock(&context->agreeing);
     if (!context->has_agreed && arguments->ranks > 1)
-        agree(context, arguments);
+        agree(context, arguments, measuring);
     __atomic_store_n(&context->has_agreed, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&context->agreeing);
     return context->reason == CSHIM_REASON_COMPRESS ? 0

@@ -72,21 +72,24 @@ void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_
 /* In a child of fork: its parent's contexts are none of its own. */
 void cshim_gloo_contexts_abandon(void);
 
+/* measure.c: rank 0 measures the links to one or two others, and its processor. Every rank of an
+ * agreed context calls it; the facts count at rank 0. */
+typedef struct cshim_machine cshim_gloo_measuring(struct cshim_gloo_context *context,
+                                                  const struct cshim_gloo_arguments *arguments,
+                                                  void **exception);
+cshim_gloo_measuring cshim_gloo_measure_machine;
+
 /* agree.c: the ranks of a context agree at its first call, rank by rank with rank 0: every rank
  * says hello; once all have said the same, rank 0 proposes to compress, they acknowledge, and it
  * commits (docs/agreement.md). Sets the context's reason and, where it compresses, its job and
- * layout. A rank without the shim gets messages that it never asks for, and is not disturbed.
+ * layout, and finds the facts. A rank without the shim gets messages that it never asks for, and is
+ * not disturbed.
  * Returns how many milliseconds went by in waiting for ranks that have not agreed. */
 int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
-                         const struct cshim_gloo_arguments *arguments);
+                         const struct cshim_gloo_arguments *arguments,
+                         cshim_gloo_measuring *measuring);
 /* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
-
-/* measure.c: rank 0 measures the links to one or two others, and its processor. Every rank of an
- * agreed context calls it; the facts count at rank 0. */
-struct cshim_machine cshim_gloo_measure_machine(struct cshim_gloo_context *context,
-                                                const struct cshim_gloo_arguments *arguments,
-                                                void **exception);
 
 /* transport.c: the runner's transport (shim/host/transport.h) over gloo's messages and gloo's own
  * all-reduce. Errors are exceptions, kept in the call. */

@@ -195,7 +195,7 @@ static void allreduce(const void *options)
         refuse();
         return;
     }
-    const int64_t waited = cshim_gloo_agree(context, &arguments);
+    const int64_t waited = cshim_gloo_agree(context, &arguments, cshim_gloo_measure_machine);
     const enum cshim_reason reason = consider(context, &arguments, &observation, &exception);
     cshim_gloo_context_release(context);
     if (exception != NULL)
