@@ -12,6 +12,8 @@
 
 static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {
 #define RAW(ID, NAME, name) [ID] = {CSHIM_CODEC_##NAME, #name, 0, 1, 0, 0.0, 0.0, 0.0},
+#define SPARSE(ID, NAME, name, TYPICAL)                                                            \
+    [ID] = {CSHIM_CODEC_##NAME, #name, 0, 1, 0, 0.0, 1.0, TYPICAL},
 #define UPPER(ID, NAME, name, BITS, TYPICAL)                                                       \
     [ID] = {CSHIM_CODEC_##NAME, #name, BITS, 1, 0, BITS == 32 ? 0x1p-24 : 0x1p-8, 0.0, TYPICAL},
 #define FLOAT(ID, NAME, name, EXPONENT, MANTISSA, INFINITE, BLOCK, ABSOLUTE, TYPICAL)              \
@@ -62,7 +64,9 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     if (info == NULL || (unsigned)dtype >= CSHIM_DTYPE_COUNT)
         return false;
     if (dtype == CSHIM_FLOAT32 || dtype == CSHIM_FLOAT64)
-        return true;
+        return id != CSHIM_CODEC_TOPK || dtype == CSHIM_FLOAT32;
+    if (id == CSHIM_CODEC_TOPK)
+        return false;
     if (cshim_codec_is_exact(id))
         return id != CSHIM_CODEC_BOUNDED;
     enum cshim_codec_id own = dtype == CSHIM_FLOAT16 ? CSHIM_CODEC_FP16 : CSHIM_CODEC_BF16;
@@ -77,6 +81,9 @@ size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     size_t bits = info->element_bits != 0 ? info->element_bits : 8 * cshim_dtype_bytes(dtype);
     size_t payload = cshim_payload_bytes((unsigned)bits, count);
     size_t blocks = count / info->block + (count % info->block != 0);
+    if (id == CSHIM_CODEC_TOPK)
+        payload = count / CSHIM_GRAIN * cshim_topk_bytes(CSHIM_GRAIN) +
+                  cshim_topk_bytes(count % CSHIM_GRAIN);
     if (cshim_codec_is_packed(id) && count > 0)
         payload += cshim_packed_table(count);
     return cshim_align(payload) + cshim_align(blocks * info->scale_bytes);

@@ -70,18 +70,18 @@ size_t cshim_dtype_bytes(enum cshim_dtype dtype);
 /* Whether an encoding is as long as its elements need. */
 static inline bool cshim_codec_is_packed(enum cshim_codec_id id)
 {
-    return id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
+    return id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED || id == CSHIM_CODEC_TOPK;
 }
 
 /* Whether a codec keeps every bit of every element; bounded does as long as it is given no step. */
 static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
 {
-    return id == CSHIM_CODEC_RAW || cshim_codec_is_packed(id);
+    return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
 }
 
 /* Whether a codec can carry a dtype without making it larger: every codec carries float32 and
  * float64; float16 and bfloat16 are carried by raw and lossless, by their own 16-bit codec and
- * by every codec of 8 bits or less. */
+ * by every codec of 8 bits or less. topk carries float32 only. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
@@ -99,7 +99,7 @@ uint64_t cshim_codec_table_hash(void);
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
 
 /* The share of cshim_encoded_bytes that data are thought to take: measured on normal data by
- * lossless, on smooth fields by bounded; 1 by the others. */
+ * lossless, on smooth fields by bounded, with 4 elements of each grain by topk; 1 by the others. */
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* Bytes that these count elements took when they were encoded: by a packed codec often fewer. */
@@ -136,6 +136,9 @@ struct cshim_encoding {
     /* The codec bounded may put each element in the nearest multiple of this, which is off by half
      * of it: a power of two, or 0 for no loss. The other codecs ignore it. */
     float step;
+    /* The codec topk sends so many of the finite elements of each grain, and all that are not
+     * finite. What it adds of a residual has no limit. Without a residual it sends all elements. */
+    unsigned keep;
 };
 
 /* cshim_encode with options; NULL for none. */

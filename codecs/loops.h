@@ -68,13 +68,26 @@ static inline size_t cshim_packed_table(size_t count)
     return sizeof(uint32_t) + (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN * sizeof(uint16_t);
 }
 
-/* Packs the elements [begin, begin + length) of an array of `count`. The tiles of an array come in
- * order, and all but the last are whole grains. `step` is that of an encoding. */
-void cshim_pack_tile(enum cshim_dtype dtype, float step, const uint8_t *input, size_t begin,
+/* Packs the elements [begin, begin + length) of an array of `count` by a packed codec. The tiles of
+ * an array come in order, and all but the last are whole grains. `encoding` is that of the array,
+ * or NULL. */
+void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
+                     const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed);
 /* Unpacks such elements, in any order. */
-void cshim_unpack_tile(enum cshim_dtype dtype, const uint8_t *packed, size_t begin, size_t length,
-                       size_t count, uint8_t *output);
+void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
+                       size_t begin, size_t length, size_t count, uint8_t *output);
+
+/* topk.c: a grain of up to CSHIM_GRAIN float32. */
+
+/* The bytes of a grain of which so many elements are sent: they tell how many these are. */
+size_t cshim_topk_bytes(size_t kept);
+/* Packs a grain, and returns its bytes. Adds its residual, if it is not NULL, and leaves there what
+ * is not sent. */
+size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
+                       uint8_t *output);
+/* Unpacks so many bytes. Those that no packing gives become NaNs. */
+void cshim_topk_unpack(const uint8_t *input, size_t bytes, size_t count, float *output);
 
 extern const struct cshim_level cshim_level_scalar;
 #if CSHIM_X86

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays of the codecs lossless and bounded: a table of lengths, then the grains, each packed by
- * itself (lossless.h, bounded.h). docs/wire-format.md gives every byte. */
+/* Arrays of the packed codecs: a table of lengths, then the grains, each packed by itself
+ * (lossless.h, bounded.h, topk.c). docs/wire-format.md gives every byte. */
 #include <string.h>
 
 #include "codecs/loops.h"
@@ -23,7 +23,10 @@ static uint32_t load_grain_length(const uint8_t *packed, size_t grain)
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype)
 {
     static const double shares[CSHIM_DTYPE_COUNT] = {0.86, 0.88, 0.90, 0.71}; /* by type */
-    return id == CSHIM_CODEC_LOSSLESS ? shares[dtype] : id == CSHIM_CODEC_BOUNDED ? 0.3 : 1;
+    return id == CSHIM_CODEC_LOSSLESS  ? shares[dtype]
+           : id == CSHIM_CODEC_BOUNDED ? 0.3
+           : id == CSHIM_CODEC_TOPK    ? 0.03
+                                       : 1;
 }
 
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
@@ -36,31 +39,47 @@ size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size
     return length < most ? length : most;
 }
 
-void cshim_pack_tile(enum cshim_dtype dtype, float step, const uint8_t *input, size_t begin,
+/* Packs a grain that begins at an element of the array. */
+static size_t pack_grain(enum cshim_codec_id id, enum cshim_dtype dtype,
+                         const struct cshim_encoding *encoding, size_t begin, const uint8_t *input,
+                         size_t elements, uint8_t *packed)
+{
+    const bool is_bounded = id == CSHIM_CODEC_BOUNDED && encoding != NULL;
+    float *const residual =
+        encoding != NULL && encoding->residual != NULL ? encoding->residual + begin : NULL;
+    if (id == CSHIM_CODEC_TOPK)
+        return cshim_topk_pack((const float *)(const void *)input, elements,
+                               residual != NULL ? encoding->keep : 0, residual, packed);
+    return cshim_level()->pack_grain(dtype, is_bounded ? encoding->step : 0, input, elements,
+                                     packed);
+}
+
+void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
+                     const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed)
 {
     const size_t element = cshim_dtype_bytes(dtype);
     uint32_t end = begin == 0 ? (uint32_t)cshim_packed_table(count) : load_length(packed);
     for (size_t done = 0; done < length; done += CSHIM_GRAIN) {
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
-        const uint16_t bytes = (uint16_t)cshim_level()->pack_grain(
-            dtype, step, input + done * element, elements, packed + end);
+        const uint16_t bytes = (uint16_t)pack_grain(id, dtype, encoding, begin + done,
+                                                    input + done * element, elements, packed + end);
         memcpy(packed + sizeof end + (begin + done) / CSHIM_GRAIN * sizeof bytes, &bytes,
                sizeof bytes);
         end += bytes;
     }
     memcpy(packed, &end, sizeof end);
     if (begin + length == count)
-        memset(packed + end, 0, cshim_encoded_bytes(CSHIM_CODEC_LOSSLESS, dtype, count) - end);
+        memset(packed + end, 0, cshim_encoded_bytes(id, dtype, count) - end);
 }
 
 /* A grain is found by the lengths of those before it. An array whose lengths lie is read no further
  * than it may be long. */
-void cshim_unpack_tile(enum cshim_dtype dtype, const uint8_t *packed, size_t begin, size_t length,
-                       size_t count, uint8_t *output)
+void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
+                       size_t begin, size_t length, size_t count, uint8_t *output)
 {
     const size_t element = cshim_dtype_bytes(dtype);
-    const size_t most = cshim_encoded_bytes(CSHIM_CODEC_LOSSLESS, dtype, count);
+    const size_t most = cshim_encoded_bytes(id, dtype, count);
     uint32_t before = 0; /* of 32 bits, so that as many are added at once as vectors have */
     for (size_t grain = 0; grain < begin / CSHIM_GRAIN; grain++)
         before += load_grain_length(packed, grain);
@@ -68,7 +87,10 @@ void cshim_unpack_tile(enum cshim_dtype dtype, const uint8_t *packed, size_t beg
     for (size_t done = 0; done < length; done += CSHIM_GRAIN) {
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
         const size_t bytes = load_grain_length(packed, (begin + done) / CSHIM_GRAIN);
-        if (at + bytes <= most)
+        if (at + bytes <= most && id == CSHIM_CODEC_TOPK)
+            cshim_topk_unpack(packed + at, bytes, elements,
+                              (float *)(void *)(output + done * element));
+        else if (at + bytes <= most)
             cshim_level()->unpack_grain(dtype, packed + at, bytes, elements,
                                         output + done * element);
         else

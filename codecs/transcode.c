@@ -22,8 +22,8 @@ struct view {
     const struct cshim_codec_info *info;
     unsigned bits;  /* of a code */
     size_t scales;  /* where the scales begin, in bytes */
-    bool is_exact;  /* its elements are the caller's bytes, */
-    bool is_packed; /* these, as short as they can be */
+    bool is_exact;  /* its elements are the caller's bytes, ... */
+    bool is_packed; /* ... or what these are unpacked from */
 };
 
 /* float16 data are fp16 payloads whose scales are all 2^0. */
@@ -48,7 +48,7 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
     const struct cshim_level *level = cshim_level();
-    const bool is_exact = cshim_codec_is_exact(id);
+    const bool is_exact = cshim_codec_is_exact(id) || cshim_codec_is_packed(id);
     const unsigned bits = is_exact ? 8 * (unsigned)cshim_dtype_bytes(dtype) : info->element_bits;
     return (struct view){
         .dtype = dtype,
@@ -139,11 +139,6 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
         view->loops->rest(payload, scales, length, residual);
 }
 
-static float step_of(enum cshim_codec_id id, const struct cshim_encoding *encoding)
-{
-    return id == CSHIM_CODEC_BOUNDED && encoding != NULL ? encoding->step : 0;
-}
-
 __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
                                              const uint8_t *input, size_t count,
                                              const struct cshim_encoding *encoding,
@@ -153,7 +148,7 @@ __attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_
     const size_t element = cshim_dtype_bytes(dtype);
     _Alignas(LINE) float tile[TILE];
     if (view.is_packed) {
-        cshim_pack_tile(dtype, step_of(id, encoding), input, 0, count, count, encoded);
+        cshim_pack_tile(id, dtype, encoding, input, 0, count, count, encoded);
         return;
     }
     if (view.is_exact) {
@@ -180,7 +175,8 @@ static const uint8_t *codes_of(const struct view *view, const uint8_t *encoded, 
 {
     if (!view->is_packed)
         return encoded + cshim_payload_bytes(view->bits, begin);
-    cshim_unpack_tile(view->dtype, encoded, begin, length, view->count, (uint8_t *)unpacked);
+    cshim_unpack_tile(view->info->id, view->dtype, encoded, begin, length, view->count,
+                      (uint8_t *)unpacked);
     return (const uint8_t *)unpacked;
 }
 
@@ -200,7 +196,7 @@ __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_
     const struct view view = view_of(id, dtype, count);
     const size_t element = cshim_dtype_bytes(dtype);
     if (view.is_packed) {
-        cshim_unpack_tile(dtype, encoded, 0, count, count, output);
+        cshim_unpack_tile(id, dtype, encoded, 0, count, count, output);
         return;
     }
     if (view.is_exact) {
@@ -235,7 +231,8 @@ static void load_doubles(const struct view *view, const uint8_t *part, size_t be
 {
     _Alignas(LINE) float tile[TILE];
     if (view->is_packed) {
-        cshim_unpack_tile(view->dtype, part, begin, length, view->count, (uint8_t *)values);
+        cshim_unpack_tile(view->info->id, view->dtype, part, begin, length, view->count,
+                          (uint8_t *)values);
     } else if (view->is_exact) {
         memcpy(values, part + begin * sizeof *values, length * sizeof *values);
     } else {
@@ -289,8 +286,8 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
             write_sums(dtype, wide, sum, length, output + begin * element);
         if (reencoded != NULL && view.is_packed) {
             write_sums(dtype, wide, sum, length, sums);
-            cshim_pack_tile(dtype, step_of(id, encoding), (const uint8_t *)sums, begin, length,
-                            count, reencoded);
+            cshim_pack_tile(id, dtype, encoding, (const uint8_t *)sums, begin, length, count,
+                            reencoded);
         } else if (reencoded != NULL && view.is_exact) {
             write_sums(dtype, wide, sum, length, reencoded + begin * element);
         } else if (reencoded != NULL) {

@@ -76,6 +76,24 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
+/* What topk does not send has to wait in a residual, which it needs to itself. */
+static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
+{
+    const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
+    if (!has_few && cshim_has_key(parser, offsetof(struct cshim_rule, keep)))
+        return cshim_parser_fail(parser, "rule '%s': keep needs codec topk", rule->name);
+    if (has_few && !rule->error_feedback)
+        return cshim_parser_fail(parser, "rule '%s': codec 'topk' needs error_feedback = on",
+                                 rule->name);
+    if (has_few &&
+        (rule->stochastic || rule->max_rel_error > 0 || (rule->collectives & CSHIM_MOVES) != 0))
+        return cshim_parser_fail(parser,
+                                 "rule '%s': codec 'topk' is for sums only, and has neither "
+                                 "rounding = stochastic nor max_rel_error",
+                                 rule->name);
+    return true;
+}
+
 /* Ranks that a call of the rule has at least: there are at most as many nodes as ranks. */
 static uint32_t fewest_ranks(const struct cshim_rule *rule)
 {
@@ -164,7 +182,7 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
         return cshim_parser_fail(
             parser, "rule '%s' has no codec (add 'codec = ...', or 'codec = none')", rule->name);
     if (!check_dtypes(parser, rule) || !check_algorithm(parser, rule) ||
-        !check_options(parser, rule) || !check_bound(parser, rule))
+        !check_options(parser, rule) || !check_bound(parser, rule) || !check_few(parser, rule))
         return false;
     if (rule->min_nodes > rule->max_ranks)
         return cshim_parser_fail(

@@ -12,7 +12,7 @@
 
 #include "policy/numbers.h"
 
-#define KEY_LIMIT 18
+#define KEY_LIMIT 19
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A line "key = value". */
@@ -207,6 +207,17 @@ static bool read_calls(const struct setting *set)
     return true;
 }
 
+/* uint32_t: elements of a grain, fewer than a quarter of them. */
+static bool read_few(const struct setting *set)
+{
+    const char *rest = set->value;
+    unsigned long long few;
+    if (!parse_number(&rest, CSHIM_GRAIN / 4, &few) || few < 1 || *rest != '\0')
+        return refuse(set, set->key->name, "a number from 1 to 64");
+    *(uint32_t *)set->field = (uint32_t)few;
+    return true;
+}
+
 /* Reads a double from least to most. */
 static bool read_real(const struct setting *set, double least, double most, const char *write)
 {
@@ -271,6 +282,8 @@ static const struct key rule_keys[] = {
      "what rounding took is added the next time (default off)"},
     {"rounding", read_switch, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",
      "of encoded elements (default nearest)"},
+    {"keep", read_few, CSHIM_NO_WORDS, RULE(keep), "N",
+     "elements of each 256 that codec topk sends (default 4)"},
     {"abs_error", read_error, CSHIM_NO_WORDS, RULE(abs_error), "X",
      "what codec bounded may add to the error of each element, for each rank"},
     {"max_rel_error", read_fraction, CSHIM_NO_WORDS, RULE(max_rel_error), "X",

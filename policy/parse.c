@@ -65,6 +65,7 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
         .max_ranks = UINT32_MAX,
         .min_nodes = 1,
         .max_nodes = UINT32_MAX,
+        .keep = 4,
     };
     memcpy(rule->name, name, strlen(name) + 1);
     parser->section = CSHIM_SECTION_RULE;

@@ -80,6 +80,7 @@ struct cshim_rule {
     bool error_feedback;
     bool stochastic; /* rounding */
     enum cshim_worth worth;
+    uint32_t keep;        /* of codec or gather_codec topk: elements of each 256 that are sent */
     double abs_error;     /* of codec or gather_codec bounded, for each rank; 0 with any other */
     double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
     uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */

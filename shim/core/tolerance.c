@@ -24,7 +24,8 @@ static enum cshim_codec_id next_codec(enum cshim_codec_id codec, enum cshim_dtyp
     enum cshim_codec_id next = CSHIM_CODEC_RAW;
     for (unsigned i = CSHIM_CODEC_RAW; i < CSHIM_CODEC_COUNT; i++) {
         const enum cshim_codec_id other = (enum cshim_codec_id)i;
-        if (cshim_codec_carries(other, dtype) && typical_error(other) < typical_error(codec) &&
+        if (other != CSHIM_CODEC_TOPK && cshim_codec_carries(other, dtype) &&
+            typical_error(other) < typical_error(codec) &&
             typical_error(other) > typical_error(next))
             next = other;
     }

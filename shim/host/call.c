@@ -103,10 +103,17 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     if (job->is_local && !is_first)
         return;
     figures->bytes_native = plan->bytes_native / plan->ranks;
+    if (is_first)
+        figures->bytes_native += plan->bytes_native % plan->ranks;
+    if (plan->collective == CSHIM_ALLTOALL) { /* of blocks that differ, the plan has the largest */
+        const uint64_t *begins = exchange->communicator->sent_begins;
+        const int rank = exchange->communicator->rank;
+        figures->bytes_native =
+            (exchange->source.length - (begins[rank + 1] - begins[rank])) * exchange->element_bytes;
+    }
     if (is_first) {
         figures->calls = 1;
         figures->bytes_in = plan->count * exchange->element_bytes;
-        figures->bytes_native += plan->bytes_native % plan->ranks;
         figures->seconds = seconds;
         figures->seconds_foretold = plan->seconds;
     } else {
@@ -158,17 +165,22 @@ void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange
     if (!sample->taken)
         return;
     const struct cshim_range range = choose_range(sample, exchange, call);
-    sample->length = range.length < CSHIM_SAMPLE_MAX ? (uint32_t)range.length : CSHIM_SAMPLE_MAX;
-    sample->first = range.begin + cshim_sample_place(range.length, sample->length, call);
+    /* Blocks of an all-to-all may differ from rank to rank: their largest is known to all. */
+    const struct cshim_plan *plan = exchange->plan;
+    const bool is_alltoall = plan->collective == CSHIM_ALLTOALL;
+    const uint64_t most = is_alltoall ? plan->block : range.length;
+    sample->length = most < CSHIM_SAMPLE_MAX ? (uint32_t)most : CSHIM_SAMPLE_MAX;
+    sample->held = range.length < sample->length ? (uint32_t)range.length : sample->length;
+    sample->first = range.begin + cshim_sample_place(range.length, sample->held, call);
     memset(sample->values, 0, sizeof sample->values);
     /* Elements that only one rank has are summed with zeros of the others. */
-    const struct cshim_plan *plan = exchange->plan;
     const uint32_t giver = plan->schedule->root_gives ? plan->root : call % plan->ranks;
+    const uint64_t from = is_alltoall ? exchange->communicator->sent_begins[giver] - range.begin
+                                      : 0 - exchange->source.begin;
     if (cshim_schedule_adds(plan->schedule) || (int)giver == exchange->communicator->rank)
         cshim_sample_widen(plan->dtype,
-                           exchange->input +
-                               (sample->first - exchange->source.begin) * exchange->element_bytes,
-                           sample->length, sample->values);
+                           exchange->input + (sample->first + from) * exchange->element_bytes,
+                           sample->held, sample->values);
 }
 
 void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
@@ -182,8 +194,8 @@ void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchan
     }
     const uint64_t first = sample->first - exchange->result.begin;
     cshim_sample_widen(exchange->plan->dtype, exchange->output + first * exchange->element_bytes,
-                       sample->length, results);
-    cshim_sample_add(&exchange->figures, results, sample->sums, sample->length);
+                       sample->held, results);
+    cshim_sample_add(&exchange->figures, results, sample->sums, sample->held);
 }
 
 /* Sums in float64 what begin kept, and compares. Returns an error of the transport. */

@@ -11,7 +11,8 @@ struct cshim_sample {
     bool taken;
     int taker;       /* the rank whose result is compared */
     uint64_t first;  /* element */
-    uint32_t length; /* elements */
+    uint32_t length; /* elements that are summed, */
+    uint32_t held;   /* and those that the taker has of them: of a short block fewer */
     double values[CSHIM_SAMPLE_MAX];
     double sums[CSHIM_SAMPLE_MAX];
 };

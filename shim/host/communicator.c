@@ -13,7 +13,8 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     communicator->number = __atomic_fetch_add(&reserved, 1, __ATOMIC_RELAXED);
     communicator->calls_by_rule =
         calloc(communicator->job->policy->rule_count, sizeof *communicator->calls_by_rule);
-    communicator->block_begins = calloc(ranks + 1, sizeof *communicator->block_begins);
+    communicator->block_begins = calloc(2 * (ranks + 1), sizeof *communicator->block_begins);
+    communicator->sent_begins = communicator->block_begins + ranks + 1;
     communicator->parts = calloc(ranks, sizeof *communicator->parts);
     communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
     communicator->share_begins = calloc(local_ranks, sizeof *communicator->share_begins);

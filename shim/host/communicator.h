@@ -38,8 +38,9 @@ struct cshim_communicator {
     struct cshim_tolerance watch;
     struct cshim_residual *residuals; /* the latest used first */
     uint8_t *scratch;                 /* of the call under way */
-    uint64_t
-        *block_begins;  /* ranks + 1 elements: where each rank's block begins and the last ends */
+    /* Where each rank's block begins and the last ends: ranks + 1 elements; the same of the blocks
+     * that an all-to-all sends. */
+    uint64_t *block_begins, *sent_begins;
     const void **parts; /* of a chunk, from each rank */
     int *share_lengths; /* of each local rank's share of a segment, in elements, ... */
     int *share_begins;  /* ... and where it begins */

@@ -45,9 +45,9 @@ struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uin
 
 /* The chunk of a peer's block that a segment has. */
 static struct cshim_range block_chunk(const struct cshim_exchange *exchange,
-                                      const struct cshim_segment *segment, int peer)
+                                      const struct cshim_segment *segment, const uint64_t *begins,
+                                      int peer)
 {
-    const uint64_t *begins = exchange->communicator->block_begins;
     const uint64_t length = begins[peer + 1] - begins[peer];
     const uint64_t chunk = exchange->plan->segment / exchange->plan->peers;
     const uint64_t done = segment->index * chunk;
@@ -63,7 +63,7 @@ struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
     const uint32_t share =
         segment->stage != NULL ? (uint32_t)exchange->communicator->layout.local_rank : 0;
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
-        return block_chunk(exchange, segment, peer);
+        return block_chunk(exchange, segment, exchange->communicator->block_begins, peer);
     if (exchange->plan->schedule->division == CSHIM_CHUNKS)
         cshim_plan_owned(segment->share.length, exchange->plan->peers, share, (uint32_t)peer,
                          &range.begin, &range.length);
@@ -77,6 +77,10 @@ struct cshim_range cshim_segment_part(const struct cshim_exchange *exchange,
     if ((plan->schedule->parts_to == CSHIM_TO_ROOT && (uint32_t)to != plan->root) ||
         (plan->schedule->root_gives && (uint32_t)from != plan->root))
         return (struct cshim_range){0, 0};
+    if (plan->collective == CSHIM_ALLTOALL && from == exchange->rank)
+        return block_chunk(exchange, segment, exchange->communicator->sent_begins, to);
+    if (plan->collective == CSHIM_ALLTOALL)
+        return cshim_segment_owned(exchange, segment, from);
     return cshim_segment_owned(exchange, segment,
                                plan->schedule->parts_to == CSHIM_TO_OWNER ? to : from);
 }

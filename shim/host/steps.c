@@ -154,6 +154,7 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
         .key = exchange->keys[kind],
         .first = segment->share.begin + element,
         .step = exchange->plan->step,
+        .keep = exchange->plan->rule->keep,
     };
     if (residual != NULL)
         encoding->residual =
@@ -179,7 +180,10 @@ static void encode_own_part(struct cshim_exchange *exchange, const struct cshim_
 {
     if (giver(exchange) != exchange->rank)
         return;
-    const struct cshim_range part = cshim_segment_owned(exchange, segment, exchange->rank);
+    const struct cshim_range part =
+        exchange->plan->schedule->parts_to == CSHIM_TO_OWNER
+            ? cshim_segment_part(exchange, segment, exchange->rank, exchange->rank)
+            : cshim_segment_owned(exchange, segment, exchange->rank);
     encode_part(exchange, segment, &part,
                 cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, exchange->rank));
 }

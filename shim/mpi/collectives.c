@@ -161,27 +161,45 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
  * MPI lets ranks describe the same elements by different types and by absolute addresses, so that
  * no rank knows it of the others. Returns false, with nothing asked, where the call is not
  * compressed in any case: that follows from its bytes and its communicator, which are the same on
- * all ranks. */
-static bool agree_on_elements(const struct cshim_arguments *arguments, bool *are_plain)
+ * all ranks.
+ *
+ * The bytes of an all-to-all with counts are not: its ranks agree on the largest block, too, which
+ * becomes the count; of bytes where elements are not plain. */
+static bool agree_on_elements(struct cshim_arguments *arguments, bool *are_plain)
 {
+    enum { DIFFERS, BYTES, DTYPE, OTHER_DTYPE, FACTS };
+    const bool by_counts = arguments->sendcounts != NULL, observes = cshim_job.observed != NULL;
+    const enum cshim_dtype dtype = cshim_describe_datatype(arguments->datatype);
     struct cshim_comm *state;
-    uint64_t differs = !*are_plain, somewhere = 0;
+    uint64_t own[FACTS], most[FACTS];
     int inter = 0, ranks = 1, bytes = 0;
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
     PMPI_Type_size(arguments->datatype, &bytes);
     const bool is_one = cshim_shapes[arguments->collective].has_blocks && !arguments->recvcounts;
     const int blocks = is_one ? ranks : 1;
-    if (inter || ranks == 1 || cshim_job.observed != NULL ||
-        arguments->count * (uint64_t)bytes * (uint64_t)blocks <
-            cshim_policy_smallest(cshim_job.policy, arguments->collective) ||
-        cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
-        cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
-        state->reason != CSHIM_REASON_COMPRESS)
+    own[DIFFERS] = !*are_plain;
+    own[BYTES] = arguments->count * (uint64_t)bytes;
+    own[DTYPE] = dtype;
+    own[OTHER_DTYPE] = CSHIM_DTYPE_OTHER - (uint64_t)dtype;
+    if (inter || ranks == 1 ||
+        (!by_counts &&
+         (observes || own[BYTES] * (uint64_t)blocks <
+                          cshim_policy_smallest(cshim_job.policy, arguments->collective))))
         return false;
-    *are_plain = cshim_mpi.real->MPI_Allreduce(&differs, &somewhere, 1, MPI_UINT64_T, MPI_MAX,
+    if (!observes && (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
+                      cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
+                      state->reason != CSHIM_REASON_COMPRESS))
+        return false;
+    *are_plain = cshim_mpi.real->MPI_Allreduce(own, most, FACTS, MPI_UINT64_T, MPI_MAX,
                                                arguments->comm) == MPI_SUCCESS &&
-                 !somewhere;
+                 !most[DIFFERS] && most[DTYPE] + most[OTHER_DTYPE] == CSHIM_DTYPE_OTHER;
+    if (by_counts && *are_plain) {
+        arguments->count = most[BYTES] / (uint64_t)bytes;
+    } else if (by_counts) {
+        arguments->count = most[BYTES];
+        arguments->datatype = MPI_BYTE;
+    }
     return true;
 }
 
@@ -224,8 +242,28 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
                function);
 }
 
-/* An all-gather whose blocks differ in length. The lengths are the same on all ranks; where the
- * blocks lie is each rank's own choice, and those that are plain follow each other. */
+/* Whether blocks follow each other: where they lie is each rank's own choice. Finds the largest and
+ * the elements of all. */
+static bool follow_each_other(const struct cshim_arguments *arguments, const void *counts,
+                              const void *displacements, int ranks, uint64_t *largest,
+                              uint64_t *all)
+{
+    bool follow = true;
+    int64_t total = 0;
+    for (int i = 0; i < ranks; i++) {
+        const int64_t count = cshim_count_at(arguments, counts, i);
+        const int64_t begin = arguments->large ? ((const MPI_Aint *)displacements)[i]
+                                               : ((const int *)displacements)[i];
+        follow &= count == 0 || (count > 0 && begin == total);
+        total += count;
+        if (count > (int64_t)*largest)
+            *largest = (uint64_t)count;
+    }
+    *all = (uint64_t)total;
+    return follow;
+}
+
+/* An all-gather whose blocks differ in length. The lengths are the same on all ranks. */
 static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendcount,
                          MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
                          const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
@@ -233,8 +271,7 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
-    bool are_alike = true;
-    int64_t total = 0;
+    uint64_t largest = 0;
     int inter = 0, ranks = 0, rank = 0;
     call->done = false;
     call->observed.comm = MPI_COMM_NULL;
@@ -249,17 +286,50 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
     PMPI_Comm_rank(comm, &rank);
     arguments.recvcounts = recvcounts;
     arguments.large = large;
-    for (int i = 0; i < ranks; i++) {
-        const int64_t count = cshim_recvcount(&arguments, i);
-        const int64_t begin =
-            large ? ((const MPI_Aint *)displacements)[i] : ((const int *)displacements)[i];
-        are_alike &= count == 0 || (count > 0 && begin == total);
-        total += count;
-    }
+    bool are_alike =
+        follow_each_other(&arguments, recvcounts, displacements, ranks, &largest, &arguments.count);
     if (sendbuf != MPI_IN_PLACE)
         are_alike &= sendtype == recvtype && sendcount == cshim_recvcount(&arguments, rank);
-    arguments.count = (uint64_t)total;
     begin_move(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
+}
+
+/* The parameters of an all-to-all whose blocks differ in length, and the same as arguments. */
+#define EXCHANGED(Count, Place)                                                                    \
+    const void *sendbuf, const Count *sendcounts, const Place *sdispls, MPI_Datatype sendtype,     \
+        void *recvbuf, const Count *recvcounts, const Place *rdispls, MPI_Datatype recvtype,       \
+        MPI_Comm comm
+#define EXCHANGED_A                                                                                \
+    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
+
+/* In place, what is sent lies where it is replaced by what comes. */
+static void begin_exchange(struct call *call, EXCHANGED(void, void), bool large)
+{
+    const bool in_place = sendbuf == MPI_IN_PLACE;
+    struct cshim_arguments arguments =
+        cshim_arguments_of(CSHIM_ALLTOALL, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
+    uint64_t all;
+    int inter = 0, ranks = 0;
+    call->done = false;
+    call->observed.comm = MPI_COMM_NULL;
+    if (comm == MPI_COMM_NULL || recvcounts == NULL || rdispls == NULL ||
+        (!in_place && (sendcounts == NULL || sdispls == NULL)))
+        return; /* the library will say what is wrong */
+    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLTOALL)) {
+        cshim_count_other(CSHIM_COUNTED_MPI_Alltoallv, NULL, 0, MPI_DATATYPE_NULL, comm);
+        return;
+    }
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &ranks);
+    arguments.recvcounts = recvcounts;
+    arguments.sendcounts = in_place ? recvcounts : sendcounts;
+    arguments.large = large;
+    const bool are_alike =
+        !inter &&
+        follow_each_other(&arguments, recvcounts, rdispls, ranks, &arguments.count, &all) &
+            follow_each_other(&arguments, arguments.sendcounts, in_place ? rdispls : sdispls, ranks,
+                              &arguments.count, &all) &
+            (in_place || sendtype == recvtype);
+    begin_move(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Alltoallv);
 }
 
 /* The buffer of a broadcast is the root's input and everybody's output. */
@@ -395,6 +465,20 @@ static int alltoall_c(BLOCKS(MPI_Count))
     return ENDED(call, cshim_mpi.real->MPI_Alltoall_c(BLOCKS_A));
 }
 
+static int alltoallv(EXCHANGED(int, int))
+{
+    struct call call;
+    begin_exchange(&call, EXCHANGED_A, false);
+    return ENDED(call, cshim_mpi.real->MPI_Alltoallv(EXCHANGED_A));
+}
+
+static int alltoallv_c(EXCHANGED(MPI_Count, MPI_Aint))
+{
+    struct call call;
+    begin_exchange(&call, EXCHANGED_A, true);
+    return ENDED(call, cshim_mpi.real->MPI_Alltoallv_c(EXCHANGED_A));
+}
+
 static int broadcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     struct call call;
@@ -429,6 +513,8 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Allgatherv_c = allgatherv_c,
             .MPI_Alltoall = alltoall,
             .MPI_Alltoall_c = alltoall_c,
+            .MPI_Alltoallv = alltoallv,
+            .MPI_Alltoallv_c = alltoallv_c,
             .MPI_Bcast = broadcast,
             .MPI_Bcast_c = broadcast_c,
             .MPI_Iallreduce = cshim_iallreduce,

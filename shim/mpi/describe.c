@@ -77,7 +77,7 @@ static uint64_t count_elements(const struct cshim_arguments *arguments, struct c
     call->block = 0;
     if (!cshim_shapes[arguments->collective].has_blocks)
         return arguments->count;
-    if (arguments->recvcounts == NULL) {
+    if (arguments->recvcounts == NULL || arguments->collective == CSHIM_ALLTOALL) {
         call->block = arguments->count;
         return arguments->count * call->ranks;
     }
@@ -194,14 +194,14 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     return reason;
 }
 
-/* Finds where each rank's block begins, and where the last one ends. */
-static void find_blocks(const struct cshim_arguments *arguments, struct cshim_communicator *host)
+/* Finds where each rank's block begins, and where the last one ends: all are of arguments->count
+ * elements if there are no counts. */
+static void find_blocks(const struct cshim_arguments *arguments, const void *counts, int ranks,
+                        uint64_t *begins)
 {
-    for (int i = 0; i < host->ranks; i++)
-        host->block_begins[i + 1] =
-            host->block_begins[i] + (arguments->recvcounts != NULL
-                                         ? (uint64_t)cshim_recvcount(arguments, i)
-                                         : arguments->count);
+    for (int i = 0; i < ranks; i++)
+        begins[i + 1] = begins[i] + (counts != NULL ? (uint64_t)cshim_count_at(arguments, counts, i)
+                                                    : arguments->count);
 }
 
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
@@ -220,8 +220,12 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         .began = cshim_job.trace != NULL ? cshim_seconds() : 0,
     };
     if (plan->schedule->division == CSHIM_BLOCKS)
-        find_blocks(arguments, host);
-    if (plan->schedule->division == CSHIM_BLOCKS && plan->collective != CSHIM_ALLTOALL) {
+        find_blocks(arguments, arguments->recvcounts, host->ranks, host->block_begins);
+    if (plan->collective == CSHIM_ALLTOALL) {
+        find_blocks(arguments, arguments->sendcounts, host->ranks, host->sent_begins);
+        exchange.source.length = host->sent_begins[host->ranks];
+        exchange.result.length = host->block_begins[host->ranks];
+    } else if (plan->schedule->division == CSHIM_BLOCKS) {
         const uint64_t begin = host->block_begins[host->rank];
         const uint64_t length = host->block_begins[host->rank + 1] - begin;
         if (plan->schedule->parts_to == CSHIM_TO_OWNER) {

@@ -15,6 +15,7 @@ struct cshim_arguments {
     void *recvbuf;
     uint64_t count;         /* elements; where each rank has a block, those of a block, ... */
     const void *recvcounts; /* ... but of all blocks with these, which are NULL or of int, ... */
+    const void *sendcounts; /* of an all-to-all whose blocks differ in length; else NULL */
     bool large;             /* ... or of cshim_count, from a function whose name ends in _c */
     MPI_Datatype datatype;
     MPI_Op op;
@@ -39,11 +40,17 @@ static inline struct cshim_arguments cshim_arguments_of(enum cshim_collective co
     };
 }
 
+/* A rank's entry in an array of counts, which recvcounts or sendcounts are. */
+static inline int64_t cshim_count_at(const struct cshim_arguments *arguments, const void *counts,
+                                     int rank)
+{
+    return arguments->large ? ((const cshim_count *)counts)[rank] : ((const int *)counts)[rank];
+}
+
 /* A rank's result of a call that has recvcounts. */
 static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, int rank)
 {
-    return arguments->large ? ((const cshim_count *)arguments->recvcounts)[rank]
-                            : ((const int *)arguments->recvcounts)[rank];
+    return cshim_count_at(arguments, arguments->recvcounts, rank);
 }
 
 /* The element type of a datatype; CSHIM_DTYPE_OTHER if it is none that a codec carries. */

@@ -29,7 +29,7 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
  * struct cshim_mpi_wrapped: the functions of the engine that take the place of MPI's. */
 #include "mpi_engine.h"
 
-#define CSHIM_ENGINE_ABI 6
+#define CSHIM_ENGINE_ABI 7
 #define CSHIM_ENGINE_SYMBOL "cshim_mpi_engine"
 
 struct cshim_mpi_engine {

@@ -173,7 +173,8 @@ void cshim_observe_probe(void)
         return;
     bool goes_on = prepare(&probing);
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; goes_on && codec < CSHIM_CODEC_COUNT; codec++)
-        if (codec != CSHIM_CODEC_FP32 && codec != CSHIM_CODEC_BOUNDED) /* as raw, lossless */
+        /* With float32 fp32 does as raw, and bounded as lossless. topk needs feedback. */
+        if (codec != CSHIM_CODEC_FP32 && codec != CSHIM_CODEC_BOUNDED && codec != CSHIM_CODEC_TOPK)
             goes_on = probe_codec(&probing, codec);
     free(probing.input);
     free(probing.output);

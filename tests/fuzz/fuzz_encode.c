@@ -15,6 +15,7 @@ struct encoding {
     uint64_t key;
     uint64_t first;
     float step;
+    unsigned keep;
     uint8_t *encoded;
     float *residual_after; /* or NULL */
 };
@@ -25,7 +26,8 @@ static void encode(struct encoding *encoding, int fill)
     struct cshim_encoding options = {.stochastic = encoding->stochastic,
                                      .key = encoding->key,
                                      .first = encoding->first,
-                                     .step = encoding->step};
+                                     .step = encoding->step,
+                                     .keep = encoding->keep};
     encoding->encoded = fuzz_allocate(input->encoded_bytes, input->offset, fill);
     encoding->residual_after = NULL;
     if (encoding->residual != NULL) {
@@ -101,13 +103,15 @@ static float largest_element(const struct encoding *encoding, size_t begin, size
     return largest;
 }
 
-/* Element i and as much of its residual as is added to it in a block with that largest magnitude.
- */
+/* Element i and as much of its residual as is added to it in a block with that largest magnitude:
+ * by topk all of it. */
 static float wanted(const struct encoding *encoding, size_t i, float largest)
 {
     const float value = element(encoding, i);
     if (encoding->residual == NULL || !isfinite(value))
         return value;
+    if (encoding->input.codec == CSHIM_CODEC_TOPK)
+        return cshim_saturate(value + encoding->residual[i]);
     const float limit =
         largest * cshim_feedback_share(cshim_format(encoding->input.codec), encoding->stochastic);
     const float rest = encoding->residual[i];
@@ -197,6 +201,45 @@ static void check_steps(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
+/* As many elements as there may be are sent, within what int4 rounds, and no other that is larger
+ * waits; what is not sent is in the residual. */
+static void check_kept(const struct encoding *encoding)
+{
+    const struct codec_input *input = &encoding->input;
+    float *decoded = fuzz_allocate(input->count * sizeof *decoded, 0, 0);
+    cshim_decode(input->codec, CSHIM_FLOAT32, encoding->encoded, input->count, decoded);
+    for (size_t begin = 0; begin < input->count; begin += CSHIM_GRAIN) {
+        const size_t left = input->count - begin, length = left < CSHIM_GRAIN ? left : CSHIM_GRAIN;
+        float largest = 0, most_waiting = 0, least_sent = INFINITY;
+        size_t sent = 0;
+        for (size_t i = begin; i < begin + length; i++) {
+            const float x = wanted(encoding, i, 0);
+            largest = isfinite(x) ? fmaxf(largest, fabsf(x)) : largest;
+        }
+        for (size_t i = begin; i < begin + length; i++) {
+            const float x = wanted(encoding, i, 0);
+            FUZZ_CHECK((isfinite(x) != 0) == (isfinite(decoded[i]) != 0));
+            if (!isfinite(x)) {
+                FUZZ_CHECK(encoding->residual_after == NULL || encoding->residual_after[i] == 0);
+                continue;
+            }
+            if (encoding->residual_after != NULL)
+                FUZZ_CHECK(encoding->residual_after[i] == x - decoded[i]);
+            if (decoded[i] != 0) {
+                FUZZ_CHECK(fabs((double)decoded[i] - (double)x) <=
+                           0.072 * (double)largest + 0x1p-145);
+                least_sent = fminf(least_sent, fabsf(x));
+                sent++;
+            } else if (fabs((double)x) > 0.073 * (double)largest) {
+                most_waiting = fmaxf(most_waiting, fabsf(x)); /* int4 rounds no such element to 0 */
+            }
+        }
+        FUZZ_CHECK(most_waiting <= least_sent);
+        FUZZ_CHECK(encoding->residual == NULL ? most_waiting == 0 : sent <= encoding->keep);
+    }
+    fuzz_free(decoded, 0);
+}
+
 /* What is encoded from a grain on by itself decodes to what the whole has there. */
 static void check_cut(const struct encoding *whole, size_t cut)
 {
@@ -239,6 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scalar.stochastic = (choices & 1) != 0;
     scalar.key = fuzz_take(&input, 2);
     scalar.step = (choices & 4) != 0 ? ldexpf(1, (int)(choices >> 3) - 20) : 0;
+    scalar.keep = 1 + (choices >> 3) * 2;
     scalar.first = fuzz_take_any_length(&input, 32) * CSHIM_GRAIN;
     uint8_t *elements = fuzz_allocate(count * scalar.input.element_bytes, 0, 0);
     float *residual = (choices & 2) != 0 ? take_residual(&input, choices, count) : NULL;
@@ -248,6 +292,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_levels(&scalar);
     if (scalar.input.codec == CSHIM_CODEC_BOUNDED && scalar.step > 0)
         check_steps(&scalar);
+    else if (scalar.input.codec == CSHIM_CODEC_TOPK)
+        check_kept(&scalar);
     else if (cshim_codec_is_exact(scalar.input.codec))
         check_exact(&scalar);
     else

@@ -33,6 +33,10 @@ static struct cshim_rule take_rule(struct fuzz_input *input)
     if (rule.codec == CSHIM_CODEC_BOUNDED || rule.gather_codec == CSHIM_CODEC_BOUNDED)
         rule.abs_error =
             ldexp(1 + (double)fuzz_take(input, 1) / 256, (int)fuzz_take(input, 1) % 180 - 90);
+    if (rule.codec == CSHIM_CODEC_TOPK || rule.gather_codec == CSHIM_CODEC_TOPK) {
+        rule.error_feedback = true;
+        rule.keep = 1 + (uint32_t)fuzz_take(input, 1) % 64;
+    }
     /* The parser takes no other codecs with it. */
     const struct cshim_codec_info *info = cshim_codec_info(rule.codec);
     if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && rule.codec > CSHIM_CODEC_BF16)

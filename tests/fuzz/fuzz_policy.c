@@ -48,6 +48,10 @@ static void check_rule(const struct cshim_rule *rule)
     FUZZ_CHECK(rule->max_rel_error >= 0 && rule->max_rel_error < 1);
     FUZZ_CHECK((rule->abs_error > 0) ==
                (rule->codec == CSHIM_CODEC_BOUNDED || rule->gather_codec == CSHIM_CODEC_BOUNDED));
+    FUZZ_CHECK(rule->keep >= 1 && rule->keep <= 64);
+    if (rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK)
+        FUZZ_CHECK(rule->error_feedback && !rule->stochastic && rule->max_rel_error <= 0 &&
+                   (rule->collectives & CSHIM_MOVES) == 0);
 }
 
 static bool holds(const struct cshim_rule *rule, const struct cshim_call *call)
@@ -230,6 +234,8 @@ static void write_rule(struct text *text, const struct cshim_rule *rule)
                rule->stochastic ? "stochastic" : "nearest");
     if (rule->gather_codec != CSHIM_CODEC_NONE)
         write_text(text, "gather_codec=%s\n", cshim_codec_name(rule->gather_codec));
+    if (rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK)
+        write_text(text, "keep=%u\n", rule->keep);
     if (rule->abs_error > 0)
         write_text(text, "abs_error=%.17g\n", rule->abs_error);
     if (rule->max_rel_error > 0)
@@ -260,7 +266,7 @@ static bool same_rule(const struct cshim_rule *a, const struct cshim_rule *b)
            a->gather_codec == b->gather_codec && a->algorithm == b->algorithm &&
            a->error_feedback == b->error_feedback && a->stochastic == b->stochastic &&
            a->max_rel_error == b->max_rel_error && a->abs_error == b->abs_error &&
-           a->verify == b->verify && a->check_ranks == b->check_ranks;
+           a->keep == b->keep && a->verify == b->verify && a->check_ranks == b->check_ranks;
 }
 
 static void check_rewritten(const struct cshim_policy *policy)

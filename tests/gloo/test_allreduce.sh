@@ -71,6 +71,10 @@ rule "codec = bounded" "abs_error = 1e-3" "verify = 1"
 repeat "with a bound" 3 6
 reports "no element is off by more than the bound for each rank" '0 < rows[0]["verified"]["largest"] <= 3e-3'
 reports "in half the bytes, beside those of the native calls" '(rows[0]["bytes_wire"] - rows[0]["bytes_native"]) * 2 < rows[0]["bytes_native"]'
+rule "codec = topk" "keep = 32" "error_feedback = on" "check_ranks = 1"
+repeat "with few elements, which wait for each other" 3 64
+below "the mean comes near after many calls" "$distance" 0.2
+reports "the ranks agree on few elements, too" 'rows[0]["ranks_checked"]["different"] == 0 and rows[0]["bytes_native"] > 8 * rows[0]["bytes_wire"]'
 rule "codec = int4" "rounding = stochastic"
 repeat "with stochastic rounding" 2 64
 below "the mean comes four times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 4 }')"

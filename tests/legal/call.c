@@ -25,7 +25,7 @@ uint64_t digests[STEPS_MAX * GROUPS_MAX];
 
 static MPI_Datatype datatype_of(const struct step *step)
 {
-    const MPI_Datatype datatypes[] = {MPI_FLOAT, MPI_DOUBLE, MPI_INT, pair};
+    const MPI_Datatype datatypes[] = {MPI_FLOAT, MPI_DOUBLE, MPI_INT, pair, MPI_C_FLOAT_COMPLEX};
     return datatypes[step->element];
 }
 
@@ -37,7 +37,7 @@ static MPI_Op op_of(const struct step *step)
 
 static size_t element_bytes(const struct step *step)
 {
-    return step->element == DOUBLE || step->element == PAIR ? 8 : 4;
+    return step->element == FLOAT || step->element == INTEGER ? 4 : 8;
 }
 
 /* Elements ---------------------------------------------------------------------------------------
@@ -74,10 +74,10 @@ static double load(const struct step *step, const char *buffer, int i)
     return (double)((const float *)(const void *)buffer)[i];
 }
 
-/* Floats of a buffer: a pair has two. */
+/* Floats of a buffer: a pair and a complex number have two. */
 static int numbers_of(const struct step *step, int count)
 {
-    return step->element == PAIR ? 2 * count : count;
+    return step->element == PAIR || step->element == COMPLEX ? 2 * count : count;
 }
 
 static void fill(const struct call *call, char *buffer, int count)
@@ -199,6 +199,10 @@ void legal_issue(struct call *call)
     const int count = step->count, root = step->root % call->size;
     const int shift = 1 + step->root % (call->size > 1 ? call->size - 1 : 1);
     int counts[RANKS_MAX], begins[RANKS_MAX];
+    for (int i = 0; i < call->size; i++) {
+        counts[i] = count;
+        begins[i] = i * count;
+    }
     switch (step->kind) {
     case REDUCE:
         MPI_Reduce(in, call->out, count, datatype, op, root, comm);
@@ -212,17 +216,16 @@ void legal_issue(struct call *call)
         MPI_Reduce_scatter_block(in, call->out, count, datatype, op, comm);
         break;
     case ALLGATHER:
-        for (int i = 0; i < call->size; i++) {
-            counts[i] = count;
-            begins[i] = i * count;
-        }
         if (step->root % 2 == 0)
             MPI_Allgather(in, count, datatype, call->out, count, datatype, comm);
         else
             MPI_Allgatherv(in, count, datatype, call->out, counts, begins, datatype, comm);
         break;
     case ALLTOALL:
-        MPI_Alltoall(in, count, datatype, call->out, count, datatype, comm);
+        if (step->root % 2 == 0)
+            MPI_Alltoall(in, count, datatype, call->out, count, datatype, comm);
+        else
+            MPI_Alltoallv(in, counts, begins, datatype, call->out, counts, begins, datatype, comm);
         break;
     case IALLREDUCE:
         MPI_Iallreduce(in, call->out, count, datatype, op, comm, &call->requests[0]);

@@ -130,8 +130,8 @@ static void draw_step(struct script *script, int number, const int counts[2], bo
     step->operation = below(stream, 6) == 0 ? (enum operation)below(stream, OPERATIONS) : SUM;
     if (step->kind == ALLGATHER || step->kind == ALLTOALL || step->kind == BCAST)
         step->operation = SUM;
-    if (step->element == PAIR)
-        step->operation = USER;
+    if (step->element == PAIR || step->element == COMPLEX)
+        step->operation = step->element == PAIR ? USER : SUM;
     step->count = below(stream, 2) == 0 ? draw_count(stream) : counts[below(stream, 2)];
     step->in_place = below(stream, 3) == 0;
     step->root = below(stream, RANKS_MAX);
@@ -201,7 +201,8 @@ static const char *const kinds[KINDS] = {
     "MPI_Comm_create_group",
     "MPI_Comm_free",
 };
-static const char *const elements[ELEMENTS] = {"float", "double", "int", "pairs of float"};
+static const char *const elements[ELEMENTS] = {"float", "double", "int", "pairs of float",
+                                               "complex numbers"};
 static const char *const operations[OPERATIONS] = {"sum", "maximum", "own sum"};
 
 static void print_place(FILE *file, const struct script *script, int number)

@@ -38,8 +38,9 @@ enum kind {
     FREE,
     KINDS
 };
-enum element { FLOAT, DOUBLE, INTEGER, PAIR, ELEMENTS }; /* PAIR: a derived type of two floats */
-enum operation { SUM, LARGEST, USER, OPERATIONS };       /* USER: a sum of the program's own */
+/* PAIR: a derived type of two floats; COMPLEX: MPI's own, which is compressed as floats are. */
+enum element { FLOAT, DOUBLE, INTEGER, PAIR, COMPLEX, ELEMENTS };
+enum operation { SUM, LARGEST, USER, OPERATIONS }; /* USER: a sum of the program's own */
 
 struct step {
     enum kind kind;

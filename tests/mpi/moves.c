@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Alltoall and MPI_Bcast: every element must come within the codec's bound, of a broadcast
+/* MPI_Alltoall(v) and MPI_Bcast: every element must come within the codec's bound, of a broadcast
  * equal on all ranks; in place, as complex numbers, from every root; also where ranks describe the
- * same elements by different types, which must come exactly. Arguments: alltoall or broadcast,
- * COUNT (elements of a block or of the buffer) and RELATIVE (error allowed; 0: the root's buffer
- * cannot be written to). */
+ * same elements by different types, which must come exactly. Arguments: alltoall, alltoallv or
+ * broadcast, COUNT (elements of a block or of the buffer) and RELATIVE (error allowed; 0: the
+ * root's buffer cannot be written to). */
 #include <complex.h>
 #include <math.h>
 #include <mpi.h>
@@ -83,6 +83,77 @@ static void exchange_all(MPI_Datatype whole)
     check_blocks("two types", 0);
 }
 
+/* Where this MPI lacks it, the shim has it. */
+__attribute__((weak)) int MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
+                                          const MPI_Aint sdispls[], MPI_Datatype sendtype,
+                                          void *recvbuf, const MPI_Count recvcounts[],
+                                          const MPI_Aint rdispls[], MPI_Datatype recvtype,
+                                          MPI_Comm comm);
+
+/* The elements that `from` gives to `to`; in place as many come back. The first pair has none. */
+static int length_of(int from, int to, bool in_place)
+{
+    return from + to == 1 && in_place ? 0 : count - from - (in_place ? to : 2 * to);
+}
+
+enum way { PLAIN, IN_PLACE, APART, ONE_TYPE, LARGE, WAYS };
+
+/* Blocks whose lengths differ. If APART rank 0 leaves a gap before each that comes; if ONE_TYPE it
+ * has a type of its own for the elements that it sends. */
+static void exchange_uneven(enum way way)
+{
+    static const char *const names[WAYS] = {"uneven blocks", "uneven blocks in place",
+                                            "uneven blocks apart", "uneven blocks of two types",
+                                            "uneven blocks by large counts"};
+    const bool in_place = way == IN_PLACE;
+    enum { SENT, SENT_AT, GOT, GOT_AT, ARRAYS };
+    int *lists = calloc(ARRAYS * (size_t)ranks, sizeof *lists), *list[ARRAYS], wrong = 0;
+    MPI_Count *large = calloc(ARRAYS * (size_t)ranks, sizeof *large);
+    MPI_Aint *places = calloc(ARRAYS * (size_t)ranks, sizeof *places);
+    MPI_Datatype own = MPI_FLOAT;
+    const size_t room = bytes + (size_t)ranks * sizeof *in;
+    float *from = memset(malloc(room), 0xff, room), *to = memset(malloc(room), 0xff, room);
+    for (int i = 0; i < ARRAYS; i++)
+        list[i] = lists + i * ranks;
+    for (int i = 0; i < ranks; i++) {
+        list[SENT][i] = length_of(rank, i, in_place);
+        list[GOT][i] = length_of(i, rank, in_place);
+        list[SENT_AT][i] = i > 0 ? list[SENT_AT][i - 1] + list[SENT][i - 1] : 0;
+        list[GOT_AT][i] = i > 0 ? list[GOT_AT][i - 1] + list[GOT][i - 1] : 0;
+        list[GOT_AT][i] += way == APART && rank == 0;
+        for (int j = 0; j < list[SENT][i]; j++)
+            (in_place ? to : from)[list[SENT_AT][i] + j] = value(rank, i, j);
+    }
+    for (int i = 0; i < ARRAYS * ranks; i++)
+        places[i] = large[i] = lists[i];
+    if (way == ONE_TYPE && rank == 0)
+        MPI_Type_contiguous(1, MPI_FLOAT, &own);
+    if (own != MPI_FLOAT)
+        MPI_Type_commit(&own);
+    if (way == LARGE)
+        MPI_Alltoallv_c(from, large, places + ranks, MPI_FLOAT, to, large + GOT * ranks,
+                        places + GOT_AT * ranks, MPI_FLOAT, MPI_COMM_WORLD);
+    else if (in_place)
+        MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, to, list[GOT], list[GOT_AT],
+                      MPI_FLOAT, MPI_COMM_WORLD);
+    else
+        MPI_Alltoallv(from, list[SENT], list[SENT_AT], own, to, list[GOT], list[GOT_AT], MPI_FLOAT,
+                      MPI_COMM_WORLD);
+    const double allowed = way == APART || way == ONE_TYPE ? 0 : relative * 5;
+    for (int i = 0; i < ranks; i++)
+        for (int j = 0; j < list[GOT][i]; j++)
+            wrong +=
+                !(fabs((double)to[list[GOT_AT][i] + j] - (double)value(i, rank, j)) <= allowed);
+    report(names[way], wrong);
+    if (own != MPI_FLOAT)
+        MPI_Type_free(&own);
+    free(lists);
+    free(large);
+    free(places);
+    free(from);
+    free(to);
+}
+
 /* The elements of `root`, on all ranks, of which each has the buffer's first ones. */
 static void check_copy(const char *what, int root, double allowed)
 {
@@ -148,7 +219,10 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     MPI_Type_contiguous(count, MPI_FLOAT, &whole);
     MPI_Type_commit(&whole);
-    if (strcmp(argv[1], "alltoall") == 0)
+    if (strcmp(argv[1], "alltoallv") == 0)
+        for (enum way way = PLAIN; way < (MPI_Alltoallv_c != NULL ? WAYS : LARGE); way++)
+            exchange_uneven(way);
+    else if (strcmp(argv[1], "alltoall") == 0)
         exchange_all(whole);
     else
         for (int root = 0; root < ranks; root++)

@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# MPI_Alltoall and MPI_Bcast, which are compressed only where a rule names them.
+# MPI_Alltoall, MPI_Alltoallv and MPI_Bcast, which are compressed only where a rule names them.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_moves
 
 # moves COLLECTIVE RANKS CODEC COUNT ERROR [KEY=VALUE]: by a rule for that collective
 moves() {
-    printf '[rule data]\ncollective = %s\ncodec = %s\n%s\n' "$1" "$3" "${6-}" >"$scratch/policy.ini"
+    printf '[rule data]\ncollective = %s\ncodec = %s\n%s\n' "${1%v}" "$3" "${6-}" >"$scratch/policy.ini"
     expect "$1: $3, $4 elements on $2 ranks${6:+, $6}" 0 shimmed "$2" COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$1" "$4" "$5"
 }
 
-for collective in alltoall broadcast; do
+for collective in alltoall alltoallv broadcast; do
     for ranks in 2 3 4; do
         for count in 1 1000 70001 300000; do
+            [ $count$collective != 1alltoallv ] || continue # blocks cannot be shorter
             moves $collective $ranks raw $count 0
         done
         moves $collective $ranks lossless 70002 0
@@ -41,13 +42,24 @@ check "four of five calls are compressed" \
 check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
 check "the sampled error is that of one quantization, too" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
 check "it is not counted among the others" test "$(json '"MPI_Alltoall" in r["not_compressed"]')" = False
+moves alltoallv 4 fp8_e4m3 70002 0.0626
+check "blocks that differ in length, in place and by large counts; those that lie apart or are of two types are passed on" \
+    test "$(json '[(x["collective"], x["algorithm"], x["calls"]) for x in r["rows"]], r["passed_through"]["dtype"]')" = "[('alltoall', 'one_shot', 3)] 2"
+check "fp8 sends a quarter of what they have" \
+    test "$(json '3.9 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
+check "the sampled error is that of one quantization, of uneven blocks" \
+    test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
+expect "all of them, only observed" 0 shimmed 4 COMPSHIM=observe COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$program" alltoallv 70002 0
+check "are written down" \
+    test "$(json 'sum(k["calls"] for k in r["observed"]["kinds"] if k["collective"] == "alltoall")')" = 5
 
 policy "$scratch/policy.ini" fp16
 sed -i 's/^report = off//' "$scratch/policy.ini"
-for collective in alltoall broadcast; do
+for collective in alltoall alltoallv broadcast; do
     expect "$collective without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001 # MPICH itself writes to the root
     check "is passed on and counted" test "$(json '[n["calls"] for n in r["not_compressed"].values()], r["rows"]')" = \
-        "$([ $collective = alltoall ] && echo '[5] []' || echo '[9] []')"
+        "$([ "${collective%v}" = alltoall ] && echo '[5] []' || echo '[9] []')"
 done
 finish

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
 
-# sends TITLE CODEC ALGORITHM [KEY=VALUE]
+# sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]
 sends() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ncodec = %s\nalgorithm = %s\n%s\n' \
         "$2" "$3" "${4-}" >"$scratch/policy.ini"
@@ -14,7 +14,7 @@ sends() {
     local peers=4
     [ "$3" != hierarchical ] || peers=2 # one on each node
     mpi 4 LD_PRELOAD="$preload:$build/tests/standin_nodes.so:$build/tests/standin_wire.so" \
-        STANDIN_NODES=0,1,0,1 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_wire" $peers
+        STANDIN_NODES=0,1,0,1 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_wire" $peers ${5-}
 }
 all() {
     local codec algorithm
@@ -26,6 +26,11 @@ all() {
     for codec in int8 int4; do
         sends "$codec stochastic" $codec two_shot "rounding = stochastic"
         sends "$codec feedback" $codec hierarchical "error_feedback = on"
+    done
+    for codec in $codecs lossless; do
+        for algorithm in one_shot two_shot; do
+            sends "$codec $algorithm, moves" "$codec" $algorithm "collective = alltoall, broadcast" moves
+        done
     done
 }
 if only_open_mpi "what goes over the wire"; then

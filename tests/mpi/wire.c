@@ -3,7 +3,9 @@
  * wire (tests/standin/wire.c), and of its results, over all ranks: a line for each size. The ranks
  * have PEERS peers in an all-reduce; in the others all ranks are peers.
  *
- *   mpi_wire PEERS
+ *   mpi_wire PEERS [moves]
+ *
+ * With `moves` it calls those that move elements instead of adding them.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -49,6 +51,32 @@ static void report(const char *name, size_t bytes)
         printf("%s %016llx %016llx", name, (unsigned long long)all[0], (unsigned long long)all[1]);
 }
 
+static void move_all(int count)
+{
+    const int block = count / ranks + 1;
+    int lengths[8], begins[8];
+    for (int i = 0; i < ranks; i++) { /* as long for both of a pair */
+        lengths[i] = count / ranks / (1 + (i + rank) % 3);
+        begins[i] = i > 0 ? begins[i - 1] + lengths[i - 1] : 0;
+    }
+    if (rank == 0)
+        printf("%d:", count);
+    standin_wire_peers = ranks;
+    fill(block * ranks, 4);
+    MPI_Alltoall(input, block, MPI_FLOAT, output, block, MPI_FLOAT, MPI_COMM_WORLD);
+    report(" alltoall", (size_t)(block * ranks) * sizeof(float));
+    fill(count, 5);
+    MPI_Alltoallv(input, lengths, begins, MPI_FLOAT, output, lengths, begins, MPI_FLOAT,
+                  MPI_COMM_WORLD);
+    report(", alltoallv", (size_t)(begins[ranks - 1] + lengths[ranks - 1]) * sizeof(float));
+    fill(count, 6);
+    memcpy(output, input, (size_t)count * sizeof(float));
+    MPI_Bcast(output, count, MPI_FLOAT, 1, MPI_COMM_WORLD);
+    report(", broadcast", (size_t)count * sizeof(float));
+    if (rank == 0)
+        putchar('\n');
+}
+
 static void call_all(int count, int peers)
 {
     const size_t bytes = (size_t)count * sizeof(float);
@@ -79,7 +107,10 @@ int main(int argc, char **argv)
     standin_wire_digest();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (int repeat = 0; repeat < 2; repeat++) /* error feedback has something to add */
-            call_all(counts[i], argc > 1 ? atoi(argv[1]) : ranks);
+            if (argc > 2)
+                move_all(counts[i]);
+            else
+                call_all(counts[i], argc > 1 ? atoi(argv[1]) : ranks);
     MPI_Finalize();
     return 0;
 }

@@ -70,11 +70,11 @@ TEST(residual_is_what_rounding_lost)
 {
     static float expected[COUNT];
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
-        for (int mode = 0; mode < 2 && !cshim_codec_is_exact((enum cshim_codec_id)id); mode++) {
+        for (int mode = 0; mode < 2 && !cshim_codec_is_packed((enum cshim_codec_id)id); mode++) {
             memset(residual, 0, sizeof residual);
             memset(expected, 0, sizeof expected);
             for (int step = 0; step < 3 * PATTERN_COUNT; step++) {
-                struct cshim_encoding encoding = {residual, mode == 1, (uint64_t)step, 3, 0};
+                struct cshim_encoding encoding = {residual, mode == 1, (uint64_t)step, 3, 0, 0};
                 fill((enum pattern)(step * 5 % PATTERN_COUNT), (uint64_t)step, values, COUNT);
                 expect((enum cshim_codec_id)id, encoding, values, expected, again);
                 cshim_encode_with((enum cshim_codec_id)id, CSHIM_FLOAT32, values, COUNT, &encoding,
@@ -109,10 +109,10 @@ TEST(old_residuals_add_a_step_at_most)
     for (int trial = 0; trial < 60 * 2 * CSHIM_CODEC_COUNT; trial++) {
         const enum cshim_codec_id id = (enum cshim_codec_id)(trial % CSHIM_CODEC_COUNT);
         const struct cshim_codec_info *info = cshim_codec_info(id);
-        if (info == NULL || cshim_codec_is_exact(id))
+        if (info == NULL || cshim_codec_is_exact(id) || cshim_codec_is_packed(id))
             continue;
         const bool stochastic = trial / CSHIM_CODEC_COUNT % 2 == 1;
-        struct cshim_encoding encoding = {residual, stochastic, (uint64_t)trial, 0, 0};
+        struct cshim_encoding encoding = {residual, stochastic, (uint64_t)trial, 0, 0, 0};
         fill_blocks((uint64_t)trial, 40, values);
         fill_blocks(~(uint64_t)trial, 80, residual);
         cshim_encode_with(id, CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
@@ -160,7 +160,7 @@ TEST(nothing_is_lost_over_many_steps)
         memset(in, 0, sizeof in);
         memset(out, 0, sizeof out);
         for (int step = 0; step < STEPS; step++) {
-            struct cshim_encoding encoding = {residual, c % 2 == 1, (uint64_t)step, 0, 0};
+            struct cshim_encoding encoding = {residual, c % 2 == 1, (uint64_t)step, 0, 0, 0};
             fill(PATTERN_NORMAL, (uint64_t)step, values, COUNT);
             for (size_t i = 0; i < COUNT; i += 32)
                 values[i] = copysignf(4, values[i]);
@@ -205,7 +205,7 @@ TEST(finite_values_stay_finite)
             residual[i] = values[i] * 0x1p-5f;
         }
         for (int step = 0; step < 4; step++) {
-            struct cshim_encoding encoding = {residual, step % 2 == 1, 1, 0, 0};
+            struct cshim_encoding encoding = {residual, step % 2 == 1, 1, 0, 0, 0};
             cshim_encode_with((enum cshim_codec_id)id, CSHIM_FLOAT32, values, COUNT, &encoding,
                               encoded);
             cshim_decode((enum cshim_codec_id)id, CSHIM_FLOAT32, encoded, COUNT, decoded);
@@ -218,7 +218,7 @@ TEST(finite_values_stay_finite)
 TEST(raw_leaves_the_residual_alone)
 {
     static float before[COUNT];
-    struct cshim_encoding encoding = {residual, true, 1, 0, 0};
+    struct cshim_encoding encoding = {residual, true, 1, 0, 0, 0};
     fill(PATTERN_MIXED, 1, values, COUNT);
     fill(PATTERN_NORMAL, 2, residual, COUNT);
     memcpy(before, residual, sizeof before);
@@ -247,7 +247,7 @@ TEST(other_types_are_widened_first)
         }
         fill(PATTERN_NORMAL, 8, residual, COUNT);
         memcpy(expected, residual, sizeof expected);
-        struct cshim_encoding encoding = {residual, step > 2, 5, 2, 0};
+        struct cshim_encoding encoding = {residual, step > 2, 5, 2, 0, 0};
         cshim_encode_with(CSHIM_CODEC_INT4, dtype, input, COUNT, &encoding, encoded);
         encoding.residual = expected;
         cshim_encode_with(CSHIM_CODEC_INT4, CSHIM_FLOAT32, values, COUNT, &encoding, again);
@@ -270,7 +270,7 @@ TEST(sums_are_encoded_like_other_values)
             fill(rank == 1 ? PATTERN_ONE_NAN : PATTERN_SPIKE, rank, values, COUNT);
             cshim_encode(id, CSHIM_FLOAT32, values, COUNT, ranks[rank]);
         }
-        struct cshim_encoding encoding = {c % 3 > 0 ? residual : NULL, c % 3 != 1, 5, 2, 0};
+        struct cshim_encoding encoding = {c % 3 > 0 ? residual : NULL, c % 3 != 1, 5, 2, 0, 0};
         cshim_reduce(id, CSHIM_FLOAT32, parts, RANKS, COUNT, plain, NULL);
         cshim_reduce_with(id, CSHIM_FLOAT32, parts, RANKS, COUNT, sum, encoded, &encoding);
         assert_memory_equal(sum, plain, sizeof sum);
@@ -293,7 +293,7 @@ TEST(wide_sums_are_narrowed_first)
     cshim_encode(CSHIM_CODEC_INT8, CSHIM_FLOAT64, wide, COUNT, again);
     memset(residual, 0, sizeof residual);
     memset(expected, 0, sizeof expected);
-    struct cshim_encoding encoding = {residual, true, 5, 2, 0};
+    struct cshim_encoding encoding = {residual, true, 5, 2, 0, 0};
     cshim_reduce_with(CSHIM_CODEC_INT8, CSHIM_FLOAT64, parts, 2, COUNT, sum, encoded, &encoding);
     for (size_t i = 0; i < COUNT; i++)
         narrow[i] = (float)sum[i];
@@ -310,7 +310,7 @@ TEST(every_short_count)
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         for (size_t count = 1; count < 300; count++) {
             size_t bytes = cshim_encoded_bytes(scaled_codecs[c], CSHIM_FLOAT32, count);
-            struct cshim_encoding encoding = {residual, count % 2 == 0, 3, count % 3, 0};
+            struct cshim_encoding encoding = {residual, count % 2 == 0, 3, count % 3, 0, 0};
             memset(encoded, 0x5a, sizeof encoded);
             memset(residual, 0, sizeof residual);
             residual[count] = 42;

@@ -45,7 +45,8 @@ static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsign
                                                 .stochastic = (mode & 1) != 0,
                                                 .key = 1000 + count,
                                                 .first = 3 * CSHIM_GRAIN,
-                                                .step = 0x1p-9f};
+                                                .step = 0x1p-9f,
+                                                .keep = 5};
         for (size_t i = 0; i < MANY; i++)
             residual[i] = (float)(i % 11) * 0x1p-12f;
         for (unsigned part = 0; part < PARTS; part++) {
@@ -156,6 +157,8 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                             0x60dec9a42f1ecfdbu, 0x60dec9a42f1ecfdbu},
     [CSHIM_CODEC_BOUNDED][CSHIM_FLOAT64] = {0x202b0551c0869b46u, 0x202b0551c0869b46u,
                                             0x202b0551c0869b46u, 0x202b0551c0869b46u},
+    [CSHIM_CODEC_TOPK][CSHIM_FLOAT32] = {0x02a70054da9f6907u, 0x02a70054da9f6907u,
+                                         0x17a986f8dbd3facbu, 0x17a986f8dbd3facbu},
 };
 
 static unsigned count_wrong_digests(void)
@@ -216,6 +219,7 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
                              "00028c06f12833affff7f3f0000c07f000080ff0000e03d000000000000",
     [CSHIM_CODEC_BOUNDED] = "3a00000034000000803f000000bf000050400000e0c000000000000000800000807f0"
                             "00028c06f12833affff7f3f0000c07f000080ff0000e03d000000000000",
+    [CSHIM_CODEC_TOPK] = "19000000130000010203060708090a0b0c0193d8108800804a00000000000000",
     [CSHIM_CODEC_INT3] = "400af000090000000000000000000000164b0000000000000000000000000000",
 };
 

@@ -30,7 +30,9 @@ static struct cshim_policy *one_rule(enum cshim_codec_id codec, enum cshim_algor
     char text[128];
     snprintf(text, sizeof text, "[rule all]\ncodec = %s\nalgorithm = %s\n%s",
              cshim_codec_name(codec), cshim_algorithm_name(algorithm),
-             codec == CSHIM_CODEC_BOUNDED ? "abs_error = 1e-4\n" : "");
+             codec == CSHIM_CODEC_BOUNDED ? "abs_error = 1e-4\n"
+             : codec == CSHIM_CODEC_TOPK  ? "error_feedback = on\n"
+                                          : "");
     return parse(text);
 }
 

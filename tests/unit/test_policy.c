@@ -194,10 +194,11 @@ TEST(key_errors)
     assert_refused("[rule a]\ncodec\n[rule a]\n",
                    "policy.ini:2: neither '[section]' nor 'key = value'\n"
                    "policy.ini:3: duplicate rule 'a' (the first is in line 1)");
-    assert_refused("[rule a]\n  codec = raw\n  log = warn\n",
-                   "policy.ini:3: unknown key 'log' (known: library, collective, dtype, op, ranks, "
-                   "nodes, min_size, max_size, codec, gather_codec, algorithm, worth, "
-                   "error_feedback, rounding, abs_error, max_rel_error, verify, check_ranks)");
+    assert_refused(
+        "[rule a]\n  codec = raw\n  log = warn\n",
+        "policy.ini:3: unknown key 'log' (known: library, collective, dtype, op, ranks, "
+        "nodes, min_size, max_size, codec, gather_codec, algorithm, worth, "
+        "error_feedback, rounding, keep, abs_error, max_rel_error, verify, check_ranks)");
 }
 
 TEST(value_errors)
@@ -223,6 +224,8 @@ TEST(value_errors)
          "malformed max_rel_error '1%' (write a number between 0 and 1, as in 0.01)"},
         {"max_rel_error = nan",
          "malformed max_rel_error 'nan' (write a number between 0 and 1, as in 0.01)"},
+        {"keep = 65", "malformed keep '65' (write a number from 1 to 64)"},
+        {"keep = 0", "malformed keep '0' (write a number from 1 to 64)"},
         {"abs_error = 0",
          "malformed abs_error '0' (write a number from 1e-30 to 1e30, as in 1e-4)"},
         {"abs_error = 1e31",
@@ -252,16 +255,17 @@ TEST(value_errors)
  */
 TEST(all_errors_at_once)
 {
-    assert_refused("[rule a]\ncodc = fp16\n[rule b\nx = 1\n[rule c]\nlog = warn\ncodec = none\n"
-                   "[rule d]\nno line\n[rule e]\n[rule f]\n",
-                   "policy.ini:2: unknown key 'codc' (did you mean 'codec'?)\n"
-                   "policy.ini:3: a section header is [compshim] or [rule NAME]\n"
-                   "policy.ini:6: unknown key 'log' (known: library, collective, dtype, op, ranks, "
-                   "nodes, min_size, max_size, codec, gather_codec, algorithm, worth, "
-                   "error_feedback, rounding, abs_error, max_rel_error, verify, check_ranks)\n"
-                   "policy.ini:9: neither '[section]' nor 'key = value'\n"
-                   "policy.ini:10: rule 'e' has no codec (add 'codec = ...', or 'codec = none')\n"
-                   "and more errors");
+    assert_refused(
+        "[rule a]\ncodc = fp16\n[rule b\nx = 1\n[rule c]\nlog = warn\ncodec = none\n"
+        "[rule d]\nno line\n[rule e]\n[rule f]\n",
+        "policy.ini:2: unknown key 'codc' (did you mean 'codec'?)\n"
+        "policy.ini:3: a section header is [compshim] or [rule NAME]\n"
+        "policy.ini:6: unknown key 'log' (known: library, collective, dtype, op, ranks, "
+        "nodes, min_size, max_size, codec, gather_codec, algorithm, worth, "
+        "error_feedback, rounding, keep, abs_error, max_rel_error, verify, check_ranks)\n"
+        "policy.ini:9: neither '[section]' nor 'key = value'\n"
+        "policy.ini:10: rule 'e' has no codec (add 'codec = ...', or 'codec = none')\n"
+        "and more errors");
 }
 
 TEST(general_errors)
@@ -304,6 +308,18 @@ TEST(rule_errors)
     assert_refused(
         "[rule a]\ncodec = bounded\n",
         "policy.ini:1: rule 'a': codec 'bounded' needs abs_error, as in abs_error = 1e-4");
+    assert_refused("[rule a]\ncodec = topk\n",
+                   "policy.ini:1: rule 'a': codec 'topk' needs error_feedback = on");
+    assert_refused("[rule a]\ncodec = int8\nkeep = 4\n",
+                   "policy.ini:1: rule 'a': keep needs codec topk");
+    assert_refused(
+        "[rule a]\ncodec = topk\nerror_feedback = on\nrounding = stochastic\n",
+        "policy.ini:1: rule 'a': codec 'topk' is for sums only, and has neither rounding = "
+        "stochastic nor max_rel_error");
+    assert_refused(
+        "[rule a]\ncodec = topk\nerror_feedback = on\ncollective = broadcast\n",
+        "policy.ini:1: rule 'a': codec 'topk' is for sums only, and has neither rounding = "
+        "stochastic nor max_rel_error");
     assert_refused("[rule a]\ncodec = fp16\nabs_error = 1e-4\n",
                    "policy.ini:1: rule 'a': abs_error needs codec bounded, and beside it raw or "
                    "lossless only");

@@ -56,6 +56,9 @@ static char *bound_text(const struct cshim_codec_info *codec, const struct cshim
         return tool_format(
             "%g in each element, times %s", plan->rule->abs_error,
             tool_plural(cshim_schedule_adds(plan->schedule) ? plan->ranks : 1, "rank"));
+    if (plan->codec == CSHIM_CODEC_TOPK)
+        return tool_format("none of one call: elements beyond %u of each %u wait for later calls",
+                           plan->rule->keep, CSHIM_GRAIN);
     if (codec->bound_relative == 0 && codec->bound_absolute == 0)
         return tool_copy("0: each quantization is exact");
     if (codec->bound_absolute == 0)
@@ -83,7 +86,10 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "ratio",
              tool_format("%.3f", (double)plan->bytes_native / (double)plan->bytes_wire));
     if (cshim_codec_is_packed(plan->codec))
-        add_line(table, plan->step > 0 ? "  of smooth fields" : "  of normal data",
+        add_line(table,
+                 plan->codec == CSHIM_CODEC_TOPK ? "  with keep = 4"
+                 : plan->step > 0                ? "  of smooth fields"
+                                                 : "  of normal data",
                  tool_format("%.3f: the bytes on the wire are the most there can be",
                              (double)plan->bytes_native / (double)plan->bytes_wire /
                                  cshim_codec_typical_share(plan->codec, plan->dtype)));
@@ -103,7 +109,8 @@ static double foretell(const struct explain_answer *answer, enum cshim_algorithm
     const struct cshim_rule *rule = answer->plan.rule;
     const char *bound = rule != NULL && rule->abs_error > 0
                             ? tool_format("abs_error = %.17g\n", rule->abs_error)
-                            : "";
+                        : answer->plan.codec == CSHIM_CODEC_TOPK ? "error_feedback = on\n"
+                                                                 : "";
     char *text =
         tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n%s",
                     cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm), bound);

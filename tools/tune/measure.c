@@ -188,8 +188,9 @@ static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
 static void list_ways(struct tune_measured *measured)
 {
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        /* With float32 fp32 does the same as raw; what bounded does depends on the data. */
-        if (codec == CSHIM_CODEC_FP32 || codec == CSHIM_CODEC_BOUNDED)
+        /* With float32 fp32 does the same as raw; what bounded does depends on the data. topk is
+         * for programs that are made for it. */
+        if (codec == CSHIM_CODEC_FP32 || codec == CSHIM_CODEC_BOUNDED || codec == CSHIM_CODEC_TOPK)
             continue;
         if (codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16)
             add_way(measured, codec, CSHIM_ALGORITHM_CAST);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Grains of the codec topk: of each grain the few elements of largest magnitude, by their places
+ * and in the codes of int4; all others are read as zeros. docs/wire-format.md gives every byte.
+ *
+ * What is not sent stays in the residual, whole, and is added the next time. Nothing of a residual
+ * is forgotten, because an element may wait for many calls. Without a residual all elements are
+ * sent. */
+#include <string.h>
+
+#include "codecs/floats.h"
+#include "codecs/loops.h"
+
+#define VALUES CSHIM_CODEC_INT4
+
+/* The bytes of so many codes, and of the scales behind them. */
+static size_t codes_bytes(size_t kept)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(VALUES);
+    return (kept * info->element_bits + 7) / 8;
+}
+
+size_t cshim_topk_bytes(size_t kept)
+{
+    const struct cshim_codec_info *info = cshim_codec_info(VALUES);
+    return kept + codes_bytes(kept) + (kept + info->block - 1) / info->block * info->scale_bytes;
+}
+
+/* Finds the elements to send: all that are not finite, and the `most` of largest magnitude among
+ * the others, the first of several that are alike, but no zeros. Returns how many, with their
+ * places in order. */
+static size_t choose(const float *elements, size_t count, size_t most, uint8_t *places)
+{
+    uint32_t left[CSHIM_GRAIN]; /* magnitudes; 0 where an element is chosen, or is zero */
+    bool chosen[CSHIM_GRAIN];
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t magnitude = cshim_float_bits(elements[i]) & ~CSHIM_SIGN_BIT;
+        chosen[i] = magnitude >= CSHIM_INFINITY_BITS || (most >= count && magnitude != 0);
+        left[i] = chosen[i] ? 0 : magnitude;
+    }
+    for (size_t taken = 0; taken < most && most < count; taken++) {
+        uint32_t largest = 0;
+        size_t place = 0;
+        for (size_t i = 0; i < count; i++)
+            largest = left[i] > largest ? left[i] : largest;
+        if (largest == 0)
+            break;
+        while (left[place] != largest)
+            place++;
+        chosen[place] = true;
+        left[place] = 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (chosen[i])
+            places[kept++] = (uint8_t)i;
+    return kept;
+}
+
+size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
+                       uint8_t *output)
+{
+    float elements[CSHIM_GRAIN], values[CSHIM_GRAIN];
+    for (size_t i = 0; i < count; i++) {
+        const bool is_finite = (cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
+        elements[i] =
+            residual != NULL && is_finite ? cshim_saturate(input[i] + residual[i]) : input[i];
+    }
+    const size_t kept = choose(elements, count, residual != NULL ? keep : count, output);
+    uint8_t *const codes = output + kept, *const scales = codes + codes_bytes(kept);
+    for (size_t i = 0; i < kept; i++)
+        values[i] = elements[output[i]];
+    if (kept > 0)
+        cshim_level()->codecs[VALUES].encode(values, kept, codes, scales);
+    if (residual == NULL)
+        return cshim_topk_bytes(kept);
+    if (kept > 0)
+        cshim_level()->codecs[VALUES].rest(codes, scales, kept, values);
+    memcpy(residual, elements, count * sizeof *residual);
+    for (size_t i = 0; i < kept; i++)
+        residual[output[i]] = values[i];
+    return cshim_topk_bytes(kept);
+}
+
+void cshim_topk_unpack(const uint8_t *input, size_t bytes, size_t count, float *output)
+{
+    float values[CSHIM_GRAIN];
+    uint8_t codes[2 * CSHIM_GRAIN]; /* more may be read than there is */
+    size_t kept = 0;
+    while (kept < count && cshim_topk_bytes(kept) < bytes)
+        kept++;
+    bool is_good = cshim_topk_bytes(kept) == bytes;
+    for (size_t i = 0; i < kept && is_good; i++)
+        is_good = input[i] < count && (i == 0 || input[i] > input[i - 1]);
+    for (size_t i = 0; i < count; i++)
+        output[i] = is_good ? 0 : cshim_bits_float(CSHIM_NAN_BITS);
+    if (!is_good || kept == 0)
+        return;
+    memcpy(codes, input + kept, bytes - kept);
+    cshim_level()->codecs[VALUES].decode(codes, codes + codes_bytes(kept), kept, values);
+    for (size_t i = 0; i < kept; i++)
+        output[input[i]] = values[i];
+}

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The codec topk: what waits in residuals comes in later calls, by every algorithm.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/nodes.sh"
+program=$build/tests/mpi_topk
+
+# topk KEEP [KEY=VALUE]: the policy
+topk() {
+    printf '[rule fields]\nmin_size = 8KiB\ncodec = topk\nkeep = %s\nerror_feedback = on\n%s\n' "$1" "${2-}" \
+        >"$scratch/policy.ini"
+}
+# arrives RANKS KEEP [KEY=VALUE]: all of what is given comes
+arrives() {
+    topk "$2" "${3-}"
+    expect "$2 of 256 elements on $1 ranks${3:+, $3}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$2" 120
+}
+arrives 2 32
+arrives 3 64
+arrives 4 32 "algorithm = one_shot"
+arrives 4 32 "gather_codec = fp16"
+arrives 4 32 "algorithm = two_shot"
+check "two collectives were compressed" \
+    test "$(json 'sorted((x["collective"], x["codec"], x["calls"]) for x in r["rows"])')" = \
+    "[('allreduce', 'topk', 120), ('reduce_scatter', 'topk', 120)]"
+arrives 4 4 "algorithm = two_shot"
+check "4 of 256 are sent in 40 times fewer bytes, also in short messages" \
+    test "$(json 'all(x["bytes_wire"] * 40 < x["bytes_native"] for x in r["rows"] if x["collective"] == "allreduce")')" = True
+if can_make_nodes; then
+    topk 32 "algorithm = hierarchical"
+    expect "hierarchical, on two nodes" 0 on_nodes here:2,there:2 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 32 120
+else
+    skip "this user cannot give a process a hostname: hierarchical on two nodes"
+fi
+# Without memory for residuals nothing is lost but what int4 rounds, in longer messages.
+topk 4 "algorithm = two_shot"
+sed -i '1i [compshim]\nfeedback_memory = 1KiB' "$scratch/policy.ini"
+expect "no memory for residuals" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
+    "$program" 4 120
+contains "which is said" "no memory for another residual"
+check "all elements are sent" \
+    test "$(json 'all(2 < x["bytes_native"] / x["bytes_wire"] < 3 for x in r["rows"] if x["collective"] == "allreduce")')" = True
+finish

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The codec topk: which elements of a grain are sent, at every SIMD level; that all others wait in
+ * the residual, and nothing is lost over many calls; elements that are not finite; encoders without
+ * a residual; and messages that lie. */
+#include "test_codec_data.h"
+
+enum { MOST = 3000, KEEP = 5 };
+
+static float values[MOST], residual[MOST], wanted[MOST], decoded[MOST];
+static uint8_t encoded[MOST * 4 + 64], again[MOST * 4 + 64];
+
+static size_t most_bytes(size_t count)
+{
+    return cshim_encoded_bytes(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, count);
+}
+
+static void transfer(size_t count, unsigned keep, float *rest)
+{
+    const struct cshim_encoding encoding = {.residual = rest, .keep = keep};
+    cshim_encode_with(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, values, count, &encoding, encoded);
+    cshim_decode(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, encoded, count, decoded);
+}
+
+/* How many finite elements of a grain come before element i: by magnitude, then by place. */
+static size_t rank_of(const float *grain, size_t length, size_t i)
+{
+    size_t rank = 0;
+    for (size_t j = 0; j < length; j++)
+        rank += isfinite(grain[j]) && (fabsf(grain[j]) > fabsf(grain[i]) ||
+                                       (fabsf(grain[j]) == fabsf(grain[i]) && j < i));
+    return rank;
+}
+
+/* Of a grain whose elements with their residuals are wanted: the first by rank are sent, within
+ * what int4 rounds, and what is not sent is in the residual as it was. */
+static void check_grain(size_t begin, size_t length)
+{
+    float largest = 0;
+    for (size_t i = begin; i < begin + length; i++)
+        largest = isfinite(wanted[i]) ? fmaxf(largest, fabsf(wanted[i])) : largest;
+    for (size_t i = begin; i < begin + length; i++) {
+        volatile float lost = wanted[i] - decoded[i];
+        if (!isfinite(wanted[i])) {
+            assert_int_equal(bits_of(decoded[i]), 0x7fc00000);
+            assert_true(residual[i] == 0);
+        } else if (rank_of(wanted + begin, length, i - begin) < KEEP) {
+            assert_true(residual[i] == lost && fabsf(lost) <= largest * 0.072f + 0x1p-145f);
+        } else {
+            assert_true(decoded[i] == 0 && residual[i] == wanted[i]);
+        }
+    }
+}
+
+TEST(the_largest_are_sent_and_the_others_wait)
+{
+    for (int trial = 0; trial < 12 * PATTERN_COUNT; trial++) {
+        const size_t count = trial % 3 == 0 ? MOST : (size_t)(1 + trial * 37 % 700);
+        fill((enum pattern)(trial % PATTERN_COUNT), (uint64_t)trial, values, count);
+        if (trial % 2 == 0)
+            memset(residual, 0, sizeof residual);
+        for (size_t i = 0; i < count; i++) {
+            volatile float sum = values[i] + residual[i];
+            wanted[i] = !isfinite(values[i]) ? values[i]
+                        : isinf(sum)         ? copysignf(FLT_MAX, sum)
+                                             : sum;
+        }
+        transfer(count, KEEP, residual);
+        assert_true(cshim_encoded_length(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, count, encoded) <=
+                    most_bytes(count));
+        for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN)
+            check_grain(begin, count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN);
+    }
+}
+
+TEST(all_levels_write_the_same)
+{
+    static float first[MOST];
+    for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
+        fill((enum pattern)pattern, 9, values, MOST);
+        for (int level = CSHIM_SIMD_SCALAR; level <= CSHIM_SIMD_AVX512; level++) {
+            cshim_simd_limit((enum cshim_simd)level);
+            fill(PATTERN_NORMAL, 10, residual, MOST);
+            transfer(MOST, KEEP, residual);
+            if (level == CSHIM_SIMD_SCALAR) {
+                memcpy(again, encoded, sizeof again);
+                memcpy(first, residual, sizeof first);
+            }
+            assert_memory_equal(encoded, again, most_bytes(MOST));
+            assert_memory_equal(residual, first, sizeof first);
+        }
+    }
+}
+
+/* Also where the elements are small, or fall by much from call to call. */
+TEST(nothing_is_lost_over_many_calls)
+{
+    static double in[MOST], out[MOST];
+    enum { CALLS = 200 };
+    memset(residual, 0, sizeof residual);
+    for (int call = 0; call < CALLS; call++) {
+        fill(PATTERN_NORMAL, (uint64_t)call, values, MOST);
+        for (size_t i = 0; i < MOST; i++)
+            values[i] *= call < CALLS / 2 ? 1 : 0x1p-12f;
+        transfer(MOST, KEEP, residual);
+        for (size_t i = 0; i < MOST; i++) {
+            in[i] += (double)values[i];
+            out[i] += (double)decoded[i];
+        }
+    }
+    for (size_t i = 0; i < MOST; i++)
+        assert_true(fabs(in[i] - out[i] - (double)residual[i]) < CALLS * 0x1p-18);
+}
+
+/* Four of 256 elements are sent with 4 bits each, and the message has 91 times fewer bytes. */
+TEST(messages_are_short)
+{
+    fill(PATTERN_NORMAL, 1, values, 256 * 10);
+    memset(residual, 0, sizeof residual);
+    transfer(256 * 10, 4, residual);
+    assert_int_equal(cshim_encoded_length(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, 256 * 10, encoded), 112);
+    for (size_t i = 0; i < 256; i++)
+        values[i] = NAN;
+    transfer(256, 4, residual);
+    assert_int_equal(cshim_encoded_length(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, 256, encoded),
+                     most_bytes(256));
+}
+
+/* A rank that has no memory for a residual loses no more than int4 does. */
+TEST(without_a_residual_all_are_sent)
+{
+    fill(PATTERN_NORMAL, 4, values, MOST);
+    transfer(MOST, KEEP, NULL);
+    for (size_t i = 0; i < MOST; i++)
+        assert_true(fabsf(decoded[i] - values[i]) < 0.5f &&
+                    (decoded[i] != 0 || fabsf(values[i]) < 0.5f));
+}
+
+/* What is sent on is the sum, and what of it is not sent on waits. */
+TEST(sums_are_packed_like_other_values)
+{
+    static float sum[MOST], expected[MOST];
+    static uint8_t ranks[2][MOST * 4 + 64];
+    const void *const parts[] = {ranks[0], ranks[1]};
+    for (unsigned rank = 0; rank < 2; rank++) {
+        fill(PATTERN_ONE_NAN, rank, values, MOST);
+        memset(residual, 0, sizeof residual);
+        const struct cshim_encoding encoding = {.residual = residual, .keep = KEEP};
+        cshim_encode_with(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, values, MOST, &encoding, ranks[rank]);
+    }
+    fill(PATTERN_NORMAL, 8, residual, MOST);
+    memcpy(expected, residual, sizeof expected);
+    struct cshim_encoding encoding = {.residual = residual, .keep = KEEP};
+    cshim_reduce_with(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, parts, 2, MOST, sum, encoded, &encoding);
+    encoding.residual = expected;
+    cshim_encode_with(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, sum, MOST, &encoding, again);
+    assert_memory_equal(encoded, again, most_bytes(MOST));
+    assert_memory_equal(residual, expected, sizeof residual);
+}
+
+/* Any change of a message gives some elements; nothing behind its longest length is read. */
+TEST(messages_that_lie_do_no_harm)
+{
+    uint64_t random = 3;
+    for (int trial = 0; trial < 6000; trial++) {
+        const size_t count = 1 + next_random(&random) % 600, most = most_bytes(count);
+        const struct cshim_encoding encoding = {.residual = residual, .keep = KEEP};
+        uint8_t *message = malloc(most);
+        float *elements = malloc(count * sizeof *elements);
+        fill((enum pattern)(trial % PATTERN_COUNT), (uint64_t)trial, values, count);
+        cshim_encode_with(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, values, count, &encoding, message);
+        for (int change = 0; change < 4; change++)
+            message[next_random(&random) % (change < 2 && most > 24 ? 24 : most)] =
+                (uint8_t)next_random(&random);
+        cshim_decode(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, message, count, elements);
+        free(message);
+        free(elements);
+    }
+}
