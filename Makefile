@@ -306,9 +306,14 @@ nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
 
 kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h formats.def scalar.h)
 
-$(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers)
+# With CUDA 12's assembler beside CUDA 13's compiler, for drivers from R525 on; else for the compiler's own drivers.
+PTXAS_12 ?= $(wildcard $(CUDA_HOME)/bin/ptxas-12)
+fatbin_for_older = kernels/fatbin.sh $(NVCC) $(PTXAS_12) $@ "$(CUDA_ARCHITECTURES)" "$(CUDA_INTERMEDIATE)"
+
+$(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers) kernels/fatbin.sh
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $< 2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
+	$(call say,NVCC,$<)$(if $(PTXAS_12),$(fatbin_for_older),$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $<) \
+		2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
 
 $(BUILD)/obj/kernels/binary.o: kernels/binary.S $(BUILD)/kernels/kernels.fatbin
 	@mkdir -p $(@D)

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fetches CUDA's compiler, disassemblers, headers and NCCL from NVIDIA's packages on PyPI into a folder,
 # for machines that lack them; no GPU and no root needed. Afterwards: make CUDA_HOME=FOLDER
-#   tools/get-cuda.sh FOLDER [disassemblers]     only these, where the rest is installed
+# ptxas-12 is CUDA 12's assembler: with it the kernels are built for older drivers, too (kernels/fatbin.sh).
+#   tools/get-cuda.sh FOLDER [disassemblers]     only these and ptxas-12, where the rest is installed
 set -eu
 if [ $# = 0 ] || [ "${2:-disassemblers}" != disassemblers ]; then
     echo "usage: tools/get-cuda.sh FOLDER [disassemblers]" >&2
     exit 2
 fi
 folder=$1
-packages="nvidia-cuda-cuobjdump==13.2.* nvidia-cuda-nvdisasm==13.2.*"
-if [ -x "$folder/bin/nvdisasm" ] && { [ $# = 2 ] || { [ -x "$folder/bin/nvcc" ] && [ -e "$folder/include/nccl.h" ]; }; }; then
+packages="nvidia-cuda-cuobjdump==13.2.* nvidia-cuda-nvdisasm==13.2.* nvidia-cuda-nvcc-cu12==12.9.*"
+if [ -x "$folder/bin/nvdisasm" ] && [ -x "$folder/bin/ptxas-12" ] && { [ $# = 2 ] || { [ -x "$folder/bin/nvcc" ] && [ -e "$folder/include/nccl.h" ]; }; }; then
     echo "compshim: CUDA is in $folder already"
     exit 0
 fi
@@ -25,12 +26,15 @@ python3 -m venv "$work/venv"
 # shellcheck disable=SC2086
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps $packages ||
     { echo "compshim: pip cannot fetch NVIDIA's packages; install the CUDA toolkit and libnccl-dev instead" >&2 && exit 1; }
+mkdir -p "$folder/bin"
+mv "$work"/venv/lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas "$folder/bin/ptxas-12"
+rm -r "$work"/venv/lib/python3*/site-packages/nvidia/cuda_nvcc
 for part in "$work"/venv/lib/python3*/site-packages/nvidia/*; do
     [ ! -d "$part" ] || cp -a "$part/." "$folder/"
 done
 if [ $# = 2 ]; then
     chmod +x "$folder"/bin/*
-    echo "compshim: CUDA's disassemblers are in $folder/bin"
+    echo "compshim: CUDA's disassemblers and ptxas-12 are in $folder/bin"
     exit 0
 fi
 # The linker looks for names without a version.

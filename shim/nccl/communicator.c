@@ -74,13 +74,7 @@ static void find_counting(struct cshim_nccl_comm *comm)
 /* A communicator of the same handle is gone, though the program has not destroyed it. */
 void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
-    static uint32_t made[64]; /* atomic; devices whose numbers are 64 apart share one */
     cshim_registry_end(cshim_registry_take(comm->comm));
-    comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
-    if (comm->job != NULL)
-        comm->reason = CSHIM_REASON_COMPRESS;
-    compressing += comm->job != NULL;
-    find_counting(comm);
     pthread_mutex_lock(&lock);
     struct cshim_nccl_comm **link = link_to(comm->comm);
     comm->next = *link;
@@ -88,13 +82,14 @@ void cshim_registry_add(struct cshim_nccl_comm *comm)
     pthread_mutex_unlock(&lock);
 }
 
-void cshim_registry_describe(struct cshim_nccl_comm *comm)
+void cshim_registry_settle(struct cshim_nccl_comm *comm)
 {
-    int rank;
-    if (cshim_nccl.real->CommCount(comm->comm, &comm->ranks) != ncclSuccess ||
-        cshim_nccl.real->CommUserRank(comm->comm, &rank) != ncclSuccess)
-        return;
-    comm->rank = rank;
+    static uint32_t made[64]; /* atomic; devices whose numbers are 64 apart share one */
+    comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
+    if (comm->job != NULL)
+        comm->reason = CSHIM_REASON_COMPRESS;
+    comm->settled = comm->job != NULL;
+    compressing += comm->settled;
     find_counting(comm);
 }
 
@@ -112,7 +107,7 @@ void cshim_registry_end(struct cshim_nccl_comm *comm)
 {
     if (comm == NULL)
         return;
-    const bool is_last = comm->job != NULL && --compressing == 0;
+    const bool is_last = comm->settled && --compressing == 0;
     const bool is_last_reporting = comm->counted != NULL && --reporting == 0;
     cshim_registry_release(comm);
     if (is_last_reporting)

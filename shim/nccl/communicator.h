@@ -20,13 +20,6 @@ struct cshim_nccl_process {
 };
 extern struct cshim_nccl_process cshim_nccl;
 
-/* Ends a group of NCCL. Returns the first error: what became of the group before, or its end. */
-static inline ncclResult_t cshim_nccl_end_group(ncclResult_t status)
-{
-    const ncclResult_t ended = cshim_nccl.real->GroupEnd();
-    return status == ncclSuccess ? ended : status;
-}
-
 /* Events of a communicator. While all of them are under way, what comes is not divided or not
  * timed. */
 #define CSHIM_EVENTS 1024
@@ -42,8 +35,6 @@ struct cshim_measurement {
     CUevent free[CSHIM_EVENTS];
 };
 
-#define CSHIM_RANK_UNKNOWN (-1)
-
 struct cshim_nccl_comm {
     ncclComm_t comm;           /* NULL: it is being made, ... */
     ncclComm_t *made_at;       /* ... and its handle will be here */
@@ -51,11 +42,15 @@ struct cshim_nccl_comm {
     struct cshim_job *job;     /* NULL: its ranks have not agreed on one */
     struct cshim_job *counted; /* at rank 0: where its calls are counted; else NULL */
     enum cshim_reason reason;  /* CSHIM_REASON_COMPRESS, or why no call is compressed */
-    int rank;                  /* CSHIM_RANK_UNKNOWN: NCCL may not be asked yet */
+    int rank;
     int ranks;
-    struct cshim_member *member; /* of the rendezvous where its ranks agree, or NULL */
-    pthread_mutex_t asking;      /* held while NCCL is asked about it; an abort waits for that */
-    atomic_bool aborted;         /* its handle may not be used any more */
+    bool settled;       /* with a job */
+    bool nonblocking;   /* a thread of ours does the work, as NCCL's does: background.c */
+    atomic_int working; /* ncclInProgress while it does; then what became of it */
+    struct cshim_nccl_comm *next_newcomer; /* that is being made in the same group */
+    struct cshim_member *member;           /* of the rendezvous where its ranks agree, or NULL */
+    pthread_mutex_t asking; /* held while NCCL is asked about it; an abort waits for that */
+    atomic_bool aborted;    /* its handle may not be used any more */
 
     /* The rest serves compressed calls. prepare.c fills it in at the first one. */
     bool prepared;
@@ -102,19 +97,38 @@ void cshim_registry_release(struct cshim_nccl_comm *comm);
  * adds it or releases it. Returns NULL without memory. */
 struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_job *job);
 
-/* Adds a communicator whose handle is there, with the job that its ranks have agreed on. Takes the
- * reference over. */
+/* Adds a communicator whose handle is there. Takes the reference over. */
 void cshim_registry_add(struct cshim_nccl_comm *comm);
 
-/* Asks NCCL for what was not known of a communicator when it was added. The program uses it, so it
- * is complete by now. */
-void cshim_registry_describe(struct cshim_nccl_comm *comm);
+/* It has been described, and its ranks have decided: its calls are counted, and compressed if it
+ * has a job. */
+void cshim_registry_settle(struct cshim_nccl_comm *comm);
 
 /* Takes a communicator out before its handle can become another's; NULL if it is not known. The
  * caller ends it, which writes the reports that are due if it was the last. Ending NULL does
  * nothing. */
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t comm);
 void cshim_registry_end(struct cshim_nccl_comm *comm);
+
+/* background.c: non-blocking communicators. NCCL returns ncclInProgress from their calls and
+ * enqueues on a thread of its own, and the program asks ncclCommGetAsyncError until that is done.
+ * What the engine does for them, it does on a thread as well, one for each group of calls, and says
+ * ncclInProgress as long. */
+
+/* This thread works for these communicators. The list outlives the work. */
+void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count);
+/* Whether this thread is one that works so. */
+bool cshim_background_is(void);
+/* Waits until NCCL has done what this thread has told it for its communicators. Returns an error if
+ * one has failed or been aborted. */
+ncclResult_t cshim_background_await(void);
+/* Ends a group of NCCL, and waits for it on such a thread. Returns the first error: what became of
+ * the group before, or its end. */
+ncclResult_t cshim_nccl_end_group(ncclResult_t status);
+/* What NCCL says of a handle of the communicator's; ncclSystemError if it has been aborted. */
+ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm, ncclComm_t handle);
+/* Waits until no thread works for a communicator that ends. */
+void cshim_background_leave(const struct cshim_nccl_comm *comm);
 
 /* prepare.c: the preparation of communicators: what compressed calls need is made at the first one,
  * by all ranks together. They tell each other through NCCL itself whether they can compress.

@@ -87,7 +87,7 @@ ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm)
     ncclResult_t status = ncclSuccess;
     pthread_mutex_lock(&lock);
     for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
-        if (group != NULL ? one->ended_in != group : one->comm != comm) {
+        if ((group != NULL && one->ended_in != group) || (comm != NULL && one->comm != comm)) {
             place = &one->next;
             continue;
         }

@@ -27,8 +27,8 @@ void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *pre
 /* ncclRedOpDestroy: at the end of a group, whose calls may still need the operation. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
 
-/* A group ends: destroys its operations, and returns what NCCL says of the last one. With NULL, a
- * communicator ends, and its operations with it. */
+/* A group ends: destroys its operations, or only those of a communicator, and returns what NCCL
+ * says of the last one. With NULL, a communicator ends, and its operations with it. */
 ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm);
 
 /* The elements of a sampled call that are compared (sample.c). */
@@ -100,8 +100,8 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
 /* Adds a communicator that is being made to those that are known, at the end of the group or at
- * once. Takes the reference over; NULL is an error. */
-ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm);
+ * once. Takes the reference over; NULL is an error. Returns `status`, of NCCL, if all is well. */
+ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
 
 /* batch.c: runs the calls that wait at the end of a group, in their order. Some are made natively
  * after all, if the preparation or the planner says so. */

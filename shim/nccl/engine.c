@@ -57,19 +57,17 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
                                     int rank, const ncclConfig_t *config)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "no memory for it";
-    const bool nonblocking = is_nonblocking(config);
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
         .host = cshim_machine(getenv("NCCL_HOSTID")), /* as NCCL tells machines apart */
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
-        .nonblocking = nonblocking,
     };
     struct cshim_nccl_comm *comm = cshim_registry_make(made_at, NULL);
     if (comm != NULL) {
         comm->ranks = ranks;
         comm->rank = rank;
-        comm->reason = nonblocking ? CSHIM_REASON_NONBLOCKING : CSHIM_REASON_NOT_AGREED;
+        comm->nonblocking = is_nonblocking(config);
     }
     if (comm != NULL && id != NULL)
         comm->member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
@@ -78,23 +76,13 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
     return comm;
 }
 
-/* Comes after the real call. A non-blocking communicator has its handle by then, too. It stays
- * native, and its calls are counted as such. */
+/* Comes after the real call. A non-blocking communicator has its handle by then, too. */
 static ncclResult_t expect(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
-    if (comm == NULL || (status != ncclSuccess && status != ncclInProgress)) {
-        cshim_registry_release(comm);
-        return status;
-    }
-    if (status == ncclInProgress || comm->reason == CSHIM_REASON_NONBLOCKING) {
-        cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: it is non-blocking "
-                                  "(config.blocking or NCCL_COMM_BLOCKING)");
-        cshim_rendezvous_leave(comm->member);
-        comm->member = NULL;
-        comm->reason = CSHIM_REASON_NONBLOCKING;
-    }
-    const ncclResult_t expected = cshim_group_expect(comm);
-    return expected != ncclSuccess ? expected : status;
+    if (comm != NULL && (status == ncclSuccess || status == ncclInProgress))
+        return cshim_group_expect(comm, status);
+    cshim_registry_release(comm);
+    return status;
 }
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
@@ -133,13 +121,13 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
         struct cshim_nccl_comm *comm = cshim_registry_make(&comms[i], job);
         if (comm != NULL)
             comm->nodes = 1;
-        status = cshim_group_expect(comm);
+        status = cshim_group_expect(comm, status);
     }
     return status;
 }
 
 /* The ranks of a communicator have agreed. So have those of a part of it. A child whose parent is
- * not known, or that is not waited for, stays native, and its calls are counted. */
+ * not known stays native, and its calls are counted. */
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
@@ -147,21 +135,15 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
         return status;
     struct cshim_nccl_comm *known = cshim_registry_find(parent);
     const bool inherits = config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT;
-    const bool nonblocking =
-        status == ncclInProgress || is_nonblocking(config) ||
-        (inherits && known != NULL && known->reason == CSHIM_REASON_NONBLOCKING);
-    struct cshim_nccl_comm *made =
-        cshim_registry_make(child, known != NULL && !nonblocking ? known->job : NULL);
-    if (made != NULL && nonblocking) {
-        made->reason = CSHIM_REASON_NONBLOCKING;
-        made->rank = CSHIM_RANK_UNKNOWN;
-    } else if (made != NULL && known != NULL) {
-        made->ranks = known->ranks;
-        made->nodes = known->nodes;
+    struct cshim_nccl_comm *made = cshim_registry_make(child, known != NULL ? known->job : NULL);
+    if (made != NULL) {
+        made->nonblocking = status == ncclInProgress || is_nonblocking(config) ||
+                            (inherits && known != NULL && known->nonblocking);
+        made->ranks = known != NULL ? known->ranks : 0;
+        made->nodes = known != NULL ? known->nodes : 0;
     }
     cshim_registry_release(known);
-    const ncclResult_t expected = cshim_group_expect(made);
-    return expected != ncclSuccess ? expected : status;
+    return cshim_group_expect(made, status);
 }
 
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
@@ -224,6 +206,8 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
+    if (known != NULL)
+        cshim_background_leave(known);
     cshim_premul_end(NULL, comm);
     end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
@@ -244,6 +228,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
         pthread_mutex_lock(&known->asking);
         known->aborted = true;
         pthread_mutex_unlock(&known->asking);
+        cshim_background_leave(known);
     }
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommAbort(comm));
@@ -259,6 +244,17 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommRevoke(comm, flags));
     if (known != NULL && status == ncclSuccess)
         known->reason = CSHIM_REASON_DISABLED;
+    cshim_registry_release(known);
+    return status;
+}
+
+/* NCCL itself asks this, too, of communicators that a thread of ours has it work for. */
+static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
+{
+    const ncclResult_t status = cshim_nccl.real->CommGetAsyncError(comm, error);
+    struct cshim_nccl_comm *known = cshim_background_is() ? NULL : cshim_registry_find(comm);
+    if (known != NULL && status == ncclSuccess && *error == ncclSuccess)
+        *error = (ncclResult_t)known->working;
     cshim_registry_release(known);
     return status;
 }
@@ -281,7 +277,8 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
         return CSHIM_REASON_COMPRESS;
     }
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
-        cshim_cuda.UserObjectCreate == NULL || cshim_cuda.GraphRetainUserObject == NULL)
+        call->comm->nonblocking || cshim_cuda.UserObjectCreate == NULL ||
+        cshim_cuda.GraphRetainUserObject == NULL)
         return CSHIM_REASON_CAPTURED;
     return CSHIM_REASON_COMPRESS;
 }
@@ -328,8 +325,10 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
     };
     if (call.comm == NULL)
         return cshim_call_natively(&call);
-    if (call.comm->rank == CSHIM_RANK_UNKNOWN)
-        cshim_registry_describe(call.comm);
+    if (call.comm->working == ncclInProgress) { /* as NCCL says of one that it works for */
+        cshim_registry_release(call.comm);
+        return ncclInvalidArgument;
+    }
     if (op >= ncclNumOps)
         cshim_premul_find(op, comm, &call.premul);
     const enum cshim_reason reason = reason_of(&call);
@@ -362,6 +361,47 @@ static ncclResult_t all_gather(const void *send, void *receive, size_t count,
     return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, comm, stream);
 }
 
+/* NCCL 2.31 and later: without a configuration these are the same calls. With one they go to NCCL,
+ * which alone can choose its algorithm and number of blocks, or record the caller's event when its
+ * kernel has been launched. */
+static bool is_configured(ncclComm_t comm, const void *config)
+{
+    struct cshim_nccl_comm *known = config != NULL ? cshim_registry_find(comm) : NULL;
+    if (known != NULL)
+        cshim_measure_pass(known, CSHIM_REASON_OPTION);
+    cshim_registry_release(known);
+    return config != NULL;
+}
+
+static ncclResult_t all_reduce_config(const void *send, void *receive, size_t count,
+                                      ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                      cudaStream_t stream, const void *config)
+{
+    if (!is_configured(comm, config))
+        return all_reduce(send, receive, count, datatype, op, comm, stream);
+    return cshim_nccl.real->AllReduceConfig(send, receive, count, datatype, op, comm, stream,
+                                            config);
+}
+
+static ncclResult_t reduce_scatter_config(const void *send, void *receive, size_t count,
+                                          ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                          cudaStream_t stream, const void *config)
+{
+    if (!is_configured(comm, config))
+        return reduce_scatter(send, receive, count, datatype, op, comm, stream);
+    return cshim_nccl.real->ReduceScatterConfig(send, receive, count, datatype, op, comm, stream,
+                                                config);
+}
+
+static ncclResult_t all_gather_config(const void *send, void *receive, size_t count,
+                                      ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                      const void *config)
+{
+    return config == NULL ? all_gather(send, receive, count, datatype, comm, stream)
+                          : cshim_nccl.real->AllGatherConfig(send, receive, count, datatype, comm,
+                                                             stream, config);
+}
+
 __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl_engine = {
     .abi = CSHIM_NCCL_ENGINE_ABI,
     .start = start,
@@ -378,6 +418,7 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .CommDestroy = comm_destroy,
             .CommAbort = comm_abort,
             .CommRevoke = comm_revoke,
+            .CommGetAsyncError = comm_get_async_error,
             .GroupStart = cshim_group_start,
             .GroupEnd = cshim_group_end,
             .GroupSimulateEnd = cshim_group_simulate_end,
@@ -386,5 +427,8 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .AllReduce = all_reduce,
             .ReduceScatter = reduce_scatter,
             .AllGather = all_gather,
+            .AllReduceConfig = all_reduce_config,
+            .ReduceScatterConfig = reduce_scatter_config,
+            .AllGatherConfig = all_gather_config,
         },
 };

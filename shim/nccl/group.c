@@ -12,18 +12,22 @@ static __thread struct group {
 } group;
 
 /* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. Destroys the
- * operations that they may have needed; those whose communicator is gone are gone. */
-static ncclResult_t end_calls(bool is_good)
+ * operations that they may have needed; those whose communicator is gone are gone. `name` is the
+ * group's where the calls were made. */
+static ncclResult_t end_calls(bool is_good, const void *name)
 {
     ncclResult_t status = ncclSuccess;
     if (is_good && group.call_count > 0)
         status = cshim_batches_run(group.calls, group.call_count);
-    for (size_t i = 0; i < group.call_count; i++)
+    for (size_t i = 0; i < group.call_count; i++) {
+        cshim_premul_end(name, group.calls[i].handle);
         cshim_registry_release(group.calls[i].comm);
+    }
     free(group.calls);
     group.calls = NULL;
     group.call_count = group.call_room = 0;
-    cshim_premul_end(&group, NULL);
+    if (name == &group)
+        cshim_premul_end(name, NULL);
     return status;
 }
 
@@ -32,13 +36,11 @@ static ncclResult_t end_calls(bool is_good)
 static void announce(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
-    const ncclComm_t handle = *comm->made_at;
+    const ncclComm_t handle = comm->nonblocking ? comm->comm : *comm->made_at;
     const int ranks_of_parent = comm->ranks;
-    /* NCCL is not to be asked about a non-blocking one. */
-    if (handle != NULL && (comm->reason == CSHIM_REASON_NONBLOCKING ||
-                           (cshim_nccl.real->CommCount(handle, &comm->ranks) == ncclSuccess &&
-                            cshim_nccl.real->CommUserRank(handle, &comm->rank) == ncclSuccess &&
-                            cshim_nccl.real->CommCuDevice(handle, &comm->device) == ncclSuccess)))
+    if (handle != NULL && cshim_nccl.real->CommCount(handle, &comm->ranks) == ncclSuccess &&
+        cshim_nccl.real->CommUserRank(handle, &comm->rank) == ncclSuccess &&
+        cshim_nccl.real->CommCuDevice(handle, &comm->device) == ncclSuccess)
         comm->comm = handle;
     else if (handle != NULL)
         snprintf(why, sizeof why, "NCCL does not describe the communicator");
@@ -76,13 +78,16 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
     return ncclSuccess;
 }
 
-/* Adds a new communicator as its ranks decided. */
-static ncclResult_t welcome(struct cshim_nccl_comm *comm)
+/* Adds a new communicator as its ranks decided. A non-blocking one was added before. */
+static ncclResult_t welcome(struct cshim_nccl_comm *comm, bool made)
 {
-    const ncclResult_t status = comm->member != NULL ? decide(comm) : ncclSuccess;
-    if (comm->comm != NULL && status == ncclSuccess)
+    const ncclResult_t status = made && comm->member != NULL ? decide(comm) : ncclSuccess;
+    const bool is_there = made && comm->comm != NULL && status == ncclSuccess;
+    if (is_there && !comm->nonblocking)
         cshim_registry_add(comm);
-    else
+    if (is_there)
+        cshim_registry_settle(comm);
+    else if (!comm->nonblocking)
         cshim_registry_release(comm);
     return status;
 }
@@ -91,27 +96,119 @@ static ncclResult_t welcome(struct cshim_nccl_comm *comm)
 static ncclResult_t settle_newcomers(bool made)
 {
     ncclResult_t status = ncclSuccess;
-    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL && made; comm = comm->next)
+    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL && made;
+         comm = comm->next_newcomer)
         announce(comm);
     for (struct cshim_nccl_comm *comm; (comm = group.newcomers) != NULL;) {
-        group.newcomers = comm->next;
-        const ncclResult_t settled = made ? welcome(comm) : ncclSuccess;
+        group.newcomers = comm->next_newcomer;
+        const ncclResult_t settled = welcome(comm, made);
         status = settled != ncclSuccess ? settled : status;
-        if (!made)
-            cshim_registry_release(comm);
     }
     return status;
 }
 
-ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm)
+static ncclResult_t finish(bool is_good, const void *name)
 {
-    struct cshim_nccl_comm **end = &group.newcomers;
+    const ncclResult_t settled = settle_newcomers(is_good);
+    const ncclResult_t ran = end_calls(is_good, name);
+    return ran != ncclSuccess ? ran : settled;
+}
+
+/* The end of a group of non-blocking communicators, for a thread. */
+struct background {
+    struct group group;
+    const void *name;
+    size_t count;
+    struct cshim_nccl_comm *comms[]; /* a reference of each is held */
+};
+
+static void *run_background(void *argument)
+{
+    struct background *work = argument;
+    group = work->group;
+    cshim_background_begin(work->comms, work->count);
+    ncclResult_t status = cshim_background_await(); /* for what NCCL does itself */
+    const ncclResult_t finished = finish(status == ncclSuccess, work->name);
+    if (status == ncclSuccess && (status = finished) == ncclSuccess)
+        status = cshim_background_await();
+    for (size_t i = 0; i < work->count; i++) {
+        work->comms[i]->working = status;
+        cshim_registry_release(work->comms[i]);
+    }
+    free(work);
+    return NULL;
+}
+
+/* From here until the thread is done with it, an abort of the communicator waits. */
+static void occupy(struct background *work, ncclComm_t handle)
+{
+    struct cshim_nccl_comm *comm = cshim_registry_find(handle);
+    if (comm == NULL)
+        return;
+    pthread_mutex_lock(&comm->asking);
+    if (!comm->aborted)
+        comm->working = ncclInProgress;
+    pthread_mutex_unlock(&comm->asking);
+    work->comms[work->count++] = comm;
+}
+
+/* The program's variables for the handles may be gone when the thread begins. */
+static ncclResult_t hand_over(void)
+{
+    pthread_t thread;
+    size_t room = group.call_count;
+    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL; comm = comm->next_newcomer)
+        room++;
+    struct background *work = calloc(1, sizeof *work + room * sizeof *work->comms);
+    if (work == NULL) {
+        finish(false, &group);
+        return ncclSystemError;
+    }
+    for (struct cshim_nccl_comm **link = &group.newcomers, *comm; (comm = *link) != NULL;) {
+        comm->comm = *comm->made_at;
+        if (comm->comm != NULL) {
+            cshim_registry_add(comm);
+            occupy(work, comm->comm);
+            link = &comm->next_newcomer;
+        } else {
+            *link = comm->next_newcomer;
+            cshim_registry_release(comm);
+        }
+    }
+    for (size_t i = 0; i < group.call_count; i++)
+        occupy(work, group.calls[i].handle);
+    work->group = group;
+    work->name = &group;
+    group = (struct group){0};
+    if (pthread_create(&thread, NULL, run_background, work) == 0)
+        pthread_detach(thread);
+    else
+        run_background(work);
+    return ncclInProgress;
+}
+
+/* Ends the outermost group, of which NCCL has returned `status`. NCCL takes non-blocking
+ * communicators and others in different groups only. */
+static ncclResult_t end(ncclResult_t status)
+{
+    const bool going = status == ncclSuccess || status == ncclInProgress;
+    const struct cshim_nccl_comm *first =
+        group.call_count > 0 ? group.calls[0].comm : group.newcomers;
+    if (going && first != NULL && first->nonblocking)
+        return hand_over();
+    const ncclResult_t finished = finish(going, &group);
+    return finished != ncclSuccess ? finished : status;
+}
+
+ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status)
+{
+    struct cshim_nccl_comm **link = &group.newcomers;
     if (comm == NULL)
         return ncclSystemError;
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = comm;
-    return group.depth > 0 ? ncclSuccess : settle_newcomers(true);
+    while (*link != NULL)
+        link = &(*link)->next_newcomer;
+    *link = comm;
+    return group.depth > 0 ? status : end(status);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
@@ -127,9 +224,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
         group.call_room = room;
     }
     group.calls[group.call_count++] = *call;
-    if (group.depth > 0)
-        return ncclSuccess;
-    return end_calls(true);
+    return group.depth > 0 ? ncclSuccess : end(ncclSuccess);
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
@@ -148,15 +243,8 @@ ncclResult_t cshim_group_start(void)
 
 ncclResult_t cshim_group_end(void)
 {
-    ncclResult_t status = cshim_nccl.real->GroupEnd();
-    if (group.depth == 0 || --group.depth > 0)
-        return status;
-    /* In progress are only non-blocking communicators, whose calls are never held back. */
-    const bool going = status == ncclSuccess || status == ncclInProgress;
-    const ncclResult_t settled = settle_newcomers(going);
-    status = settled != ncclSuccess ? settled : status;
-    const ncclResult_t ran = end_calls(going);
-    return ran != ncclSuccess ? ran : status;
+    const ncclResult_t status = cshim_nccl.real->GroupEnd();
+    return group.depth == 0 || --group.depth > 0 ? status : end(status);
 }
 
 /* Nothing is launched. NCCL estimates the group with the calls that waited, as native ones. */
@@ -167,9 +255,7 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
     for (size_t i = 0; i < group.call_count && outermost && status == ncclSuccess; i++)
         status = cshim_call_natively(&group.calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
-    if (group.depth > 0 && --group.depth == 0) {
-        end_calls(false);
-        settle_newcomers(false);
-    }
+    if (group.depth > 0 && --group.depth == 0)
+        finish(false, &group);
     return status == ncclSuccess ? ended : status;
 }

@@ -141,15 +141,8 @@ static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
 /* Returns an error if the communicator has failed or been aborted meanwhile. */
 static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
 {
-    ncclResult_t failure = ncclSuccess;
-    pthread_mutex_lock(&comm->asking);
-    ncclResult_t status = ncclSystemError;
-    if (!comm->aborted)
-        status = cshim_nccl.real->CommGetAsyncError(comm->comm, &failure);
-    pthread_mutex_unlock(&comm->asking);
-    if (status != ncclSuccess)
-        return status;
-    return failure == ncclInProgress ? ncclSuccess : failure;
+    const ncclResult_t state = cshim_nccl_state(comm, comm->comm);
+    return state == ncclInProgress ? ncclSuccess : state;
 }
 
 /* Asks for the ranks that are missing, and warns of them now and then. */

@@ -36,8 +36,6 @@ struct cshim_hello {
     uint64_t host;    /* the same on ranks of one machine only */
     uint32_t ranks;
     uint32_t rank;
-    uint32_t nonblocking; /* the communicator is not waited for: such a one is not compressed */
-    uint32_t reserved;
 };
 
 /* Leaves an address in a fresh id, and answers there as long as the process lives: one thread and

@@ -189,11 +189,10 @@ void cshim_session_break(const struct cshim_request *request, uint64_t connectio
 
 /* What may be wrong with a rank. The first four speak against compression, whichever ranks may
  * still become ready. */
-enum fault { MISSING, OTHER_VERSION, NONBLOCKING, UNABLE, NOT_READY, NOT_COME };
+enum fault { MISSING, OTHER_VERSION, UNABLE, NOT_READY, NOT_COME };
 static const char *const faults[] = {
     [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
     [OTHER_VERSION] = "with another version of compshim",
-    [NONBLOCKING] = "with a non-blocking communicator",
     [UNABLE] = "cannot compress: ",
     [NOT_READY] = ("did not come out of ncclCommInitRank with the others: has the process "
                    "ended, or been stopped?"),
@@ -205,7 +204,6 @@ static bool has_fault(const struct place *place, enum fault fault, uint64_t vers
     const bool has[] = {
         [MISSING] = !place->here,
         [OTHER_VERSION] = place->hello.version != version,
-        [NONBLOCKING] = place->hello.nonblocking != 0,
         [UNABLE] = place->failure != NULL,
         [NOT_READY] = !place->ready,
         [NOT_COME] = !place->came,

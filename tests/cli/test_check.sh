@@ -112,6 +112,14 @@ answer_is "a function fetched with dlsym" library fetched
 answer_is "a library that calls" preload opened
 answer_is "a library opened with RTLD_DEEPBIND" library deep
 verdict_is "the library by itself" caught interposed libcalls.so
+gcc -O1 -fPIC -shared -Wl,-soname,libstubs.so -Wl,-rpath,"$scratch" -o libstubs.so "$programs/stubs.c" -Wl,--disable-new-dtags
+caller stubs -DFUNCTION=calls libstubs.so
+verdict_is "stubs that fetch the functions, as in JAX's plugin" maybe opened stubs
+answer_is "stubs that fetch the functions" library stubs
+gcc -O1 -fPIC -shared -D_nccl_tramp_table=_accl_tramp_table -o libstubs.so "$programs/stubs.c"
+verdict_is "another library's stubs" "not caught" embedded stubs
+gcc -O1 -fPIC -shared -D_nccl_tramp_table=_libnccl_so_2_tramp_table -o libstubs.so "$programs/stubs.c"
+verdict_is "stubs named by the library's file" maybe opened stubs
 
 # Which library, and what is installed for it.
 caller mpich_stub libmpi.so.12
@@ -236,7 +244,7 @@ printf '#!/usr/bin/env -S A=1 ./linked --fast\n' >script && chmod +x script
 head -c 3000 linked >truncated
 library libtwo.so -DCALLER=calls -DFUNCTION=MPI_Allreduce -Wl,--no-as-needed libmpi.so.40 libgloo_hidden.so
 caller two -DFUNCTION=calls libtwo.so
-for program in static_pie truncated script fetched symbolic gloo_embeds gloo_hidden two; do
+for program in static_pie truncated script fetched stubs symbolic gloo_embeds gloo_hidden two; do
     output=$("$tool" check "./$program" 2>&1)
     normalised
     golden "$program's text" "$golden/check_$program.txt"

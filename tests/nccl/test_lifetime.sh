@@ -80,9 +80,29 @@ NODES=0,0,1,1 expect "revoke, with levels" 0 preloaded 4 "$program" revoke
 cp "$scratch/everywhere.ini" "$scratch/policy.ini"
 exact 3 scaled 2
 expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
-exact 3 nonblocking 1
-exact 3 nonblocking_ends 1
-check "nonblocking_ends: the calls of such a part are counted" total 'passed["nonblocking"] == 2'
+
+# Communicators that the program does not wait for. What is enqueued when it sees that all is done must be all.
+exact 3 nonblocking 2
+exact 3 nonblocking_ends 2
+reports "nonblocking_ends: nothing was passed on" "passed == {}"
+exact 3 nonblocking_group 6
+reports "nonblocking_group: but for the numbers" "list(passed.values()) == [3]"
+expect "nonblocking_group, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" nonblocking_group
+expect "nonblocking_group, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" nonblocking_group
+sed -i 's/two_shot/hierarchical/' "$scratch/policy.ini"
+NODES=0,0,1,1 expect "nonblocking_group, hierarchical" 0 preloaded 4 "$program" nonblocking_group
+reports "compressed between nodes" "[(row['algorithm'], row['calls']) for row in rows] == [('hierarchical', 6)]"
+sed -i 's/hierarchical/two_shot/' "$scratch/policy.ini"
+expect "a call that the other ranks do not make" 0 preloaded 3 "$program" nonblocking_alone
+contains "is in progress until it is aborted, and is not to be called meanwhile" "state 7, called again 4"
+
+newest="STANDIN_NCCL_VERSION=23100"
+expect "collectives with a configuration, natively" 0 job 3 $newest "$program" configured
+expect "collectives with a configuration" 0 preloaded 3 $newest "$program" configured
+check "without one they are compressed, with one NCCL does what it asks for" total \
+    'sum(row["calls"] for row in rows) == 2 and passed == {"option": 2}'
+calls "and NCCL gets it" '[c["call"] for c in calls[0] if "Config" in c["call"]] == [
+    "ncclAllReduceConfig", "ncclReduceScatterConfig", "ncclAllGatherConfig"]'
 
 for version in 21100 21800; do
     expect "NCCL $version" 0 preloaded 3 STANDIN_NCCL_VERSION=$version "$program" kept

@@ -48,11 +48,6 @@ static void make_other_version(struct rank *rank)
     rank->hello.version++;
 }
 
-static void make_nonblocking(struct rank *rank)
-{
-    rank->hello.nonblocking = 1;
-}
-
 static void make_unable(struct rank *rank)
 {
     rank->unable = "no memory on the device";
@@ -71,7 +66,6 @@ TEST(an_odd_rank_is_named)
         const char *text;
     } cases[] = {
         {make_other_version, "with another version of compshim"},
-        {make_nonblocking, "with a non-blocking communicator"},
         {make_unable, "cannot compress: no memory on the device"},
         {make_smaller, "is of 4 ranks, others are of 3"},
     };
@@ -79,7 +73,7 @@ TEST(an_odd_rank_is_named)
     char machine[33] = "", who[64];
     gethostname(machine, sizeof machine - 1);
     snprintf(who, sizeof who, "rank 2 on %s ", machine);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run(ranks, 3, 3, cases[i].change);
         all_are_told(ranks, 3, cases[i].text);
         all_are_told(ranks, 3, who);

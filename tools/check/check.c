@@ -23,6 +23,7 @@ static const struct {
     [CHECK_EMBEDS] = {"embeds", "has its own copy, called through the loader:"},
     [CHECK_BINDS] = {"binds", "has its own copy, bound to its callers:"},
     [CHECK_HIDES] = {"hides", "has its own copy, hidden from the loader:"},
+    [CHECK_FETCHES] = {"fetches", "fetches at run time:"},
 };
 
 /* A copy without control characters, of which names in damaged files may have some. */
@@ -56,7 +57,7 @@ static const char *list_symbols(const struct check_findings *findings, size_t ob
 static void print_objects(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->closure.count; i++)
-        for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_HIDES; kind++) {
+        for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_FETCHES; kind++) {
             const char *list = list_symbols(findings, i, kind);
             if (list != NULL)
                 tool_print(stdout, 4, "  %s: %s %s\n", object_path(findings, i), kinds[kind].phrase,

@@ -58,6 +58,7 @@ enum check_use_kind {
     CHECK_EMBEDS,   /* it has a copy of the function, and calls it through the loader */
     CHECK_BINDS,    /* it has a copy of the function, to which its calls are bound */
     CHECK_HIDES,    /* it has a copy of the function, which the loader does not know */
+    CHECK_FETCHES,  /* its function of that name jumps to what it fetches at run time */
     CHECK_NAMES     /* it opens libraries at run time, and has this library's name in it */
 };
 

@@ -79,6 +79,16 @@ static enum check_use_kind kind_of_use(const struct closure_object *object,
     return CHECK_BINDS;
 }
 
+/* Whether a symbol is the table through which stubs of a library's functions jump: Implib.so's name
+ * for it is _LIBRARY_tramp_table. The stubs open the library at run time. JAX's plugin has them. */
+static bool is_table_of_stubs(const char *symbol, enum check_library library)
+{
+    const char *name = symbol + (symbol[0] == '_') + (strncmp(symbol, "_lib", 4) == 0 ? 3 : 0);
+    const char *key = check_libraries[library].key, *end = strstr(symbol, "_tramp_table");
+    return end != NULL && strcmp(end, "_tramp_table") == 0 &&
+           strncmp(name, key, strlen(key)) == 0 && name[strlen(key)] == '_';
+}
+
 static bool has_use(const struct check_findings *findings, size_t object, const char *symbol)
 {
     for (size_t i = 0; i < findings->use_count; i++)
@@ -95,9 +105,11 @@ static bool look_at_symbols(struct check_findings *findings, size_t index, bool 
     const struct closure_object *object = &findings->closure.objects[index];
     struct object_symbol symbol;
     size_t position = 0;
-    bool opens = false;
+    bool opens = false, is_fetched[CHECK_LIBRARY_COUNT] = {false};
     while (object_next_symbol(&object->object, kind, &position, &symbol)) {
         struct check_use use = {.object = index, .internal = internal};
+        for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++)
+            is_fetched[i] |= is_table_of_stubs(symbol.name, i);
         findings->copies |= symbol.copied && tool_starts_with(symbol.name, "ompi_ MPI");
         if (!symbol.defined && symbol.relocated) {
             const bool namespace = strcmp(symbol.name, "dlmopen") == 0;
@@ -109,6 +121,11 @@ static bool look_at_symbols(struct check_findings *findings, size_t index, bool 
             continue;
         use.kind = kind == OBJECT_STATIC ? CHECK_HIDES : kind_of_use(object, &use, &symbol);
         findings->uses = tool_append(findings->uses, &findings->use_count, sizeof use, &use);
+    }
+    for (size_t i = 0; i < findings->use_count; i++) {
+        struct check_use *use = &findings->uses[i];
+        if (use->object == index && use->kind == CHECK_HIDES && is_fetched[use->library])
+            use->kind = CHECK_FETCHES;
     }
     return opens;
 }

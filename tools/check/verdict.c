@@ -152,7 +152,7 @@ enum standing {
 
 static enum standing standing_of(const struct check_findings *findings, const struct check_use *use)
 {
-    if (use->kind == CHECK_NAMES)
+    if (use->kind == CHECK_NAMES || use->kind == CHECK_FETCHES)
         return OPENED;
     if (use->kind == CHECK_BINDS || use->kind == CHECK_HIDES)
         return COPIED;
@@ -258,9 +258,10 @@ static void judge_library(const struct check_findings *findings, enum check_libr
     case OPENED:
         set(judgement, CHECK_OPENED,
             "run it with compshim run --dlsym: the report counts the calls that were caught",
-            tool_format("%s opens libraries at run time and names %s: functions that it fetches "
+            tool_format("%s opens libraries at run time and %s %s: functions that it fetches "
                         "with dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
-                        object_name(findings, best->object), best->symbol));
+                        object_name(findings, best->object),
+                        best->kind == CHECK_NAMES ? "names" : "fetches", best->symbol));
         break;
     case SILENT:
         set(judgement, CHECK_NO_CALL, "nothing to do",
