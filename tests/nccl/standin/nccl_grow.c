@@ -8,20 +8,31 @@
 
 struct growth {
     ncclComm_t parent;
-    struct standin_creation *creation;
+    struct standin_creation creation;
     bool has_id;
 };
+
+static ncclResult_t join(struct standin_creation wanted)
+{
+    struct standin_creation *creation = malloc(sizeof *creation);
+    if (creation == NULL)
+        abort();
+    *creation = wanted;
+    return standin_join_by_id(creation);
+}
 
 /* The ranks of the old communicator get the id from the one that has it. */
 static ncclResult_t join_by_growth(void *argument)
 {
-    const struct growth growth = *(struct growth *)argument;
+    struct growth growth = *(struct growth *)argument;
     struct told {
         bool has_id;
         ncclUniqueId id;
-    } mine = {growth.has_id, growth.creation->id}, all[STANDIN_RANKS_MAX];
+    } mine = {growth.has_id, growth.creation.id}, all[STANDIN_RANKS_MAX];
     int members[STANDIN_RANKS_MAX];
     free(argument);
+    if (growth.parent == NULL)
+        return join(growth.creation);
     for (int rank = 0; rank < growth.parent->ranks; rank++)
         members[rank] = rank;
     const ncclResult_t result =
@@ -30,8 +41,8 @@ static ncclResult_t join_by_growth(void *argument)
         return result;
     for (int rank = 0; rank < growth.parent->ranks; rank++)
         if (all[rank].has_id)
-            growth.creation->id = all[rank].id;
-    return standin_join_by_id(growth.creation);
+            growth.creation.id = all[rank].id;
+    return join(growth.creation);
 }
 
 STANDIN_EXPORT ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
@@ -57,21 +68,17 @@ STANDIN_EXPORT ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const nccl
         result = ncclInvalidArgument;
     if (result != ncclSuccess)
         return standin_group_error(result);
-    struct standin_creation *creation = calloc(1, sizeof *creation);
     struct growth *growth = calloc(1, sizeof *growth);
-    if (creation == NULL || growth == NULL)
+    if (growth == NULL)
         abort();
-    creation->comm =
-        standin_new_comm(is_new ? rank : comm->rank, ranks,
-                         is_new ? standin_the_driver()->current_or_primary() : comm->context,
-                         standin_is_blocking(config, is_new || comm->blocking));
+    *out = standin_new_comm(is_new ? rank : comm->rank, ranks,
+                            is_new ? standin_the_driver()->current_or_primary() : comm->context,
+                            standin_is_blocking(config, is_new || comm->blocking));
+    growth->parent = comm;
+    growth->creation.comm = *out;
+    growth->has_id = id != NULL;
     if (id != NULL)
-        creation->id = *id;
-    *out = creation->comm;
-    *growth = (struct growth){comm, creation, id != NULL};
-    if (!is_new)
-        return standin_submit_init(creation->comm, join_by_growth, growth);
-    free(growth);
-    return standin_submit_init(creation->comm, standin_join_by_id, creation);
+        growth->creation.id = *id;
+    return standin_submit_init(*out, join_by_growth, growth);
 }
 STANDIN_NCCL(ncclCommGrow);
