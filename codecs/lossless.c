@@ -87,10 +87,11 @@ void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uin
     for (size_t done = 0; done < length; done += CSHIM_GRAIN) {
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
         const size_t bytes = load_grain_length(packed, (begin + done) / CSHIM_GRAIN);
-        if (at + bytes <= most && id == CSHIM_CODEC_TOPK)
-            cshim_topk_unpack(packed + at, bytes, elements,
+        const bool is_inside = at + bytes <= most;
+        if (id == CSHIM_CODEC_TOPK) /* no grain has that many bytes */
+            cshim_topk_unpack(packed + (is_inside ? at : 0), is_inside ? bytes : SIZE_MAX, elements,
                               (float *)(void *)(output + done * element));
-        else if (at + bytes <= most)
+        else if (is_inside)
             cshim_level()->unpack_grain(dtype, packed + at, bytes, elements,
                                         output + done * element);
         else

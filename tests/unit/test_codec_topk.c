@@ -157,6 +157,18 @@ TEST(sums_are_packed_like_other_values)
     assert_memory_equal(residual, expected, sizeof residual);
 }
 
+/* The first grain's length reaches behind the message. */
+TEST(a_length_that_lies_gives_the_one_nan)
+{
+    fill(PATTERN_NORMAL, 1, values, 300);
+    memset(residual, 0, sizeof residual);
+    transfer(300, KEEP, residual);
+    encoded[4] = encoded[5] = 0xff;
+    cshim_decode(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, encoded, 300, decoded);
+    for (size_t i = 0; i < 300; i++)
+        assert_int_equal(bits_of(decoded[i]), 0x7fc00000);
+}
+
 /* Any change of a message gives some elements; nothing behind its longest length is read. */
 TEST(messages_that_lie_do_no_harm)
 {
