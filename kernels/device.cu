@@ -12,28 +12,26 @@
 /* Encoding, decoding and adding the pieces of a segment ---------------------------------------- */
 /* Where the lane's part of a grain lies in a message of the codec raw; the elements that pad the
  * message are valid there. */
-CSHIM_DEVICE struct place raw_place(const uint8_t *message, unsigned bytes, struct grain grain)
+CSHIM_DEVICE struct place raw_place(const struct message &message, unsigned bytes,
+                                    const struct grain &grain)
 {
-    const uint64_t offset = (grain.first + LANE_ELEMENTS * lane_number()) * bytes;
-    const int64_t left = (int64_t)(padded(grain.elements * bytes) - offset);
-    const int64_t room = left > 0 ? left / bytes : 0;
-    return {(uint8_t *)message + HEADER_BYTES + offset,
-            room < LANE_ELEMENTS ? (int)room : LANE_ELEMENTS,
-            grain.elements >= grain.first + CSHIM_GRAIN};
+    struct place place = place_of(buffer_of(message.payload, bytes, grain.elements), grain);
+    const unsigned odd = bytes == 8 ? 1 : bytes == 4 ? 3 : 7;
+    place.valid = valid_of((grain_elements(grain) + odd) & ~odd);
+    return place;
 }
 
 /* Copies elements one by one, `valid` of them; zeros follow up to the place's end. */
 CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint8_t *to, int end)
 {
 #pragma unroll 1
-    for (int i = 0; i < end; i++) {
+    for (int i = 0; i < end; i++)
         if (bytes == 8)
             ((uint64_t *)to)[i] = i < valid ? ((const uint64_t *)from)[i] : 0;
         else if (bytes == 4)
             ((uint32_t *)to)[i] = i < valid ? ((const uint32_t *)from)[i] : 0;
         else
             ((uint16_t *)to)[i] = i < valid ? ((const uint16_t *)from)[i] : 0;
-    }
 }
 
 /* Copies a lane's elements; both places have to be plain for whole words. */
@@ -73,7 +71,7 @@ CSHIM_DEVICE void encode_raw_grain(uint32_t dtype, const struct place &from, str
     } else {
         struct lane_values values;
         load_values(dtype, from, factor, values);
-        store_values(dtype, to, values);
+        store_values(dtype, to, values, lane_largest(values));
     }
 }
 
@@ -82,23 +80,28 @@ KERNEL(encode, encode, 4)
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     const unsigned bytes = element_bytes(dtype);
     const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
-    for_each_grain(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain grain) {
+    const struct encoder encoder =
+        encoder_of(codec, &parameters.format, &parameters.options, parameters.chunk);
+    for_each_piece(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain &first) {
         const uint8_t *input =
-            (const uint8_t *)parameters.input + parameters.input_stride * grain.piece * bytes;
-        const struct place place = place_of(input, bytes, grain);
-        const bool is_own = parameters.own != NULL && grain.piece == parameters.own_piece;
-        uint8_t *message = is_own ? (uint8_t *)parameters.own
-                                  : (uint8_t *)parameters.encoded + parameters.stride * grain.piece;
-        const struct target target = {message, grain, grain.piece * parameters.chunk + grain.first};
-        if (codec == CSHIM_CODEC_RAW) {
-            encode_raw_grain(dtype, place, factor, raw_place(message, bytes, grain));
-        } else {
-            struct lane_values values;
-            load_values(dtype, place, factor, values);
-            encode_grain(codec, target, &parameters.options, values);
-        }
-        if (grain.first == 0)
-            write_header(message, parameters.header, grain.elements);
+            (const uint8_t *)parameters.input + parameters.input_stride * first.piece * bytes;
+        const struct buffer buffer = buffer_of(input, bytes, first.elements);
+        const bool is_own = parameters.own != NULL && first.piece == parameters.own_piece;
+        void *to = is_own ? parameters.own
+                          : (uint8_t *)parameters.encoded + parameters.stride * first.piece;
+        const struct message message = message_at(&parameters.format, to, first.elements);
+        for_each_grain(first, [&](const struct grain &grain) {
+            const struct place place = place_of(buffer, grain);
+            if (codec == CSHIM_CODEC_RAW) {
+                encode_raw_grain(dtype, place, factor, raw_place(message, bytes, grain));
+            } else {
+                struct lane_values values;
+                load_values(dtype, place, factor, values);
+                encode_grain(encoder, message, grain, values, lane_largest(values));
+            }
+            if (grain.number == 0)
+                write_header(message.payload - HEADER_BYTES, parameters.header, grain.elements);
+        });
     });
 }
 
@@ -106,43 +109,34 @@ KERNEL(decode, decode, 4)
 {
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     const unsigned bytes = element_bytes(dtype);
-    for_each_grain(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain grain) {
-        const uint8_t *message =
-            (const uint8_t *)parameters.encoded + parameters.stride * grain.piece;
+    for_each_piece(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain &first) {
+        const uint8_t *header =
+            (const uint8_t *)parameters.encoded + parameters.stride * first.piece;
         uint8_t *output =
-            (uint8_t *)parameters.output + parameters.output_stride * grain.piece * bytes;
-        const struct place place = place_of(output, bytes, grain);
-        if (grain.first == 0)
-            check_header(message, parameters.header, grain.elements, grain.piece, parameters.fault);
-        if (codec == CSHIM_CODEC_RAW) {
-            copy_elements(bytes, raw_place(message, bytes, grain), place);
-        } else {
-            struct lane_values values;
-            sum_parts<1>({codec, message, 0, 1, grain.elements}, grain.first, values);
-            store_values(dtype, place, values);
-        }
+            (uint8_t *)parameters.output + parameters.output_stride * first.piece * bytes;
+        const struct buffer buffer = buffer_of(output, bytes, first.elements);
+        const struct parts parts =
+            parts_of(codec, &parameters.format, header, first.elements, 0, 1);
+        for_each_grain(first, [&](const struct grain &grain) {
+            const struct place place = place_of(buffer, grain);
+            if (grain.number == 0)
+                check_header(header, parameters.header, grain.elements, grain.piece,
+                             parameters.fault);
+            if (codec == CSHIM_CODEC_RAW) {
+                copy_elements(bytes, raw_place(parts.first, bytes, grain), place);
+            } else {
+                struct lane_values values;
+                sum_parts<1>(parts, grain, values);
+                const uint32_t largest = finish_sum(parts, values);
+                store_values(dtype, place, values, largest);
+            }
+        });
     });
 }
 
 CSHIM_DEVICE const uint8_t *part_of(const struct cshim_kernel_reduce &parameters, uint32_t rank)
 {
     return (const uint8_t *)parameters.parts + parameters.stride * rank;
-}
-
-CSHIM_DEVICE double sum_element(const struct cshim_kernel_reduce &parameters, uint64_t element,
-                                struct factor factor)
-{
-    double sum = 0.0;
-#pragma unroll 1
-    for (uint32_t rank = 0; rank < parameters.ranks; rank++) {
-        const uint8_t *part = part_of(parameters, rank);
-        const double value =
-            parameters.codec == CSHIM_CODEC_RAW
-                ? ((const double *)(part + HEADER_BYTES))[element]
-                : cshim_widen_float(value_at(parameters.codec, part, parameters.count, element));
-        sum = rank == 0 ? value : cshim_sum_double(sum, value);
-    }
-    return multiply_double(sum, factor);
 }
 
 /* Adds a lane's elements of float64 one by one. Stores the sums in the output and, if the codec is
@@ -152,17 +146,28 @@ CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64
 {
     const struct factor factor = read_factor(parameters.factor, NULL, CSHIM_FLOAT64);
     double *const output = (double *)parameters.output;
-    const bool is_raw = parameters.codec == CSHIM_CODEC_RAW && parameters.reencoded != NULL;
+    const bool is_raw = parameters.codec == CSHIM_CODEC_RAW;
     double *const raw = (double *)((uint8_t *)parameters.reencoded + HEADER_BYTES);
     const uint64_t end = padded(parameters.count * sizeof(double)) / sizeof(double);
 #pragma unroll 1
     for (int i = 0; i < LANE_ELEMENTS; i++) {
-        const bool is_valid = first + i < parameters.count;
-        const double sum = is_valid ? sum_element(parameters, first + i, factor) : 0.0;
+        const uint64_t element = first + i;
+        const bool is_valid = element < parameters.count;
+        double sum = 0.0;
+#pragma unroll 1
+        for (uint32_t rank = 0; rank < parameters.ranks && is_valid; rank++) {
+            const uint8_t *part = part_of(parameters, rank);
+            const struct message message = message_at(&parameters.format, part, parameters.count);
+            const double value =
+                is_raw ? ((const double *)message.payload)[element]
+                       : cshim_widen_float(value_at(&parameters.format, &message, element));
+            sum = rank == 0 ? value : cshim_sum_double(sum, value);
+        }
+        sum = multiply_double(sum, factor);
         if (is_valid && output != NULL)
-            output[first + i] = sum;
-        if (is_raw && first + i < end)
-            raw[first + i] = sum;
+            output[element] = sum;
+        if (is_raw && parameters.reencoded != NULL && element < end)
+            raw[element] = sum;
         values->value[i] = cshim_narrow_double(sum);
     }
 }
@@ -172,35 +177,42 @@ KERNEL(reduce, reduce, 3)
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     const unsigned bytes = element_bytes(dtype);
     const struct factor factor = read_factor(parameters.factor, NULL, dtype);
-    const struct parts parts = {part_codec(codec, dtype), (const uint8_t *)parameters.parts,
-                                parameters.stride, parameters.ranks, parameters.count};
-    uint8_t *const message = (uint8_t *)parameters.reencoded;
-    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+    const struct encoder encoder = encoder_of(codec, &parameters.format, &parameters.options, 0);
+    const struct parts parts =
+        parts_of(part_codec(codec, dtype), &parameters.format, parameters.parts, parameters.count,
+                 parameters.stride, parameters.ranks);
+    const struct buffer output = buffer_of(parameters.output, bytes, parameters.count);
+    const struct message message =
+        message_at(&parameters.format, parameters.reencoded, parameters.count);
+    struct grain first = {0, warp_number(), parameters.count};
+    for_each_grain(first, [&](const struct grain &grain) {
         struct lane_values sum;
 #pragma unroll 1
-        for (uint32_t rank = 0; rank < parameters.ranks && grain.first == 0; rank++)
+        for (uint32_t rank = 0; rank < parameters.ranks && grain.number == 0; rank++)
             check_header(part_of(parameters, rank), parameters.header, grain.elements, rank,
                          parameters.fault);
         if (dtype == CSHIM_FLOAT64) {
             struct lane_values narrowed;
-            sum_doubles(parameters, grain.first + LANE_ELEMENTS * lane_number(), &narrowed);
+            sum_doubles(parameters, first_element(grain), &narrowed);
             sum = narrowed;
         } else {
-            sum_parts<4>(parts, grain.first, sum);
+            sum_parts<4>(parts, grain, sum);
             multiply_all(sum, factor);
-            if (parameters.output != NULL)
-                store_values(dtype, place_of(parameters.output, bytes, grain), sum);
-            zero_invalid(sum, valid_elements(grain));
+            if (!is_whole(grain))
+                zero_invalid(sum, valid_elements(grain));
         }
-        if (message == NULL)
+        const uint32_t largest = finish_sum(parts, sum);
+        if (dtype != CSHIM_FLOAT64 && parameters.output != NULL)
+            store_values(dtype, place_of(output, grain), sum, largest);
+        if (parameters.reencoded == NULL)
             return;
-        const struct target target = {message, grain, grain.first};
         if (codec != CSHIM_CODEC_RAW)
-            encode_grain(codec, target, &parameters.options, sum);
+            encode_grain(encoder, message, grain, sum, largest);
         else if (dtype != CSHIM_FLOAT64)
-            store_values(dtype, raw_place(message, bytes, grain), sum);
-        if (grain.first == 0)
-            write_header(message, parameters.reencoded_header, grain.elements);
+            store_values(dtype, raw_place(message, bytes, grain), sum, largest);
+        if (grain.number == 0)
+            write_header((uint8_t *)parameters.reencoded, parameters.reencoded_header,
+                         grain.elements);
     });
 }
 
@@ -210,9 +222,11 @@ KERNEL(largest, cast, 4)
     const uint32_t dtype = parameters.dtype;
     const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
     uint32_t largest = 0;
-    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+    const struct buffer input = buffer_of(parameters.input, element_bytes(dtype), parameters.count);
+    struct grain first = {0, warp_number(), parameters.count};
+    for_each_grain(first, [&](const struct grain &grain) {
         struct lane_values values;
-        load_values(dtype, place_of(parameters.input, element_bytes(dtype), grain), factor, values);
+        load_values(dtype, place_of(input, grain), factor, values);
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
             largest = max(largest, cshim_finite_magnitude(values.value[i]));
@@ -256,11 +270,15 @@ KERNEL(narrow, cast, 4)
     const uint32_t dtype = parameters.dtype, narrow = narrow_dtype(parameters.codec);
     const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
     const int exponent = cast_exponent(parameters);
-    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+    const struct buffer input = buffer_of(parameters.input, element_bytes(dtype), parameters.count);
+    const struct buffer output =
+        buffer_of(parameters.output, element_bytes(narrow), parameters.count);
+    struct grain first = {0, warp_number(), parameters.count};
+    for_each_grain(first, [&](const struct grain &grain) {
         struct lane_values values;
-        load_values(dtype, place_of(parameters.input, element_bytes(dtype), grain), factor, values);
+        load_values(dtype, place_of(input, grain), factor, values);
         scale_all(values, -exponent);
-        store_values(narrow, place_of(parameters.output, element_bytes(narrow), grain), values);
+        store_values(narrow, place_of(output, grain), values, lane_largest(values));
     });
 }
 
@@ -278,10 +296,15 @@ KERNEL(widen, cast, 4)
     const uint32_t dtype = parameters.dtype, narrow = narrow_dtype(parameters.codec);
     const struct factor one = {1.0, true}, factor = read_factor(parameters.factor, NULL, dtype);
     const int exponent = cast_exponent(parameters);
-    for_each_grain(parameters.count, parameters.count, 1, [&](struct grain grain) {
+    const struct buffer input =
+        buffer_of(parameters.input, element_bytes(narrow), parameters.count);
+    const struct buffer output =
+        buffer_of(parameters.output, element_bytes(dtype), parameters.count);
+    struct grain first = {0, warp_number(), parameters.count};
+    for_each_grain(first, [&](const struct grain &grain) {
         struct lane_values values;
-        load_values(narrow, place_of(parameters.input, element_bytes(narrow), grain), one, values);
-        const struct place to = place_of(parameters.output, element_bytes(dtype), grain);
+        load_values(narrow, place_of(input, grain), one, values);
+        const struct place to = place_of(output, grain);
         scale_all(values, exponent);
         if (narrow != CSHIM_FLOAT32)
             make_canonical(values);
@@ -290,7 +313,7 @@ KERNEL(widen, cast, 4)
             widen_doubles(&copy, to.valid, factor, (double *)to.address);
         } else {
             multiply_all(values, factor);
-            store_values(dtype, to, values);
+            store_values(dtype, to, values, lane_largest(values));
         }
     });
 }

@@ -124,14 +124,14 @@ bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX])
     return loaded;
 }
 
-/* Every structure begins with the codec. The driver copies it, takes a kernel for a function, and
+/* The driver copies the parameters, takes a kernel for a function, and
  * finds the context by the stream. */
 CUresult cshim_kernel_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                              CUstream stream, uint32_t blocks, void *parameters)
 {
     if (cshim_kernel_name(operation, codec) == NULL || kernels[operation] == NULL)
         return CUDA_ERROR_NOT_FOUND;
-    *(uint32_t *)parameters = (uint32_t)codec;
+    cshim_kernel_set_codec(parameters, codec);
     return cshim_cuda.LaunchKernel((CUfunction)kernels[operation], blocks, 1, 1,
                                    CSHIM_KERNEL_THREADS, 1, 1, 0, stream, &parameters, NULL);
 }

@@ -6,13 +6,13 @@
  * specialisation may bring a faster way. A type has these functions, in which `stored` is a scale
  * as messages have it:
  *
- *   choose(largest, at_random)           the scale of a block
- *   encode_fast(values, stored, codes)   adds the codes of finite values to zeros
- *   is_fast(codes, stored)               whether add_fast may be called
+ *   choose(largest)                      the scale of a block, if encode_fast may be called
+ *   encode_fast(values, factor, codes)   the codes of values that the scale's factor multiplies
+ *   look(codes, stored, doubts)          adds what there is against add_fast to doubts
  *   add_fast(codes, stored, sum)         adds the decoded values to sums
  *
  * As numbers: single elements, through codecs/scalar.h in functions that exist once per kernel, and
- * the way to a codec's type.
+ * the way to a codec's type. The format's numbers come with the kernel's parameters.
  */
 #ifndef CSHIM_FORMATS_CUH
 #define CSHIM_FORMATS_CUH
@@ -46,6 +46,20 @@ CSHIM_DEVICE uint32_t get_code(const uint32_t *words, unsigned bits, unsigned i)
     return code & (0xffffffffu >> (32 - bits));
 }
 
+/* The scale of a block that is encoded fast. */
+struct block_scale {
+    uint32_t stored; /* as messages have it */
+    float factor;    /* what encode_fast multiplies values by */
+    bool is_fast;
+};
+
+/* What there is against adding codes fast: bits of codes that need care, and the largest distance
+ * of a scale from the first with which codes times scales are exact. */
+struct doubts {
+    uint64_t codes;
+    uint32_t scale;
+};
+
 template <int ID> struct layout {
     static const int FAMILY = cshim_format(ID).family;
     static const int BITS = cshim_format(ID).bits;
@@ -63,13 +77,9 @@ template <int ID> struct layout {
                : BITS == 16                   ? 0x80008000u
                                               : (uint32_t)(signs >> 32 * word);
     }
-    CSHIM_DEVICE uint32_t choose(uint32_t largest, bool at_random)
+    /* Whatever the codes and scales are, add_fast may be called. */
+    CSHIM_DEVICE void look(const uint32_t *, uint32_t, struct doubts &)
     {
-        return cshim_choose_scale(cshim_format(ID), largest, at_random);
-    }
-    CSHIM_DEVICE bool is_fast(const uint32_t *, uint32_t)
-    {
-        return true;
     }
 };
 
@@ -85,52 +95,39 @@ template <int ID, int FAMILY = cshim_format(ID).family> struct family;
 template <int ID> struct format : family<ID> {
 };
 
-/* Small floats. */
+/* Small floats. Those that the hardware converts in pairs, by way of binary16 (values.cuh), have
+ * the fast way: values are the codes' values times one normal float, and that is exact. */
 template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
-    static const uint32_t UNIT = -cshim_format(ID).min_scale;
+    static const int BITS = layout<ID>::BITS;
+    static const int MIN_SCALE = cshim_format(ID).min_scale;
+    static const uint32_t UNIT = -MIN_SCALE;
+    /* Scales from 2^-126 on with which all codes are finite and which are normal floats, as their
+     * reciprocals are, with halves_exponent, too. */
+    static const uint32_t FIRST_FAST = (uint32_t)(-126 - MIN_SCALE);
+    static const uint32_t FAST_SPAN =
+        converts<ID>() ? 126 + 126 - cshim_format(ID).max_exponent : 0;
 
-    CSHIM_DEVICE int exponent_of(uint32_t stored)
+    CSHIM_DEVICE struct block_scale choose(uint32_t largest)
     {
-        return (int)stored + cshim_format(ID).min_scale;
+        const uint32_t stored = cshim_choose_scale(cshim_format(ID), largest, false);
+        const int exponent = (int)stored + MIN_SCALE + halves_exponent<ID>();
+        return {stored, cshim_power_of_two(-exponent),
+                stored - FIRST_FAST <= FAST_SPAN && largest < CSHIM_INFINITY_BITS};
     }
-    CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
+    CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
     {
 #pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            put_code(codes, layout<ID>::BITS, i,
-                     cshim_float_encode(cshim_format(ID), value[i], exponent_of(stored)));
+        for (int i = 0; i < LANE_ELEMENTS; i += 4)
+            codes_of<ID>(value + i, factor, codes + i * BITS / 32);
+    }
+    CSHIM_DEVICE void look(const uint32_t *codes, uint32_t stored, struct doubts &doubts)
+    {
+        doubts.scale = max(doubts.scale, stored - FIRST_FAST);
+        doubts.codes |= hidden_nans<ID>(codes[0]) | hidden_nans<ID>(codes[1]);
     }
     CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
     {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            sum[i] += cshim_float_decode(cshim_format(ID), get_code(codes, layout<ID>::BITS, i),
-                                         exponent_of(stored));
-    }
-};
-
-/* Small floats that the hardware converts in pairs, by way of binary16 (values.cuh). */
-template <int ID> struct paired : family<ID> {
-    CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
-    {
-        const int exponent = -family<ID>::exponent_of(stored);
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS / 2; i++)
-            put_code(codes, 2 * layout<ID>::BITS, i,
-                     pair_of<ID>(cshim_scale_by_power(value[2 * i], exponent),
-                                 cshim_scale_by_power(value[2 * i + 1], exponent)));
-    }
-    /* Values are the codes' values times one normal float, and that is exact. */
-    CSHIM_DEVICE bool is_fast(const uint32_t *codes, uint32_t stored)
-    {
-        const int exponent = family<ID>::exponent_of(stored);
-        return exponent >= -126 && exponent + cshim_format(ID).max_exponent <= 127 &&
-               !has_hidden_nan<ID>(codes[0]) && !has_hidden_nan<ID>(codes[1]);
-    }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
-    {
-        const float factor =
-            cshim_power_of_two(family<ID>::exponent_of(stored) + halves_exponent<ID>());
+        const float factor = cshim_power_of_two((int)stored + MIN_SCALE + halves_exponent<ID>());
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS / 2; i++) {
             float first, second;
@@ -141,23 +138,18 @@ template <int ID> struct paired : family<ID> {
     }
 };
 
-template <> struct format<CSHIM_CODEC_FP16> : paired<CSHIM_CODEC_FP16> {
-};
-template <> struct format<CSHIM_CODEC_FP8_E4M3> : paired<CSHIM_CODEC_FP8_E4M3> {
-};
-template <> struct format<CSHIM_CODEC_FP8_E5M2> : paired<CSHIM_CODEC_FP8_E5M2> {
-};
-
-/* The scaling of integers, which is the same for every width. Not inlined, because the division is
- * long. */
-CSHIM_RARE struct cshim_scaling scaling_of(uint32_t stored)
+/* 1 / value, rounded, for a value of 8 significant bits whose reciprocal is normal. What the
+ * hardware's approximation lacks of 1 is exact, and no such reciprocal is within the square of that
+ * of the middle between two floats. */
+CSHIM_DEVICE float reciprocal(float value)
 {
-    return cshim_scaling(cshim_format(CSHIM_CODEC_INT8), stored);
-}
-
-template <int ID> CSHIM_RARE uint32_t integer_scale_of(uint32_t largest)
-{
-    return cshim_integer_scale(cshim_format(ID), largest);
+#if defined(__CUDA_ARCH__)
+    float near;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(value));
+    return __fmaf_rn(near, __fmaf_rn(-value, near, 1.0f), near);
+#else
+    return 1.0f / value;
+#endif
 }
 
 /* Integers with a 16-bit scale. */
@@ -165,19 +157,40 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     static const uint32_t UNIT = CSHIM_INTEGER_UNIT_SCALE;
     static const int BITS = layout<ID>::BITS;
     static const uint32_t HALF = 1u << (BITS - 1);
+    static const uint32_t FIRST_FAST = CSHIM_INTEGER_FIRST_ORDINARY;
+    static const uint32_t FAST_SPAN = CSHIM_INTEGER_LAST_ORDINARY - CSHIM_INTEGER_FIRST_ORDINARY;
 
-    CSHIM_DEVICE uint32_t choose(uint32_t largest, bool)
+    /* The upper half of the scale as a float is that of largest / top, or the next: the quotient is
+     * never too small here, because the reciprocal is rounded up. The product is exact. */
+    CSHIM_DEVICE struct block_scale choose(uint32_t largest)
     {
-        return integer_scale_of<ID>(largest);
+        const float top = cshim_format(ID).top, most = cshim_bits_float(largest);
+        const float above = 1.0f / top + 0x1p-23f / top;
+        const float lower = cshim_bits_float(cshim_float_bits(most * above) & 0xffff0000u);
+        const uint32_t upper = cshim_float_bits(lower) + (lower * top < most ? 0x10000u : 0);
+        const uint32_t step = largest == 0 ? cshim_float_bits(1.0f) : upper;
+        const uint32_t stored = (step >> 16) + CSHIM_INTEGER_SCALE_OFFSET;
+        return {stored, reciprocal(cshim_bits_float(step)), stored - FIRST_FAST <= FAST_SPAN};
     }
-    CSHIM_DEVICE void encode_fast(const float *value, uint32_t stored, uint32_t *codes)
+    /* Each integer is the last bits of a float whose other bits are those of 2^23. With the highest
+     * bit turned round it is not negative, so that sums of shifted ones put codes side by side. */
+    CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
     {
-        const struct cshim_scaling scaling = scaling_of(stored);
+        const int together = LANE_ELEMENTS / 2;
+        uint32_t sums[2] = {0, 0}, excess = 0;
 #pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++) {
-            const int nearest = cshim_nearest_integer(value[i] * scaling.lift * scaling.inverse);
-            put_code(codes, BITS, i, (uint32_t)nearest & (2 * HALF - 1));
+        for (int i = together - 1; i >= 0; i--) {
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const float steps = value[i + together * k] * factor + (0x1p23f + (float)HALF);
+                sums[k] = (sums[k] << BITS) + cshim_float_bits(steps);
+            }
+            excess = (excess << BITS) + cshim_float_bits(0x1p23f);
         }
+        const uint64_t first = sums[0] - excess, second = sums[1] - excess;
+        const uint64_t fields = (first | second << together * BITS) ^ eight_fields(BITS, HALF);
+        codes[0] = (uint32_t)fields;
+        codes[layout<ID>::WORDS - 1] = (uint32_t)(fields >> 32 * (layout<ID>::WORDS - 1));
     }
     /* With each code's highest bit turned round codes are in the order of their values, and 0 is
      * the code of what is not finite. */
@@ -186,13 +199,11 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         const uint64_t upper = layout<ID>::WORDS > 1 ? codes[layout<ID>::WORDS - 1] : 0;
         return (codes[0] | upper << 32) ^ eight_fields(BITS, HALF);
     }
-    /* The scale is an ordinary one, and no turned code is 0. */
-    CSHIM_DEVICE bool is_fast(const uint32_t *codes, uint32_t stored)
+    CSHIM_DEVICE void look(const uint32_t *codes, uint32_t stored, struct doubts &doubts)
     {
         const uint64_t fields = turned(codes);
-        const uint64_t zero = (fields - eight_fields(BITS, 1)) & ~fields & eight_fields(BITS, HALF);
-        return stored >= CSHIM_INTEGER_FIRST_ORDINARY && stored <= CSHIM_INTEGER_LAST_ORDINARY &&
-               zero == 0;
+        doubts.scale = max(doubts.scale, stored - FIRST_FAST);
+        doubts.codes |= (fields - eight_fields(BITS, 1)) & ~fields & eight_fields(BITS, HALF);
     }
     CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
     {
@@ -221,12 +232,21 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
     static const uint32_t UNIT = 0;
     static const int BITS = layout<ID>::BITS;
 
-    CSHIM_DEVICE void encode_fast(const float *value, uint32_t, uint32_t *codes)
+    static const uint32_t FAST_SPAN = 0;
+
+    /* Of 16 bits, values that do not become infinite are rounded by an addition. */
+    CSHIM_DEVICE struct block_scale choose(uint32_t largest)
+    {
+        return {UNIT, 1.0f, BITS == 32 || largest < BF16_TOO_LARGE};
+    }
+    CSHIM_DEVICE void encode_fast(const float *value, float, uint32_t *codes)
     {
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
-            put_code(codes, BITS, i,
-                     BITS == 32 ? cshim_float_bits(value[i]) : cshim_bf16_encode(value[i]));
+            if (BITS == 32)
+                codes[i] = cshim_float_bits(value[i]);
+            else if (i % 2 == 0)
+                codes[i / 2] = upper_halves_of(value[i], value[i + 1]);
     }
     CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t, float *sum)
     {
@@ -250,64 +270,35 @@ template <int BLOCK> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
     return largest;
 }
 
-/* The largest magnitude of the lane's values, as bits; infinity's bits or more if one is not
- * finite. */
-CSHIM_DEVICE uint32_t lane_largest(const struct lane_values &values)
-{
-    uint32_t largest = 0;
-#pragma unroll
-    for (int i = 0; i < LANE_ELEMENTS; i++)
-        largest = max(largest, cshim_float_bits(values.value[i]) & ~CSHIM_SIGN_BIT);
-    return largest;
-}
-
 /* The scale of a block whose largest finite magnitude has the bits given. */
-CSHIM_RARE uint32_t choose_scale(uint32_t codec, uint32_t largest, bool at_random)
+CSHIM_RARE uint32_t choose_scale(const struct cshim_format *format, uint32_t largest,
+                                 bool at_random)
 {
-    return cshim_choose_scale(cshim_format(codec), largest, at_random);
+    return cshim_choose_scale(*format, largest, at_random);
 }
 
-/* The most that a residual may be in such a block. */
-CSHIM_RARE float residual_limit(uint32_t codec, uint32_t largest, bool at_random)
+/* The code of one element, which is finite if it is rounded at random. */
+CSHIM_RARE uint32_t encode_element(const struct cshim_format *format, float value, uint32_t stored,
+                                   bool at_random, uint32_t random)
 {
-    return cshim_bits_float(largest) * cshim_feedback_share(cshim_format(codec), at_random);
+    const struct cshim_scaling scaling = cshim_scaling(*format, stored);
+    return at_random ? cshim_encode_random(*format, value, scaling, random)
+                     : cshim_encode_nearest(*format, value, scaling);
 }
 
-/* One element of any codec but raw, rounded to nearest. */
-CSHIM_RARE uint32_t encode_element(uint32_t codec, float value, uint32_t stored)
+CSHIM_RARE float decode_element(const struct cshim_format *format, uint32_t code, uint32_t stored)
 {
-    const struct cshim_format format = cshim_format(codec);
-    return cshim_encode_nearest(format, value, cshim_scaling(format, stored));
+    return cshim_decode_code(*format, code, stored);
 }
 
-/* One finite element, rounded at random. */
-CSHIM_RARE uint32_t random_element(uint32_t codec, float value, uint32_t stored, uint32_t random)
+/* The number of the block in which an element is. */
+CSHIM_DEVICE uint64_t block_of(const struct cshim_format *format, uint64_t element)
 {
-    const struct cshim_format format = cshim_format(codec);
-    return cshim_encode_random(format, value, cshim_scaling(format, stored), random);
-}
-
-CSHIM_RARE float decode_element(uint32_t codec, uint32_t code, uint32_t stored)
-{
-    return cshim_decode_code(cshim_format(codec), code, stored);
+    return element >> (__ffs(format->block) - 1);
 }
 
 /* float16 elements as the codec raw has them, beside the codecs' numbers: fp16 without scales. */
 #define RAW_HALF ((uint32_t)CSHIM_CODEC_COUNT)
-
-/* A codec's layout where the codec is not known when this is compiled; a block has
- * 2^block_exponent elements. */
-struct codec_layout {
-    unsigned bits, block_exponent, scale_bytes;
-};
-
-CSHIM_DEVICE struct codec_layout layout_of(uint32_t codec)
-{
-    if (codec == RAW_HALF)
-        return {16, 0, 0};
-    const struct cshim_format format = cshim_format(codec);
-    return {(unsigned)format.bits, (unsigned)__ffs(format.block) - 1, (unsigned)format.scale_bytes};
-}
 
 /* What a part of a reduction is read as: of the codec raw, the format of the element type. */
 CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)

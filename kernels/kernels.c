@@ -16,6 +16,20 @@ const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_
     return names[operation];
 }
 
+/* Every structure begins alike. */
+void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec)
+{
+    struct cshim_kernel_cast *const begin = parameters;
+    begin->codec = (uint32_t)codec;
+    begin->format = cshim_format(codec);
+    if (codec != CSHIM_CODEC_RAW)
+        return;
+    begin->format = cshim_format(begin->dtype == CSHIM_FLOAT16    ? CSHIM_CODEC_FP16
+                                 : begin->dtype == CSHIM_BFLOAT16 ? CSHIM_CODEC_BF16
+                                                                  : CSHIM_CODEC_FP32);
+    begin->format.scale_bytes = 0;
+}
+
 /* Kernels stride over their grains, so that a few blocks per multiprocessor fill the device: twice
  * as many as it holds at once (device.cu). There are fewer where there is no grain for each warp.
  */

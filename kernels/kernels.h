@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "codecs/codec.h"
+#include "codecs/scalar.h"
 
 /* Words of a message header. The kernels fill in, or expect, the number of elements of each piece
  * themselves, and do not compare the last word. */
@@ -44,12 +45,13 @@ struct cshim_kernel_options {
 
 /* Encodes the pieces of a segment. */
 struct cshim_kernel_encode {
-    uint32_t codec;        /* in every structure: set by cshim_kernel_launch */
-    uint32_t dtype;        /* of input */
-    const void *input;     /* piece p begins input_stride * p elements on */
-    uint64_t input_stride; /* in elements; chunk where the pieces lie side by side */
-    uint64_t count;        /* elements of the segment, all pieces */
-    uint64_t chunk;        /* elements of every piece but the last ones */
+    uint32_t codec;             /* in every structure: set by cshim_kernel_set_codec */
+    uint32_t dtype;             /* of input */
+    struct cshim_format format; /* in every structure: set, too */
+    const void *input;          /* piece p begins input_stride * p elements on */
+    uint64_t input_stride;      /* in elements; chunk where the pieces lie side by side */
+    uint64_t count;             /* elements of the segment, all pieces */
+    uint64_t chunk;             /* elements of every piece but the last ones */
     uint32_t pieces;
     void *encoded; /* piece p's message goes stride * p bytes on */
     uint64_t stride;
@@ -68,6 +70,7 @@ struct cshim_kernel_encode {
 struct cshim_kernel_decode {
     uint32_t codec;
     uint32_t dtype; /* of output */
+    struct cshim_format format;
     const void *encoded;
     uint64_t stride;
     uint64_t count;
@@ -83,6 +86,7 @@ struct cshim_kernel_decode {
 struct cshim_kernel_reduce {
     uint32_t codec;
     uint32_t dtype;
+    struct cshim_format format;
     const void *parts; /* rank r's message begins stride * r bytes on */
     uint64_t stride;
     uint64_t count; /* elements of the chunk */
@@ -103,7 +107,8 @@ struct cshim_kernel_reduce {
  * atomic maximum with *largest (zero it before). */
 struct cshim_kernel_cast {
     uint32_t codec;
-    uint32_t dtype;    /* of the caller's buffer */
+    uint32_t dtype; /* of the caller's buffer */
+    struct cshim_format format;
     const void *input; /* of dtype; widen: the codec's element, 16-byte aligned */
     void *output;      /* not of largest */
     uint64_t count;
@@ -129,6 +134,10 @@ enum cshim_kernel_operation {
 /* The name of a kernel in the binary, such as "cshim_encode"; NULL if the operation is not for the
  * codec. A kernel serves all of its operation's codecs. */
 const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_codec_id codec);
+
+/* Puts a codec and its format in a kernel's parameters, of which dtype is set. The format of raw is
+ * that of the elements, but those of float64. */
+void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec);
 
 /* Blocks to launch for `count` elements (of all pieces) on a device of `processors`
  * multiprocessors. Kernels are right for any number of blocks. */

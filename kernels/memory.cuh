@@ -35,39 +35,99 @@ struct lane_codes {
 
 /* A grain of a piece, which has less than 2^40 elements. */
 struct grain {
-    uint32_t piece;
-    uint64_t first;    /* the grain's first element in the piece */
-    uint64_t elements; /* of the piece */
+    uint32_t piece, number; /* of the piece; of the grain in it */
+    uint64_t elements;      /* of the piece */
 };
 
-/* Calls a function for each grain of this warp. The warps of all blocks stride over the grains of
- * all pieces. */
-template <typename FUNCTION>
-CSHIM_DEVICE void for_each_grain(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work)
+CSHIM_DEVICE uint32_t grains_of(uint64_t elements)
 {
-    const uint32_t warp = blockIdx.x * (CSHIM_KERNEL_THREADS / 32) + threadIdx.x / 32;
-    const uint32_t warps = gridDim.x * (CSHIM_KERNEL_THREADS / 32);
-    const uint32_t grains = chunk > 0 ? (uint32_t)((chunk - 1) / CSHIM_GRAIN) + 1 : 1;
-    const uint32_t next_pieces = warps / grains, next_grains = warps % grains;
-    uint32_t piece = warp / grains, number = warp % grains;
-    while (piece < pieces) {
-        const uint64_t begin = piece * chunk, left = count > begin ? count - begin : 0;
-        const struct grain grain = {piece, (uint64_t)number * CSHIM_GRAIN,
-                                    left < chunk ? left : chunk};
-        if (grain.first < grain.elements)
-            work(grain);
-        piece += next_pieces;
-        number += next_grains;
-        if (number >= grains) {
-            number -= grains;
-            piece++;
-        }
-    }
+    return (uint32_t)((elements + CSHIM_GRAIN - 1) / CSHIM_GRAIN);
+}
+
+CSHIM_DEVICE bool is_whole(const struct grain &grain)
+{
+    return grain.number < (uint32_t)(grain.elements / CSHIM_GRAIN);
+}
+
+/* The grain's elements: 256 but at the end of a piece. */
+CSHIM_DEVICE unsigned grain_elements(const struct grain &grain)
+{
+    return is_whole(grain) ? CSHIM_GRAIN : (unsigned)(grain.elements % CSHIM_GRAIN);
+}
+
+/* The number of the lane's first element in the piece. */
+CSHIM_DEVICE uint64_t first_element(const struct grain &grain)
+{
+    return (uint64_t)grain.number * CSHIM_GRAIN + LANE_ELEMENTS * lane_number();
+}
+
+/* The warp's number among all, and how many there are. */
+CSHIM_DEVICE uint32_t warp_number()
+{
+    return blockIdx.x * (CSHIM_KERNEL_THREADS / 32) + threadIdx.x / 32;
+}
+
+CSHIM_DEVICE uint32_t warps()
+{
+    return gridDim.x * (CSHIM_KERNEL_THREADS / 32);
+}
+
+/* Calls a function for each grain of this warp, from the one given on. All warps stride over the
+ * grains of one piece. */
+template <typename FUNCTION> CSHIM_DEVICE void for_each_grain(struct grain &grain, FUNCTION work)
+{
+#pragma unroll 1
+    for (; grain.number < grains_of(grain.elements); grain.number += warps())
+        work(grain);
+}
+
+/* Calls a function for each piece of which this warp has grains, with the first of them, which
+ * for_each_grain takes to the end. The warps stride over the grains of all pieces. */
+template <typename FUNCTION>
+CSHIM_DEVICE void for_each_piece(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work)
+{
+    const uint32_t grains = max(grains_of(chunk), 1u);
+    struct grain grain = {0, warp_number(), 0};
+    /* Only the last piece can have fewer grains. */
+    do {
+        grain.piece += grain.number / grains;
+        grain.number %= grains;
+        const uint64_t first = grain.piece * chunk;
+        if (grain.piece >= pieces || first >= count)
+            return;
+        grain.elements = count - first < chunk ? count - first : chunk;
+        work(grain);
+    } while (grain.number >= grains);
 }
 
 CSHIM_DEVICE unsigned element_bytes(uint32_t dtype)
 {
     return dtype == CSHIM_FLOAT64 ? 8 : dtype == CSHIM_FLOAT32 ? 4 : 2;
+}
+
+/* The lane's elements of the first ones of a grain: 0 to 8. */
+CSHIM_DEVICE int valid_of(unsigned elements)
+{
+    const int left = (int)elements - (int)(LANE_ELEMENTS * lane_number());
+    return left < 0 ? 0 : left < LANE_ELEMENTS ? left : LANE_ELEMENTS;
+}
+
+CSHIM_DEVICE int valid_elements(const struct grain &grain)
+{
+    return valid_of(grain_elements(grain));
+}
+
+/* A buffer that has the elements of a piece. */
+struct buffer {
+    uint8_t *first; /* the lane's first element of the first grain */
+    unsigned bytes; /* of an element */
+    uint32_t plain; /* this many grains may be accessed 16 bytes at a time */
+};
+
+CSHIM_DEVICE struct buffer buffer_of(const void *address, unsigned bytes, uint64_t elements)
+{
+    return {(uint8_t *)address + LANE_ELEMENTS * lane_number() * bytes, bytes,
+            (uint64_t)address % 16 == 0 ? (uint32_t)(elements / CSHIM_GRAIN) : 0};
 }
 
 /* Where the lane's part of a grain lies in a buffer. */
@@ -77,20 +137,10 @@ struct place {
     bool is_plain;    /* the grain has 256 elements, and 16-byte accesses are right */
 };
 
-/* The lane's elements of a grain: 0 to 8. */
-CSHIM_DEVICE int valid_elements(struct grain grain)
+CSHIM_DEVICE struct place place_of(const struct buffer &buffer, const struct grain &grain)
 {
-    const uint64_t first = grain.first + LANE_ELEMENTS * lane_number();
-    const uint64_t left = grain.elements > first ? grain.elements - first : 0;
-    return left < LANE_ELEMENTS ? (int)left : LANE_ELEMENTS;
-}
-
-/* The place in a buffer that has the piece's elements. */
-CSHIM_DEVICE struct place place_of(const void *buffer, unsigned bytes, struct grain grain)
-{
-    uint8_t *address = (uint8_t *)buffer + (grain.first + LANE_ELEMENTS * lane_number()) * bytes;
-    return {address, valid_elements(grain),
-            grain.elements >= grain.first + CSHIM_GRAIN && (uint64_t)address % 16 == 0};
+    return {buffer.first + (uint64_t)grain.number * (CSHIM_GRAIN * buffer.bytes),
+            valid_elements(grain), grain.number < buffer.plain};
 }
 
 template <int UNITS> CSHIM_DEVICE void load_units(const uint8_t *address, uint32_t *words)
@@ -113,30 +163,35 @@ template <int UNITS> CSHIM_DEVICE void store_units(uint8_t *address, const uint3
                                               words[4 * unit + 2], words[4 * unit + 3]);
 }
 
-/* Where the word begins that has the first of the lane's codes, eight of BITS bits, of a grain. */
-template <int BITS> CSHIM_DEVICE const uint8_t *first_word(const uint8_t *grain)
+/* Where in a grain the word begins that has the first of the lane's codes, eight of so many bits.
+ */
+CSHIM_DEVICE unsigned first_word(unsigned bits)
 {
-    const unsigned at = BITS * lane_number();
-    return grain + (BITS % 4 == 0 ? at : at / 4 * 4);
+    const unsigned at = bits * lane_number();
+    return bits % 4 == 0 ? at : at / 4 * 4;
+}
+
+/* Where lanes share words a lane's bytes begin up to so many bytes after the beginning of a word.
+ */
+template <int BITS> CSHIM_DEVICE unsigned most_skipped()
+{
+    return BITS % 2 == 0 ? 2 : 3;
 }
 
 /* The lane's codes from there on. A message is aligned and padded to 16 bytes, of which `left` are
- * left; one of the lane's elements at least is in the message. */
+ * left; one of the lane's elements at least is in it. Where lanes share words scales follow the
+ * codes, so that a word that has none of the lane's codes can be read, too. */
 template <int BITS>
 CSHIM_DEVICE void load_message(const uint8_t *from, int64_t left, uint32_t *codes)
 {
     if (BITS % 4 != 0) {
-        /* The lane's bytes begin anywhere in the word, and end in that or one of the next two. */
-        const unsigned skipped = BITS * lane_number() % 4;
-        uint32_t words[3] = {0, 0, 0};
-#pragma unroll
-        for (unsigned i = 0; i < 3; i++) {
-            if (4 * i < left && 4 * i < skipped + BITS)
-                words[i] = ((const uint32_t *)from)[i];
-        }
-        codes[0] = __funnelshift_r(words[0], words[1], skipped * 8);
+        const uint32_t *const words = (const uint32_t *)from;
+        const unsigned skipped = BITS * lane_number() % 4 * 8;
+        codes[0] = __funnelshift_r(words[0], words[1], skipped);
         if (BITS > 4)
-            codes[(BITS - 1) / 4] = __funnelshift_r(words[1], words[2], skipped * 8);
+            codes[(BITS - 1) / 4] = most_skipped<BITS>() + BITS > 8
+                                        ? __funnelshift_r(words[1], words[2], skipped)
+                                        : words[1] >> skipped;
     } else if (BITS == 4) {
         codes[0] = *(const uint32_t *)from;
     } else if (BITS == 8) {
@@ -145,35 +200,31 @@ CSHIM_DEVICE void load_message(const uint8_t *from, int64_t left, uint32_t *code
         codes[BITS / 4 - 1] = value.y;
     } else {
 #pragma unroll
-        for (int unit = 0; unit < BITS / 16; unit++) {
+        for (int unit = 0; unit < BITS / 16; unit++)
             if (unit == 0 || 16 * unit < left)
                 load_units<1>(from + 16 * unit, codes + 4 * unit);
-        }
     }
 }
 
-/* Stores the lane's codes in the same places. Where lanes share words one lane puts each word
- * together from the codes of two: all lanes must come here. */
+/* Stores the lane's codes in a grain of which the message has so many bytes. Where lanes share
+ * words each stores the words, one or two, that begin in its bytes, of which the next lane may have
+ * the rest: all lanes must come here. */
 template <int BITS>
-CSHIM_DEVICE void store_message(uint8_t *grain, int64_t bytes, const uint32_t *codes)
+CSHIM_DEVICE void store_message(uint8_t *grain, unsigned bytes, const uint32_t *codes)
 {
     const unsigned at = BITS * lane_number();
     uint8_t *to = grain + at;
     if (BITS % 4 != 0) {
-#pragma unroll
-        for (unsigned first = 0; first < 8 * BITS; first += 32) {
-            const unsigned word = first + lane_number(), lane = 4 * word / BITS;
-            const unsigned skipped = 8 * (4 * word - BITS * lane);
-            uint64_t own = 0, next = 0;
-#pragma unroll
-            for (int i = 0; i < (BITS + 3) / 4; i++) {
-                own |= (uint64_t)__shfl_sync(ALL_LANES, codes[i], lane % 32) << 32 * i;
-                next |= (uint64_t)__shfl_sync(ALL_LANES, codes[i], (lane + 1) % 32) << 32 * i;
-            }
-            if (word < 8 * BITS && 4 * word < bytes)
-                ((uint32_t *)grain)[word] =
-                    (uint32_t)(own >> skipped | next << (8 * BITS - skipped));
-        }
+        const unsigned skipped = (0 - at) % 4;
+        const uint64_t next = __shfl_sync(ALL_LANES, codes[0], (lane_number() + 1) % 32);
+        const uint64_t own = codes[0] | (BITS > 4 ? (uint64_t)codes[(BITS - 1) / 4] << 32 : 0);
+        const uint64_t both = own | next << 8 * BITS % 64;
+        const uint32_t low = (uint32_t)both, high = (uint32_t)(both >> 32);
+        const uint32_t after = (uint32_t)(next >> (64 - 8 * BITS) % 64);
+        if (skipped < BITS && at + skipped < bytes)
+            *(uint32_t *)(to + skipped) = __funnelshift_r(low, high, 8 * skipped);
+        if (skipped + 4 < BITS && at + skipped + 4 < bytes)
+            *(uint32_t *)(to + skipped + 4) = __funnelshift_r(high, after, 8 * skipped);
         return;
     }
     if (at >= bytes)
@@ -184,10 +235,9 @@ CSHIM_DEVICE void store_message(uint8_t *grain, int64_t bytes, const uint32_t *c
         *(uint2 *)to = make_uint2(codes[0], codes[BITS / 4 - 1]);
     } else {
 #pragma unroll
-        for (int unit = 0; unit < BITS / 16; unit++) {
+        for (int unit = 0; unit < BITS / 16; unit++)
             if (at + 16 * unit < bytes)
                 store_units<1>(to + 16 * unit, codes + 4 * unit);
-        }
     }
 }
 

@@ -60,22 +60,31 @@ CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected,
         *(volatile uint32_t *)fault = CSHIM_KERNEL_FAULT_WRITTEN;
 }
 
+/* A message: where its codes begin, and its scales. */
+struct message {
+    uint8_t *payload, *scales;
+};
+
+CSHIM_DEVICE struct message message_at(const struct cshim_format *format, const void *address,
+                                       uint64_t elements)
+{
+    uint8_t *payload = (uint8_t *)address + HEADER_BYTES;
+    return {payload, payload + payload_bytes((unsigned)format->bits, elements)};
+}
+
 /* The lane's part of a grain in a message; one of its elements at least is in the message. */
 struct lane_part {
     const uint8_t *codes, *scale;
     int64_t left; /* bytes of the message's codes from there on */
 };
 
+/* Where in a message's scales that of the lane's elements is. */
 template <typename FORMAT>
-CSHIM_DEVICE struct lane_part lane_part_of(const uint8_t *message, uint64_t grain_first,
-                                           uint64_t elements)
+CSHIM_DEVICE uint8_t *scale_of(const struct message &message, uint32_t grain)
 {
-    const uint8_t *payload = message + HEADER_BYTES;
-    const uint64_t first = grain_first + LANE_ELEMENTS * lane_number();
-    const uint64_t bytes = payload_bytes(FORMAT::BITS, elements);
-    const uint8_t *codes = first_word<FORMAT::BITS>(payload + grain_first * FORMAT::BITS / 8);
-    const uint64_t block = FORMAT::SCALE_BYTES > 0 ? first / FORMAT::BLOCK : 0;
-    return {codes, payload + bytes + block * FORMAT::SCALE_BYTES, payload + bytes - codes};
+    const unsigned blocks = CSHIM_GRAIN / FORMAT::BLOCK;
+    return message.scales + (uint64_t)grain * (blocks * FORMAT::SCALE_BYTES) +
+           LANE_ELEMENTS * lane_number() / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
 }
 
 /* Loads the lane's codes. Returns its scale. */
@@ -88,68 +97,63 @@ CSHIM_DEVICE uint32_t load_codes(const struct lane_part &part, uint32_t *codes)
                                       : *(const uint16_t *)part.scale;
 }
 
-/* The value of one element of a message; the codec may be RAW_HALF. */
-CSHIM_RARE float value_at(uint32_t codec, const uint8_t *message, uint64_t elements,
+/* The value of one element of a message. */
+CSHIM_RARE float value_at(const struct cshim_format *format, const struct message *message,
                           uint64_t element)
 {
-    const struct codec_layout layout = layout_of(codec);
-    const uint8_t *payload = message + HEADER_BYTES;
-    const uint8_t *scales = payload + payload_bytes(layout.bits, elements);
-    const uint64_t block = element >> layout.block_exponent;
-    uint32_t code, stored = raw_half::UNIT;
-    if (layout.bits == 32)
+    const uint8_t *payload = message->payload, *scales = message->scales;
+    const uint64_t block = block_of(format, element);
+    uint32_t code, stored = (uint32_t)-format->min_scale;
+    if (format->bits == 32)
         code = ((const uint32_t *)payload)[element];
-    else if (layout.bits == 16)
+    else if (format->bits == 16)
         code = ((const uint16_t *)payload)[element];
     else
-        code = cshim_narrow_code(payload, layout.bits, element);
-    if (layout.scale_bytes == 1)
+        code = cshim_narrow_code(payload, (unsigned)format->bits, element);
+    if (format->scale_bytes == 1)
         stored = scales[block];
-    else if (layout.scale_bytes == 2)
+    else if (format->scale_bytes == 2)
         stored = ((const uint16_t *)scales)[block];
-    return decode_element(codec == RAW_HALF ? (uint32_t)CSHIM_CODEC_FP16 : codec, code, stored);
+    return decode_element(format, code, stored);
 }
 
 /* Where a grain of values goes. */
 struct target {
-    uint8_t *message;
+    struct message message;
     struct grain grain;
-    uint64_t number; /* of the grain's first element among the kernel's elements */
+    uint64_t number; /* of the lane's first element among the kernel's elements */
 };
 
-/* Stores a scale, if the lane is the first of its block. */
-CSHIM_DEVICE void store_scale(const struct target *target, uint8_t *scales, unsigned block_exponent,
+/* Stores a scale, if the lane is the first of its block and has elements. */
+CSHIM_DEVICE void store_scale(uint8_t *at, const struct grain &grain, unsigned block,
                               unsigned scale_bytes, uint32_t stored)
 {
-    const uint64_t first = target->grain.first + LANE_ELEMENTS * lane_number();
-    const uint64_t block = first >> block_exponent;
-    if (block << block_exponent != first || first >= target->grain.elements)
+    const unsigned first = LANE_ELEMENTS * lane_number();
+    if (first % block != 0 || first >= grain_elements(grain))
         return;
     if (scale_bytes == 1)
-        scales[block] = (uint8_t)stored;
+        *at = (uint8_t)stored;
     else
-        ((uint16_t *)scales)[block] = (uint16_t)stored;
+        *(uint16_t *)at = (uint16_t)stored;
 }
 
 /* Stores the lane's codes and scale. */
 template <typename FORMAT>
-CSHIM_DEVICE void store_codes(const struct target *target, const uint32_t *codes, uint32_t stored)
+CSHIM_DEVICE void store_codes(const struct message &message, const struct grain &grain,
+                              const uint32_t *codes, uint32_t stored)
 {
-    uint8_t *payload = target->message + HEADER_BYTES;
-    const uint64_t bytes = payload_bytes(FORMAT::BITS, target->grain.elements);
-    const uint64_t offset = target->grain.first * FORMAT::BITS / 8;
-    store_message<FORMAT::BITS>(payload + offset, (int64_t)(bytes - offset), codes);
+    const unsigned bytes = (unsigned)payload_bytes(FORMAT::BITS, grain_elements(grain));
+    store_message<FORMAT::BITS>(message.payload + (uint64_t)grain.number * (32 * FORMAT::BITS),
+                                bytes, codes);
     if (FORMAT::SCALE_BYTES > 0)
-        store_scale(target, payload + bytes, FORMAT::BLOCK_EXPONENT, FORMAT::SCALE_BYTES, stored);
+        store_scale(scale_of<FORMAT>(message, grain.number), grain, FORMAT::BLOCK,
+                    FORMAT::SCALE_BYTES, stored);
 }
 
 /* Pads the scales of a message. */
-CSHIM_RARE void pad_scales(uint32_t codec, uint8_t *message, uint64_t elements)
+CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
-    const struct codec_layout layout = layout_of(codec);
-    const uint64_t blocks = elements == 0 ? 0 : ((elements - 1) >> layout.block_exponent) + 1;
-    const uint64_t end = blocks * layout.scale_bytes;
-    uint8_t *scales = message + HEADER_BYTES + payload_bytes(layout.bits, elements);
+    const uint64_t end = (block_of(format, elements - 1) + 1) * (unsigned)format->scale_bytes;
     if (lane_number() < padded(end) - end)
         scales[end + lane_number()] = 0;
 }
@@ -163,7 +167,7 @@ CSHIM_DEVICE uint32_t random_of(uint64_t stream, uint64_t element)
 
 /* Encodes a lane's values, with rounding at random if the options say so. The codes are zeros to
  * begin with. */
-CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
+CSHIM_DEVICE void encode_values_with(const struct cshim_format *format,
                                      const struct cshim_kernel_options *options,
                                      const struct lane_values *values, uint32_t stored,
                                      uint64_t number, struct lane_codes *codes)
@@ -174,23 +178,22 @@ CSHIM_DEVICE void encode_values_with(uint32_t codec, unsigned bits,
     for (int i = 0; i < LANE_ELEMENTS; i++) {
         const float value = values->value[i];
         const bool is_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
-        const uint32_t code =
-            options->stochastic != 0 && is_finite
-                ? random_element(codec, value, stored, random_of(stream, first + i))
-                : encode_element(codec, value, stored);
-        put_code(codes->word, bits, i, code);
+        put_code(codes->word, (unsigned)format->bits, i,
+                 encode_element(format, value, stored, options->stochastic != 0 && is_finite,
+                                random_of(stream, first + i)));
     }
 }
 
 /* The largest finite magnitude of the lane's block, as bits. */
-CSHIM_RARE uint32_t block_largest_finite(const struct lane_values *values, unsigned block_exponent)
+CSHIM_RARE uint32_t block_largest_finite(const struct cshim_format *format,
+                                         const struct lane_values *values)
 {
     uint32_t largest = 0;
 #pragma unroll 1
     for (int i = 0; i < LANE_ELEMENTS; i++)
         largest = max(largest, cshim_finite_magnitude(values->value[i]));
 #pragma unroll 1
-    for (int distance = (1 << block_exponent) / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
+    for (int distance = format->block / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
         largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
     return largest;
 }
@@ -204,82 +207,140 @@ CSHIM_RARE void add_residuals(const float *residual, int valid, float limit,
         values->value[i] = cshim_feedback_add(values->value[i], residual[i], limit);
 }
 
+/* Stores the lane's codes and scale, of any format. */
+CSHIM_RARE void store_singly(const struct cshim_format *format, const struct target *target,
+                             const struct lane_codes *codes, uint32_t stored)
+{
+    const unsigned bits = (unsigned)format->bits, scale_bytes = (unsigned)format->scale_bytes;
+    const uint64_t first = first_element(target->grain);
+    uint8_t *const to = target->message.payload + first * bits / 8;
+    const int64_t left = target->message.scales - to;
+#pragma unroll 1
+    for (unsigned i = 0; i < bits && i < left; i++)
+        to[i] = (uint8_t)(codes->word[i / 4] >> i % 4 * 8);
+    if (scale_bytes > 0)
+        store_scale(target->message.scales + block_of(format, first) * scale_bytes, target->grain,
+                    (unsigned)format->block, scale_bytes, stored);
+}
+
 /* Encodes a grain of any values, with error feedback and rounding at random if the options say so.
  */
-CSHIM_RARE void encode_grain_with(uint32_t codec, const struct target *target,
+CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struct target *target,
                                   const struct cshim_kernel_options *options,
                                   struct lane_values *values)
 {
-    const uint64_t number = target->number + LANE_ELEMENTS * lane_number();
-    float *residual = options->residual != NULL ? options->residual + number : NULL;
-    const struct codec_layout layout = layout_of(codec);
-    const unsigned bits = layout.bits;
-    const int valid = valid_elements(target->grain);
-    uint8_t *const payload = target->message + HEADER_BYTES;
-    const uint64_t bytes = payload_bytes(bits, target->grain.elements);
-    const uint64_t offset = (target->grain.first + LANE_ELEMENTS * lane_number()) * bits / 8;
+    float *residual = options->residual != NULL ? options->residual + target->number : NULL;
     const bool at_random = options->stochastic != 0;
-    uint32_t largest = block_largest_finite(values, layout.block_exponent), stored = 0;
+    uint32_t largest = block_largest_finite(format, values), stored = 0;
     struct lane_codes codes = {};
     if (residual != NULL) {
-        add_residuals(residual, valid, residual_limit(codec, largest, at_random), values);
-        largest = block_largest_finite(values, layout.block_exponent);
+        const float share = cshim_feedback_share(*format, at_random);
+        add_residuals(residual, valid_elements(target->grain), cshim_bits_float(largest) * share,
+                      values);
+        largest = block_largest_finite(format, values);
     }
-    stored = choose_scale(codec, largest, at_random);
-    encode_values_with(codec, bits, options, values, stored, number, &codes);
+    stored = choose_scale(format, largest, at_random);
+    encode_values_with(format, options, values, stored, target->number, &codes);
+    store_singly(format, target, &codes, stored);
 #pragma unroll 1
-    for (unsigned i = 0; i < bits / 4 && bits % 4 == 0 && offset + 4 * i < bytes; i++)
-        ((uint32_t *)(payload + offset))[i] = codes.word[i];
-#pragma unroll 1
-    for (unsigned i = 0; i < bits && bits % 4 != 0 && offset + i < bytes; i++)
-        payload[offset + i] = (uint8_t)(codes.word[i / 4] >> i % 4 * 8);
-    if (layout.scale_bytes > 0)
-        store_scale(target, payload + bytes, layout.block_exponent, layout.scale_bytes, stored);
-    if (residual == NULL)
-        return;
-#pragma unroll 1
-    for (int i = 0; i < valid; i++) {
-        const float decoded = decode_element(codec, get_code(codes.word, bits, i), stored);
-        residual[i] = cshim_feedback_rest(values->value[i], decoded);
+    for (int i = 0; residual != NULL && i < valid_elements(target->grain); i++) {
+        const uint32_t code = get_code(codes.word, (unsigned)format->bits, i);
+        residual[i] = cshim_feedback_rest(values->value[i], decode_element(format, code, stored));
     }
 }
 
-/* Encodes a grain of values. */
-CSHIM_DEVICE void encode_grain(uint32_t codec, const struct target &target,
-                               const struct cshim_kernel_options *options,
-                               const struct lane_values &values)
+/* How a kernel encodes. */
+struct encoder {
+    uint32_t codec;
+    bool is_plain; /* it rounds to nearest, without error feedback */
+    const struct cshim_format *format;
+    const struct cshim_kernel_options *options;
+    uint64_t chunk; /* the elements before each piece but the first */
+};
+
+CSHIM_DEVICE struct encoder encoder_of(uint32_t codec, const struct cshim_format *format,
+                                       const struct cshim_kernel_options *options, uint64_t chunk)
 {
-    const uint32_t largest = lane_largest(values);
-    const bool is_plain = options->residual == NULL && options->stochastic == 0 &&
-                          !__any_sync(ALL_LANES, largest >= CSHIM_INFINITY_BITS);
-    if (is_plain) {
-        with_format<false>(codec, [&](auto format) {
-            typedef decltype(format) FORMAT;
-            uint32_t codes[FORMAT::WORDS] = {}, stored = 0;
-            if (FORMAT::SCALE_BYTES > 0)
-                stored = FORMAT::choose(block_largest<FORMAT::BLOCK>(largest), false);
-            FORMAT::encode_fast(values.value, stored, codes);
-            store_codes<FORMAT>(&target, codes, stored);
-        });
-    } else {
+    return {codec, options->residual == NULL && options->stochastic == 0, format, options, chunk};
+}
+
+/* Encodes a grain of values, of which the lane's largest magnitude is given. */
+CSHIM_DEVICE void encode_grain(const struct encoder &encoder, const struct message &message,
+                               const struct grain &grain, const struct lane_values &values,
+                               uint32_t largest)
+{
+    bool is_encoded = false;
+    if (encoder.is_plain) {
+        with_format<false>(
+            encoder.codec,
+            [&](auto format) {
+                typedef decltype(format) FORMAT;
+                const bool has_scale = FORMAT::SCALE_BYTES > 0;
+                const struct block_scale scale =
+                    FORMAT::choose(has_scale ? block_largest<FORMAT::BLOCK>(largest) : largest);
+                if (__any_sync(ALL_LANES, !scale.is_fast))
+                    return;
+                uint32_t codes[FORMAT::WORDS];
+                FORMAT::encode_fast(values.value, scale.factor, codes);
+                store_codes<FORMAT>(message, grain, codes, scale.stored);
+                is_encoded = true;
+            });
+    }
+    if (!is_encoded) {
         /* Copies, so that only these lie in memory. */
         struct lane_values values_copy = values;
-        const struct target target_copy = target;
-        encode_grain_with(codec, &target_copy, options, &values_copy);
+        const struct target target = {message, grain,
+                                      grain.piece * encoder.chunk + first_element(grain)};
+        encode_grain_with(encoder.format, &target, encoder.options, &values_copy);
     }
     /* The scales are padded when the message's last grain has been written. */
-    if (target.grain.elements <= target.grain.first + CSHIM_GRAIN)
-        pad_scales(codec, target.message, target.grain.elements);
+    if (grain.number + 1 == grains_of(grain.elements))
+        pad_scales(encoder.format, message.scales, grain.elements);
 }
 
-/* Messages with the same elements, which are added in their order. */
+/* Messages with the same elements, which are added in their order. Where the lane's part of a grain
+ * lies is known before the format is, so that no format has code for it. */
 struct parts {
     uint32_t codec; /* not raw; RAW_HALF is allowed */
-    const uint8_t *messages;
-    uint64_t stride; /* in bytes */
+    const struct cshim_format *format;
     uint32_t ranks;
-    uint64_t elements;
+    uint64_t stride; /* in bytes */
+    struct message first;
+    struct lane_part lane;            /* of the first message's first grain */
+    uint32_t codes_step, scales_step; /* bytes of a grain */
 };
+
+CSHIM_DEVICE struct parts parts_of(uint32_t codec, const struct cshim_format *format,
+                                   const void *address, uint64_t elements, uint64_t stride,
+                                   uint32_t ranks)
+{
+    const unsigned bits = (unsigned)format->bits, scale_bytes = (unsigned)format->scale_bytes;
+    const struct message first = message_at(format, address, elements);
+    const uint8_t *codes = first.payload + first_word(bits);
+    const unsigned block = (unsigned)block_of(format, LANE_ELEMENTS * lane_number());
+    return {codec,     format,
+            ranks,     stride,
+            first,     {codes, first.scales + block * scale_bytes, first.scales - codes},
+            32 * bits, (unsigned)block_of(format, CSHIM_GRAIN) * scale_bytes};
+}
+
+CSHIM_DEVICE struct message message_of(const struct parts &parts, uint32_t rank)
+{
+    return {parts.first.payload + parts.stride * rank, parts.first.scales + parts.stride * rank};
+}
+
+CSHIM_DEVICE struct lane_part lane_part_of(const struct parts &parts, uint32_t grain)
+{
+    const uint64_t codes = (uint64_t)grain * parts.codes_step;
+    return {parts.lane.codes + codes, parts.lane.scale + (uint64_t)grain * parts.scales_step,
+            parts.lane.left - (int64_t)codes};
+}
+
+CSHIM_DEVICE void go_on(struct lane_part &part, uint64_t stride)
+{
+    part.codes += stride;
+    part.scale += stride;
+}
 
 /* Adds the next parts, PARTS of them but not more than `left`, and goes on to those after them; all
  * of their loads are under way at once. Returns false, with all as it was, if the next has to be
@@ -289,7 +350,7 @@ CSHIM_DEVICE bool add_parts(struct lane_part &part, uint64_t stride, uint32_t le
 {
     uint32_t codes[PARTS][FORMAT::WORDS], stored[PARTS];
     struct lane_part next = part;
-    bool is_fast = true;
+    struct doubts doubts = {0, 0};
 #pragma unroll
     for (unsigned i = 0; i < PARTS; i++) {
         stored[i] = FORMAT::UNIT;
@@ -298,12 +359,12 @@ CSHIM_DEVICE bool add_parts(struct lane_part &part, uint64_t stride, uint32_t le
             codes[i][k] = FORMAT::nothing(k);
         if (i == 0 || i < left)
             stored[i] = load_codes<FORMAT>(next, codes[i]);
-        next.codes += stride;
-        next.scale += stride;
+        go_on(next, stride);
     }
 #pragma unroll
     for (int i = 0; i < PARTS; i++)
-        is_fast &= FORMAT::is_fast(codes[i], stored[i]);
+        FORMAT::look(codes[i], stored[i], doubts);
+    const bool is_fast = doubts.codes == 0 && doubts.scale <= FORMAT::FAST_SPAN;
     if (is_fast) {
 #pragma unroll
         for (int i = 0; i < PARTS; i++)
@@ -313,26 +374,38 @@ CSHIM_DEVICE bool add_parts(struct lane_part &part, uint64_t stride, uint32_t le
     return is_fast;
 }
 
-/* Adds a lane's elements of one part, from `first` on. */
-CSHIM_RARE void add_singly(uint32_t codec, const uint8_t *part, uint64_t elements, uint64_t first,
-                           struct lane_values *sum)
+/* Adds a lane's elements of one part. */
+CSHIM_RARE void add_singly(const struct cshim_format *format, const struct message *part,
+                           const struct grain *grain, struct lane_values *sum)
 {
+    const uint64_t first = first_element(*grain);
+    const int valid = valid_elements(*grain);
 #pragma unroll 1
-    for (int i = 0; i < LANE_ELEMENTS && first + i < elements; i++)
-        sum->value[i] = sum->value[i] + value_at(codec, part, elements, first + i);
+    for (int i = 0; i < valid; i++)
+        sum->value[i] = sum->value[i] + value_at(format, part, first + i);
 }
 
-/* Adds a grain of all parts, of which AT_ONCE are loaded at a time. The lane has elements. */
+/* The sum of a grain of all parts, of which AT_ONCE are loaded at a time. NaNs may have any
+ * payload; but the floats of a single part, to which nothing is added, are left as they are. */
 template <int AT_ONCE>
-CSHIM_DEVICE void add_all(const struct parts &parts, uint64_t first, struct lane_values &sum)
+CSHIM_DEVICE void sum_parts(const struct parts &parts, const struct grain &grain,
+                            struct lane_values &sum)
 {
-    uint32_t rank = 0;
-    do {
+    const bool has_elements = LANE_ELEMENTS * lane_number() < grain_elements(grain);
+    struct lane_part part = lane_part_of(parts, grain.number);
+    uint32_t rank = has_elements ? 0 : parts.ranks;
+    /* The sum of -0 and a value is the value. */
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        sum.value[i] = -0.0f;
+    while (rank < parts.ranks) {
         with_format<(AT_ONCE > 1)>(parts.codec, [&](auto format) {
             typedef decltype(format) FORMAT;
             const int most = FORMAT::WORDS > 2 ? 2 : 4, count = most < AT_ONCE ? most : AT_ONCE;
-            struct lane_part part = lane_part_of<FORMAT>(parts.messages + parts.stride * rank,
-                                                         first, parts.elements);
+            if (FORMAT::BITS == 32 && parts.ranks == 1) {
+                load_codes<FORMAT>(part, (uint32_t *)sum.value);
+                rank++;
+            }
 #pragma unroll 1
             while (rank < parts.ranks &&
                    add_parts<FORMAT, count>(part, parts.stride, parts.ranks - rank, sum.value))
@@ -340,36 +413,22 @@ CSHIM_DEVICE void add_all(const struct parts &parts, uint64_t first, struct lane
         });
         if (rank < parts.ranks) {
             struct lane_values copy = sum;
-            add_singly(parts.codec, parts.messages + parts.stride * rank, parts.elements,
-                       first + LANE_ELEMENTS * lane_number(), &copy);
+            const struct grain grain_copy = grain;
+            const struct message message = message_of(parts, rank);
+            add_singly(parts.format, &message, &grain_copy, &copy);
             sum = copy;
             rank++;
+            go_on(part, parts.stride);
         }
-    } while (AT_ONCE > 1 && rank < parts.ranks);
+    }
 }
 
-/* The sum of a grain of all parts. NaNs are canonical; but the floats of a single part, to which
- * nothing is added, are left as they are. */
-template <int AT_ONCE>
-CSHIM_DEVICE void sum_parts(const struct parts &parts, uint64_t first, struct lane_values &sum)
+/* Makes NaNs canonical, unless the values are those of a single part of floats. Returns the largest
+ * magnitude, as lane_largest does. */
+CSHIM_DEVICE uint32_t finish_sum(const struct parts &parts, struct lane_values &sum)
 {
-    const bool has_elements = first + LANE_ELEMENTS * lane_number() < parts.elements;
-    if (parts.codec == CSHIM_CODEC_FP32 && parts.ranks == 1 && has_elements) {
-        uint32_t codes[LANE_ELEMENTS] = {};
-        typedef format<CSHIM_CODEC_FP32> FORMAT;
-        load_codes<FORMAT>(lane_part_of<FORMAT>(parts.messages, first, parts.elements), codes);
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            sum.value[i] = cshim_bits_float(codes[i]);
-        return;
-    }
-    /* The sum of -0 and a value is the value. */
-#pragma unroll
-    for (int i = 0; i < LANE_ELEMENTS; i++)
-        sum.value[i] = -0.0f;
-    if (has_elements)
-        add_all<AT_ONCE>(parts, first, sum);
-    make_canonical(sum);
+    return parts.codec == CSHIM_CODEC_FP32 && parts.ranks == 1 ? lane_largest(sum)
+                                                               : make_canonical(sum);
 }
 
 #endif

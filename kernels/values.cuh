@@ -36,6 +36,16 @@ CSHIM_DEVICE uint32_t halves_of(float first, float second)
 #endif
 }
 
+/* Magnitudes that are bfloat16's infinity when they are rounded, as bits. */
+#define BF16_TOO_LARGE 0x7f7f8000u
+
+/* Two floats below that as bfloat16. */
+CSHIM_DEVICE uint32_t upper_halves_of(float first, float second)
+{
+    const uint32_t low = cshim_float_bits(first), high = cshim_float_bits(second);
+    return __byte_perm(low + 0x7fffu + (low >> 16 & 1), high + 0x7fffu + (high >> 16 & 1), 0x7632);
+}
+
 CSHIM_DEVICE void floats_of_halves(uint32_t pair, float *first, float *second)
 {
 #if defined(__CUDA_ARCH__)
@@ -47,28 +57,62 @@ CSHIM_DEVICE void floats_of_halves(uint32_t pair, float *first, float *second)
 #endif
 }
 
-/* Two codes, of fp16 or of a format of 8 bits, of values that are already divided by their scale.
- */
-template <int ID> CSHIM_DEVICE uint32_t pair_of(float first, float second)
+/* The formats that these functions convert. */
+template <int ID> CSHIM_CONSTANT bool converts()
 {
-    if (ID == CSHIM_CODEC_FP16)
-        return halves_of(first, second);
-#if HAS_FP8
-    uint16_t pair;
-    if (ID == CSHIM_CODEC_FP8_E4M3)
-        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
-    else
-        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
-    return pair;
-#else
-    return cshim_float_encode(cshim_format(ID), first, 0) |
-           cshim_float_encode(cshim_format(ID), second, 0) << 8;
-#endif
+    return ID == CSHIM_CODEC_FP16 || ID == CSHIM_CODEC_FP8_E4M3 || ID == CSHIM_CODEC_FP8_E5M2;
 }
 
-/* Codes 2 * i and 2 * i + 1 of such a format as binary16. An e5m2 code is the upper byte of one. An
- * e4m3 code with its magnitude one place lower is one of 1/256 of its value: where the hardware
- * does not convert e4m3, the results have to be multiplied by 2^halves_exponent. */
+/* Where the hardware does not convert e4m3 a code is taken for 1/256 of its value: as binary16 it
+ * is the code with its magnitude one place lower. The values have to be multiplied by 2^this. */
+template <int ID> CSHIM_CONSTANT int halves_exponent()
+{
+    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? 8 : 0;
+}
+
+/* A value, rounded to a float of so many mantissa bits whose least normal exponent is -14. Adding a
+ * number whose last place is the result's last place has the adder round. */
+CSHIM_DEVICE float rounded_to(int mantissa_bits, float value)
+{
+    const uint32_t bits = cshim_float_bits(value), least = (127u - 14) << 23;
+    const uint32_t binade = max(bits & CSHIM_INFINITY_BITS, least);
+    const float anchor =
+        cshim_bits_float(binade + ((uint32_t)(23 - mantissa_bits) << 23) + 0x400000u);
+    return cshim_bits_float(cshim_float_bits(value + anchor - anchor) | (bits & CSHIM_SIGN_BIT));
+}
+
+/* The codes of four values times a factor, which divides them by their scale and by
+ * 2^halves_exponent. */
+template <int ID> CSHIM_DEVICE void codes_of(const float *value, float factor, uint32_t *codes)
+{
+    uint32_t pairs[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float first = value[2 * i] * factor, second = value[2 * i + 1] * factor;
+#if HAS_FP8
+        uint16_t pair = 0;
+        if (ID == CSHIM_CODEC_FP8_E4M3)
+            asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+        else if (ID == CSHIM_CODEC_FP8_E5M2)
+            asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+        pairs[i] = ID == CSHIM_CODEC_FP16 ? halves_of(first, second) : pair;
+#else
+        if (ID != CSHIM_CODEC_FP16) {
+            first = rounded_to(cshim_format(ID).mantissa_bits, first);
+            second = rounded_to(cshim_format(ID).mantissa_bits, second);
+        }
+        pairs[i] = halves_of(first, second);
+        if (ID == CSHIM_CODEC_FP8_E4M3)
+            pairs[i] = (pairs[i] & 0x80008000u) | (pairs[i] << 1 & 0x7f007f00u);
+#endif
+    }
+    codes[0] = ID == CSHIM_CODEC_FP16 ? pairs[0]
+                                      : __byte_perm(pairs[0], pairs[1], HAS_FP8 ? 0x5410 : 0x7531);
+    if (ID == CSHIM_CODEC_FP16)
+        codes[1] = pairs[1];
+}
+
+/* Codes 2 * i and 2 * i + 1 as binary16. An e5m2 code is the upper byte of one. */
 template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, int i)
 {
     if (ID == CSHIM_CODEC_FP16)
@@ -86,16 +130,13 @@ template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, i
     return ID == CSHIM_CODEC_FP8_E4M3 ? (upper >> 1 & 0x3f803f80u) | (upper & 0x80008000u) : upper;
 }
 
-template <int ID> CSHIM_DEVICE int halves_exponent()
+/* The highest bits of those of four codes that are NaNs and that halves_of_codes would take for
+ * numbers. */
+template <int ID> CSHIM_DEVICE uint32_t hidden_nans(uint32_t codes)
 {
-    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? 8 : 0;
-}
-
-/* Whether one of four codes is a NaN that halves_of_codes would take for a number. */
-template <int ID> CSHIM_DEVICE bool has_hidden_nan(uint32_t codes)
-{
-    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 &&
-           (((codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u) != 0;
+    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8
+               ? ((codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u
+               : 0;
 }
 
 /* Byte 0 to 3 of a word as the float 2^23 + byte, by one instruction. */
@@ -152,28 +193,51 @@ CSHIM_DEVICE double multiply_double(double value, struct factor factor)
     return factor.is_one ? value : cshim_sum_double(value * factor.value, -0.0);
 }
 
+/* The largest magnitude of a lane's values, as bits; more than infinity's if one is NaN. */
+CSHIM_DEVICE uint32_t lane_largest(const struct lane_values &values)
+{
+#if HAS_HALF_PAIRS
+    float largest = fabsf(values.value[0]);
+#pragma unroll
+    for (int i = 1; i < LANE_ELEMENTS; i++)
+        asm("max.NaN.f32 %0, %0, %1;" : "+f"(largest) : "f"(fabsf(values.value[i])));
+    return cshim_float_bits(largest);
+#else
+    uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        largest = max(largest, cshim_float_bits(values.value[i]) & ~CSHIM_SIGN_BIT);
+    return largest;
+#endif
+}
+
+/* Makes NaNs canonical. Returns the largest magnitude, as lane_largest does. */
+CSHIM_DEVICE uint32_t make_canonical(struct lane_values &values)
+{
+    const uint32_t largest = lane_largest(values);
+    if (largest > CSHIM_INFINITY_BITS) {
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            values.value[i] = values.value[i] == values.value[i] ? values.value[i]
+                                                                 : cshim_bits_float(CSHIM_NAN_BITS);
+    }
+    return largest;
+}
+
+/* Products that are NaNs are canonical. */
 CSHIM_DEVICE void multiply_all(struct lane_values &values, struct factor factor)
 {
     if (factor.is_one)
         return;
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
-        values.value[i] = multiply(values.value[i], factor);
-}
-
-CSHIM_DEVICE void make_canonical(struct lane_values &values)
-{
-#pragma unroll
-    for (int i = 0; i < LANE_ELEMENTS; i++)
-        values.value[i] =
-            values.value[i] == values.value[i] ? values.value[i] : cshim_bits_float(CSHIM_NAN_BITS);
+        values.value[i] *= (float)factor.value;
+    make_canonical(values);
 }
 
 /* Makes zeros, which pad an encoding, of all but the first elements. */
 CSHIM_DEVICE void zero_invalid(struct lane_values &values, int valid)
 {
-    if (valid == LANE_ELEMENTS)
-        return;
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         values.value[i] = i < valid ? values.value[i] : 0.0f;
@@ -243,22 +307,13 @@ CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
     }
 }
 
-/* Two values as elements of 16 bits. The NaN of the instruction for binary16 is not the canonical
- * one. */
-CSHIM_DEVICE uint32_t elements_of(uint32_t dtype, float first, float second)
-{
-    if (dtype != CSHIM_FLOAT16)
-        return cshim_bf16_encode(first) | (uint32_t)cshim_bf16_encode(second) << 16;
-    const uint32_t pair = halves_of(first, second);
-    const uint32_t low = first == first ? pair & 0xffffu : 0x7e00u;
-    return low | (second == second ? pair & 0xffff0000u : 0x7e000000u);
-}
-
-/* Rounds values to elements and stores them. NaNs of float32 and float64 have to be canonical. */
+/* Rounds values, whose largest magnitude is given as bits, to elements and stores them. NaNs of
+ * float32 and float64 have to be canonical. */
 CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
-                               const struct lane_values &values)
+                               const struct lane_values &values, uint32_t largest)
 {
-    if (!place.is_plain || dtype == CSHIM_FLOAT64) {
+    const bool is_plain = place.is_plain && dtype != CSHIM_FLOAT64;
+    if (!is_plain || (dtype != CSHIM_FLOAT32 && largest >= BF16_TOO_LARGE)) {
         const struct lane_values stored = values;
         store_values_singly(dtype, place.address, place.valid, &stored);
         return;
@@ -271,8 +326,11 @@ CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
         store_units<2>(place.address, words);
     } else {
 #pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i += 2)
-            words[i / 2] = elements_of(dtype, values.value[i], values.value[i + 1]);
+        for (int i = 0; i < LANE_ELEMENTS; i += 2) {
+            const float first = values.value[i], second = values.value[i + 1];
+            words[i / 2] =
+                dtype == CSHIM_FLOAT16 ? halves_of(first, second) : upper_halves_of(first, second);
+        }
         store_units<1>(place.address, words);
     }
 }

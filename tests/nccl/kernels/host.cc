@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host as a machine: the kernels' own source, its lanes as fibers. */
+extern "C" {
+#include "kernels/kernels.h"
+}
 #include "tests/nccl/kernels/machine.h"
 #include "tests/nccl/kernels/warp.h"
 
@@ -53,7 +56,7 @@ template <typename PARAMETERS, void FUNCTION(PARAMETERS)>
 static void launch(enum cshim_codec_id codec, const void *parameters)
 {
     PARAMETERS copy = *(const PARAMETERS *)parameters;
-    copy.codec = (uint32_t)codec;
+    cshim_kernel_set_codec(&copy, codec);
     warp_launch(run<PARAMETERS, FUNCTION>, &copy, 3);
 }
 

@@ -211,6 +211,11 @@ uint32_t permute(uint32_t a, uint32_t b, uint32_t selector);
 float fma_towards(float a, float b, float c, int direction);
 float float_above(uint64_t value);
 uint32_t reciprocal(uint32_t bits);
+/* The larger one, or the NaN that sums give if one is a NaN. */
+static inline uint32_t most_float(float a, float b)
+{
+    return a != a || b != b ? 0x7fffffffu : bits32(a > b ? a : b);
+}
 int32_t to_int32(float value);
 uint32_t to_uint32(uint32_t bits);
 uint64_t to_uint64(float value);

@@ -108,13 +108,17 @@ float float_above(uint64_t value)
     return (long double)nearest < (long double)value ? nextafterf(nearest, INFINITY) : nearest;
 }
 
+/* The manual allows an error of one in the last place: which, is drawn. */
 uint32_t reciprocal(uint32_t bits)
 {
     const uint32_t flushed = flush(bits);
     const float value = F32(flushed);
     if (value == 0)
         return (flushed & 0x80000000u) | 0x7f800000u;
-    return flush(R32((float)(1.0 / (double)value)));
+    const uint32_t near = flush(R32((float)(1.0 / (double)value)));
+    const bool is_ordinary =
+        (near & 0x7fffffffu) > 0x00800000u && (near & 0x7fffffffu) < 0x7f000000u;
+    return is_ordinary ? near + (uint32_t)(chance() % 3) - 1 : near;
 }
 
 int32_t to_int32(float value)
@@ -432,6 +436,12 @@ static void jump(struct group &group, const struct instruction &code, uint32_t l
     }
 }
 
+/* The lanes of which a predicate is true; with the highest bit, false. */
+static uint32_t condition(uint16_t predicate)
+{
+    return predicate & 0x8000 ? ~masks[predicate & 0x7fff] : masks[predicate];
+}
+
 /* Runs a group to where it waits or ends. */
 static void run_group(struct group group, uint64_t *count, uint32_t *steps)
 {
@@ -466,18 +476,14 @@ static void run_group(struct group group, uint64_t *count, uint32_t *steps)
             group.at++;
             break;
         case BRANCH: {
-            const uint16_t also = code.operands[0];
-            const uint32_t second = also == 0       ? ~0u
-                                    : also & 0x8000 ? ~masks[also & 0x7fff]
-                                                    : masks[also];
-            const uint32_t go = lanes & second;
+            const uint32_t go = lanes & condition(code.operands[0]);
             group.at++;
             if (go != 0)
                 part(group, go, code.target);
             break;
         }
         case JUMP:
-            jump(group, code, lanes);
+            jump(group, code, lanes & condition(code.operands[1]));
             break;
         case GATHER:
             for (unsigned l = 0; l < LANES; l++)
@@ -668,7 +674,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     kernel = &program.kernels[number];
     if (kernel->parameter_bytes != kernel_parameter_bytes(operation))
         fail("takes %u bytes of parameters", kernel->parameter_bytes);
-    *(uint32_t *)parameters = (uint32_t)codec;
+    cshim_kernel_set_codec(parameters, codec);
     const uint32_t grid = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
     const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at, descriptor = 0;
     memset(is_set, 0, sizeof is_set);

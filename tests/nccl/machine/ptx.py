@@ -81,6 +81,9 @@ TABLE = [
     (r"mad\.lo\.s32", "$D0 = $1 * $2 + $3;"),
     (r"fma\.rn\.f32", "$D0 = R32(__builtin_fmaf($f1, $f2, $f3));"),
     (r"rcp\.rn\.f32", "$D0 = R32(1 / $f1);"),
+    (r"rcp\.approx\.ftz\.f32", "$D0 = reciprocal($1);"),
+    (r"abs\.f32", "$D0 = $1 & 0x7fffffffu;"),
+    (r"max\.NaN\.f32", "$D0 = most_float($f1, $f2);"),
     (r"div\.(?P<t>u32|u64)", lambda m: result(m["t"], f"divide({value(1, m['t'])}, {value(2, m['t'])})")),
     (r"rem\.(?P<t>u32)", lambda m: result(m["t"], f"remainder_of({value(1, m['t'])}, {value(2, m['t'])})")),
     (r"(?P<w>min|max)\.(?P<t>[us](32|64))",
@@ -92,6 +95,7 @@ TABLE = [
     (r"not\.pred", "$P0 = !$p1;"),
     (r"lop3\.b32", "$D0 = lop3<$i4>($1, $2, $3);"),
     (r"neg\.s32", "$D0 = 0u - $1;"),
+    (r"neg\.f32", "$D0 = $1 ^ 0x80000000u;"),
     (r"sh(?P<way>l)\." + INTEGER, shift),
     (r"sh(?P<way>r)\.(?P<t>s32|u32|u64)", shift),
     (r"shf\.r\.wrap\.b32", "$D0 = ((uint64_t)$2 << 32 | $1) >> ($3 & 31);"),
@@ -287,7 +291,7 @@ class Translation:
             if op == "lop3.b32":
                 template = template.replace("$i4", operands.pop())
             if op == "mov.pred":
-                add(text, kind, "$P0 = $1 != 0;", [self.operand(o) for o in operands], guard)
+                add(text, kind, "$P0 = $p1;" if operands[1][0] == "%" else "$P0 = $1 != 0;", [self.operand(o) for o in operands], guard)
                 return []
             add(text, kind, template, [self.operand(o) if o else Operand("mask", 1) for o in operands], guard)
         return []
@@ -328,6 +332,10 @@ class Translation:
         if op == "ld":
             narrow = "(uint16_t)" if t == "s" else ""
             template += " ".join(f"$r{n}[{w} * LANES + l] = {narrow}words[{i} * LANES + l];" for i, (n, w) in enumerate(moves))
+            wide = [n for n, register in enumerate(names) if register.startswith("%rd") and size != "64"]
+            if wide and t == "s":
+                raise Unknown(text)
+            template += " ".join(f"$r{n}[LANES + l] = 0;" for n in wide)
         self.kernel.add(text, "PLAIN", template, rows + where, guard)
 
     def move_parts(self, text, guard, op, operands):

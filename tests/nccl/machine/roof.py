@@ -16,10 +16,10 @@ DEVICES = {"H100": ("sm_90", 132, 1.755, 3000, {"alu": 64, "fma": 128, "slow": 1
            "L4": ("sm_80", 58, 2.04, 270, {"alu": 64, "fma": 128, "slow": 16, "memory": 32})}
 UNITS = {"fma": "FADD FMUL FFMA IMAD HADD2 HFMA2", "slow": "MUFU F2F I2F F2I DADD DMUL DSETP",
          "memory": "LDG STG LDL STL LD ST SHFL ATOMG RED REDG LDC",
-         "alu": "LOP3 IADD3 SHF ISETP PRMT SEL VIMNMX VIMNMX3 VIADDMNMX IMNMX LEA PLOP3 FSEL FSETP SGXT MOV P2R VIADD "
+         "alu": "LOP3 IADD3 SHF ISETP PRMT SEL VIMNMX VIMNMX3 VIADDMNMX IMNMX FMNMX LEA PLOP3 FSEL FSETP SGXT MOV P2R VIADD "
                 "I2FP F2FP"}
 UNIT_OF = {op: unit for unit, ops in UNITS.items() for op in ops.split()}
-CODECS = "raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4 int6 int5".split()
+CODECS = "raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4 int6 int5 int3".split()
 
 device = sys.argv[1]
 program, processors, clock, speed, rates = DEVICES[device]

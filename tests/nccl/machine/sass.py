@@ -38,7 +38,8 @@ def compare_floats(m):
     a, b = ("$d2", "$d3") if m["type"] == "D" else ("$f2", "$f3")
     if m["ftz"]:
         a, b = "F32(flush(bits32($f2)))", "F32(flush(bits32($f3)))"
-    truth = {"NAN": f"isnan({a}) || isnan({b})", "NEU": f"!({a} == {b})", "NE": f"{a} < {b} || {a} > {b}"}[m["compare"]]
+    truth = {"NAN": f"isnan({a}) || isnan({b})", "NEU": f"!({a} == {b})", "NE": f"{a} < {b} || {a} > {b}",
+             "GEU": f"!({a} < {b})", "LT": f"{a} < {b}"}[m["compare"]]
     return f"$P0 = ({truth}) && $p4;"
 
 
@@ -73,10 +74,13 @@ TABLE = [
     (r"IMNMX\.U64", f"$E0 = {smaller('U64', '$q1', '$q2', '$p3')};"),
     (r"VIMNMX3\.U32", lambda m: f"$D0 = {smaller('U32', smaller('U32', '$1', '$2', '$p4'), '$3', '$p4')};"),
     (r"VIADDMNMX(\.(?P<kind>U32))?", lambda m: f"$D0 = {smaller(m['kind'], '$1 + $2', '$3', '$p4')};"),
+    (r"VIMNMX(\.S32)?\.RELU", f"$D0 = most<int32_t>({smaller(None, '$1', '$2', '$p3')}, 0);"),
+    (r"VIADDMNMX(\.S32)?\.RELU", f"$D0 = most<int32_t>({smaller(None, '$1 + $2', '$3', '$p4')}, 0);"),
     (r"LEA", "const uint64_t sum = (uint64_t)(uint32_t)($2 << ($4 & 31)) + $w3; $D0 = sum; $P1 = sum >> 32 != 0;"),
     (r"LEA minus", "const uint64_t sum = (uint64_t)(uint32_t)~((0u - $2) << ($4 & 31)) + 1 + $w3; $D0 = sum; $P1 = sum >> 32 != 0;"),
-    (r"LEA\.HI(\.X)?", "$D0 = ((((uint64_t)$3 << 32 | $1) << ($4 & 31)) >> 32) + $2 + $p5;"),
-    (r"LEA\.HI\.X\.SX32", "$D0 = (((uint64_t)(int64_t)(int32_t)$1 << ($3 & 31)) >> 32) + $2 + $p4;"),
+    (r"LEA\.HI(\.X)?", "const uint64_t sum = ((((uint64_t)$4 << 32 | $2) << ($5 & 31)) >> 32) + $w3 + $p6; "
+     "$D0 = sum; $P1 = sum >> 32 != 0;"),
+    (r"LEA\.HI\.X\.SX32", "$D0 = (((uint64_t)(int64_t)(int32_t)$2 << ($4 & 31)) >> 32) + $3 + $p5;"),
     (r"LOP3\.LUT", "const uint32_t result = lop3<$i5>($2, $3, $4); $D1 = result; $P0 = result != 0 || $p6;"),
     (r"PLOP3\.LUT", "$P0 = $i5 >> ($p2 * 4 + $p3 * 2 + $p4) & 1;"),
     (r"SHF\.L\.U32", "$D0 = left32($1, $2);"),
@@ -94,13 +98,15 @@ TABLE = [
     (r"SEL\.64", "$E0 = $p3 ? $q1 : $q2;"),
     (r"MOV", "$D0 = $1;"),
     (r"MOV\.64", "$E0 = $q1;"),
-    (r"HFMA2", "$D0 = $3;"),  # only of -0 * 0 + two immediates
+    (r"HFMA2(\.MMA)?", "$D0 = $3;"),  # only of -0 * 0 + two immediates
     (r"CS2R", "$E0 = $q1;"),
     (r"S2R", "$D0 = $s1;"),
     (r"P2R", "$D0 = ($p1 | $p2 << 1 | $p3 << 2 | $p4 << 3 | $p5 << 4 | $p6 << 5 | $p7 << 6) & $8;"),
     (r"ISETP\.(?P<compare>\w\w)(\.(?P<sign>U32|U64|S64))?\.(?P<both>AND|OR)(?P<ex>\.EX)?", compare),
-    (r"(?P<type>F|D)SETP\.(?P<compare>NAN|NEU|NE)(?P<ftz>\.FTZ)?\.AND", compare_floats),
+    (r"(?P<type>F|D)SETP\.(?P<compare>NAN|NEU|NE|GEU|LT)(?P<ftz>\.FTZ)?\.AND", compare_floats),
     (r"FADD", "$D0 = R32($f1 + $f2);"),
+    (r"FMNMX\.NAN", "if ($p3) fail(\"is a minimum\"); $D0 = most_float($f1, $f2);"),
+    (r"FMNMX3\.NAN", "if ($p4) fail(\"is a minimum\"); $D0 = most_float(F32(most_float($f1, $f2)), $f3);"),
     (r"FADD\.FTZ", "$D0 = flush(R32(F32(flush(bits32($f1))) + F32(flush(bits32($f2)))));"),
     (r"FMUL", "$D0 = R32($f1 * $f2);"),
     (r"FFMA", "$D0 = R32(__builtin_fmaf($f1, $f2, $f3));"),
@@ -141,7 +147,7 @@ KINDS = {"BRA": "BRANCH", "BRA.U": "BRANCH", "CALL.REL.NOINC": "BRANCH", "RET.RE
          "BRA.DIV": "IF_DIVERGED", "BRA.CONV": "IF_CONVERGED", "EXIT": "END", "YIELD": "YIELDS",
          "WARPSYNC": "MEET", "WARPSYNC.ALL": "MEET", "WARPSYNC.COLLECTIVE": "NEVER", "ENDCOLLECTIVE": "NEVER"}
 UNIFORM = r"U(?=IADD|IMAD|ISETP|LEA|LOP|MOV|SEL|SHF|LDC|BREV|FLO|F2I|I2F|VIMNMX)|LDCU"
-FLOATS = ("FADD", "FMUL", "FFMA", "FSEL", "FSETP", "HFMA2", "DADD", "DMUL", "DSETP")
+FLOATS = ("FADD", "FMNMX", "FMNMX3", "FMUL", "FFMA", "FSEL", "FSETP", "HFMA2", "DADD", "DMUL", "DSETP")
 
 
 def split(text):
@@ -191,8 +197,8 @@ class Listing:
 
     def address(self, text):
         """[R2.64+UR4+0x10] as three operands, of which those that are not there are zero. In the first
-        architecture's listings what addresses 64 bits has no .64."""
-        match = re.fullmatch(r"(?:desc\[UR\d+\])?\[(U?R(?:\d+|Z))?(?:\.64)?(?:\+?(UR\d+))?(?:\+?(-?0x\w+))?\]", text)
+        architecture's listings what addresses 64 bits has no .64; what has 32 bits is .U32."""
+        match = re.fullmatch(r"(?:desc\[UR\d+\])?\[(U?R(?:\d+|Z))?(?:\.64|\.U32)?(?:\+?(UR\d+))?(?:\+?(-?0x\w+))?\]", text)
         if not match:
             raise Unknown(f"address {text}")
         offset = int(match[3] or "0", 16) & (1 << 64) - 1
@@ -213,8 +219,13 @@ class Listing:
         if "MNMX" in base and is_predicate(texts[0]):
             return texts[2:6]  # PT, PT, d, a, b, which, !PT
         if "MNMX" in base and is_predicate(texts[1]):
+            if texts[1:3] != ["PT", "PT"]:
+                raise Unknown(f"{base} says which it takes")
             return texts[:1] + texts[3:]
-        if base.startswith("IMAD") or base.startswith("LEA.HI"):
+        if base.startswith("LEA.HI"):
+            texts = texts if is_predicate(texts[1]) else texts[:1] + ["PT"] + texts[1:]
+            return texts + ["!PT"] * (7 - len(texts))
+        if base.startswith("IMAD"):
             return texts + ["!PT"] * (6 - len(texts))
         if base == "LOP3.LUT" and not is_predicate(texts[0]):
             return ["PT"] + texts
@@ -222,7 +233,7 @@ class Listing:
             return texts[:1] + [f"P{i}" for i in range(7)] + texts[3:]
         if base == "HADD2.F32":
             return [texts[0], next(t for t in texts[1:] if not re.search(r"RZ", t))]
-        if base == "HFMA2":
+        if base.startswith("HFMA2"):
             return texts[:4]
         return texts
 
@@ -240,6 +251,8 @@ class Listing:
         else:
             raise Unknown(f"instruction {op}")
         template = template(match) if callable(template) else template
+        if any(re.match(r"(desc\[UR\d+\])?\[R\d+\.U32", text) for text in texts):
+            template = template.replace("$q2", "$w2")
         if base.split(".")[0] in ("LDG", "LD", "LDL"):
             return template, [Operand("none", 0), self.operand(texts[0], op, 0, False, True)] + self.address(texts[1])
         if base.split(".")[0] in ("STG", "ST", "STL"):
@@ -273,6 +286,13 @@ class Listing:
                                                 "SR_LANEID": "l"}[texts[1]])
         return template, operands
 
+    def condition(self, texts):
+        """The predicate, besides the guard, with which an instruction goes elsewhere, if it has one."""
+        operands = [self.predicate(t) for t in texts if re.fullmatch(r"!?U?P\d", t)]
+        if operands and "!" in operands[0].change:
+            operands[0] = Operand("mask", operands[0].index | 0x8000)
+        return operands
+
     def add(self, at, guard, op, texts, raw, text):
         guard_negated, guard_mask = False, TRUE
         if guard:
@@ -285,12 +305,10 @@ class Listing:
         texts = [re.sub(r"\(\*.*", "", t).strip() for t in texts]
         if kind in ("BRANCH", "IF_DIVERGED", "IF_CONVERGED"):
             target = self.labels[re.search(r"`\((.*)\)", texts[-1])[1]] // 16
-            operands = [self.predicate(t) for t in texts[:-1] if re.fullmatch(r"!?U?P\d", t)]
-            if operands and "!" in operands[0].change:
-                operands[0] = Operand("mask", operands[0].index | 0x8000)
+            operands = self.condition(texts[:-1])
         elif kind == "JUMP":
-            match = re.match(r"(U?R\d+)(?: (-0x\w+))?", texts[0])
-            operands = [Operand("row", self.register(match[1]))]
+            match = re.match(r"(U?R\d+)(?: (-0x\w+))?", texts[-1])
+            operands = [Operand("row", self.register(match[1]))] + self.condition(texts[:-1])
             target = at + 16 + int(match[2], 16) if match[2] else 0
         elif kind in ("GATHER", "JOIN", "LEAVE", "FORGET"):
             operands = [Operand("barrier", int(texts[1 if kind == "FORGET" else 0][1:]))]
