@@ -7,7 +7,7 @@
 
 /* The upper half of the byte `step` says which collective. */
 #define COLLECTIVE_SHIFT 4
-#define STEP_MASK 15
+#define STEP_MASK 7
 
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
                                       uint64_t segment, enum cshim_message step, uint64_t elements,
@@ -40,6 +40,12 @@ static size_t describe(const struct cshim_header *header, const char *otherwise,
         cshim_codec_name((enum cshim_codec_id)header->codec),
         cshim_algorithm_name((enum cshim_algorithm)header->algorithm), header->segment,
         (unsigned)header->step & STEP_MASK);
+}
+
+bool cshim_header_is_shared(const void *message)
+{
+    return (((const uint8_t *)message)[offsetof(struct cshim_header, step)] &
+            CSHIM_HEADER_SHARED) != 0;
 }
 
 bool cshim_header_check(const struct cshim_header *want, const void *message, float *error,

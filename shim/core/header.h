@@ -21,6 +21,10 @@ static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *p
     return message == CSHIM_MESSAGE_SUMS ? plan->gather_codec : plan->codec;
 }
 
+/* In `step`: the sender's scratch is shared. To ranks of its node that can read it, it sends the
+ * header alone. */
+#define CSHIM_HEADER_SHARED 8u
+
 struct cshim_header {
     uint32_t magic;
     uint32_t sequence; /* of the compressed call on its communicator, from 1 */
@@ -30,7 +34,7 @@ struct cshim_header {
     uint8_t codec;
     uint8_t dtype;
     uint8_t algorithm;
-    uint8_t step; /* and, times 16, the collective */
+    uint8_t step; /* and CSHIM_HEADER_SHARED and, times 16, the collective */
     float error; /* the largest error of an encoding that the sender knows of, or 0; not compared */
 };
 _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire format is fixed");
@@ -41,6 +45,9 @@ _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire form
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
                                       uint64_t segment, enum cshim_message step, uint64_t elements,
                                       float error);
+
+/* Whether a message's header has CSHIM_HEADER_SHARED. */
+bool cshim_header_is_shared(const void *message);
 
 /* Compares a message of at least CSHIM_HEADER_BYTES, at any alignment, with the header that the
  * receiver would have written. Returns true and the sender's error (0 unless it is finite and

@@ -61,6 +61,11 @@ void *cshim_scratch_map(size_t bytes);
 /* Makes the first piece, if there is none yet: a process with one call at a time needs no other.
  * Returns false without memory. */
 bool cshim_scratch_reserve(void);
+/* Makes the first piece of a file that other processes can map. Returns the file, which the caller
+ * closes, and what it is; -1 where the system has none. Called before the functions below. */
+struct stat;
+int cshim_scratch_share(struct stat *is);
+bool cshim_scratch_is_shared(const uint8_t *scratch);
 /* Takes a piece. Where there is no memory for another one, the message says so, and it returns
  * NULL: the caller ends the job. */
 uint8_t *cshim_scratch_take(void);

@@ -46,6 +46,8 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
     exchange->rank = communicator->rank;
     if (exchange->plan->schedule->staged)
         exchange->rank = (uint32_t)layout->local_rank < exchange->plan->shares ? layout->node : -1;
+    exchange->is_shared = communicator->transport->scratch_of != NULL && layout->local_ranks > 1 &&
+                          cshim_steps_may_share(exchange->plan);
     exchange->turn = 0;
     exchange->stage = CSHIM_STAGE_ENTER;
 }
@@ -56,6 +58,8 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
     static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, SUM_LAG, FINISH_LAG};
     const uint64_t turn = exchange->turn, lag = lags[exchange->stage];
     *done = true;
+    if (turn == exchange->plan->segments + FINISH_LAG)
+        return cshim_steps_close(exchange, exchange->stage == CSHIM_STAGE_ENTER, done);
     if (turn < lag || turn - lag >= exchange->plan->segments)
         return 0;
     const struct cshim_segment segment = cshim_segment_at(exchange, turn - lag);
@@ -68,7 +72,7 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
 
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
 {
-    const uint64_t turns = exchange->plan->segments + FINISH_LAG;
+    const uint64_t turns = exchange->plan->segments + FINISH_LAG + exchange->is_shared;
     int status = 0;
     *done = true;
     if (exchange->nonblocking)

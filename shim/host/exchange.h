@@ -31,6 +31,7 @@ struct cshim_exchange {
     uint32_t sequence;               /* of the communicator's compressed calls, from 1 */
     int rank;                        /* among the peers; -1: this rank only helps its node */
     int ranks;                       /* of the peers */
+    bool is_shared;                  /* ranks of a node read each other's messages where they are */
     bool has_options;                /* of the encoding: these two */
     struct cshim_residual *residual; /* or NULL */
     uint64_t keys[CSHIM_MESSAGES];   /* of random numbers, by kind of message */

@@ -3,17 +3,21 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "shim/core/log.h"
 
-/* A piece that nobody has. Its first bytes say which is the next; the last one given is taken
- * first, since its pages are there. */
+/* A piece that nobody has. Its first bytes say which is the next. The shared one is taken first,
+ * then the last one given, since its pages are there. */
 struct piece {
     struct piece *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct piece *pieces;
+static uint8_t *shared; /* the piece that other processes may read, or NULL */
 
 void *cshim_scratch_map(size_t bytes)
 {
@@ -25,12 +29,38 @@ void *cshim_scratch_map(size_t bytes)
 bool cshim_scratch_reserve(void)
 {
     static bool reserved; /* atomic */
-    if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE) || shared != NULL)
         return true;
     uint8_t *piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
     cshim_scratch_give(piece);
     __atomic_store_n(&reserved, piece != NULL, __ATOMIC_RELEASE);
     return piece != NULL;
+}
+
+/* A file above the process's limit would end it with a signal. */
+int cshim_scratch_share(struct stat *is)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < CSHIM_SCRATCH_LIMIT)
+        return -1;
+    void *memory = MAP_FAILED;
+    const int file = memfd_create("compshim", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, CSHIM_SCRATCH_LIMIT) == 0 && fstat(file, is) == 0)
+        memory = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                      file, 0);
+    if (memory != MAP_FAILED) {
+        shared = memory;
+        cshim_scratch_give(shared);
+        return file;
+    }
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+bool cshim_scratch_is_shared(const uint8_t *scratch)
+{
+    return scratch == shared;
 }
 
 uint8_t *cshim_scratch_take(void)
@@ -53,7 +83,10 @@ void cshim_scratch_give(uint8_t *scratch)
     if (piece == NULL)
         return;
     pthread_mutex_lock(&lock);
-    piece->next = pieces;
-    pieces = piece;
+    struct piece **link = &pieces;
+    if (*link != NULL && cshim_scratch_is_shared((uint8_t *)*link))
+        link = &(*link)->next;
+    piece->next = *link;
+    *link = piece;
     pthread_mutex_unlock(&lock);
 }

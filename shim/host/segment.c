@@ -102,18 +102,35 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                                   : exchange->output + place * exchange->element_bytes;
 }
 
+/* The place of the message that `rank` has in a transfer with a peer, from the segment's first. */
+static uint64_t place_of(const struct cshim_plan *plan, int rank, enum cshim_transfer transfer,
+                         int peer)
+{
+    const bool is_for_owner = plan->schedule->parts_to == CSHIM_TO_OWNER;
+    uint64_t index = (uint64_t)peer;
+    if (transfer == CSHIM_RECEIVE_SUMS || transfer == CSHIM_SEND_SUMS)
+        index += plan->peers;
+    else if (transfer == CSHIM_SEND_PARTS && is_for_owner && peer != rank)
+        index += 2 * (uint64_t)plan->peers;
+    else if (transfer == CSHIM_SEND_PARTS)
+        index = (uint64_t)rank;
+    return index * plan->piece_bytes;
+}
+
 uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
                              const struct cshim_segment *segment, enum cshim_transfer transfer,
                              int peer)
 {
-    const uint64_t peers = exchange->plan->peers;
-    const bool is_for_owner = exchange->plan->schedule->parts_to == CSHIM_TO_OWNER;
-    uint64_t index = (uint64_t)peer;
-    if (transfer == CSHIM_RECEIVE_SUMS || transfer == CSHIM_SEND_SUMS)
-        index += peers;
-    else if (transfer == CSHIM_SEND_PARTS && is_for_owner && peer != exchange->rank)
-        index += 2 * peers;
-    else if (transfer == CSHIM_SEND_PARTS)
-        index = (uint64_t)exchange->rank;
-    return segment->scratch + index * exchange->plan->piece_bytes;
+    return segment->scratch + place_of(exchange->plan, exchange->rank, transfer, peer);
+}
+
+/* A sum has one place for all receivers. */
+uint64_t cshim_segment_place_at(const struct cshim_exchange *exchange,
+                                const struct cshim_segment *segment, enum cshim_transfer transfer,
+                                int peer)
+{
+    const bool is_part = transfer == CSHIM_RECEIVE_PARTS;
+    return (uint64_t)(segment->scratch - exchange->communicator->scratch) +
+           place_of(exchange->plan, peer, is_part ? CSHIM_SEND_PARTS : CSHIM_SEND_SUMS,
+                    is_part ? exchange->rank : peer);
 }

@@ -52,6 +52,12 @@ uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
                              const struct cshim_segment *segment, enum cshim_transfer transfer,
                              int peer);
 
+/* Where the message that this rank receives from a peer lies in that peer's scratch, from the begin
+ * of that: both have the same plan. */
+uint64_t cshim_segment_place_at(const struct cshim_exchange *exchange,
+                                const struct cshim_segment *segment, enum cshim_transfer transfer,
+                                int peer);
+
 /* A local rank's share of a segment: a part of the segment in hierarchical; none for ranks beyond
  * the plan's shares. */
 struct cshim_range cshim_segment_share(const struct cshim_exchange *exchange,
@@ -69,6 +75,12 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
 /* Decode: the sums have come, and what was sent is gone. */
 int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                        bool *done);
+
+/* Whether ranks of a node may read each other's messages of a plan in the sender's scratch. */
+bool cshim_steps_may_share(const struct cshim_plan *plan);
+/* Behind all segments of an exchange that does: nobody reads this rank's scratch any more. First it
+ * `begins`, then *done says whether that is so. */
+int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done);
 
 /* Inside a node the library itself adds the elements of a segment, and gathers the job's sums of
  * all shares. Around the stages above, in hierarchical. */

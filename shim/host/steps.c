@@ -5,6 +5,9 @@
 
 #include "shim/core/log.h"
 
+/* Ranks of a node read each other's messages from this size on. */
+#define SHARED_BYTES 16384u
+
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 
 static enum cshim_message kind_of(enum cshim_transfer transfer)
@@ -28,12 +31,27 @@ static unsigned first_request(const struct cshim_exchange *exchange,
     return segment->first_request + (unsigned)transfer * exchange->plan->peers;
 }
 
+/* Whether this rank's messages can be read in its scratch. */
+static bool shares(const struct cshim_exchange *exchange)
+{
+    return exchange->is_shared && cshim_scratch_is_shared(exchange->communicator->scratch);
+}
+
+/* The shared scratch of another peer, which this rank's is read by, too; or NULL. */
+static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int peer)
+{
+    return exchange->is_shared ? exchange->communicator->transport->scratch_of(exchange, peer)
+                               : NULL;
+}
+
 /* Writes the header of a message with so many elements. */
 static void write_header(const struct cshim_exchange *exchange, const struct cshim_segment *segment,
                          enum cshim_message kind, uint64_t elements, uint8_t *message)
 {
-    const struct cshim_header header = cshim_header_make(
-        exchange->plan, exchange->sequence, segment->index, kind, elements, exchange->error);
+    struct cshim_header header = cshim_header_make(exchange->plan, exchange->sequence,
+                                                   segment->index, kind, elements, exchange->error);
+    if (shares(exchange))
+        header.step |= CSHIM_HEADER_SHARED;
     memcpy(message, &header, sizeof header);
 }
 
@@ -47,8 +65,10 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_seg
     const struct cshim_transport *transport = exchange->communicator->transport;
     char text[CSHIM_MISMATCH_MAX];
     float error;
-    const struct cshim_header want =
+    struct cshim_header want =
         cshim_header_make(exchange->plan, exchange->sequence, segment->index, kind, elements, 0);
+    if (cshim_header_is_shared(message)) /* whether it is does not matter to the call */
+        want.step |= CSHIM_HEADER_SHARED;
     if (cshim_header_check(&want, message, &error, text)) {
         exchange->error = error > exchange->error ? error : exchange->error;
         return;
@@ -87,9 +107,29 @@ static int send_message(struct cshim_exchange *exchange, const struct cshim_segm
     exchange->figures.bytes_wire += bytes;
     if (segment->stage != NULL || layout->node_of[to] != layout->node)
         exchange->figures.bytes_network += bytes;
+    const bool is_read_here = shares(exchange) && scratch_of(exchange, to) != NULL;
+    if (is_read_here)
+        __atomic_thread_fence(__ATOMIC_RELEASE);
     return exchange->communicator->transport->send(
-        exchange, first_request(exchange, segment, transfer) + (unsigned)to, message, bytes, to,
-        kind_of(transfer));
+        exchange, first_request(exchange, segment, transfer) + (unsigned)to, message,
+        is_read_here ? CSHIM_HEADER_BYTES : bytes, to, kind_of(transfer));
+}
+
+/* Checks the header of a peer's message that has come, and returns its elements: where the peer
+ * encoded them, if this rank can read that. This rank's own are where a peer's would be. */
+static const uint8_t *elements_of(struct cshim_exchange *exchange,
+                                  const struct cshim_segment *segment, enum cshim_transfer transfer,
+                                  int from, uint64_t elements)
+{
+    const uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
+    const uint8_t *scratch = scratch_of(exchange, from);
+    if (from != exchange->rank)
+        check_header(exchange, segment, kind_of(transfer), elements, message, from);
+    if (scratch != NULL && cshim_header_is_shared(message)) {
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        message = scratch + cshim_segment_place_at(exchange, segment, transfer, from);
+    }
+    return message + CSHIM_HEADER_BYTES;
 }
 
 /* Compares what came to a receive that failed with what was to come. */
@@ -247,12 +287,8 @@ static void add_parts(struct cshim_exchange *exchange, const struct cshim_segmen
     const void **parts = exchange->communicator->parts;
     struct cshim_encoding encoding;
     uint8_t *sum = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, rank);
-    for (int from = 0; from < exchange->ranks; from++) {
-        const uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_RECEIVE_PARTS, from);
-        if (from != rank)
-            check_header(exchange, segment, CSHIM_MESSAGE_PARTS, range->length, message, from);
-        parts[from] = message + CSHIM_HEADER_BYTES;
-    }
+    for (int from = 0; from < exchange->ranks; from++)
+        parts[from] = elements_of(exchange, segment, CSHIM_RECEIVE_PARTS, from, range->length);
     if (!has(exchange, CSHIM_STEP_COLLECT)) {
         cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, range->length,
                      cshim_segment_target(exchange, segment, range->begin), NULL);
@@ -277,14 +313,12 @@ static void pass_part_on(struct cshim_exchange *exchange, const struct cshim_seg
                          uint64_t elements)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const int root = giver(exchange);
-    const uint8_t *part = cshim_segment_piece(exchange, segment, CSHIM_RECEIVE_PARTS, root);
+    const uint8_t *part =
+        elements_of(exchange, segment, CSHIM_RECEIVE_PARTS, giver(exchange), elements);
     uint8_t *passed = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, exchange->rank);
-    if (root != exchange->rank)
-        check_header(exchange, segment, CSHIM_MESSAGE_PARTS, elements, part, root);
     write_header(exchange, segment, CSHIM_MESSAGE_SUMS, elements, passed);
-    memcpy(passed + CSHIM_HEADER_BYTES, part + CSHIM_HEADER_BYTES,
-           cshim_encoded_length(plan->codec, plan->dtype, elements, part + CSHIM_HEADER_BYTES));
+    memcpy(passed + CSHIM_HEADER_BYTES, part,
+           cshim_encoded_length(plan->codec, plan->dtype, elements, part));
 }
 
 /* Sends the encoded sum to the peers that receive it. */
@@ -337,16 +371,13 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
         cshim_codec_is_exact(plan->codec) && plan->codec != CSHIM_CODEC_BOUNDED)
         return;
     for (int from = 0; from < exchange->ranks; from++) {
-        const uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
         const struct cshim_range theirs = cshim_segment_owned(exchange, segment, from);
         if (theirs.length == 0 ||
             (transfer == CSHIM_RECEIVE_PARTS &&
              cshim_segment_part(exchange, segment, from, exchange->rank).length == 0))
             continue;
-        if (from != exchange->rank)
-            check_header(exchange, segment, kind_of(transfer), theirs.length, message, from);
         cshim_decode(cshim_message_codec(plan, kind_of(transfer)), plan->dtype,
-                     message + CSHIM_HEADER_BYTES, theirs.length,
+                     elements_of(exchange, segment, transfer, from, theirs.length), theirs.length,
                      cshim_segment_target(exchange, segment, theirs.begin));
     }
 }
@@ -386,6 +417,45 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
         status = complete_sends(exchange, segment, done);
         cshim_event_step(exchange, CSHIM_STEP_COLLECT);
     }
+    return status;
+}
+
+/* Messages of a few KiB cost less in a copy than in the word that they were read. What ranks read
+ * is encoded anew CSHIM_SEGMENTS_IN_FLIGHT segments later. By then all peers are done with it if
+ * each of them sends something to all others in every segment, behind what it reads: in an
+ * all-reduce whose owners are all peers, or whose parts go to all. */
+bool cshim_steps_may_share(const struct cshim_plan *plan)
+{
+    return plan->collective == CSHIM_ALLREDUCE && plan->piece_bytes >= SHARED_BYTES &&
+           (plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ||
+            plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
+}
+
+/* Every rank sends an empty message to the others of its node once it has read all. */
+int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done)
+{
+    struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_transport *transport = communicator->transport;
+    const unsigned peers = exchange->plan->peers;
+    int status = 0, too_long;
+    *done = true;
+    if (begins) {
+        transport->forget(exchange, 0, 2 * peers);
+        for (unsigned peer = 0; peer < peers && status == 0; peer++) {
+            if (scratch_of(exchange, (int)peer) == NULL)
+                continue;
+            status = transport->receive(exchange, peer, communicator->scratch, 0, (int)peer,
+                                        CSHIM_MESSAGE_PARTS);
+            if (status == 0)
+                status = transport->send(exchange, peers + peer, communicator->scratch, 0,
+                                         (int)peer, CSHIM_MESSAGE_PARTS);
+        }
+    } else {
+        status = transport->complete(exchange, 0, peers, done, &too_long);
+        if (status == 0 && *done)
+            status = transport->complete(exchange, peers, peers, done, &too_long);
+    }
+    cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     return status;
 }
 

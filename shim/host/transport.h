@@ -27,6 +27,9 @@ struct cshim_transport {
                    size_t bytes, int from, enum cshim_message kind);
     int (*send)(const struct cshim_exchange *exchange, unsigned request, const void *message,
                 size_t bytes, int to, enum cshim_message kind);
+    /* Another peer's shared scratch (cshim_scratch_share), where this process can read it, or NULL.
+     * A library without this has NULL in its place. */
+    const uint8_t *(*scratch_of)(const struct cshim_exchange *exchange, int peer);
     /* Completes the requests [first, first + count), of which some may never have been started.
      * Waits for them, unless the exchange is nonblocking: then *done says whether all are complete.
      * If a message was longer than its place, *too_long is the number of its request less first;

@@ -22,7 +22,7 @@
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/core/tree.h"
-#include "shim/mpi/job.h"
+#include "shim/mpi/communicator.h"
 #include "shim/report/report.h"
 
 #define WAIT_SECONDS 10.0 /* and a second for each level of the tree from the third on */
@@ -233,8 +233,9 @@ static bool agree_to_compress(void)
     return proposal && commit();
 }
 
-/* Finds the ranks that share a node. The ranks of a node tell all others their lowest rank. */
-static void find_nodes(void)
+/* Finds the ranks that share a node. The ranks of a node tell all others their lowest rank. Returns
+ * the communicator of this rank's node. */
+static MPI_Comm find_nodes(void)
 {
     MPI_Comm node;
     int lowest = cshim_job.rank;
@@ -244,12 +245,12 @@ static void find_nodes(void)
     PMPI_Comm_split_type(cshim_mpi.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
                          &node);
     cshim_mpi.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
-    PMPI_Comm_free(&node);
     cshim_mpi.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_mpi.world);
     if (!cshim_layout_make(&cshim_mpi.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
                            cshim_job.rank))
         cshim_mpi_end_job("no memory for the nodes of the ranks");
     free(lowest_of);
+    return node;
 }
 
 /* Parses the policy and makes it the job's. */
@@ -311,10 +312,12 @@ bool cshim_agree(void)
     if (agreed) {
         PMPI_Comm_group(MPI_COMM_WORLD, &cshim_mpi.group);
         PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
-        find_nodes();
+        MPI_Comm node = find_nodes();
         share_terms(&terms, &text);
         if (cshim_job.rank != 0)
             take_policy(text, terms.length, terms.source);
+        cshim_share_setup(node);
+        PMPI_Comm_free(&node);
         /* From here on a rank may die where the library lets the others go on. */
         PMPI_Comm_set_errhandler(cshim_mpi.world, MPI_ERRORS_RETURN);
         cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", terms.source,
@@ -328,4 +331,5 @@ void cshim_agree_finalize(void)
 {
     PMPI_Group_free(&cshim_mpi.group);
     cshim_layout_free(&cshim_mpi.layout);
+    cshim_share_teardown();
 }

@@ -31,6 +31,7 @@ struct cshim_mpi_job {
     MPI_Comm world;             /* private; all ranks have agreed on it */
     MPI_Group group;            /* of world */
     int keyval;                 /* of a communicator's state */
+    const uint8_t **scratch_of; /* others of the node, by rank of the world; or NULL */
     /* Elements below which a call is too small, on any communicator and on the world. */
     uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     bool is_watched;  /* calls are written down or traced */

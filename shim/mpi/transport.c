@@ -39,6 +39,11 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
                       cshim_mpi.world, &comm_of(exchange)->requests[request]);
 }
 
+static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int peer)
+{
+    return cshim_mpi.scratch_of != NULL ? cshim_mpi.scratch_of[rank_of(exchange, peer)] : NULL;
+}
+
 /* MPICH's error codes say more than their class. */
 static int class_of(int error)
 {
@@ -189,6 +194,7 @@ const struct cshim_transport cshim_mpi_transport = {
     .forget = forget,
     .receive = receive,
     .send = send,
+    .scratch_of = scratch_of,
     .complete = complete,
     .reduce_inside = reduce_inside,
     .gather_inside = gather_inside,

@@ -6,14 +6,20 @@
  *
  * FILE has float32 to add up, over and over, each rank from another place on: for codecs whose
  * messages are as long as their data need. Without it they are uniformly distributed. Per size it
- * prints one line: bytes, calls, and the median and the smallest seconds of a call, each call
- * counted as its slowest rank. It repeats each size until S seconds are over, 5 calls at least.
+ * prints one line: bytes, calls, the median and the smallest seconds of a call, each call counted
+ * as its slowest rank, and the processor seconds that all ranks together take for a GiB. It repeats
+ * each size until S seconds are over, 5 calls at least.
+ *
+ * Processor seconds are those of the processes, threads and kernel included, while they are in the
+ * call. A rank that waits for others looks for messages all the time: where it has a core of its
+ * own, waiting counts like work. Where ranks share a core, it counts as far as nobody else runs.
  */
 #include <getopt.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CALLS_MAX 10000
 #define CALLS_MIN 5
@@ -44,14 +50,23 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double time_call(const float *input, float *output, int count)
+static double processor_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Adds the processor seconds that this rank takes to *processor. */
+static double time_call(const float *input, float *output, int count, double *processor)
 {
     double slowest = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    const double began = MPI_Wtime();
+    const double processor_began = processor_seconds(), began = MPI_Wtime();
     MPI_Allreduce(in_place ? MPI_IN_PLACE : (const void *)input, output, count, MPI_FLOAT, MPI_SUM,
                   MPI_COMM_WORLD);
     const double own = MPI_Wtime() - began;
+    *processor += processor_seconds() - processor_began;
     MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest;
 }
@@ -99,18 +114,22 @@ static void measure(size_t bytes, int rank)
         read_input(input, (size_t)count, rank);
         memcpy(output, input, bytes);
     }
-    time_call(input, output, count); /* warms up */
+    double processor = 0, all = 0;
+    time_call(input, output, count, &processor); /* warms up */
+    processor = 0;
     int calls = 0, more = 1;
     for (double spent = 0; more && calls < CALLS_MAX; calls++) {
         if (in_place)
             memcpy(output, input, bytes);
-        seconds[calls] = time_call(input, output, count);
+        seconds[calls] = time_call(input, output, count, &processor);
         spent += seconds[calls];
         more = calls + 1 < CALLS_MIN || spent < budget;
     }
+    MPI_Reduce(&processor, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         qsort(seconds, (size_t)calls, sizeof *seconds, by_value);
-        printf("%zu %d %.9f %.9f\n", bytes, calls, seconds[calls / 2], seconds[0]);
+        printf("%zu %d %.9f %.9f %.4f\n", bytes, calls, seconds[calls / 2], seconds[0],
+               all / calls / (double)bytes * 0x1p30);
         fflush(stdout);
     }
     free(input);

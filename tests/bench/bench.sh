@@ -73,7 +73,7 @@ policy_of() {
     echo "$scratch/$1.ini"
 }
 
-# launch NETWORK MODE SIZES SECONDS: one job; its lines are bytes, calls, median and least seconds
+# launch NETWORK MODE SIZES SECONDS: one job; its lines are those of allreduce_bench
 launch() {
     local network=$1 mode=$2 policy options=() variables=()
     local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
@@ -95,7 +95,7 @@ launch() {
     esac
 }
 
-# Adds to the samples: network, mode, repeat, bytes, calls, median seconds, least seconds.
+# Adds to the samples: network, mode, repeat, bytes, calls, median and least seconds, processor seconds per GiB.
 sample() {
     local network=$1 list=$2 seconds=$3 count=$4 repeat mode
     [ -n "$list" ] || return 0

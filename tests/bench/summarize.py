@@ -60,6 +60,7 @@ def one_result(network, mode, size, samples, plans):
         "seconds": median,
         "seconds_of_repeats": [sample["median"] for sample in samples],
         "bytes_per_second": size / median,
+        "processor_seconds_per_gib": statistics.median(sample["processor"] for sample in samples),
     }
     foretold = plans[mode, size].get("foretold")
     if foretold and mode != "ring":
@@ -93,8 +94,8 @@ def summarize(samples_file, plans_file):
     groups, plans = {}, {}
     with open(samples_file, encoding="ascii") as file:
         for line in file:
-            network, mode, _, size, calls, median, _ = line.split()
-            sample = {"calls": int(calls), "median": float(median)}
+            network, mode, _, size, calls, median, _, processor = line.split()
+            sample = {"calls": int(calls), "median": float(median), "processor": float(processor)}
             groups.setdefault((mode, int(size)), []).append(sample)
     with open(plans_file, encoding="utf-8") as file:
         for line in file:
@@ -125,17 +126,20 @@ def size_text(size):
 
 
 def cell(result, natives):
-    """Milliseconds, speed against the better of off and ring, share of the limit, time against the foretold one."""
+    """Milliseconds, speed against the better of off and ring, processor seconds, share of the limit, and time against
+    the foretold one."""
+    processor = result.get("processor_seconds_per_gib")
     text = f"{result['seconds'] * 1e3:9.3f} {min(natives) / result['seconds']:5.2f}"
     share = result.get("share_of_limit")
+    text += f" {processor:6.2f}" if processor is not None else "      -"
     text += f" {share * 100:3.0f}%" if share is not None else "    -"
     return text + (f" {result['seconds'] / result['seconds_foretold']:4.2f}" if "seconds_foretold" in result else "    -")
 
 
 def print_table(files):
     print(
-        "Each cell: median milliseconds, speed against the better of off and ring, share of the link's limit, "
-        "and the time as a multiple of the foretold one"
+        "Each cell: median milliseconds, speed against the better of off and ring, processor seconds of all ranks "
+        "per GiB, share of the link's limit, and the time as a multiple of the foretold one"
     )
     for data in load(files):
         by_size = {}
@@ -143,11 +147,11 @@ def print_table(files):
             by_size.setdefault(result["bytes"], {})[result["mode"]] = result
         modes = list(dict.fromkeys(result["mode"] for result in data["results"]))
         print(f"\n{data['network']}   {data['revision']}, {data['date']}")
-        print(" " * 8 + "".join(f"{mode:>27}" for mode in modes))
+        print(" " * 8 + "".join(f"{mode:>34}" for mode in modes))
         for size, row in sorted(by_size.items()):
             natives = [row[mode]["seconds"] for mode in ("off", "ring") if mode in row]
             cells = [cell(row[mode], natives) if mode in row and natives else "-" for mode in modes]
-            print(f"{size_text(size):>8}" + "".join(f"{text:>27}" for text in cells))
+            print(f"{size_text(size):>8}" + "".join(f"{text:>34}" for text in cells))
 
 
 def print_choices(files):

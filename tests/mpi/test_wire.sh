@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Golden wire bytes: what every codec sends by every algorithm of every collective, with every option
 # of the encoding, and the results. A change of golden/wire.txt is a change of the wire format or of
-# the results (docs/wire-format.md): ranks of two versions no longer understand each other.
+# the results (docs/wire-format.md): ranks of two versions no longer understand each other. All of it
+# is sent, since no rank reads another's scratch; where ranks do, the results are the same.
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
 
-# sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]
+# sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]; in $standins is what is preloaded besides
+standins=:$build/tests/standin_unshared.so
 sends() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ncodec = %s\nalgorithm = %s\n%s\n' \
         "$2" "$3" "${4-}" >"$scratch/policy.ini"
     echo "$1"
     local peers=4
     [ "$3" != hierarchical ] || peers=2 # one on each node
-    mpi 4 LD_PRELOAD="$preload:$build/tests/standin_nodes.so:$build/tests/standin_wire.so" \
+    mpi 4 LD_PRELOAD="$preload:$build/tests/standin_nodes.so:$build/tests/standin_wire.so$standins" \
         STANDIN_NODES=0,1,0,1 COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_wire" $peers ${5-}
 }
 all() {
@@ -36,5 +38,22 @@ all() {
 if only_open_mpi "what goes over the wire"; then
     output=$(all 2>&1)
     golden "bytes on the wire and results are golden" "$top/tests/mpi/golden/wire.txt"
+    sent=$output
+    # The ranks 0 and 2 share a node, and 1 and 3. The first digest of each pair is that of what is sent.
+    results() { sed -E 's/([a-z]) [0-9a-f]{16} /\1 /g'; }
+    # like CODEC ALGORITHM: prints what the golden run has printed of them
+    like() { sed -n "/^$1 $2\$/,/^[a-z]/p" <<<"$sent" | sed '$d'; }
+    for algorithm in one_shot two_shot; do
+        standins='' output=$(sends "raw $algorithm" raw $algorithm 2>&1)
+        check "$algorithm: ranks that read each other's scratch have the same results" \
+            diff <(like raw $algorithm | results) <(results <<<"$output")
+        differing=$(diff <(like raw $algorithm) - <<<"$output" | grep -c '^>')
+        check "$algorithm: and send less in large calls only" test "$differing" = 2
+        output=$(standins=:$build/tests/standin_unshared.so STANDIN_UNSHARED=3 sends "raw $algorithm" raw $algorithm 2>&1)
+        check "$algorithm: where a rank cannot share, neither do the others of its node" \
+            diff <(like raw $algorithm | results) <(results <<<"$output")
+        lone=$(diff <(like raw $algorithm) - <<<"$output" | grep -c '^>')
+        check "$algorithm: but those of other nodes do" test "$lone" = 2
+    done
 fi
 finish
