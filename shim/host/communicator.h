@@ -65,6 +65,8 @@ bool cshim_scratch_reserve(void);
  * closes, and what it is; -1 where the system has none. Called before the functions below. */
 struct stat;
 int cshim_scratch_share(struct stat *is);
+/* Has it be like any other piece: nobody reads it. */
+void cshim_scratch_unshare(void);
 bool cshim_scratch_is_shared(const uint8_t *scratch);
 /* Takes a piece. Where there is no memory for another one, the message says so, and it returns
  * NULL: the caller ends the job. */

@@ -26,10 +26,11 @@ void *cshim_scratch_map(size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+static bool reserved; /* the first piece has been made; atomic */
+
 bool cshim_scratch_reserve(void)
 {
-    static bool reserved; /* atomic */
-    if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE) || shared != NULL)
+    if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE))
         return true;
     uint8_t *piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
     cshim_scratch_give(piece);
@@ -50,6 +51,7 @@ int cshim_scratch_share(struct stat *is)
                       file, 0);
     if (memory != MAP_FAILED) {
         shared = memory;
+        reserved = true;
         cshim_scratch_give(shared);
         return file;
     }
@@ -58,9 +60,14 @@ int cshim_scratch_share(struct stat *is)
     return -1;
 }
 
+void cshim_scratch_unshare(void)
+{
+    shared = NULL;
+}
+
 bool cshim_scratch_is_shared(const uint8_t *scratch)
 {
-    return scratch == shared;
+    return shared != NULL && scratch == shared;
 }
 
 uint8_t *cshim_scratch_take(void)

@@ -73,4 +73,5 @@ void cshim_share_teardown(void)
             munmap((void *)scratch_of[rank], CSHIM_SCRATCH_LIMIT);
     free((void *)scratch_of);
     cshim_mpi.scratch_of = NULL;
+    cshim_scratch_unshare();
 }
