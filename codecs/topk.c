@@ -60,17 +60,19 @@ size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *r
                        uint8_t *output)
 {
     float elements[CSHIM_GRAIN], values[CSHIM_GRAIN];
+    uint8_t codes[2 * CSHIM_GRAIN] = {0}; /* more may be read than there is */
     for (size_t i = 0; i < count; i++) {
         const bool is_finite = (cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
         elements[i] =
             residual != NULL && is_finite ? cshim_saturate(input[i] + residual[i]) : input[i];
     }
     const size_t kept = choose(elements, count, residual != NULL ? keep : count, output);
-    uint8_t *const codes = output + kept, *const scales = codes + codes_bytes(kept);
+    uint8_t *const scales = codes + codes_bytes(kept);
     for (size_t i = 0; i < kept; i++)
         values[i] = elements[output[i]];
     if (kept > 0)
         cshim_level()->codecs[VALUES].encode(values, kept, codes, scales);
+    memcpy(output + kept, codes, cshim_topk_bytes(kept) - kept);
     if (residual == NULL)
         return cshim_topk_bytes(kept);
     if (kept > 0)
