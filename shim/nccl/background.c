@@ -4,6 +4,7 @@
 #include "shim/nccl/communicator.h"
 
 #define PAUSE_MICROSECONDS 20
+#define HANDLES 3 /* that belong to a communicator */
 
 static __thread struct cshim_nccl_comm *const *working_for; /* NULL: a thread of the program's */
 static __thread size_t working_count;
@@ -34,8 +35,8 @@ ncclResult_t cshim_background_await(void)
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < working_count; i++) {
         struct cshim_nccl_comm *comm = working_for[i];
-        const ncclComm_t handles[] = {comm->comm, comm->inside, comm->across};
-        for (size_t j = 0; j < sizeof handles / sizeof *handles && status == ncclSuccess; j++)
+        const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
+        for (size_t j = 0; j < HANDLES && status == ncclSuccess; j++)
             while (handles[j] != NULL &&
                    (status = cshim_nccl_state(comm, handles[j])) == ncclInProgress)
                 usleep(PAUSE_MICROSECONDS);

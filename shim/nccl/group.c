@@ -159,7 +159,7 @@ static ncclResult_t hand_over(void)
     size_t room = group.call_count;
     for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL; comm = comm->next_newcomer)
         room++;
-    struct background *work = calloc(1, sizeof *work + room * sizeof *work->comms);
+    struct background *work = calloc(1, sizeof *work + room * sizeof(void *));
     if (work == NULL) {
         finish(false, &group);
         return ncclSystemError;

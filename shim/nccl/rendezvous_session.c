@@ -202,10 +202,8 @@ static const char *const faults[] = {
 static bool has_fault(const struct place *place, enum fault fault, uint64_t version)
 {
     const bool has[] = {
-        [MISSING] = !place->here,
-        [OTHER_VERSION] = place->hello.version != version,
-        [UNABLE] = place->failure != NULL,
-        [NOT_READY] = !place->ready,
+        [MISSING] = !place->here,          [OTHER_VERSION] = place->hello.version != version,
+        [UNABLE] = place->failure != NULL, [NOT_READY] = !place->ready,
         [NOT_COME] = !place->came,
     };
     return has[fault];

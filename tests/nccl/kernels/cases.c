@@ -227,8 +227,8 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     memcpy(parameters.header, header, sizeof header);
     memcpy(parameters.reencoded_header, header, sizeof header);
     machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
-    const struct cshim_encoding encoding = {options & 1 ? lost : NULL, options >> 1 & 1, 99, 1024,
-                                            0, 0};
+    const struct cshim_encoding encoding = {
+        options & 1 ? lost : NULL, options >> 1 & 1, 99, 1024, 0, 0};
     put_header(reencoded.host, count);
     if (options & 4)
         multiply_sums(codec, dtype, payloads, ranks, count, output.host, reencoded.host + HEADER);

@@ -155,8 +155,8 @@ static void encode_values(const struct site *site, enum cshim_dtype dtype, enum 
 static bool encoding_of(struct site *site, const struct cshim_kernel_options *options,
                         uint64_t first, size_t count, struct cshim_encoding *encoding)
 {
-    *encoding = (struct cshim_encoding){NULL, options->stochastic != 0, options->key,
-                                        options->first + first, 0, 0};
+    *encoding = (struct cshim_encoding){
+        NULL, options->stochastic != 0, options->key, options->first + first, 0, 0};
     if (options->residual != NULL)
         encoding->residual =
             access_bytes(site, options->residual + first, count * sizeof(float), true);
