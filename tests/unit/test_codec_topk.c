@@ -25,9 +25,12 @@ static void transfer(size_t count, unsigned keep, float *rest)
 static size_t rank_of(const float *grain, size_t length, size_t i)
 {
     size_t rank = 0;
-    for (size_t j = 0; j < length; j++)
-        rank += isfinite(grain[j]) && (fabsf(grain[j]) > fabsf(grain[i]) ||
-                                       (fabsf(grain[j]) == fabsf(grain[i]) && j < i));
+    for (size_t j = 0; j < length; j++) {
+        const float magnitude = fabsf(grain[j]);
+        const bool is_before = j < i;
+        rank += isfinite(magnitude) &&
+                (magnitude > fabsf(grain[i]) || (magnitude == fabsf(grain[i]) && is_before));
+    }
     return rank;
 }
 
