@@ -80,8 +80,6 @@ KERNEL(encode, encode, 4)
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     const unsigned bytes = element_bytes(dtype);
     const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
-    const struct encoder encoder =
-        encoder_of(codec, &parameters.format, &parameters.options, parameters.chunk);
     for_each_piece(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain &first) {
         const uint8_t *input =
             (const uint8_t *)parameters.input + parameters.input_stride * first.piece * bytes;
@@ -97,7 +95,8 @@ KERNEL(encode, encode, 4)
             } else {
                 struct lane_values values;
                 load_values(dtype, place, factor, values);
-                encode_grain(encoder, message, grain, values, lane_largest(values));
+                encode_grain(parameters, parameters.chunk, message, grain, values,
+                             lane_largest(values));
             }
             if (grain.number == 0)
                 write_header(message.payload - HEADER_BYTES, parameters.header, grain.elements);
@@ -177,7 +176,6 @@ KERNEL(reduce, reduce, 3)
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     const unsigned bytes = element_bytes(dtype);
     const struct factor factor = read_factor(parameters.factor, NULL, dtype);
-    const struct encoder encoder = encoder_of(codec, &parameters.format, &parameters.options, 0);
     const struct parts parts =
         parts_of(part_codec(codec, dtype), &parameters.format, parameters.parts, parameters.count,
                  parameters.stride, parameters.ranks);
@@ -207,7 +205,7 @@ KERNEL(reduce, reduce, 3)
         if (parameters.reencoded == NULL)
             return;
         if (codec != CSHIM_CODEC_RAW)
-            encode_grain(encoder, message, grain, sum, largest);
+            encode_grain(parameters, 0, message, grain, sum, largest);
         else if (dtype != CSHIM_FLOAT64)
             store_values(dtype, raw_place(message, bytes, grain), sum, largest);
         if (grain.number == 0)

@@ -249,30 +249,18 @@ CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struc
     }
 }
 
-/* How a kernel encodes. */
-struct encoder {
-    uint32_t codec;
-    bool is_plain; /* it rounds to nearest, without error feedback */
-    const struct cshim_format *format;
-    const struct cshim_kernel_options *options;
-    uint64_t chunk; /* the elements before each piece but the first */
-};
-
-CSHIM_DEVICE struct encoder encoder_of(uint32_t codec, const struct cshim_format *format,
-                                       const struct cshim_kernel_options *options, uint64_t chunk)
+/* Encodes a grain of values, of which the lane's largest magnitude is given, as a kernel's
+ * parameters say. There are `chunk` elements before each piece but the first. */
+template <typename PARAMETERS>
+CSHIM_DEVICE void encode_grain(const PARAMETERS &parameters, uint64_t chunk,
+                               const struct message &message, const struct grain &grain,
+                               const struct lane_values &values, uint32_t largest)
 {
-    return {codec, options->residual == NULL && options->stochastic == 0, format, options, chunk};
-}
-
-/* Encodes a grain of values, of which the lane's largest magnitude is given. */
-CSHIM_DEVICE void encode_grain(const struct encoder &encoder, const struct message &message,
-                               const struct grain &grain, const struct lane_values &values,
-                               uint32_t largest)
-{
+    const struct cshim_kernel_options *const options = &parameters.options;
     bool is_encoded = false;
-    if (encoder.is_plain) {
+    if (options->residual == NULL && options->stochastic == 0) {
         with_format<false>(
-            encoder.codec,
+            parameters.codec,
             [&](auto format) {
                 typedef decltype(format) FORMAT;
                 const bool has_scale = FORMAT::SCALE_BYTES > 0;
@@ -289,13 +277,12 @@ CSHIM_DEVICE void encode_grain(const struct encoder &encoder, const struct messa
     if (!is_encoded) {
         /* Copies, so that only these lie in memory. */
         struct lane_values values_copy = values;
-        const struct target target = {message, grain,
-                                      grain.piece * encoder.chunk + first_element(grain)};
-        encode_grain_with(encoder.format, &target, encoder.options, &values_copy);
+        const struct target target = {message, grain, grain.piece * chunk + first_element(grain)};
+        encode_grain_with(&parameters.format, &target, options, &values_copy);
     }
     /* The scales are padded when the message's last grain has been written. */
     if (grain.number + 1 == grains_of(grain.elements))
-        pad_scales(encoder.format, message.scales, grain.elements);
+        pad_scales(&parameters.format, message.scales, grain.elements);
 }
 
 /* Messages with the same elements, which are added in their order. Where the lane's part of a grain
@@ -322,18 +309,6 @@ CSHIM_DEVICE struct parts parts_of(uint32_t codec, const struct cshim_format *fo
             ranks,     stride,
             first,     {codes, first.scales + block * scale_bytes, first.scales - codes},
             32 * bits, (unsigned)block_of(format, CSHIM_GRAIN) * scale_bytes};
-}
-
-CSHIM_DEVICE struct message message_of(const struct parts &parts, uint32_t rank)
-{
-    return {parts.first.payload + parts.stride * rank, parts.first.scales + parts.stride * rank};
-}
-
-CSHIM_DEVICE struct lane_part lane_part_of(const struct parts &parts, uint32_t grain)
-{
-    const uint64_t codes = (uint64_t)grain * parts.codes_step;
-    return {parts.lane.codes + codes, parts.lane.scale + (uint64_t)grain * parts.scales_step,
-            parts.lane.left - (int64_t)codes};
 }
 
 CSHIM_DEVICE void go_on(struct lane_part &part, uint64_t stride)
@@ -392,7 +367,10 @@ CSHIM_DEVICE void sum_parts(const struct parts &parts, const struct grain &grain
                             struct lane_values &sum)
 {
     const bool has_elements = LANE_ELEMENTS * lane_number() < grain_elements(grain);
-    struct lane_part part = lane_part_of(parts, grain.number);
+    const uint64_t codes = (uint64_t)grain.number * parts.codes_step;
+    struct lane_part part = {parts.lane.codes + codes,
+                             parts.lane.scale + (uint64_t)grain.number * parts.scales_step,
+                             parts.lane.left - (int64_t)codes};
     uint32_t rank = has_elements ? 0 : parts.ranks;
     /* The sum of -0 and a value is the value. */
 #pragma unroll
@@ -414,7 +392,9 @@ CSHIM_DEVICE void sum_parts(const struct parts &parts, const struct grain &grain
         if (rank < parts.ranks) {
             struct lane_values copy = sum;
             const struct grain grain_copy = grain;
-            const struct message message = message_of(parts, rank);
+            const uint64_t offset = parts.stride * rank;
+            const struct message message = {parts.first.payload + offset,
+                                            parts.first.scales + offset};
             add_singly(parts.format, &message, &grain_copy, &copy);
             sum = copy;
             rank++;

@@ -196,19 +196,11 @@ CSHIM_DEVICE double multiply_double(double value, struct factor factor)
 /* The largest magnitude of a lane's values, as bits; more than infinity's if one is NaN. */
 CSHIM_DEVICE uint32_t lane_largest(const struct lane_values &values)
 {
-#if HAS_HALF_PAIRS
-    float largest = fabsf(values.value[0]);
-#pragma unroll
-    for (int i = 1; i < LANE_ELEMENTS; i++)
-        asm("max.NaN.f32 %0, %0, %1;" : "+f"(largest) : "f"(fabsf(values.value[i])));
-    return cshim_float_bits(largest);
-#else
     uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         largest = max(largest, cshim_float_bits(values.value[i]) & ~CSHIM_SIGN_BIT);
     return largest;
-#endif
 }
 
 /* Makes NaNs canonical. Returns the largest magnitude, as lane_largest does. */
