@@ -120,8 +120,8 @@ function member(symbol) {
 }
 
 # The exported function. What it does depends on its kind, the first column of the list.
-function write_wrapper(symbol,    has_own) {
-    has_own = kind !~ /^(init|finalize|counted)$/
+function write_wrapper(symbol,    has_own, otherwise, plain) {
+    has_own = kind !~ /^(init|finalize|counted|configured)$/
     emit("\n" fold("CSHIM_EXPORT " type symbol "(" parameters ");"))
     if (library == "mpi")
         emit("ALIAS(" symbol ");")
@@ -133,9 +133,18 @@ function write_wrapper(symbol,    has_own) {
         emit("        call.engine != NULL ? call.engine->functions." member(symbol) " : call.real;")
     if (kind == "counted")
         emit("    if (call.engine != NULL)\n" fold("        " counting()))
+    if (kind == "configured") {
+        plain = list(arguments)
+        sub(/, config$/, "", plain)
+        plain = "." member(substr(symbol, 1, length(symbol) - length("Config"))) "(" plain ");"
+        if (kinds_of[symbol] == "compressed")
+            emit("    if (call.engine != NULL && config != NULL)\n        call.engine->count_configured(comm);")
+        emit("    if (call.engine != NULL && config == NULL)\n" fold("        status = call.engine->functions" plain))
+        otherwise = "else "
+    }
     if (kind == "finalize")
         emit("    stop_engine();")
-    emit("    if (function != NULL)\n" fold("        status = function(" list(arguments) ");"))
+    emit("    " otherwise "if (function != NULL)\n" fold("        status = function(" list(arguments) ");"))
     emit("    cshim_leave(&nesting, &call.frame);")
     if (kind == "init")
         emit("    if (status == 0)\n        start_engine(call.real, __builtin_return_address(0));")
@@ -143,17 +152,19 @@ function write_wrapper(symbol,    has_own) {
 }
 
 # Adds a function to the tables, and its wrapper.
-function add(symbol, properties,    declaration) {
+function add(symbol, properties,    declaration, plain) {
     indices = indices "    CSHIM_INDEX_" symbol ",\n"
     symbols[++symbol_count] = symbol
     entry[symbol] = ".name = \"" symbol "\"" properties
     declaration = fold("    " type "(*" member(symbol) ")(" parameters ");") "\n"
     real = real declaration
+    plain = kind == "configured" ? substr(symbol, 1, length(symbol) - length("Config")) : symbol
+    kinds_of[symbol] = plain == symbol ? kind : kinds_of[plain]
     if (kind != "called")
         write_wrapper(symbol)
-    if (kind !~ /^(init|finalize|counted|called)$/)
+    if (kind !~ /^(init|finalize|counted|configured|called)$/)
         wrapped = wrapped declaration
-    if (kind == "compressed")
+    if (kinds_of[symbol] == "compressed")
         compressed = compressed (compressed == "" ? "" : ",") " \\\n    \"" symbol "\""
 }
 
@@ -189,7 +200,7 @@ BEGIN {
     sub(/\.def$/, "", library)
     columns = library == "mpi" ? "^[^ ]+ +[^ ]+ +[^ ]+ +" : "^[^ ]+ +"
     kinds = library == "mpi" ? "init finalize compressed by_rule request counted" : \
-        library == "gloo" ? "compressed counted" : "start communicator compressed by_rule engine called"
+        library == "gloo" ? "compressed counted" : "start communicator compressed by_rule configured engine called"
 }
 
 /^#/ || NF == 0 {

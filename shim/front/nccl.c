@@ -17,7 +17,7 @@
 #define NOT_FOUND 3
 
 /* What a wrapper does; the first column of nccl.def. */
-enum kind { START, COMMUNICATOR, COMPRESSED, BY_RULE, ENGINE, CALLED };
+enum kind { START, COMMUNICATOR, COMPRESSED, BY_RULE, CONFIGURED, ENGINE, CALLED };
 
 struct function {
     const char *name;

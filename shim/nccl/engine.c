@@ -361,50 +361,18 @@ static ncclResult_t all_gather(const void *send, void *receive, size_t count,
     return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, comm, stream);
 }
 
-/* NCCL 2.31 and later: without a configuration these are the same calls. With one they go to NCCL,
- * which alone can choose its algorithm and number of blocks, or record the caller's event when its
- * kernel has been launched. */
-static bool is_configured(ncclComm_t comm, const void *config)
+static void count_configured(ncclComm_t comm)
 {
-    struct cshim_nccl_comm *known = config != NULL ? cshim_registry_find(comm) : NULL;
+    struct cshim_nccl_comm *known = cshim_registry_find(comm);
     if (known != NULL)
         cshim_measure_pass(known, CSHIM_REASON_OPTION);
     cshim_registry_release(known);
-    return config != NULL;
-}
-
-static ncclResult_t all_reduce_config(const void *send, void *receive, size_t count,
-                                      ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                      cudaStream_t stream, const void *config)
-{
-    if (!is_configured(comm, config))
-        return all_reduce(send, receive, count, datatype, op, comm, stream);
-    return cshim_nccl.real->AllReduceConfig(send, receive, count, datatype, op, comm, stream,
-                                            config);
-}
-
-static ncclResult_t reduce_scatter_config(const void *send, void *receive, size_t count,
-                                          ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                          cudaStream_t stream, const void *config)
-{
-    if (!is_configured(comm, config))
-        return reduce_scatter(send, receive, count, datatype, op, comm, stream);
-    return cshim_nccl.real->ReduceScatterConfig(send, receive, count, datatype, op, comm, stream,
-                                                config);
-}
-
-static ncclResult_t all_gather_config(const void *send, void *receive, size_t count,
-                                      ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
-                                      const void *config)
-{
-    return config == NULL ? all_gather(send, receive, count, datatype, comm, stream)
-                          : cshim_nccl.real->AllGatherConfig(send, receive, count, datatype, comm,
-                                                             stream, config);
 }
 
 __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl_engine = {
     .abi = CSHIM_NCCL_ENGINE_ABI,
     .start = start,
+    .count_configured = count_configured,
     .functions =
         {
             .GetUniqueId = get_unique_id,
@@ -427,8 +395,5 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .AllReduce = all_reduce,
             .ReduceScatter = reduce_scatter,
             .AllGather = all_gather,
-            .AllReduceConfig = all_reduce_config,
-            .ReduceScatterConfig = reduce_scatter_config,
-            .AllGatherConfig = all_gather_config,
         },
 };

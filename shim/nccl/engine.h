@@ -25,7 +25,7 @@ typedef struct {
  * struct cshim_nccl_wrapped: the functions of the engine that take the place of NCCL's. */
 #include "nccl_engine.h"
 
-#define CSHIM_NCCL_ENGINE_ABI 1
+#define CSHIM_NCCL_ENGINE_ABI 2
 #define CSHIM_NCCL_ENGINE_SYMBOL "cshim_nccl_engine"
 
 struct cshim_nccl_engine {
@@ -33,6 +33,8 @@ struct cshim_nccl_engine {
     /* Called before the first communicator is made, and again in a child of fork. `real` stays
      * valid until the process ends. `beside_mpi`: an MPI engine is in the process too. */
     void (*start)(const struct cshim_nccl_real *real, int beside_mpi);
+    /* Counts a call with a configuration, which is passed on. */
+    void (*count_configured)(ncclComm_t comm);
     /* What the front calls from then on, from any thread. Each keeps the contract of the NCCL
      * function of its name. */
     struct cshim_nccl_wrapped functions;

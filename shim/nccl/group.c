@@ -135,6 +135,7 @@ static void *run_background(void *argument)
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
     }
+    cshim_background_begin(NULL, 0); /* without a thread the program's own has done it */
     free(work);
     return NULL;
 }
