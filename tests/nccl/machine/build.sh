@@ -17,6 +17,7 @@ compile="${CXX:-g++} -std=c++17 -ffp-contract=off -frounding-math -Wall -Wextra 
 $compile -O2 -o "$folder/machine.o" tests/nccl/machine/machine.cc
 ${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -c -o "$folder/grains.o" tests/nccl/machine/grains.c
 objects=("$folder/machine.o" "$build/obj/tests/nccl/kernels/arrays.o" "$build/obj/kernels/kernels.o" "$build"/obj/codecs/*.o)
+shopt -s nullglob # the intermediate code may be missing
 for code in "$folder"/*.cubin "$folder"/*.ptx; do
     name=${code##*/}
     name=${name#*.*.}
