@@ -73,6 +73,14 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     return id == own || info->element_bits <= 8;
 }
 
+/* Of each element that is sent its place and its code in int4, and the scales of the codes. */
+size_t cshim_topk_bytes(size_t kept)
+{
+    const struct cshim_codec_info *values = &codecs[CSHIM_CODEC_INT4];
+    return kept + (kept * values->element_bits + 7) / 8 +
+           (kept + values->block - 1) / values->block * values->scale_bytes;
+}
+
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);

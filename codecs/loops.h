@@ -80,7 +80,8 @@ void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uin
 
 /* topk.c: a grain of up to CSHIM_GRAIN float32. */
 
-/* The bytes of a grain of which so many elements are sent: they tell how many these are. */
+/* codec.c: the bytes of a grain of which so many elements are sent: they tell how many these are.
+ */
 size_t cshim_topk_bytes(size_t kept);
 /* Packs a grain, and returns its bytes. Adds its residual, if it is not NULL, and leaves there what
  * is not sent. */

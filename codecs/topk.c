@@ -12,17 +12,11 @@
 
 #define VALUES CSHIM_CODEC_INT4
 
-/* The bytes of so many codes, and of the scales behind them. */
+/* The bytes of so many codes. */
 static size_t codes_bytes(size_t kept)
 {
     const struct cshim_codec_info *info = cshim_codec_info(VALUES);
     return (kept * info->element_bits + 7) / 8;
-}
-
-size_t cshim_topk_bytes(size_t kept)
-{
-    const struct cshim_codec_info *info = cshim_codec_info(VALUES);
-    return kept + codes_bytes(kept) + (kept + info->block - 1) / info->block * info->scale_bytes;
 }
 
 /* Finds the elements to send: all that are not finite, and the `most` of largest magnitude among
