@@ -24,8 +24,8 @@ for event in events:
         passed.append(event)
 ranks = range(4)
 assert set(calls) == {(rank, call) for rank in ranks for call in range(1, 7)}, sorted(calls)
-assert len(passed) == 4 * 18 and {p["name"] for p in passed} == {
-    "allreduce passed: too_small", "allreduce passed: op"}, len(passed)
+assert len(passed) == 4 * 20 and {p["name"] for p in passed} == {
+    "allreduce passed: too_small", "allreduce passed: op", "reduce passed: no_rule"}, len(passed)
 for call in range(1, 7):
     spans = [calls[rank, call] for rank in ranks]
     assert max(begin for begin, _ in spans) <= min(end for _, end in spans) + 50, (call, spans)
