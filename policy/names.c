@@ -21,7 +21,7 @@ static const struct cshim_words sets[] = {
     [CSHIM_CODECS] = {"codec", CSHIM_CODEC_COUNT, {NULL}},
     [CSHIM_ALGORITHMS] = {"algorithm",
                           CSHIM_ALGORITHM_COUNT,
-                          {"auto", "cast", "one_shot", "two_shot", "hierarchical"}},
+                          {"auto", "cast", "one_shot", "two_shot", "hierarchical", "grid"}},
     [CSHIM_LEVELS] = {"log level", 4, {"error", "warn", "info", "debug"}},
     [CSHIM_SWITCHES] = {"error_feedback", 2, {"off", "on"}},
     [CSHIM_ROUNDINGS] = {"rounding", 2, {"nearest", "stochastic"}},

@@ -44,6 +44,7 @@ enum cshim_algorithm {
     CSHIM_ALGORITHM_ONE_SHOT = 2, /* was called allgather */
     CSHIM_ALGORITHM_TWO_SHOT = 3,
     CSHIM_ALGORITHM_HIERARCHICAL = 4,
+    CSHIM_ALGORITHM_GRID = 5,
     CSHIM_ALGORITHM_COUNT
 };
 

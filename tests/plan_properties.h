@@ -40,8 +40,24 @@ static inline bool has_blocks(const struct cshim_plan *plan)
            plan->collective == CSHIM_ALLTOALL;
 }
 
+static inline bool is_grid(const struct cshim_plan *plan)
+{
+    return plan->algorithm == CSHIM_ALGORITHM_GRID;
+}
+
+/* Whether ranks share the work of their node, which is one peer. */
+static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const bool can = call->nodes > 3 && call->ranks > call->nodes && call->ranks_per_node > 0;
+    return plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL ||
+           (is_grid(plan) && can && !call->nonblocking);
+}
+
+/* In a grid a chunk has a piece for each row. */
 static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
+    if (is_grid(plan))
+        return (uint64_t)plan->grid.columns * plan->grid.rows;
     return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && !has_blocks(plan) ? 1 : plan->peers;
 }
 
@@ -49,11 +65,14 @@ static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
 static inline void check_algorithm(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     PLAN_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
-    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL)
-        PLAN_CHECK(plan->peers == call->nodes && plan->shares == call->ranks_per_node);
+    PLAN_CHECK(plan->peers == (by_nodes(plan, call) ? call->nodes : call->ranks));
+    PLAN_CHECK(plan->shares == (by_nodes(plan, call) ? call->ranks_per_node : 1));
+    if (is_grid(plan))
+        PLAN_CHECK(call->collective == CSHIM_ALLREDUCE && call->library != CSHIM_NCCL &&
+                   plan->peers > 3 && plan->quantizations == 3);
     const bool by_node = call->collective == CSHIM_REDUCE_SCATTER && call->library == CSHIM_NCCL &&
                          plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL;
-    if ((call->collective != CSHIM_ALLREDUCE && !by_node) || call->nonblocking)
+    if ((call->collective != CSHIM_ALLREDUCE && !by_node) || (call->nonblocking && !is_grid(plan)))
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ||
                    plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
     if (call->collective == CSHIM_REDUCE_SCATTER)
@@ -65,13 +84,15 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && plan->quantizations == 1);
 }
 
-/* What the roundings of all ranks' parts and of their sum may add up to, and that no coarser step
- * would do. */
+/* What the roundings of all ranks' parts, of a grid's sums of rows and of their sum may add up to,
+ * and that no coarser step would do. */
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;
     const bool adds = cshim_schedule_adds(plan->schedule);
-    const double lost = 0.5 * (double)plan->step * (adds ? (plan->ranks + 1.0) / plan->ranks : 1);
+    const double rows = is_grid(plan) ? plan->grid.rows : 0;
+    const double lost =
+        0.5 * (double)plan->step * (adds ? (plan->ranks + 1.0 + rows) / plan->ranks : 1);
     PLAN_CHECK((plan->step > 0) == (allowed > 0));
     PLAN_CHECK(lost <= allowed && (allowed <= 0 || 2 * lost > allowed));
 }
@@ -102,7 +123,7 @@ static inline void check_cuts(const struct cshim_plan *plan, uint32_t any_index)
         uint64_t begin, share;
         check_chunks(lengths[i], plan->shares, any_index);
         cshim_plan_chunk(lengths[i], plan->shares, any_index % plan->shares, &begin, &share);
-        check_chunks(share, plan->peers, any_index);
+        check_chunks(share, is_grid(plan) ? plan->grid.columns : plan->peers, any_index);
     }
 }
 
@@ -131,30 +152,87 @@ static inline void check_memory(const struct cshim_plan *plan, enum cshim_librar
     PLAN_CHECK(plan->scratch_bytes <= (on_gpu ? CSHIM_NCCL_SCRATCH_LIMIT : CSHIM_SCRATCH_LIMIT));
     PLAN_CHECK(plan->scratch_bytes == in_flight * plan->slot_bytes);
     const struct cshim_plan sums = plan_of_sums(plan);
-    PLAN_CHECK(plan->piece_bytes >= message(plan, chunk));
-    PLAN_CHECK(plan->piece_bytes >= message(&sums, chunk));
-    PLAN_CHECK(plan->piece_bytes == message(plan, chunk) ||
-               plan->piece_bytes == message(&sums, chunk));
+    const uint64_t part = message(plan, chunk), sum = message(&sums, chunk);
+    const uint64_t longest = part > sum ? part : sum;
+    const uint64_t rows = is_grid(plan) ? plan->grid.rows : 1;
+    PLAN_CHECK(plan->piece_bytes == CSHIM_HEADER_BYTES + rows * (longest - CSHIM_HEADER_BYTES));
+    PLAN_CHECK(plan->column_bytes == (is_grid(plan) ? longest : 0));
     PLAN_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN || on_gpu);
     PLAN_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
-    PLAN_CHECK(plan->piece_bytes > 0 &&
-               (plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);
-    if (plan->collective == CSHIM_ALLREDUCE && plan->algorithm != CSHIM_ALGORITHM_CAST && !on_gpu) {
+    if (is_grid(plan)) {
+        const uint64_t longest_row = (plan->peers - 1) / rows + 1;
+        const uint64_t depth = rows + (plan->grid.outside > 0);
+        PLAN_CHECK(plan->slot_bytes == 3 * longest_row * plan->piece_bytes +
+                                           3 * depth * plan->column_bytes + plan->stage_bytes);
+    } else {
+        PLAN_CHECK((plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);
+    }
+    if (plan->collective == CSHIM_ALLREDUCE && !is_grid(plan) &&
+        plan->algorithm != CSHIM_ALGORITHM_CAST && !on_gpu) {
         const uint64_t peers = plan->peers;
         const uint64_t pieces = chunks_in_share(plan) == 1 ? peers + 1 : 3 * peers + 1;
         PLAN_CHECK(plan->slot_bytes == pieces * plan->piece_bytes + plan->stage_bytes);
     }
-    const uint64_t staged = (uint64_t)plan->peers * (has_blocks(plan) ? plan->shares : 1) * chunk *
+    const uint64_t staged = chunks_in_share(plan) * (has_blocks(plan) ? plan->shares : 1) * chunk *
                             cshim_dtype_bytes(plan->dtype);
-    PLAN_CHECK(plan->stage_bytes == (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL ? staged : 0));
+    PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }
 
-/* The messages of one segment, each once. */
+/* Every peer stands in one row, at its place, and all but the last of a longer row in a column.
+ * Rows differ by one peer at most. With owners outside each column has one, who is in no other. */
+static inline void check_places(const struct cshim_grid *grid)
+{
+    uint32_t row, column, place, owners = 0, members = 0;
+    PLAN_CHECK(grid->rows > 1 && grid->rows <= grid->columns);
+    PLAN_CHECK((uint64_t)grid->rows * grid->columns <= grid->peers);
+    for (uint32_t peer = 0; peer < grid->peers; peer++) {
+        const bool has_column = cshim_grid_find(grid, peer, &row, &column, &place);
+        const uint32_t first = cshim_grid_row(grid, row), end = cshim_grid_row(grid, row + 1);
+        PLAN_CHECK(first <= peer && peer < end && end - first - grid->columns <= 1);
+        PLAN_CHECK(!has_column || cshim_grid_peer(grid, column, place) == peer);
+        members += has_column && place < grid->rows;
+        owners += has_column && place == grid->rows;
+    }
+    PLAN_CHECK(owners == grid->outside);
+    PLAN_CHECK(members == (owners > 0 ? owners : grid->columns) * grid->rows);
+}
+
+/* What the peers of a grid exchange for a share: in rows chunks, which go once to their columns as
+ * parts and once from them as sums; in columns pieces, which have one owner each. */
+static inline uint64_t grid_bytes(const struct cshim_plan *plan, uint32_t share, uint64_t elements)
+{
+    const struct cshim_grid *grid = &plan->grid;
+    uint64_t begin, chunk, at, piece, bytes = 0, all = 0;
+    for (uint32_t column = 0; column < grid->columns; column++) {
+        cshim_plan_owned(elements, grid->columns, share, column, &begin, &chunk);
+        uint64_t in_row = 0, of_chunk = 0;
+        for (uint32_t place = 0; place < grid->rows + (grid->outside > 0); place++) {
+            cshim_grid_piece(grid, elements, share, column, place, &at, &piece);
+            PLAN_CHECK(at >= begin && at <= begin + chunk && piece <= begin + chunk - at);
+            of_chunk += piece;
+            in_row += message(plan, piece) - (piece > 0 ? CSHIM_HEADER_BYTES : 0);
+            bytes += message(plan, piece) * (place == grid->rows ? grid->rows : grid->rows - 1);
+        }
+        PLAN_CHECK(of_chunk == chunk &&
+                   (chunk == 0 || grid->outside == 0 || column < grid->outside));
+        all += chunk;
+        if (chunk > 0)
+            bytes += (grid->peers - grid->rows) * (CSHIM_HEADER_BYTES + in_row);
+    }
+    PLAN_CHECK(all == elements);
+    return bytes;
+}
+
+/* The messages of one segment, each once; in a grid all of one direction. */
 static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t elements)
 {
     uint64_t bytes = 0, begin, share, chunk;
     for (uint32_t s = 0; s < plan->shares; s++) {
         cshim_plan_chunk(elements, plan->shares, s, &begin, &share);
+        if (is_grid(plan)) {
+            bytes += grid_bytes(plan, s, share);
+            continue;
+        }
         if (plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT) {
             bytes += message(plan, share);
             continue;
@@ -229,17 +307,20 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
         PLAN_CHECK(plan->bytes_wire == product(ring, product(plan->count, element)));
         return;
     }
-    uint64_t bytes = count_messages(plan, most) * (plan->peers - 1);
+    const uint64_t times = is_grid(plan) ? 1 : plan->peers - 1;
+    uint64_t bytes = count_messages(plan, most) * times;
     const struct cshim_plan sums = plan_of_sums(plan);
     if (bytes == 0)
         return;
+    if (is_grid(plan))
+        check_places(&plan->grid);
     if (plan->collective == CSHIM_ALLREDUCE && gathered)
         bytes *= plan->ranks;
     else if (plan->collective == CSHIM_ALLREDUCE)
-        bytes += count_messages(&sums, most) * (plan->peers - 1);
+        bytes += count_messages(&sums, most) * times;
     if ((plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST) && !gathered)
         bytes += messages_with_root(plan);
-    if (plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL) {
+    if (plan->schedule->staged) {
         PLAN_CHECK(plan->bytes_network == bytes);
         const uint64_t inside =
             product(passes * (uint64_t)(plan->ranks - plan->peers), call->bytes);
@@ -260,7 +341,7 @@ static inline void check_plan(const struct cshim_plan *plan, const struct cshim_
     check_algorithm(plan, call);
     PLAN_CHECK(plan->peers > 1 && plan->shares > 0);
     PLAN_CHECK((uint64_t)plan->peers * plan->shares <= plan->ranks);
-    PLAN_CHECK(plan->quantizations > 0);
+    PLAN_CHECK(plan->quantizations > 0 && plan->crowding >= 0.999);
     PLAN_CHECK(isfinite(plan->expected_error) && plan->expected_error >= 0);
     check_cuts(plan, any_index);
     check_step(plan);

@@ -5,7 +5,8 @@
  *
  * The program sets sums_codec (NULL: the library's own sum), sums_steps (quantizations on a value's
  * way: 1 or 2; 0: one per hop, for `cast`; 3: 2, and inside nodes the library's own sums in
- * the buffer's type) and sums_dtype. With "raw" the sum must be exactly that of rank order. */
+ * the buffer's type; 4: the three of a grid) and sums_dtype. With "raw" the sum must be exactly
+ * that of rank order, or of a grid's. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -354,7 +355,7 @@ static inline void compare(const struct reference *reference, enum data data, si
 {
     double errors = 0, squares = 0;
     const int exact = sums_codec != NULL && cshim_codec_is_exact(sums_codec->id) &&
-                      (sums_steps == 1 || sums_steps == 2) && sums_factor == 1;
+                      (sums_steps == 1 || sums_steps == 2 || sums_steps == 4) && sums_factor == 1;
     for (size_t i = 0; i < count; i++) {
         const double got = load(result, i), want = reference->sum[i] * sums_factor;
         double bound = reference->bound[i] * sums_factor;
@@ -377,21 +378,47 @@ static inline void compare(const struct reference *reference, enum data data, si
     sums_error = sqrt(errors / squares);
 }
 
-/* What one rank has to hold after a call: the sums of `count` elements from sums_first on. */
-static inline struct reference sums_reference(enum data data, int ranks, size_t count)
+static inline struct reference reference_make(size_t count)
 {
-    struct reference reference = {calloc(count + 1, sizeof(double)),
-                                  calloc(count + 1, sizeof(double)),
-                                  calloc(count + 1, sizeof(double))};
-    for (int rank = 0; rank < ranks; rank++)
-        add_rank(&reference, data, rank, ranks, count);
-    add_second_step(&reference, count);
-    return reference;
+    return (struct reference){calloc(count + 1, sizeof(double)), calloc(count + 1, sizeof(double)),
+                              calloc(count + 1, sizeof(double))};
 }
 
 static inline void sums_free(struct reference *reference)
 {
     free(reference->sum), free(reference->ordered), free(reference->bound);
+}
+
+/* Adds the ranks from `first` to before `end`, a row of a grid, whose sum is quantized. */
+static inline void add_row(struct reference *reference, enum data data, int first, int end,
+                           int ranks, size_t count)
+{
+    struct reference row = reference_make(count);
+    for (int rank = first; rank < end; rank++)
+        add_rank(&row, data, rank, ranks, count);
+    add_second_step(&row, count);
+    for (size_t i = 0; i < count; i++) {
+        reference->sum[i] += row.sum[i];
+        reference->ordered[i] = sums_dtype == CSHIM_FLOAT64
+                                    ? reference->ordered[i] + row.ordered[i]
+                                    : (float)reference->ordered[i] + (float)row.ordered[i];
+        reference->bound[i] += row.bound[i];
+    }
+    sums_free(&row);
+}
+
+/* What one rank has to hold after a call: the sums of `count` elements from sums_first on. A grid
+ * of up to 15 ranks has no more than three rows. */
+static inline struct reference sums_reference(enum data data, int ranks, size_t count)
+{
+    const int rows = ranks >= 9 ? 3 : ranks >= 4 ? 2 : 1;
+    struct reference reference = reference_make(count);
+    for (int row = 0; row < rows && sums_steps == 4 && ranks > 3; row++)
+        add_row(&reference, data, ranks * row / rows, ranks * (row + 1) / rows, ranks, count);
+    for (int rank = 0; rank < ranks && (sums_steps != 4 || ranks <= 3); rank++)
+        add_rank(&reference, data, rank, ranks, count);
+    add_second_step(&reference, count);
+    return reference;
 }
 
 /* All codecs in one job: the length of a call stands for its codec, and the policy has a rule for
@@ -434,6 +461,7 @@ static inline void try_all_codecs(const char *algorithm, int rank, int ranks,
     sums_steps = strcmp(algorithm, "cast") == 0       ? 0
                  : strcmp(algorithm, "one_shot") == 0 ? 1
                  : strcmp(algorithm, "two_shot") == 0 ? 2
+                 : strcmp(algorithm, "grid") == 0     ? 4
                                                       : 3;
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
         if (!takes(algorithm, codec))

@@ -192,8 +192,9 @@ static double codec_seconds(const struct cshim_machine *machine, const struct cs
 {
     const double parts = plan->schedule->division == CSHIM_WHOLE ? plan->peers : 1;
     const double own = plan->schedule->division == CSHIM_WHOLE ? 0 : share / plan->peers;
-    return work(machine, share + own, machine->encode[plan->codec]) +
-           reduce_seconds(machine, plan->codec, parts * share) +
+    const double of_row = plan->grid.rows > 1 ? share / plan->grid.columns : 0;
+    return work(machine, share + of_row + own, machine->encode[plan->codec]) +
+           reduce_seconds(machine, plan->codec, parts * share + of_row) +
            (own > 0 ? work(machine, share, machine->decode[plan->codec]) : 0);
 }
 
@@ -208,12 +209,15 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
     double processor = codec_seconds(machine, plan, share);
     if (plan->schedule->parts_to == CSHIM_TO_LIBRARY)
         return cast_seconds(&topology, plan, processor);
-    const bool is_one_step = plan->schedule->sums_to == CSHIM_TO_NOBODY;
+    const struct cshim_grid *grid = &plan->grid;
+    const unsigned levels = grid->rows > 1 ? 2 : 1;
+    const double steps = plan->schedule->sums_to == CSHIM_TO_NOBODY ? 1 : 2 * levels;
     const double segments = (double)plan->segments;
-    const double messages = (is_one_step ? 1.0 : 2.0) * (plan->peers - 1.0) * segments;
+    const double others = (double)grid->peers / grid->rows - 1 + grid->rows - 1;
+    const double messages = steps / levels * others * segments;
     const double sent = cshim_codec_typical_share(plan->codec, plan->dtype);
-    const double network = topology.several ? sent * (double)plan->bytes_network / call->nodes /
-                                                  machine->bandwidth_between
+    const double network = topology.several ? sent * plan->crowding * (double)plan->bytes_network /
+                                                  call->nodes / machine->bandwidth_between
                                             : 0;
     const double stays = sent * (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
     processor += busy(machine, messages * machine->message);
@@ -226,6 +230,6 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
     const double step = topology.several ? machine->latency_between : machine->latency_inside;
     const double longer = network > processor ? network : processor;
     /* While one segment is on the wire others are encoded: only the first and the last wait. */
-    return (is_one_step ? 1 : 2) * step + (plan->shares > 1 ? 2 * machine->latency_inside : 0) +
-           longer + (network + processor - longer) / segments;
+    return steps * step + (plan->shares > 1 ? 2 * machine->latency_inside : 0) + longer +
+           (network + processor - longer) / segments;
 }

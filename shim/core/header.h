@@ -11,6 +11,10 @@
 enum cshim_message {
     CSHIM_MESSAGE_PARTS = 0, /* elements of one rank */
     CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk */
+    CSHIM_ROW_MESSAGES = 2,  /* kinds that there are without a grid, too */
+    /* In the columns of a grid. */
+    CSHIM_MESSAGE_COLUMN_PARTS = 2, /* the sum of a row */
+    CSHIM_MESSAGE_COLUMN_SUMS = 3,  /* the sum of a piece */
     CSHIM_MESSAGES
 };
 
@@ -18,7 +22,9 @@ enum cshim_message {
 static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *plan,
                                                       enum cshim_message message)
 {
-    return message == CSHIM_MESSAGE_SUMS ? plan->gather_codec : plan->codec;
+    return message == CSHIM_MESSAGE_PARTS || message == CSHIM_MESSAGE_COLUMN_PARTS
+               ? plan->codec
+               : plan->gather_codec;
 }
 
 /* In `step`: the sender's scratch is shared. To ranks of its node that can read it, it sends the

@@ -18,6 +18,9 @@
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
 
+/* With fewer grains for each peer, how they are divided matters. */
+#define CROWDED_GRAINS 4u
+
 /* What a library's transport and memory allow. */
 struct limits {
     uint64_t piece; /* bytes of a message */
@@ -102,23 +105,6 @@ static uint64_t longest_message(const struct cshim_plan *plan, uint64_t elements
     return CSHIM_HEADER_BYTES + (own > gathered ? own : gathered);
 }
 
-void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
-                      uint64_t *length)
-{
-    uint64_t chunk = grains_up(divide_up(count, ranks));
-    *begin = minimum(index * chunk, count);
-    *length = minimum(chunk, count - *begin);
-}
-
-void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
-                      uint64_t *begin, uint64_t *length)
-{
-    const uint64_t chunk = grains_up(divide_up(count, peers));
-    const uint64_t chunks = chunk > 0 ? divide_up(count, chunk) : 0;
-    const uint32_t first = (uint32_t)(share * chunks % peers);
-    cshim_plan_chunk(count, peers, (peer + (peers - first)) % peers, begin, length);
-}
-
 /* The reasons that need no rule: the facts of the call alone. */
 static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t count)
 {
@@ -163,12 +149,14 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
 
 /* Whether a call can be made by an algorithm. The library's own collectives need a caller that
  * waits, and a node's need nodes that hold several ranks, which can share the network's work.
- * Blocks are added inside a node by NCCL's engine only. */
+ * Blocks are added inside a node by NCCL's engine only. NCCL's has no steps for a grid. */
 static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
     if (schedule == NULL || (call->nonblocking && cshim_schedule_needs_library(schedule)))
         return false;
+    if (algorithm == CSHIM_ALGORITHM_GRID)
+        return call->ranks > CSHIM_GRID_NONE && call->library != CSHIM_NCCL;
     if (!cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE))
         return true;
     return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0 &&
@@ -192,35 +180,63 @@ static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                                : CSHIM_ALGORITHM_ONE_SHOT;
 }
 
-/* Encoded chunks, with headers, in scratch for each segment in flight. */
-static uint64_t pieces_of(const struct cshim_plan *plan)
+/* Peers that share nodes make up a grid of nodes, if these are enough for one. */
+static const struct cshim_schedule *choose_schedule(const struct cshim_plan *plan,
+                                                    const struct cshim_call *call)
 {
-    return (uint64_t)plan->schedule->pieces_per_peer * plan->peers + plan->schedule->pieces_more;
+    return plan->algorithm == CSHIM_ALGORITHM_GRID && call->nodes > CSHIM_GRID_NONE &&
+                   can(call, CSHIM_ALGORITHM_HIERARCHICAL)
+               ? cshim_schedule_grid_of_nodes()
+               : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
-/* Chunks of elements that are staged: the node's sum of one share; of blocks all that a node adds.
+/* How many chunks the peers have of a share, or pieces of chunks. */
+static uint64_t pieces_of_share(const struct cshim_plan *plan)
+{
+    return plan->schedule->division == CSHIM_WHOLE ? 1
+                                                   : (uint64_t)plan->grid.columns * plan->grid.rows;
+}
+
+/* Messages of rows in scratch for each segment in flight, and those of columns. */
+static uint64_t row_messages(const struct cshim_plan *plan)
+{
+    return (uint64_t)plan->schedule->pieces_per_peer * divide_up(plan->peers, plan->grid.rows) +
+           plan->schedule->pieces_more;
+}
+
+static uint64_t column_messages(const struct cshim_plan *plan)
+{
+    return plan->grid.rows > 1
+               ? (uint64_t)plan->schedule->pieces_per_peer * cshim_grid_depth(&plan->grid)
+               : 0;
+}
+
+/* Pieces of elements that are staged: the node's sum of one share; of blocks all that a node adds.
  */
-static uint64_t staged_chunks(const struct cshim_plan *plan)
+static uint64_t staged_pieces(const struct cshim_plan *plan)
 {
     if (!plan->schedule->staged)
         return 0;
-    return (uint64_t)plan->peers * (plan->schedule->division == CSHIM_BLOCKS ? plan->shares : 1);
+    return pieces_of_share(plan) * (plan->schedule->division == CSHIM_BLOCKS ? plan->shares : 1);
 }
 
-/* The largest chunk of whole grains that the limits on messages and scratch allow, in elements; one
- * grain at least. (One grain for each of thousands of ranks is too much: the call is passed on.)
- * Encoding k grains never takes more than k times the bytes of one. */
-static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits *limits)
+/* The largest piece of whole grains that the limits on messages and scratch allow, in elements; one
+ * grain at least. A row's message has a piece for each row. (One grain for each of thousands of
+ * ranks is too much: the call is passed on.) Encoding k grains never takes more than k times the
+ * bytes of one. */
+static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits *limits)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
     const uint64_t slot = limits->scratch / limits->in_flight;
-    const uint64_t headers = pieces_of(plan) * CSHIM_HEADER_BYTES;
+    const uint64_t rows = plan->grid.rows;
+    const uint64_t pieces = row_messages(plan) * rows + column_messages(plan);
+    const uint64_t headers = (row_messages(plan) + column_messages(plan)) * CSHIM_HEADER_BYTES;
     if (slot < headers || limits->piece < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
-    const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / grain_bytes;
+    const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
     const uint64_t by_scratch =
-        (slot - headers) / (pieces_of(plan) * grain_bytes +
-                            staged_chunks(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) /
+        (pieces * grain_bytes + staged_pieces(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -230,59 +246,85 @@ static uint64_t largest_chunk(const struct cshim_plan *plan, const struct limits
 static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
 {
     const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
-    const uint64_t chunks =
-        (plan->schedule->division == CSHIM_WHOLE ? 1 : (uint64_t)plan->peers) * plan->shares;
-    const uint64_t count = blocks ? multiply(plan->block, chunks) : plan->count;
-    uint64_t fewest = divide_up(count, chunks * largest_chunk(plan, limits));
-    uint64_t chunk = grains_up(divide_up(divide_up(count, fewest), chunks));
-    plan->segment = chunks * chunk;
-    plan->segments = divide_up(blocks ? plan->block : count, blocks ? chunk : plan->segment);
-    plan->piece_bytes = longest_message(plan, chunk);
-    plan->stage_bytes = staged_chunks(plan) * chunk * cshim_dtype_bytes(plan->dtype);
-    plan->slot_bytes = pieces_of(plan) * plan->piece_bytes + plan->stage_bytes;
+    const uint64_t pieces = pieces_of_share(plan) * plan->shares;
+    const uint64_t count = blocks ? multiply(plan->block, pieces) : plan->count;
+    uint64_t fewest = divide_up(count, pieces * largest_piece(plan, limits));
+    uint64_t piece = grains_up(divide_up(divide_up(count, fewest), pieces));
+    const uint64_t longest = longest_message(plan, piece);
+    plan->segment = pieces * piece;
+    plan->segments = divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
+    plan->piece_bytes = plan->grid.rows * (longest - CSHIM_HEADER_BYTES) + CSHIM_HEADER_BYTES;
+    plan->column_bytes = plan->grid.rows > 1 ? longest : 0;
+    plan->stage_bytes = staged_pieces(plan) * piece * cshim_dtype_bytes(plan->dtype);
+    plan->slot_bytes = row_messages(plan) * plan->piece_bytes +
+                       column_messages(plan) * plan->column_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
 }
 
-/* The messages of elements that are cut into chunks, of which the last may be shorter. */
-static uint64_t chunk_messages(const struct cshim_plan *plan, uint64_t elements, uint64_t chunk)
+/* What carries every element of some once: messages with a chunk each, as rows exchange them, or
+ * with a piece of a chunk each, as the columns of a grid do. */
+struct messages {
+    uint64_t encoded; /* bytes without headers */
+    uint64_t chunks;
+    uint64_t pieces;
+};
+
+/* Those of elements that are cut into parts alike, and a shorter last one. */
+static struct messages times(uint64_t parts, struct messages each, struct messages last)
 {
-    return add(multiply(elements / chunk, message_bytes(plan, chunk)),
-               message_bytes(plan, elements % chunk));
+    return (struct messages){add(multiply(parts, each.encoded), last.encoded),
+                             add(multiply(parts, each.chunks), last.chunks),
+                             add(multiply(parts, each.pieces), last.pieces)};
 }
 
-/* Bytes of the messages that carry every element of one share once. */
-static uint64_t share_messages(const struct cshim_plan *plan, uint64_t elements)
-{
-    uint64_t chunk, begin;
-    if (elements == 0 || plan->schedule->division == CSHIM_WHOLE)
-        return message_bytes(plan, elements);
-    cshim_plan_chunk(elements, plan->peers, 0, &begin, &chunk);
-    return chunk_messages(plan, elements, chunk);
-}
+/* Those of a segment: it is cut into shares, these into chunks, and these into pieces. */
+enum cut { SHARES, CHUNKS, PIECES, CUTS };
 
-/* The same of a whole segment. All shares that are not empty are alike, but for the last. */
-static uint64_t segment_messages(const struct cshim_plan *plan, uint64_t elements)
+static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elements, enum cut cut)
 {
-    uint64_t share, begin;
+    const uint32_t chunks = plan->schedule->division == CSHIM_WHOLE ? 1 : plan->grid.columns;
+    const uint32_t parts[CUTS] = {plan->shares, chunks, plan->grid.rows};
+    uint64_t begin, part;
     if (elements == 0)
-        return 0;
-    cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
-    return add(multiply(elements / share, share_messages(plan, share)),
-               share_messages(plan, elements % share));
+        return (struct messages){0};
+    if (cut == CUTS)
+        return (struct messages){cshim_encoded_bytes(plan->codec, plan->dtype, elements), 0, 1};
+    cshim_plan_chunk(elements, parts[cut], 0, &begin, &part);
+    struct messages messages = times(elements / part, cut_messages(plan, part, cut + 1),
+                                     cut_messages(plan, elements % part, cut + 1));
+    if (cut == PIECES)
+        messages.chunks = 1;
+    return messages;
 }
 
-/* The same of a whole call: all segments but the last are alike. Blocks are in the place of
- * segments. */
-static uint64_t call_messages(const struct cshim_plan *plan)
+/* Those of a block, of which every segment has a chunk. */
+static struct messages block_messages(const struct cshim_plan *plan, uint64_t elements)
 {
-    const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
-    if (plan->block > 0) {
-        const uint64_t whole = chunk_messages(plan, plan->block, chunk);
-        return add(multiply(plan->count / plan->block, whole),
-                   chunk_messages(plan, plan->count % plan->block, chunk));
-    }
-    return add(multiply(plan->count / plan->segment, segment_messages(plan, plan->segment)),
-               segment_messages(plan, plan->count % plan->segment));
+    const uint64_t chunk = plan->segment / (pieces_of_share(plan) * plan->shares);
+    return times(elements / chunk, cut_messages(plan, chunk, PIECES),
+                 cut_messages(plan, elements % chunk, PIECES));
+}
+
+/* Those of a whole call: all segments but the last are alike. Blocks are in the place of segments.
+ */
+static struct messages call_messages(const struct cshim_plan *plan)
+{
+    if (plan->block > 0)
+        return times(plan->count / plan->block, block_messages(plan, plan->block),
+                     block_messages(plan, plan->count % plan->block));
+    return times(plan->count / plan->segment, cut_messages(plan, plan->segment, SHARES),
+                 cut_messages(plan, plan->count % plan->segment, SHARES));
+}
+
+/* Bytes of these, of which all but one peer of each row get each chunk, and as many messages as
+ * there are rows, less that of an owner who is a row's, each piece. */
+static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *messages)
+{
+    const struct cshim_grid *grid = &plan->grid;
+    const uint64_t rows = add(messages->encoded, multiply(messages->chunks, CSHIM_HEADER_BYTES));
+    const uint64_t columns = add(messages->encoded, multiply(messages->pieces, CSHIM_HEADER_BYTES));
+    return add(multiply(grid->peers - grid->rows, rows),
+               multiply(cshim_grid_depth(grid) - 1, columns));
 }
 
 /* Of these, what the root of a reduce adds up itself, and nobody has to send to it; or the root of
@@ -307,6 +349,12 @@ static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *c
     plan->bytes_network = multiply(2 * hops, multiply(plan->count, element));
 }
 
+/* `part` of `whole` parts of a number. */
+static uint64_t share_of(uint64_t number, uint64_t part, uint64_t whole)
+{
+    return add(multiply(number / whole, part), number % whole * part / whole);
+}
+
 /* What all ranks send, each message counted as often as it is sent; and of it, what leaves a node.
  * Inside the nodes the library reduces, and may gather: as the fewest bytes that takes. */
 static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
@@ -321,20 +369,20 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
         count_cast_bytes(plan, call);
         return;
     }
-    const uint64_t messages = call_messages(plan);
-    const enum cshim_codec_id own = plan->codec;
-    plan->codec = plan->gather_codec;
-    const uint64_t sums = schedule->sums_to == CSHIM_TO_ALL ? call_messages(plan) : 0;
-    plan->codec = own;
+    const struct messages parts = call_messages(plan);
+    const uint64_t part_bytes = exchanged(plan, &parts);
+    struct cshim_plan gathered = *plan;
+    gathered.codec = plan->gather_codec;
+    const struct messages sums = call_messages(&gathered);
+    const uint64_t sum_bytes = schedule->sums_to == CSHIM_TO_ALL ? exchanged(plan, &sums) : 0;
     /* A part reaches one receiver from all others, or all others from its one owner; where every
      * receiver adds the whole, all others from all. Sums for all go the way of the parts back. The
      * parts that a root spreads reach one receiver each, as do sums for a root. */
     const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
     const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
     const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
-    const uint64_t all = add(multiply(givers, messages), sums);
-    plan->bytes_wire = multiply(others, all);
-    plan->bytes_network = multiply(apart, all);
+    plan->bytes_wire = add(multiply(givers, part_bytes), sum_bytes);
+    plan->bytes_network = share_of(plan->bytes_wire, apart, others);
     if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
         plan->bytes_network = plan->bytes_wire;
         const uint64_t passes = cshim_schedule_has(schedule, CSHIM_STEP_GATHER_INSIDE) ? 2 : 1;
@@ -342,9 +390,69 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
             add(plan->bytes_wire,
                 multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
     } else if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
-        const uint64_t with_root = messages - root_messages(plan);
+        const uint64_t with_root =
+            parts.encoded + parts.chunks * CSHIM_HEADER_BYTES - root_messages(plan);
         plan->bytes_wire = add(plan->bytes_wire, with_root);
         plan->bytes_network = add(plan->bytes_network, multiply(with_root / plan->ranks, apart));
+    }
+}
+
+/* What the busiest peer receives of so many elements, and in *mean what each does on the mean. Of a
+ * row all send it their parts of the chunks that its column owns, of its column their sums of the
+ * pieces that it owns itself. Then come the sums of all chunks. Bytes are whole numbers, so the sum
+ * is the same however a program rounds. */
+static double busiest(const struct cshim_plan *plan, uint64_t elements, double *mean)
+{
+    const struct cshim_grid *grid = &plan->grid;
+    uint64_t begin, share, chunk, piece;
+    cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
+    cshim_plan_chunk(share, grid->columns, 0, &begin, &chunk);
+    cshim_plan_chunk(chunk, grid->rows, 0, &begin, &piece);
+    const uint64_t chunks = divide_up(elements, share) * divide_up(share, chunk);
+    const uint64_t pieces = chunks * divide_up(chunk, piece);
+    const uint64_t owned_chunks = divide_up(chunks, grid->columns);
+    const double chunk_bytes = (double)message_bytes(plan, chunk);
+    const double piece_bytes = (double)message_bytes(plan, piece);
+    const double all = (double)chunks * chunk_bytes, depth = cshim_grid_depth(grid);
+    const double own = (double)owned_chunks * chunk_bytes;
+    const double in_row = own * (double)(divide_up(grid->peers, grid->rows) - 1) + all - own;
+    const double in_column = (double)(owned_chunks * divide_up(chunk, piece)) * piece_bytes;
+    const double owned = (double)divide_up(pieces, (uint64_t)grid->columns * grid->rows);
+    *mean = 2 * (all * (grid->peers - grid->rows) + (double)pieces * piece_bytes * (depth - 1)) /
+            grid->peers;
+    if (grid->rows == 1)
+        return in_row;
+    if (grid->outside > 0)
+        return fmax(in_row + in_column, all + grid->rows * piece_bytes);
+    return in_row + in_column + owned * (depth - 2) * piece_bytes;
+}
+
+/* The rows are the root of the peers. Of few grains fewer rows, down to half of these, may leave
+ * less to the busiest peer. */
+static void choose_grid(struct cshim_plan *plan)
+{
+    const uint64_t grains = divide_up(plan->count, CSHIM_GRAIN);
+    uint32_t root = 1;
+    double mean;
+    plan->grid = cshim_grid_make(plan->peers, 1);
+    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM_COLUMN))
+        return;
+    while ((uint64_t)(root + 1) * (root + 1) <= plan->peers)
+        root++;
+    plan->grid = cshim_grid_make(plan->peers, root);
+    if (grains / plan->peers / plan->shares >= CROWDED_GRAINS)
+        return;
+    struct cshim_plan other = *plan;
+    double least = INFINITY;
+    for (uint32_t rows = root; rows > 1 && 2 * rows >= root; rows--) {
+        other.grid = cshim_grid_make(plan->peers, rows);
+        if (grains < other.grid.columns)
+            cshim_grid_place_owners(&other.grid, grains);
+        const double bytes = busiest(&other, plan->count, &mean);
+        if (bytes < least) {
+            least = bytes;
+            plan->grid = other.grid;
+        }
     }
 }
 
@@ -361,15 +469,15 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
 }
 
 /* The largest power of two whose multiples keep the rule's abs_error. Each of the ranks' parts is
- * off by half a step, and so is the sum that travels on; the sum may be off by abs_error for each
- * rank. What is only moved is off once. */
+ * off by half a step, and so are a grid's sums of rows, and the sum that travels on; it may be off
+ * by abs_error for each rank. What is only moved is off once. */
 static float step_of(const struct cshim_plan *plan)
 {
     int exponent;
     if (plan->rule->abs_error <= 0)
         return 0;
-    const double ranks = plan->ranks;
-    const double share = cshim_schedule_adds(plan->schedule) ? ranks / (ranks + 1) : 1;
+    const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;
+    const double share = cshim_schedule_adds(plan->schedule) ? ranks / (ranks + rows + 1) : 1;
     frexp(plan->rule->abs_error * 2 * share, &exponent);
     return ldexpf(1, exponent - 1);
 }
@@ -379,6 +487,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
                                  const struct cshim_call *call, uint64_t count)
 {
     struct cshim_plan plan = {.rule = rule};
+    double mean;
     plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
     plan.collective = call->collective;
     plan.dtype = call->dtype;
@@ -386,7 +495,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.root = call->root;
     plan.count = count;
     plan.algorithm = algorithm != CSHIM_ALGORITHM_AUTO ? algorithm : choose_algorithm(&plan, call);
-    plan.schedule = cshim_schedule_of(plan.collective, plan.algorithm);
+    plan.schedule = choose_schedule(&plan, call);
     if (plan.schedule->division == CSHIM_BLOCKS)
         plan.block = call->block != 0 ? call->block : divide_up(count, call->ranks);
     const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
@@ -394,6 +503,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.shares = has_levels ? call->ranks_per_node : 1;
     const struct limits *limits = &library_limits[call->library];
     plan.gather_codec = plan.codec;
+    choose_grid(&plan);
     plan.step = step_of(&plan);
     if (rule->gather_codec != CSHIM_CODEC_NONE && call->instead == CSHIM_CODEC_NONE &&
         plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
@@ -403,6 +513,9 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     if (plan.scratch_bytes > limits->scratch ||
         (call->library == CSHIM_NCCL && plan.slot_bytes > limits->scratch / limits->in_flight))
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
+    plan.crowding = 1;
+    if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->parts_to == CSHIM_TO_OWNER)
+        plan.crowding = busiest(&plan, minimum(plan.count, plan.segment), &mean) / mean;
     count_bytes(&plan, call);
     plan.quantizations =
         plan.schedule->quantizations != 0 ? plan.schedule->quantizations : plan.ranks;
@@ -421,7 +534,8 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
                                       uint64_t count)
 {
     static const enum cshim_algorithm candidates[] = {
-        CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL};
+        CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
+        CSHIM_ALGORITHM_GRID};
     struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     if (!(fastest.seconds > 0) || can(call, rule->algorithm))
         return fastest;

@@ -9,6 +9,7 @@
 
 #include "codecs/codec.h"
 #include "policy/policy.h"
+#include "shim/core/grid.h"
 #include "shim/core/schedule.h"
 
 /* Why a call is not compressed. The names are those of reports and of `compshim explain`. */
@@ -62,24 +63,29 @@ struct cshim_plan {
     enum cshim_dtype dtype;
     uint32_t ranks;
     uint32_t root; /* of a reduce or broadcast */
-    /* Who exchanges encoded messages: all ranks; in hierarchical one rank of each node, for its
-     * share of the elements. */
+    /* Who exchanges encoded messages: all ranks; in hierarchical, and in a grid of nodes, one rank
+     * of each node, for its share of the elements. */
     uint32_t peers;
-    uint32_t shares; /* of a segment: as many as ranks on the node with the fewest; else 1 */
-    uint64_t count;  /* elements */
-    uint64_t block;  /* where each rank has a block: elements of the largest */
+    struct cshim_grid grid; /* of the peers: one row, but in the algorithm of that name */
+    uint32_t shares;        /* of a segment: as many as ranks on the node with the fewest; else 1 */
+    uint64_t count;         /* elements */
+    uint64_t block;         /* where each rank has a block: elements of the largest */
     /* Elements per segment: whole grains, as many for each share and, but in an allgather, for each
      * peer. Where each rank has a block, one chunk of each, which may be shorter. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* the largest message, header included */
-    uint64_t stage_bytes;   /* hierarchical: the node's sum of one share, or the blocks to add */
+    uint64_t column_bytes;  /* the largest in a column of a grid; else 0 */
+    uint64_t stage_bytes;   /* by nodes: the node's sum of one share, or the blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* of all; per rank, at most the library's limit */
     /* Handed to the library for sending, sum over all ranks; of a reduce_scatter taking all results
      * but the last for as large as the largest. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* of these, between nodes; taking all nodes for equally full */
+    /* What the busiest peer receives of a segment by its formulas, over what all receive on the
+     * mean. Above 1 where there are fewer chunks than peers. */
+    double crowding;
     uint64_t bytes_native;  /* what a ring would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */
     double expected_error;  /* relative L2, normal data */
@@ -104,17 +110,5 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
  * would not gain is not compressed. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
-
-/* The elements [*begin, *begin + *length) that `index` of `ranks` owns when `count` elements are
- * cut evenly: a peer's chunk in a two-shot, a rank's share on its node in hierarchical. Whole
- * grains except the last that is not empty; late ones may be empty. */
-void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
-                      uint64_t *length);
-
-/* The chunk [*begin, *begin + *length) of a share of `count` elements that a peer adds up, maybe
- * none. A small share has fewer chunks than there are peers: its owners follow those of the share
- * before, so that no peer has a chunk of every share while others have none. */
-void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
-                      uint64_t *begin, uint64_t *length);
 
 #endif

@@ -20,6 +20,8 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 #define AND_SEND_ON (BIT(COLLECT) | BIT(DECODE))
 /* Parts are decoded where they come, and nobody adds them up. */
 #define MOVE (BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE))
+/* Sums of rows are added once more before they travel on. */
+#define BY_GRID (ADD_UP | BIT(SUM_COLUMN) | BIT(FORWARD) | AND_SEND_ON)
 #define INSIDE (BIT(REDUCE_INSIDE) | BIT(GATHER_INSIDE))
 
 #define ROW(collective, algorithm) [CSHIM_##collective][CSHIM_ALGORITHM_##algorithm]
@@ -34,6 +36,8 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
                                 1, false, 2, false},
     ROW(ALLREDUCE, HIERARCHICAL) = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
                                     CSHIM_TO_ALL, 3, 1, true, 2, false},
+    ROW(ALLREDUCE, GRID) = {BY_GRID, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 0, false, 3,
+                            false},
     ROW(REDUCE, ONE_SHOT) = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ROOT, CSHIM_TO_NOBODY, 1, 1, false, 1,
                              false},
     ROW(REDUCE, TWO_SHOT) = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ROOT, 3,
@@ -51,6 +55,14 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
     ROW(BROADCAST, TWO_SHOT) = {MOVE | BIT(COLLECT), CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3,
                                 1, false, 1, true},
 };
+
+static const struct cshim_schedule grid_of_nodes = {
+    INSIDE | BY_GRID, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 0, true, 3, false};
+
+const struct cshim_schedule *cshim_schedule_grid_of_nodes(void)
+{
+    return &grid_of_nodes;
+}
 
 const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
                                                enum cshim_algorithm algorithm)
@@ -87,6 +99,7 @@ enum cshim_phase cshim_step_phase(enum cshim_step step)
 {
     if (step == CSHIM_STEP_ENCODE || step == CSHIM_STEP_NARROW)
         return CSHIM_PHASE_ENCODE;
-    return step == CSHIM_STEP_SUM || step == CSHIM_STEP_DECODE ? CSHIM_PHASE_DECODE
-                                                               : CSHIM_PHASE_EXCHANGE;
+    return step == CSHIM_STEP_SUM || step == CSHIM_STEP_SUM_COLUMN || step == CSHIM_STEP_DECODE
+               ? CSHIM_PHASE_DECODE
+               : CSHIM_PHASE_EXCHANGE;
 }

@@ -7,7 +7,9 @@
  *
  * A collective moves two kinds of message. A *part* is what one rank contributes: encoded elements
  * of its own buffer. A *sum* is what an owner has added up, encoded once more; in a broadcast the
- * part that the root gave to the owner, which passes it on as it came.
+ * part that the root gave to the owner, which passes it on as it came. In a grid (grid.h) the owner
+ * in a row adds up the row's parts only. Its sum is a part to the owner in the column, whose sums
+ * go back through the column and then, as they came, along the rows.
  */
 #ifndef CSHIM_SCHEDULE_H
 #define CSHIM_SCHEDULE_H
@@ -28,7 +30,9 @@ enum cshim_step {
     CSHIM_STEP_EXCHANGE,      /* parts go to their receivers; in cast, the magnitude is agreed */
     CSHIM_STEP_NARROW,        /* cast only: elements are narrowed by the agreed scale */
     CSHIM_STEP_SUM,           /* the owner decodes and adds the parts */
+    CSHIM_STEP_SUM_COLUMN,    /* a grid's rows have been added up, and their sums are in turn */
     CSHIM_STEP_COLLECT,       /* sums go to their receivers; in cast, the library's all-reduce */
+    CSHIM_STEP_FORWARD,       /* sums that came through a column of a grid go along the row */
     CSHIM_STEP_DECODE,        /* sums, or parts that nobody adds up, are decoded */
     CSHIM_STEP_GATHER_INSIDE, /* the library gathers the shares inside the node */
     CSHIM_STEPS
@@ -52,7 +56,7 @@ enum cshim_receiver {
 
 /* One row: a collective by an algorithm. */
 struct cshim_schedule {
-    uint8_t steps; /* bit 1 << step for each step of enum cshim_step */
+    uint16_t steps; /* bit 1 << step for each step of enum cshim_step */
     enum cshim_division division;
     enum cshim_receiver parts_to;
     enum cshim_receiver sums_to;
@@ -69,6 +73,9 @@ struct cshim_schedule {
 /* The schedule of a collective by an algorithm; NULL where there is no such thing. Static. */
 const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
                                                enum cshim_algorithm algorithm);
+
+/* The schedule of a grid in which each node is one peer, whose ranks share its work. Static. */
+const struct cshim_schedule *cshim_schedule_grid_of_nodes(void);
 
 /* Whether a schedule has a step. */
 static inline bool cshim_schedule_has(const struct cshim_schedule *schedule, enum cshim_step step)

@@ -8,8 +8,8 @@
 #include "codecs/codec.h"
 #include "shim/core/log.h"
 
-/* Below the tag, a slot has a bit for the kind of message and the rest for the segment. */
-#define KIND_SHIFT 23
+/* Below the tag, a slot has two bits for the kind of message and the rest for the segment. */
+#define KIND_SHIFT 22
 #define TAG_SHIFT 24
 
 static struct cshim_gloo_call *call_of(const struct cshim_exchange *exchange)
@@ -20,7 +20,7 @@ static struct cshim_gloo_call *call_of(const struct cshim_exchange *exchange)
 /* The buffer of a request. Requests with all peers lie behind each other. */
 static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned request)
 {
-    return request / exchange->plan->peers;
+    return request / cshim_grid_places(&exchange->plan->grid);
 }
 
 /* Messages of one kind between two ranks come in the order in which they were sent; a segment's
@@ -28,7 +28,7 @@ static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned reques
 static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
                         enum cshim_message kind)
 {
-    const uint64_t place = buffer_of(exchange, request) / CSHIM_TRANSFERS;
+    const uint64_t place = buffer_of(exchange, request) % CSHIM_SEGMENTS_IN_FLIGHT;
     return CSHIM_GLOO_SLOT_CALL | (uint64_t)call_of(exchange)->arguments->tag << TAG_SHIFT |
            (uint64_t)kind << KIND_SHIFT | place;
 }
@@ -56,7 +56,7 @@ void cshim_gloo_transport_end(struct cshim_gloo_call *call)
 
 static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
 {
-    for (unsigned i = first; i < first + count; i += exchange->plan->peers)
+    for (unsigned i = first; i < first + count; i += cshim_grid_places(&exchange->plan->grid))
         call_of(exchange)->pending[buffer_of(exchange, i)] = 0;
 }
 
@@ -97,8 +97,7 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
 {
     struct cshim_gloo_call *call = call_of(exchange);
     const unsigned index = buffer_of(exchange, first);
-    const unsigned transfer = index % CSHIM_TRANSFERS;
-    const bool receives = transfer == CSHIM_RECEIVE_PARTS || transfer == CSHIM_RECEIVE_SUMS;
+    const bool receives = index / CSHIM_SEGMENTS_IN_FLIGHT % CSHIM_ROW_TRANSFERS < CSHIM_SEND_PARTS;
     struct cshim_gloo_buffer *buffer = call->buffers[index];
     const int64_t timeout = call->arguments->timeout;
     int status = 0;

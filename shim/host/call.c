@@ -19,7 +19,8 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_mes
     const struct cshim_job *job = communicator->job;
     const uint64_t stream = job->policy->seed * CSHIM_GOLDEN + cshim_mix(communicator->number);
     return cshim_mix(stream + ((uint64_t)exchange->sequence << 32) +
-                     (uint64_t)job->rank * CSHIM_MESSAGES + (uint64_t)kind);
+                     ((uint64_t)kind / CSHIM_ROW_MESSAGES << 31) +
+                     (uint64_t)job->rank * CSHIM_ROW_MESSAGES + kind % CSHIM_ROW_MESSAGES);
 }
 
 void cshim_call_take_scratch(const struct cshim_exchange *exchange)

@@ -19,8 +19,9 @@ struct cshim_residual {
     enum cshim_dtype dtype;
     uint64_t bytes;    /* of memory, against the policy's limit */
     uint32_t sequence; /* of the communicator's latest call that used it */
-    float *sent;       /* by place in the buffer: from what this rank encoded ... */
-    float *reduced;    /* ... and from the sums it encoded as their owner */
+    /* By kind of message and place in the buffer: from what this rank encoded of its own, and from
+     * the sums it encoded as their owner, in a grid also from those of its row. */
+    float *kept[CSHIM_MESSAGES];
     struct cshim_residual *next;
 };
 

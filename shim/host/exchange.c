@@ -4,15 +4,14 @@
 #include "shim/core/clock.h"
 #include "shim/host/segment.h"
 
-/* A segment begins; it is summed so many segments later, and finishes after that. */
-#define SUM_LAG 1u
+/* A segment begins; it finishes so many segments later. */
 #define FINISH_LAG (CSHIM_SEGMENTS_IN_FLIGHT - 1)
 /* A nonblocking exchange gives the program its processor back after so long. */
 #define TURN_SECONDS 1e-3
 
 static bool has_peers(const struct cshim_exchange *exchange)
 {
-    return exchange->rank >= 0;
+    return exchange->lines[CSHIM_ROW].rank >= 0;
 }
 
 /* All ranks of a node come to its collectives in the same order. A rank without a share does
@@ -37,25 +36,43 @@ static int leave(struct cshim_exchange *exchange, const struct cshim_segment *se
     return status;
 }
 
+/* Finds the row and the column of this rank, which is a peer, or -1. */
+static void find_lines(struct cshim_exchange *exchange, int peer)
+{
+    const struct cshim_grid *grid = &exchange->plan->grid;
+    struct cshim_line *row = &exchange->lines[CSHIM_ROW], *column = &exchange->lines[CSHIM_COLUMN];
+    uint32_t number, place;
+    *row = *column = (struct cshim_line){-1, 0};
+    if (peer < 0)
+        return;
+    const bool has_column =
+        cshim_grid_find(grid, (uint32_t)peer, &number, &exchange->column, &place);
+    exchange->first_of_row = cshim_grid_row(grid, number);
+    row->rank = peer - (int)exchange->first_of_row;
+    row->ranks = (int)(cshim_grid_row(grid, number + 1) - exchange->first_of_row);
+    if (has_column && grid->rows > 1)
+        *column = (struct cshim_line){(int)place, (int)cshim_grid_depth(grid)};
+}
+
 /* The peers are all ranks; in hierarchical, one rank of each node. */
 void cshim_exchange_begin(struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
-    exchange->ranks = (int)exchange->plan->peers;
-    exchange->rank = communicator->rank;
+    int peer = communicator->rank;
     if (exchange->plan->schedule->staged)
-        exchange->rank = (uint32_t)layout->local_rank < exchange->plan->shares ? layout->node : -1;
+        peer = (uint32_t)layout->local_rank < exchange->plan->shares ? layout->node : -1;
+    find_lines(exchange, peer);
     exchange->is_shared = communicator->transport->scratch_of != NULL && layout->local_ranks > 1 &&
                           cshim_steps_may_share(exchange->plan);
     exchange->turn = 0;
     exchange->stage = CSHIM_STAGE_ENTER;
 }
 
-/* One stage of a turn: a segment begins, an earlier one is summed, a still earlier one finishes. */
+/* One stage of a turn: a segment begins, earlier ones are summed, a still earlier one finishes. */
 static int take_stage(struct cshim_exchange *exchange, bool *done)
 {
-    static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, SUM_LAG, FINISH_LAG};
+    static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, 1, 2, FINISH_LAG, FINISH_LAG};
     const uint64_t turn = exchange->turn, lag = lags[exchange->stage];
     *done = true;
     if (turn == exchange->plan->segments + FINISH_LAG)
@@ -67,7 +84,13 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
         return enter(exchange, &segment);
     if (exchange->stage == CSHIM_STAGE_LEAVE)
         return leave(exchange, &segment, done);
-    return has_peers(exchange) ? cshim_steps_sum(exchange, &segment, done) : 0;
+    if (exchange->stage == CSHIM_STAGE_SUM)
+        return has_peers(exchange) ? cshim_steps_sum(exchange, &segment, CSHIM_ROW, done) : 0;
+    if (exchange->lines[CSHIM_COLUMN].rank < 0)
+        return 0;
+    return exchange->stage == CSHIM_STAGE_FORWARD
+               ? cshim_steps_forward(exchange, &segment, done)
+               : cshim_steps_sum(exchange, &segment, CSHIM_COLUMN, done);
 }
 
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)

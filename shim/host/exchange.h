@@ -13,7 +13,22 @@ struct cshim_range {
 };
 
 /* What a turn of an exchange does, one after the other. */
-enum cshim_stage { CSHIM_STAGE_ENTER, CSHIM_STAGE_SUM, CSHIM_STAGE_LEAVE, CSHIM_STAGE_COUNT };
+enum cshim_stage {
+    CSHIM_STAGE_ENTER,
+    CSHIM_STAGE_SUM,
+    CSHIM_STAGE_SUM_COLUMN,
+    CSHIM_STAGE_FORWARD,
+    CSHIM_STAGE_LEAVE,
+    CSHIM_STAGE_COUNT
+};
+
+/* Peers that exchange messages with each other: this rank's row of the grid, or its column. Where
+ * there is no grid all peers are one row. */
+enum cshim_level { CSHIM_ROW, CSHIM_COLUMN, CSHIM_LINES };
+struct cshim_line {
+    int rank;  /* this rank's place in it; -1: it has none */
+    int ranks; /* places */
+};
 
 /* One compressed call under way. An engine fills the first group; the rest is the runner's. */
 struct cshim_exchange {
@@ -28,17 +43,18 @@ struct cshim_exchange {
     double began;     /* nonblocking, while there is a trace */
     uint32_t number;  /* of the call, the same on all ranks; 0: calls come in the same order */
 
-    uint32_t sequence;               /* of the communicator's compressed calls, from 1 */
-    int rank;                        /* among the peers; -1: this rank only helps its node */
-    int ranks;                       /* of the peers */
-    bool is_shared;                  /* ranks of a node read each other's messages where they are */
-    bool has_options;                /* of the encoding: these two */
-    struct cshim_residual *residual; /* or NULL */
-    uint64_t keys[CSHIM_MESSAGES];   /* of random numbers, by kind of message */
-    float error;                     /* the largest of an encoding that this rank knows of */
-    struct cshim_row figures;        /* bytes sent, and seconds of the phases */
-    double mark;                     /* until when these seconds are counted, by cshim_seconds */
-    uint64_t turn;                   /* where advance goes on */
+    uint32_t sequence;                    /* of the communicator's compressed calls, from 1 */
+    struct cshim_line lines[CSHIM_LINES]; /* no place in the row: this rank only helps its node */
+    uint32_t first_of_row;                /* peer */
+    uint32_t column;                      /* where this rank has a place */
+    bool is_shared;                       /* ranks of a node read each other's scratch */
+    bool has_options;                     /* of the encoding: these two */
+    struct cshim_residual *residual;      /* or NULL */
+    uint64_t keys[CSHIM_MESSAGES];        /* of random numbers, by kind of message */
+    float error;                          /* the largest of an encoding that this rank knows of */
+    struct cshim_row figures;             /* bytes sent, and seconds of the phases */
+    double mark;   /* until when these seconds are counted, by cshim_seconds */
+    uint64_t turn; /* where advance goes on */
     enum cshim_stage stage;
 };
 

@@ -16,6 +16,9 @@
 /* A program that has not used a buffer in so many calls of a communicator will hardly do so again.
  */
 enum { CALLS_UNUSED = 4096 };
+/* A sum is encoded by its owner once, whatever its way. */
+static const unsigned array_of[CSHIM_MESSAGES] = {0, 1, 2, 1};
+enum { ARRAYS = 3 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all lists */
 static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
@@ -23,8 +26,8 @@ static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 static void free_residual(struct cshim_residual *residual)
 {
     __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
-    if (residual->sent != NULL)
-        munmap(residual->sent, 2 * residual->count * sizeof *residual->sent);
+    if (residual->kept[0] != NULL)
+        munmap(residual->kept[0], ARRAYS * residual->count * sizeof(float));
     free(residual);
 }
 
@@ -59,13 +62,15 @@ static void free_unused(const struct cshim_exchange *exchange)
     free_from(link);
 }
 
-/* What the pages of a residual come to: a share's elements, and the chunk of it that is owned. */
+/* What the pages of a residual come to: a share's elements, the chunk of it that is owned, and in a
+ * grid the piece of it. */
 static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint64_t share = exchange->source.length / plan->shares * sizeof(float);
-    return cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT) ? share + share / plan->peers
-                                                                  : share;
+    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT))
+        return share;
+    return share + share / plan->peers + (plan->grid.rows > 1 ? share / plan->grid.columns : 0);
 }
 
 /* Says once in a process that there is no more memory for residuals. */
@@ -99,12 +104,13 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     /* An element's residuals are at its place in the buffer. Pages are taken as they are used: in
      * hierarchical only those of this rank's share, of sums only those of the own chunks. With
      * another codec the buffer of a one_shot, which has no sums, may go by two_shot. */
-    residual->sent = cshim_scratch_map(2 * plan->count * sizeof *residual->sent);
-    if (residual->sent == NULL) {
+    float *arrays = cshim_scratch_map(ARRAYS * plan->count * sizeof *arrays);
+    if (arrays == NULL) {
         free_residual(residual);
         return NULL;
     }
-    residual->reduced = residual->sent + plan->count;
+    for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
+        residual->kept[kind] = arrays + array_of[kind] * plan->count;
     return residual;
 }
 

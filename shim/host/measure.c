@@ -46,7 +46,7 @@ static double smaller(double a, double b)
 static unsigned request_of(enum cshim_transfer transfer, int message)
 {
     const unsigned segment = (unsigned)message / CSHIM_LINK_PEERS;
-    return (segment * CSHIM_TRANSFERS + transfer) * CSHIM_LINK_PEERS +
+    return (transfer * CSHIM_SEGMENTS_IN_FLIGHT + segment) * CSHIM_LINK_PEERS +
            (unsigned)message % CSHIM_LINK_PEERS;
 }
 
@@ -128,6 +128,7 @@ struct cshim_link_facts cshim_measure_link(struct cshim_communicator *communicat
 {
     const struct cshim_plan plan = {
         .peers = CSHIM_LINK_PEERS,
+        .grid = cshim_grid_make(CSHIM_LINK_PEERS, 1),
         .schedule = cshim_schedule_of(CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT),
     };
     struct link link = {.exchange = {.communicator = communicator, .plan = &plan},
@@ -135,7 +136,7 @@ struct cshim_link_facts cshim_measure_link(struct cshim_communicator *communicat
                         .is_first = is_first,
                         .sent = memory,
                         .received = memory + LONG_BYTES};
-    communicator->transport->forget(&link.exchange, 0, CSHIM_REQUESTS(CSHIM_LINK_PEERS));
+    communicator->transport->forget(&link.exchange, 0, CSHIM_ROW_TRANSFERS * SMALL_MESSAGES);
     struct cshim_link_facts facts = {.latency = measure_latency(&link)};
     facts.message = repeat(&link, SMALL_MESSAGES, 8) / SMALL_MESSAGES;
     facts.bandwidth = TRAIN * SHORT_BYTES / repeat(&link, TRAIN, SHORT_BYTES);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scratch of a segment, in pieces of plan->piece_bytes, with n peers:
+/* The scratch of a segment, in places of plan->piece_bytes, with n peers, in a grid of a row:
  *
  *   one_shot, allgather    | parts of peers 0 .. n-1 |
  *   others                 | parts received from 0 .. n-1 | sums of 0 .. n-1 | parts sent to 0 ..
  * n-1 |
  *
- * In hierarchical the share's elements, in the caller's type, are at the end of the slot.
+ * In a grid the same follows for the peers of the column, in places of plan->column_bytes. By nodes
+ * the share's elements, in the caller's type, are at the end of the slot.
  */
 #include "shim/host/segment.h"
 
@@ -30,7 +31,7 @@ struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uin
         .index = index,
         .whole = {begin, plan->count - begin < plan->segment ? plan->count - begin : plan->segment},
         .scratch = exchange->communicator->scratch + slot * plan->slot_bytes,
-        .first_request = slot * CSHIM_TRANSFERS * plan->peers,
+        .slot = slot,
     };
     if (plan->schedule->division == CSHIM_BLOCKS)
         segment.whole = (struct cshim_range){0, plan->count};
@@ -56,33 +57,72 @@ static struct cshim_range block_chunk(const struct cshim_exchange *exchange,
     return (struct cshim_range){begins[peer] + done, length - done < chunk ? length - done : chunk};
 }
 
+static uint32_t share_of(const struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    return segment->stage != NULL ? (uint32_t)exchange->communicator->layout.local_rank : 0;
+}
+
 struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
                                        const struct cshim_segment *segment, int peer)
 {
     struct cshim_range range = {0, segment->share.length};
-    const uint32_t share =
-        segment->stage != NULL ? (uint32_t)exchange->communicator->layout.local_rank : 0;
+    const uint32_t columns = exchange->plan->grid.columns;
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
         return block_chunk(exchange, segment, exchange->communicator->block_begins, peer);
+    if ((uint32_t)peer >= columns) /* the last of a longer row */
+        return (struct cshim_range){0, 0};
     if (exchange->plan->schedule->division == CSHIM_CHUNKS)
-        cshim_plan_owned(segment->share.length, exchange->plan->peers, share, (uint32_t)peer,
-                         &range.begin, &range.length);
+        cshim_plan_owned(segment->share.length, columns, share_of(exchange, segment),
+                         (uint32_t)peer, &range.begin, &range.length);
     return range;
 }
 
-struct cshim_range cshim_segment_part(const struct cshim_exchange *exchange,
-                                      const struct cshim_segment *segment, int from, int to)
+struct cshim_range cshim_segment_piece_owned(const struct cshim_exchange *exchange,
+                                             const struct cshim_segment *segment, int peer,
+                                             uint32_t place)
+{
+    struct cshim_range piece = {0, 0};
+    if (exchange->plan->grid.rows == 1)
+        return cshim_segment_owned(exchange, segment, peer);
+    if ((uint32_t)peer < exchange->plan->grid.columns)
+        cshim_grid_piece(&exchange->plan->grid, segment->share.length, share_of(exchange, segment),
+                         (uint32_t)peer, place, &piece.begin, &piece.length);
+    return piece;
+}
+
+/* The elements of the part that one peer of the row sends to another, maybe none. */
+static struct cshim_range part(const struct cshim_exchange *exchange,
+                               const struct cshim_segment *segment, int from, int to)
 {
     const struct cshim_plan *plan = exchange->plan;
     if ((plan->schedule->parts_to == CSHIM_TO_ROOT && (uint32_t)to != plan->root) ||
         (plan->schedule->root_gives && (uint32_t)from != plan->root))
         return (struct cshim_range){0, 0};
-    if (plan->collective == CSHIM_ALLTOALL && from == exchange->rank)
+    if (plan->collective == CSHIM_ALLTOALL && from == exchange->lines[CSHIM_ROW].rank)
         return block_chunk(exchange, segment, exchange->communicator->sent_begins, to);
     if (plan->collective == CSHIM_ALLTOALL)
         return cshim_segment_owned(exchange, segment, from);
     return cshim_segment_owned(exchange, segment,
                                plan->schedule->parts_to == CSHIM_TO_OWNER ? to : from);
+}
+
+/* An owner outside a column has no part of it. */
+struct cshim_range cshim_segment_message(const struct cshim_exchange *exchange,
+                                         const struct cshim_segment *segment,
+                                         enum cshim_transfer transfer, int peer)
+{
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    const int rank = exchange->lines[level].rank;
+    const bool sends = transfer % CSHIM_ROW_TRANSFERS >= CSHIM_SEND_PARTS;
+    const bool is_part = transfer % CSHIM_ROW_MESSAGES == CSHIM_MESSAGE_PARTS;
+    const int from = sends ? rank : peer, to = sends ? peer : rank;
+    if (level == CSHIM_ROW)
+        return is_part ? part(exchange, segment, from, to)
+                       : cshim_segment_owned(exchange, segment, from);
+    if (is_part && (uint32_t)from == exchange->plan->grid.rows)
+        return (struct cshim_range){0, 0};
+    return cshim_segment_piece_owned(exchange, segment, (int)exchange->column,
+                                     (uint32_t)(is_part ? to : from));
 }
 
 const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
@@ -102,26 +142,35 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                                   : exchange->output + place * exchange->element_bytes;
 }
 
-/* The place of the message that `rank` has in a transfer with a peer, from the segment's first. */
+/* The place of the message that a transfer has between `rank` of a row or column and another one
+ * of it, from the segment's first. */
 static uint64_t place_of(const struct cshim_plan *plan, int rank, enum cshim_transfer transfer,
                          int peer)
 {
     const bool is_for_owner = plan->schedule->parts_to == CSHIM_TO_OWNER;
-    uint64_t index = (uint64_t)peer;
-    if (transfer == CSHIM_RECEIVE_SUMS || transfer == CSHIM_SEND_SUMS)
-        index += plan->peers;
-    else if (transfer == CSHIM_SEND_PARTS && is_for_owner && peer != rank)
-        index += 2 * (uint64_t)plan->peers;
-    else if (transfer == CSHIM_SEND_PARTS)
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    const uint64_t longest_row = plan->grid.columns + (plan->peers % plan->grid.rows != 0);
+    const uint64_t places = level == CSHIM_ROW ? longest_row : cshim_grid_depth(&plan->grid);
+    const uint64_t bytes = level == CSHIM_ROW ? plan->piece_bytes : plan->column_bytes;
+    const enum cshim_transfer in_row = transfer % CSHIM_ROW_TRANSFERS;
+    uint64_t first = 0, index = (uint64_t)peer;
+    if (level == CSHIM_COLUMN)
+        first = plan->schedule->pieces_per_peer * longest_row * plan->piece_bytes;
+    if (in_row == CSHIM_RECEIVE_SUMS || in_row == CSHIM_SEND_SUMS)
+        index += places;
+    else if (in_row == CSHIM_SEND_PARTS && is_for_owner && peer != rank)
+        index += 2 * places;
+    else if (in_row == CSHIM_SEND_PARTS)
         index = (uint64_t)rank;
-    return index * plan->piece_bytes;
+    return first + index * bytes;
 }
 
-uint8_t *cshim_segment_piece(const struct cshim_exchange *exchange,
+uint8_t *cshim_segment_place(const struct cshim_exchange *exchange,
                              const struct cshim_segment *segment, enum cshim_transfer transfer,
                              int peer)
 {
-    return segment->scratch + place_of(exchange->plan, exchange->rank, transfer, peer);
+    const int rank = exchange->lines[cshim_transfer_level(transfer)].rank;
+    return segment->scratch + place_of(exchange->plan, rank, transfer, peer);
 }
 
 /* A sum has one place for all receivers. */
@@ -132,5 +181,5 @@ uint64_t cshim_segment_place_at(const struct cshim_exchange *exchange,
     const bool is_part = transfer == CSHIM_RECEIVE_PARTS;
     return (uint64_t)(segment->scratch - exchange->communicator->scratch) +
            place_of(exchange->plan, peer, is_part ? CSHIM_SEND_PARTS : CSHIM_SEND_SUMS,
-                    is_part ? exchange->rank : peer);
+                    is_part ? exchange->lines[CSHIM_ROW].rank : peer);
 }

@@ -10,25 +10,35 @@
 
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 
-static enum cshim_message kind_of(enum cshim_transfer transfer)
+/* The pieces of a message of the row: as many as a column has places. Those in a column are one. */
+static uint32_t pieces_in(const struct cshim_exchange *exchange, enum cshim_transfer transfer)
 {
-    return transfer == CSHIM_RECEIVE_PARTS || transfer == CSHIM_SEND_PARTS ? CSHIM_MESSAGE_PARTS
-                                                                           : CSHIM_MESSAGE_SUMS;
+    const struct cshim_grid *grid = &exchange->plan->grid;
+    return cshim_transfer_level(transfer) == CSHIM_ROW ? cshim_grid_depth(grid) : 1;
 }
 
-/* How long a message with so many elements may be. */
-static size_t message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
-                            uint64_t elements)
+/* The bytes that so many elements of a message of a kind take, which are at `encoded`. */
+static size_t bytes_at(const struct cshim_exchange *exchange, enum cshim_message kind,
+                       uint64_t elements, const uint8_t *encoded)
 {
-    return CSHIM_HEADER_BYTES + cshim_encoded_bytes(cshim_message_codec(exchange->plan, kind),
-                                                    exchange->plan->dtype, elements);
+    return cshim_encoded_length(cshim_message_codec(exchange->plan, kind), exchange->plan->dtype,
+                                elements, encoded);
 }
 
-/* The number of a transfer's request with peer 0; those with the other peers follow. */
+/* The number of a transfer's request with the peer at place 0; those at the other places follow. */
 static unsigned first_request(const struct cshim_exchange *exchange,
                               const struct cshim_segment *segment, enum cshim_transfer transfer)
 {
-    return segment->first_request + (unsigned)transfer * exchange->plan->peers;
+    return ((unsigned)transfer * CSHIM_SEGMENTS_IN_FLIGHT + segment->slot) *
+           cshim_grid_places(&exchange->plan->grid);
+}
+
+/* The peer at a place of this rank's row or column. */
+static int peer_at(const struct cshim_exchange *exchange, enum cshim_level level, int place)
+{
+    return (int)(level == CSHIM_ROW
+                     ? exchange->first_of_row + (uint32_t)place
+                     : cshim_grid_peer(&exchange->plan->grid, exchange->column, (uint32_t)place));
 }
 
 /* Whether this rank's messages can be read in its scratch. */
@@ -55,18 +65,20 @@ static void write_header(const struct cshim_exchange *exchange, const struct csh
     memcpy(message, &header, sizeof header);
 }
 
-/* Checks the header of a peer's message with so many elements, and notes the error that its sender
- * knows of. Ranks that disagree about a call are an erroneous program: the job ends, and both views
- * of the call are shown. */
+/* Checks the header of the message that a transfer had with a peer, and notes the error that its
+ * sender knows of. Ranks that disagree about a call are an erroneous program: the job ends, and
+ * both views of the call are shown. */
 static void check_header(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                         enum cshim_message kind, uint64_t elements, const uint8_t *message,
-                         int from)
+                         enum cshim_transfer transfer, int from)
 {
     const struct cshim_transport *transport = exchange->communicator->transport;
+    const enum cshim_level level = cshim_transfer_level(transfer);
     char text[CSHIM_MISMATCH_MAX];
     float error;
-    struct cshim_header want =
-        cshim_header_make(exchange->plan, exchange->sequence, segment->index, kind, elements, 0);
+    const uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
+    struct cshim_header want = cshim_header_make(
+        exchange->plan, exchange->sequence, segment->index, cshim_transfer_kind(transfer),
+        cshim_segment_message(exchange, segment, transfer, from).length, 0);
     if (cshim_header_is_shared(message)) /* whether it is does not matter to the call */
         want.step |= CSHIM_HEADER_SHARED;
     if (cshim_header_check(&want, message, &error, text)) {
@@ -74,57 +86,62 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_seg
         return;
     }
     cshim_log(CSHIM_LOG_ERROR, "%s does not match between rank %d and its peer %d: %s",
-              transport->call_names[exchange->plan->collective], exchange->rank, from, text);
+              transport->call_names[exchange->plan->collective],
+              peer_at(exchange, level, exchange->lines[level].rank), peer_at(exchange, level, from),
+              text);
     transport->abort(exchange);
 }
 
-/* Starts to receive a message of so many elements from a peer. Returns an error of the transport.
+/* Starts to receive the message of a transfer with a peer, if there is one. Returns an error of the
+ * transport.
  *
  * A message that is longer than its place comes from a rank that makes another call. It ends the
  * receive with an error, but its header may have come. The zeros make sure that no header of an
  * older message is taken for it. */
 static int receive_message(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                           enum cshim_transfer transfer, int from, uint64_t elements)
+                           enum cshim_transfer transfer, int from)
 {
-    uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
+    const struct cshim_plan *plan = exchange->plan;
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
+    if (cshim_segment_message(exchange, segment, transfer, from).length == 0)
+        return 0;
     memset(message, 0, CSHIM_HEADER_BYTES);
     return exchange->communicator->transport->receive(
         exchange, first_request(exchange, segment, transfer) + (unsigned)from, message,
-        message_bytes(exchange, kind_of(transfer), elements), from, kind_of(transfer));
+        level == CSHIM_ROW ? plan->piece_bytes : plan->column_bytes, peer_at(exchange, level, from),
+        cshim_transfer_kind(transfer));
 }
 
-/* Starts to send a message of so many elements to a peer, and counts its bytes. Returns an error of
- * the transport. */
+/* Starts to send a message of so many bytes to a peer, and counts them. Returns an error of the
+ * transport. */
 static int send_message(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                        enum cshim_transfer transfer, const uint8_t *message, int to,
-                        uint64_t elements)
+                        enum cshim_transfer transfer, const uint8_t *message, int to, size_t bytes)
 {
-    const size_t bytes =
-        CSHIM_HEADER_BYTES +
-        cshim_encoded_length(cshim_message_codec(exchange->plan, kind_of(transfer)),
-                             exchange->plan->dtype, elements, message + CSHIM_HEADER_BYTES);
     const struct cshim_layout *layout = &exchange->communicator->layout;
+    const int peer = peer_at(exchange, cshim_transfer_level(transfer), to);
     exchange->figures.bytes_wire += bytes;
-    if (segment->stage != NULL || layout->node_of[to] != layout->node)
+    if (segment->stage != NULL || layout->node_of[peer] != layout->node)
         exchange->figures.bytes_network += bytes;
-    const bool is_read_here = shares(exchange) && scratch_of(exchange, to) != NULL;
+    const bool is_read_here = shares(exchange) && scratch_of(exchange, peer) != NULL;
     if (is_read_here)
         __atomic_thread_fence(__ATOMIC_RELEASE);
     return exchange->communicator->transport->send(
         exchange, first_request(exchange, segment, transfer) + (unsigned)to, message,
-        is_read_here ? CSHIM_HEADER_BYTES : bytes, to, kind_of(transfer));
+        is_read_here ? CSHIM_HEADER_BYTES : bytes, peer, cshim_transfer_kind(transfer));
 }
 
 /* Checks the header of a peer's message that has come, and returns its elements: where the peer
  * encoded them, if this rank can read that. This rank's own are where a peer's would be. */
 static const uint8_t *elements_of(struct cshim_exchange *exchange,
                                   const struct cshim_segment *segment, enum cshim_transfer transfer,
-                                  int from, uint64_t elements)
+                                  int from)
 {
-    const uint8_t *message = cshim_segment_piece(exchange, segment, transfer, from);
-    const uint8_t *scratch = scratch_of(exchange, from);
-    if (from != exchange->rank)
-        check_header(exchange, segment, kind_of(transfer), elements, message, from);
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    const uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
+    const uint8_t *scratch = scratch_of(exchange, peer_at(exchange, level, from));
+    if (from != exchange->lines[level].rank)
+        check_header(exchange, segment, transfer, from);
     if (scratch != NULL && cshim_header_is_shared(message)) {
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         message = scratch + cshim_segment_place_at(exchange, segment, transfer, from);
@@ -132,32 +149,19 @@ static const uint8_t *elements_of(struct cshim_exchange *exchange,
     return message + CSHIM_HEADER_BYTES;
 }
 
-/* Compares what came to a receive that failed with what was to come. */
-static void check_failed(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                         enum cshim_transfer transfer, int from)
-{
-    uint64_t elements = 0;
-    if (transfer == CSHIM_RECEIVE_PARTS)
-        elements = cshim_segment_part(exchange, segment, from, exchange->rank).length;
-    else if (transfer == CSHIM_RECEIVE_SUMS)
-        elements = cshim_segment_owned(exchange, segment, from).length;
-    else
-        return;
-    check_header(exchange, segment, kind_of(transfer), elements,
-                 cshim_segment_piece(exchange, segment, transfer, from), from);
-}
-
 /* Completes a transfer with all peers: waits for it, unless the exchange is nonblocking; then *done
- * says whether it is complete. Returns an error of the transport. */
+ * says whether it is complete. What came to a receive that failed is compared with what was to
+ * come. Returns an error of the transport. */
 static int complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                     enum cshim_transfer transfer, bool *done)
 {
     int too_long = CSHIM_NO_PEER;
     const int status = exchange->communicator->transport->complete(
-        exchange, first_request(exchange, segment, transfer), exchange->plan->peers, done,
-        &too_long);
-    if (too_long != CSHIM_NO_PEER)
-        check_failed(exchange, segment, transfer, too_long);
+        exchange, first_request(exchange, segment, transfer),
+        (unsigned)exchange->lines[cshim_transfer_level(transfer)].ranks, done, &too_long);
+    if (too_long != CSHIM_NO_PEER &&
+        cshim_segment_message(exchange, segment, transfer, too_long).length > 0)
+        check_header(exchange, segment, transfer, too_long);
     return status;
 }
 
@@ -177,7 +181,7 @@ static bool gets_sums(const struct cshim_exchange *exchange, int peer)
 static int giver(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
-    return plan->schedule->root_gives ? (int)plan->root : exchange->rank;
+    return plan->schedule->root_gives ? (int)plan->root : exchange->lines[CSHIM_ROW].rank;
 }
 
 /* The options of an encoding that begins at an element of the share, or NULL. */
@@ -197,50 +201,62 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
         .keep = exchange->plan->rule->keep,
     };
     if (residual != NULL)
-        encoding->residual =
-            (kind == CSHIM_MESSAGE_PARTS ? residual->sent : residual->reduced) + encoding->first;
+        encoding->residual = residual->kept[kind] + encoding->first;
     return encoding;
 }
 
-/* Encodes a part of this rank's elements, header first. */
-static void encode_part(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                        const struct cshim_range *part, uint8_t *message)
+/* Encodes this rank's part of what a peer of the row owns, header first and piece by piece. Returns
+ * its bytes. */
+static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                          int owner, uint8_t *message)
 {
+    const struct cshim_plan *plan = exchange->plan;
+    const struct cshim_range part =
+        plan->schedule->parts_to == CSHIM_TO_OWNER
+            ? cshim_segment_message(exchange, segment, CSHIM_SEND_PARTS, owner)
+            : cshim_segment_owned(exchange, segment, owner);
+    uint8_t *end = message + CSHIM_HEADER_BYTES;
     struct cshim_encoding encoding;
-    write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part->length, message);
-    cshim_encode_with(exchange->plan->codec, exchange->plan->dtype,
-                      cshim_segment_source(exchange, segment, part->begin), part->length,
-                      options(exchange, segment, CSHIM_MESSAGE_PARTS, part->begin, &encoding),
-                      message + CSHIM_HEADER_BYTES);
+    write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part.length, message);
+    for (uint32_t i = 0; i < pieces_in(exchange, CSHIM_SEND_PARTS); i++) {
+        const struct cshim_range piece =
+            plan->grid.rows > 1 ? cshim_segment_piece_owned(exchange, segment, owner, i) : part;
+        cshim_encode_with(plan->codec, plan->dtype,
+                          cshim_segment_source(exchange, segment, piece.begin), piece.length,
+                          options(exchange, segment, CSHIM_MESSAGE_PARTS, piece.begin, &encoding),
+                          end);
+        end += bytes_at(exchange, CSHIM_MESSAGE_PARTS, piece.length, end);
+    }
+    return (size_t)(end - message);
 }
 
 /* Encodes the part that this rank keeps, where a peer's would be; where all receivers get the same
- * part, it is also what is sent. */
-static void encode_own_part(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+ * part, it is also what is sent. Returns its bytes. */
+static size_t encode_own_part(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
-    if (giver(exchange) != exchange->rank)
-        return;
-    const struct cshim_range part =
-        exchange->plan->schedule->parts_to == CSHIM_TO_OWNER
-            ? cshim_segment_part(exchange, segment, exchange->rank, exchange->rank)
-            : cshim_segment_owned(exchange, segment, exchange->rank);
-    encode_part(exchange, segment, &part,
-                cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, exchange->rank));
+    const int rank = exchange->lines[CSHIM_ROW].rank;
+    if (giver(exchange) != rank)
+        return 0;
+    return encode_part(exchange, segment, rank,
+                       cshim_segment_place(exchange, segment, CSHIM_SEND_PARTS, rank));
 }
 
-static int post_receives(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+/* Posts all receives of a level. The owner outside a column gets no sums of it. */
+static int post_receives(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                         enum cshim_level level)
 {
-    const int rank = exchange->rank, ranks = exchange->ranks;
-    const bool takes_sums = has(exchange, CSHIM_STEP_COLLECT) && gets_sums(exchange, rank);
+    const struct cshim_line *line = &exchange->lines[level];
+    const bool takes_sums =
+        level == CSHIM_ROW ? has(exchange, CSHIM_STEP_COLLECT) && gets_sums(exchange, line->rank)
+                           : line->rank < (int)exchange->plan->grid.rows;
     int status = 0;
-    for (int step = 1; step < ranks && status == 0; step++) {
-        const int from = (rank + ranks - step) % ranks;
-        const struct cshim_range part = cshim_segment_part(exchange, segment, from, rank);
-        const struct cshim_range sum = cshim_segment_owned(exchange, segment, from);
-        if (part.length > 0)
-            status = receive_message(exchange, segment, CSHIM_RECEIVE_PARTS, from, part.length);
-        if (status == 0 && takes_sums && sum.length > 0)
-            status = receive_message(exchange, segment, CSHIM_RECEIVE_SUMS, from, sum.length);
+    for (int step = 1; step < line->ranks && status == 0; step++) {
+        const int from = (line->rank + line->ranks - step) % line->ranks;
+        status =
+            receive_message(exchange, segment, cshim_transfer_of(level, CSHIM_RECEIVE_PARTS), from);
+        if (status == 0 && takes_sums)
+            status = receive_message(exchange, segment,
+                                     cshim_transfer_of(level, CSHIM_RECEIVE_SUMS), from);
     }
     return status;
 }
@@ -248,25 +264,28 @@ static int post_receives(struct cshim_exchange *exchange, const struct cshim_seg
 /* Each rank begins with the peer behind it, so that not all send to the same one. */
 int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
-    const int rank = exchange->rank, ranks = exchange->ranks;
+    const struct cshim_line *row = &exchange->lines[CSHIM_ROW];
     const bool is_for_owner = exchange->plan->schedule->parts_to == CSHIM_TO_OWNER;
-    exchange->communicator->transport->forget(exchange, segment->first_request,
-                                              CSHIM_TRANSFERS * exchange->plan->peers);
-    int status = post_receives(exchange, segment);
-    if (!is_for_owner)
-        encode_own_part(exchange, segment);
+    const unsigned transfers =
+        exchange->plan->grid.rows > 1 ? CSHIM_TRANSFERS : CSHIM_ROW_TRANSFERS;
+    for (unsigned i = 0; i < transfers; i++)
+        exchange->communicator->transport->forget(exchange, first_request(exchange, segment, i),
+                                                  cshim_grid_places(&exchange->plan->grid));
+    int status = post_receives(exchange, segment, CSHIM_ROW);
+    if (status == 0 && exchange->lines[CSHIM_COLUMN].rank >= 0)
+        status = post_receives(exchange, segment, CSHIM_COLUMN);
+    size_t bytes = is_for_owner ? 0 : encode_own_part(exchange, segment);
     cshim_event_step(exchange, CSHIM_STEP_ENCODE);
-    for (int step = 1; step < ranks && status == 0; step++) {
-        const int to = (rank + step) % ranks;
-        uint8_t *message = cshim_segment_piece(exchange, segment, CSHIM_SEND_PARTS, to);
-        const struct cshim_range part = cshim_segment_part(exchange, segment, rank, to);
-        if (part.length == 0)
+    for (int step = 1; step < row->ranks && status == 0; step++) {
+        const int to = (row->rank + step) % row->ranks;
+        uint8_t *message = cshim_segment_place(exchange, segment, CSHIM_SEND_PARTS, to);
+        if (cshim_segment_message(exchange, segment, CSHIM_SEND_PARTS, to).length == 0)
             continue;
         if (is_for_owner) {
-            encode_part(exchange, segment, &part, message);
+            bytes = encode_part(exchange, segment, to, message);
             cshim_event_step(exchange, CSHIM_STEP_ENCODE);
         }
-        status = send_message(exchange, segment, CSHIM_SEND_PARTS, message, to, part.length);
+        status = send_message(exchange, segment, CSHIM_SEND_PARTS, message, to, bytes);
         cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     }
     if (is_for_owner) {
@@ -277,85 +296,163 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
 }
 
 /* Adds the parts of a range: into the output where the sum goes to nobody else, else into an
- * encoded sum. One of another codec is made from the output, whose elements have all been encoded.
- */
-static void add_parts(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                      const struct cshim_range *range)
+ * encoded sum, whose bytes it returns. One of another codec is made from the output, whose elements
+ * have all been encoded. */
+static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                        unsigned parts, const struct cshim_range *range, enum cshim_message kind,
+                        uint8_t *sum)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const int rank = exchange->rank;
-    const void **parts = exchange->communicator->parts;
+    const void **encoded = exchange->communicator->parts;
+    const enum cshim_codec_id codec = cshim_message_codec(plan, kind);
+    uint8_t *target = cshim_segment_target(exchange, segment, range->begin);
     struct cshim_encoding encoding;
-    uint8_t *sum = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, rank);
-    for (int from = 0; from < exchange->ranks; from++)
-        parts[from] = elements_of(exchange, segment, CSHIM_RECEIVE_PARTS, from, range->length);
     if (!has(exchange, CSHIM_STEP_COLLECT)) {
-        cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, range->length,
-                     cshim_segment_target(exchange, segment, range->begin), NULL);
-        return;
+        cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);
+        return 0;
     }
-    write_header(exchange, segment, CSHIM_MESSAGE_SUMS, range->length, sum);
-    if (plan->gather_codec != plan->codec) {
-        uint8_t *target = cshim_segment_target(exchange, segment, range->begin);
-        cshim_reduce(plan->codec, plan->dtype, parts, plan->peers, range->length, target, NULL);
-        cshim_encode_with(plan->gather_codec, plan->dtype, target, range->length,
-                          options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding),
+    write_header(exchange, segment, kind, range->length, sum);
+    if (codec != plan->codec) {
+        cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);
+        cshim_encode_with(codec, plan->dtype, target, range->length,
+                          options(exchange, segment, kind, range->begin, &encoding),
                           sum + CSHIM_HEADER_BYTES);
-        return;
+    } else {
+        cshim_reduce_with(codec, plan->dtype, encoded, parts, range->length, NULL,
+                          sum + CSHIM_HEADER_BYTES,
+                          options(exchange, segment, kind, range->begin, &encoding));
     }
-    cshim_reduce_with(plan->codec, plan->dtype, parts, plan->peers, range->length, NULL,
-                      sum + CSHIM_HEADER_BYTES,
-                      options(exchange, segment, CSHIM_MESSAGE_SUMS, range->begin, &encoding));
+    return CSHIM_HEADER_BYTES + bytes_at(exchange, kind, range->length, sum + CSHIM_HEADER_BYTES);
 }
 
-/* Makes of the part that the root gave to this rank what all receive, as it came. */
-static void pass_part_on(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                         uint64_t elements)
+/* Finds the parts of what this rank adds up: all that have come, in the order of their places.
+ * Returns how many there are. */
+static unsigned find_parts(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                           enum cshim_level level)
 {
-    const struct cshim_plan *plan = exchange->plan;
-    const uint8_t *part =
-        elements_of(exchange, segment, CSHIM_RECEIVE_PARTS, giver(exchange), elements);
-    uint8_t *passed = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, exchange->rank);
-    write_header(exchange, segment, CSHIM_MESSAGE_SUMS, elements, passed);
-    memcpy(passed + CSHIM_HEADER_BYTES, part,
-           cshim_encoded_length(plan->codec, plan->dtype, elements, part));
+    const struct cshim_line *line = &exchange->lines[level];
+    const enum cshim_transfer transfer = cshim_transfer_of(level, CSHIM_RECEIVE_PARTS);
+    unsigned parts = 0;
+    for (int from = 0; from < line->ranks; from++) {
+        if (cshim_segment_message(exchange, segment, transfer, from).length == 0)
+            continue; /* from the owner outside */
+        exchange->communicator->parts[parts++] = elements_of(exchange, segment, transfer, from);
+    }
+    return parts;
 }
 
-/* Sends the encoded sum to the peers that receive it. */
-static int send_sums(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                     uint64_t elements)
+/* Adds the parts of each piece of the chunk that this rank's column has. The sums of the row are
+ * its parts for the owners in the column. Returns an error of the transport. */
+static int add_pieces(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                      unsigned parts)
 {
-    const int rank = exchange->rank, ranks = exchange->ranks;
-    const uint8_t *sum = cshim_segment_piece(exchange, segment, CSHIM_SEND_SUMS, rank);
+    const struct cshim_line *column = &exchange->lines[CSHIM_COLUMN];
+    const void **encoded = exchange->communicator->parts;
     int status = 0;
-    for (int step = 1; step < ranks && status == 0; step++) {
-        const int to = (rank + step) % ranks;
-        if (gets_sums(exchange, to))
-            status = send_message(exchange, segment, CSHIM_SEND_SUMS, sum, to, elements);
+    for (int to = 0; to < column->ranks && status == 0; to++) {
+        const struct cshim_range piece =
+            cshim_segment_message(exchange, segment, CSHIM_SEND_COLUMN_PARTS, to);
+        uint8_t *sum = cshim_segment_place(exchange, segment, CSHIM_SEND_COLUMN_PARTS, to);
+        if (piece.length == 0)
+            continue;
+        const size_t bytes =
+            add_range(exchange, segment, parts, &piece, CSHIM_MESSAGE_COLUMN_PARTS, sum);
+        for (unsigned i = 0; i < parts; i++)
+            encoded[i] = (const uint8_t *)encoded[i] +
+                         bytes_at(exchange, CSHIM_MESSAGE_PARTS, piece.length, encoded[i]);
+        cshim_event_step(exchange, CSHIM_STEP_SUM);
+        if (to != column->rank)
+            status = send_message(exchange, segment, CSHIM_SEND_COLUMN_PARTS, sum, to, bytes);
+        cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
+    }
+    return status;
+}
+
+/* Appends to a message what another holds, as it came. Returns the end. */
+static uint8_t *pass_on(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                        enum cshim_transfer transfer, int from, uint8_t *end)
+{
+    const uint64_t elements = cshim_segment_message(exchange, segment, transfer, from).length;
+    if (elements == 0)
+        return end;
+    const uint8_t *encoded = elements_of(exchange, segment, transfer, from);
+    const size_t bytes = bytes_at(exchange, cshim_transfer_kind(transfer), elements, encoded);
+    memcpy(end, encoded, bytes);
+    return end + bytes;
+}
+
+/* Makes of what came the message that all receive: of the part that the root of a broadcast gave to
+ * this rank, or of the sums of the column. Returns its bytes. */
+static size_t make_forwarded(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+{
+    const int rank = exchange->lines[CSHIM_ROW].rank;
+    uint8_t *message = cshim_segment_place(exchange, segment, CSHIM_SEND_SUMS, rank);
+    uint8_t *end = message + CSHIM_HEADER_BYTES;
+    if (has(exchange, CSHIM_STEP_FORWARD))
+        for (int from = 0; from < exchange->lines[CSHIM_COLUMN].ranks; from++)
+            end = pass_on(exchange, segment, CSHIM_RECEIVE_COLUMN_SUMS, from, end);
+    else
+        end = pass_on(exchange, segment, CSHIM_RECEIVE_PARTS, giver(exchange), end);
+    write_header(exchange, segment, CSHIM_MESSAGE_SUMS,
+                 cshim_segment_owned(exchange, segment, rank).length, message);
+    return (size_t)(end - message);
+}
+
+/* Sends the encoded sum, of so many bytes, to the peers of a level that receive it. The owner
+ * outside a column has no use of it. */
+static int send_sums(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                     enum cshim_level level, size_t bytes)
+{
+    const struct cshim_line *line = &exchange->lines[level];
+    const enum cshim_transfer transfer = cshim_transfer_of(level, CSHIM_SEND_SUMS);
+    const uint8_t *sum = cshim_segment_place(exchange, segment, transfer, line->rank);
+    int status = 0;
+    for (int step = 1; step < line->ranks && status == 0; step++) {
+        const int to = (line->rank + step) % line->ranks;
+        if (level == CSHIM_ROW ? gets_sums(exchange, to) : to < (int)exchange->plan->grid.rows)
+            status = send_message(exchange, segment, transfer, sum, to, bytes);
     }
     return status;
 }
 
 int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                    bool *done)
+                    enum cshim_level level, bool *done)
 {
-    const int rank = exchange->rank;
-    const struct cshim_range added = cshim_segment_part(exchange, segment, giver(exchange), rank);
-    const bool collects = has(exchange, CSHIM_STEP_COLLECT);
-    int status = complete(exchange, segment, CSHIM_RECEIVE_PARTS, done);
+    const int rank = exchange->lines[level].rank;
+    const enum cshim_transfer parts = cshim_transfer_of(level, CSHIM_RECEIVE_PARTS);
+    const enum cshim_transfer sums = cshim_transfer_of(level, CSHIM_SEND_SUMS);
+    const struct cshim_range added =
+        cshim_segment_message(exchange, segment, parts, level == CSHIM_ROW ? giver(exchange) : 0);
+    size_t bytes = 0;
+    int status = complete(exchange, segment, parts, done);
     cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     if (status != 0 || !*done || added.length == 0)
         return status;
     if (has(exchange, CSHIM_STEP_SUM)) {
-        add_parts(exchange, segment, &added);
+        const unsigned count = find_parts(exchange, segment, level);
+        if (level == CSHIM_ROW && has(exchange, CSHIM_STEP_FORWARD))
+            return add_pieces(exchange, segment, count);
+        bytes = add_range(exchange, segment, count, &added, cshim_transfer_kind(sums),
+                          cshim_segment_place(exchange, segment, sums, rank));
         cshim_event_step(exchange, CSHIM_STEP_SUM);
-    } else if (collects) {
-        pass_part_on(exchange, segment, added.length);
+    } else if (has(exchange, CSHIM_STEP_COLLECT)) {
+        bytes = make_forwarded(exchange, segment);
     }
-    if (collects) {
-        status = send_sums(exchange, segment, added.length);
+    if (has(exchange, CSHIM_STEP_COLLECT)) {
+        status = send_sums(exchange, segment, level, bytes);
         cshim_event_step(exchange, CSHIM_STEP_COLLECT);
     }
+    return status;
+}
+
+int cshim_steps_forward(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                        bool *done)
+{
+    const int rank = exchange->lines[CSHIM_ROW].rank;
+    int status = complete(exchange, segment, CSHIM_RECEIVE_COLUMN_SUMS, done);
+    if (status == 0 && *done && cshim_segment_owned(exchange, segment, rank).length > 0)
+        status = send_sums(exchange, segment, CSHIM_ROW, make_forwarded(exchange, segment));
+    cshim_event_step(exchange, CSHIM_STEP_FORWARD);
     return status;
 }
 
@@ -365,20 +462,24 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
 static void decode(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_plan *plan = exchange->plan;
+    const struct cshim_line *row = &exchange->lines[CSHIM_ROW];
     const enum cshim_transfer transfer =
         has(exchange, CSHIM_STEP_COLLECT) ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS;
-    if (plan->schedule->root_gives && giver(exchange) == exchange->rank &&
+    const enum cshim_message kind = cshim_transfer_kind(transfer);
+    if (plan->schedule->root_gives && giver(exchange) == row->rank &&
         cshim_codec_is_exact(plan->codec) && plan->codec != CSHIM_CODEC_BOUNDED)
         return;
-    for (int from = 0; from < exchange->ranks; from++) {
-        const struct cshim_range theirs = cshim_segment_owned(exchange, segment, from);
-        if (theirs.length == 0 ||
-            (transfer == CSHIM_RECEIVE_PARTS &&
-             cshim_segment_part(exchange, segment, from, exchange->rank).length == 0))
+    for (int from = 0; from < row->ranks; from++) {
+        if (cshim_segment_owned(exchange, segment, from).length == 0 ||
+            cshim_segment_message(exchange, segment, transfer, from).length == 0)
             continue;
-        cshim_decode(cshim_message_codec(plan, kind_of(transfer)), plan->dtype,
-                     elements_of(exchange, segment, transfer, from, theirs.length), theirs.length,
-                     cshim_segment_target(exchange, segment, theirs.begin));
+        const uint8_t *encoded = elements_of(exchange, segment, transfer, from);
+        for (uint32_t i = 0; i < pieces_in(exchange, transfer); i++) {
+            const struct cshim_range piece = cshim_segment_piece_owned(exchange, segment, from, i);
+            cshim_decode(cshim_message_codec(plan, kind), plan->dtype, encoded, piece.length,
+                         cshim_segment_target(exchange, segment, piece.begin));
+            encoded += bytes_at(exchange, kind, piece.length, encoded);
+        }
     }
 }
 
@@ -386,10 +487,15 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
 static int complete_sends(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                           bool *done)
 {
-    const int status = complete(exchange, segment, CSHIM_SEND_PARTS, done);
-    if (status != 0 || !*done || !has(exchange, CSHIM_STEP_COLLECT))
-        return status;
-    return complete(exchange, segment, CSHIM_SEND_SUMS, done);
+    const unsigned levels = exchange->lines[CSHIM_COLUMN].rank >= 0 ? 2 : 1;
+    int status = 0;
+    *done = true;
+    for (unsigned level = 0; level < levels && status == 0 && *done; level++) {
+        status = complete(exchange, segment, cshim_transfer_of(level, CSHIM_SEND_PARTS), done);
+        if (status == 0 && *done && has(exchange, CSHIM_STEP_COLLECT))
+            status = complete(exchange, segment, cshim_transfer_of(level, CSHIM_SEND_SUMS), done);
+    }
+    return status;
 }
 
 /* A caller that waits decodes while the last messages are sent. A nonblocking exchange comes here
@@ -397,8 +503,9 @@ static int complete_sends(struct cshim_exchange *exchange, const struct cshim_se
 int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                        bool *done)
 {
-    const bool decodes = has(exchange, CSHIM_STEP_DECODE) && (!has(exchange, CSHIM_STEP_COLLECT) ||
-                                                              gets_sums(exchange, exchange->rank));
+    const bool decodes =
+        has(exchange, CSHIM_STEP_DECODE) && (!has(exchange, CSHIM_STEP_COLLECT) ||
+                                             gets_sums(exchange, exchange->lines[CSHIM_ROW].rank));
     int status = 0;
     *done = true;
     if (exchange->nonblocking)

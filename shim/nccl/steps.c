@@ -100,7 +100,7 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
     const uint64_t first = parts ? segment->first : segment->first + segment->rank * segment->chunk;
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
                            cshim_mix(call->comm->number) + ((uint64_t)call->sequence << 32) +
-                           (uint64_t)call->comm->rank * CSHIM_MESSAGES + message;
+                           (uint64_t)call->comm->rank * CSHIM_ROW_MESSAGES + message;
     const uint64_t kept = parts ? segment->first : call->plan.count + segment->first_sum;
     if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};

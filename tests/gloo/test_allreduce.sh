@@ -39,6 +39,7 @@ setting=()
 tries two_shot 3
 tries one_shot 2
 tries cast 2
+tries grid 5
 if on_nodes 0,1,0,1,0; then
     tries hierarchical 5
     reports "on two nodes" 'report["nodes"] == 2'

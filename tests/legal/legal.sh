@@ -37,7 +37,7 @@ draw_policy() { # sets $bound
     local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance=0
     local gather=none sums=allreduce,reduce,reduce_scatter
     one_of codec raw raw raw lossless bounded fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3
-    one_of algorithm auto auto one_shot two_shot hierarchical hierarchical cast
+    one_of algorithm auto auto one_shot two_shot hierarchical hierarchical grid grid cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
     one_of report off off "$scratch/report.json"
     one_of largest 0 0 16 100 1KiB 5000

@@ -56,6 +56,8 @@ for algorithm in one_shot cast hierarchical; do
         tries $ranks $algorithm shimmed $ranks
     done
 done
+tries 5 grid shimmed 5
+tries 7 grid shimmed 7
 if can_make_nodes; then
     for hosts in here:1,there:1 here:2,there:2 here:2,there:3; do
         tries $hosts hierarchical on_nodes "$hosts"

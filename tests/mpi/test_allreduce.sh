@@ -34,22 +34,33 @@ for codec in raw fp32 fp16; do
     matches 3 "$codec" one_shot 1 float64
 done
 matches 4 fp32 cast 0 float64
+if [ -z "${MPI_HOME-}" ]; then # rows of a grid are uneven, too; three ranks have none
+    for ranks in 3 4 7; do
+        matches $ranks raw grid 4
+    done
+    matches 5 fp8_e4m3 grid 4
+    matches 6 lossless grid 4
+    matches 5 fp16 grid 4 float64
+    matches 9 int8 grid 4
+fi
 
-# levels NODES RANKS CODEC [DTYPE]: hierarchical, with ranks on nodes as listed
+# levels NODES RANKS CODEC [DTYPE [ALGORITHM]]: hierarchical, with ranks on nodes as listed
 levels() {
-    policy "$scratch/policy.ini" "$3" hierarchical "${4:-float32}"
-    expect "$3 by hierarchical, ${4:-float32}, nodes $1" 0 \
+    local algorithm=${5:-hierarchical}
+    policy "$scratch/policy.ini" "$3" "$algorithm" "${4:-float32}"
+    expect "$3 by $algorithm, ${4:-float32}, nodes $1" 0 \
         mpi "$2" STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
         COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
-        "$program" "$3" 2 "${4:-float32}"
+        "$program" "$3" "${6:-2}" "${4:-float32}"
     output=$(cat "$scratch/report.json")
-    contains "was hierarchical" '"algorithm": "hierarchical"'
+    contains "was $algorithm" "\"algorithm\": \"$algorithm\""
 }
 levels 0,0,1,1 4 fp32
 levels 0,1,0,1 4 fp8_e4m3
 levels 0,0,0,1 4 int4
 levels 0,1,1,2,2,2,1 7 int8
 levels 0,0,1,1,2 5 fp16 float64
+levels 0,0,1,1,2,2,3,3 8 raw float64 grid 3 # a grid of nodes
 
 matches 4 fp8_e4m3 two_shot 2
 first=$(digest)

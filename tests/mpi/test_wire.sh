@@ -21,13 +21,15 @@ sends() {
 all() {
     local codec algorithm
     for codec in $codecs; do
-        for algorithm in one_shot two_shot hierarchical; do
+        for algorithm in one_shot two_shot hierarchical grid; do
             sends "$codec $algorithm" "$codec" $algorithm
         done
     done
     for codec in int8 int4; do
         sends "$codec stochastic" $codec two_shot "rounding = stochastic"
         sends "$codec feedback" $codec hierarchical "error_feedback = on"
+        sends "$codec stochastic" $codec grid "rounding = stochastic"
+        sends "$codec feedback" $codec grid "error_feedback = on"
     done
     for codec in $codecs lossless; do
         for algorithm in one_shot two_shot; do

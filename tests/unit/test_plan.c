@@ -263,6 +263,7 @@ TEST(plans_hold_their_properties)
         {.ranks = 4, .nodes = 2, .ranks_per_node = 1},
         {.ranks = 7, .nodes = 3, .ranks_per_node = 2},
         {.ranks = 64, .nodes = 8, .ranks_per_node = 8},
+        {.ranks = 331, .nodes = 82, .ranks_per_node = 4}, /* few shares, a grid with an odd one */
         {.ranks = 1024, .nodes = 16, .ranks_per_node = 64},
     };
     for (unsigned algorithm = 0; algorithm < CSHIM_ALGORITHM_COUNT; algorithm++)

@@ -111,15 +111,16 @@ TEST(phases)
         enum cshim_algorithm algorithm;
         const char *phases; /* of each step: encode, exchange, decode or none */
     } calls[] = {
-        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_CAST, "-exe-xd-"},
-        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT, "-ex-d---"},
-        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT, "-ex-dxd-"},
-        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_HIERARCHICAL, "xex-dxdx"},
-        {CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT, "-ex-d---"},
-        {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
-        {CSHIM_ALLTOALL, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
-        {CSHIM_BROADCAST, CSHIM_ALGORITHM_ONE_SHOT, "-ex---d-"},
-        {CSHIM_BROADCAST, CSHIM_ALGORITHM_TWO_SHOT, "-ex--xd-"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_CAST, "-exe--x-d-"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT, "-ex-d-----"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT, "-ex-d-x-d-"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_HIERARCHICAL, "xex-d-x-dx"},
+        {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_GRID, "-ex-ddxxd-"},
+        {CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT, "-ex-d-----"},
+        {CSHIM_ALLGATHER, CSHIM_ALGORITHM_ONE_SHOT, "-ex-----d-"},
+        {CSHIM_ALLTOALL, CSHIM_ALGORITHM_ONE_SHOT, "-ex-----d-"},
+        {CSHIM_BROADCAST, CSHIM_ALGORITHM_ONE_SHOT, "-ex-----d-"},
+        {CSHIM_BROADCAST, CSHIM_ALGORITHM_TWO_SHOT, "-ex---x-d-"},
     };
     for (size_t i = 0; i < COUNT_OF(calls); i++) {
         const struct cshim_schedule *schedule =
