@@ -408,7 +408,8 @@ static double busiest(const struct cshim_plan *plan, uint64_t elements, double *
     cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
     cshim_plan_chunk(share, grid->columns, 0, &begin, &chunk);
     cshim_plan_chunk(chunk, grid->rows, 0, &begin, &piece);
-    const uint64_t chunks = divide_up(elements, share) * divide_up(share, chunk);
+    const uint64_t chunks =
+        grid->outside > 0 ? grid->outside : divide_up(elements, share) * divide_up(share, chunk);
     const uint64_t pieces = chunks * divide_up(chunk, piece);
     const uint64_t owned_chunks = divide_up(chunks, grid->columns);
     const double chunk_bytes = (double)message_bytes(plan, chunk);
