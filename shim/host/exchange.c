@@ -72,7 +72,7 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
 /* One stage of a turn: a segment begins, earlier ones are summed, a still earlier one finishes. */
 static int take_stage(struct cshim_exchange *exchange, bool *done)
 {
-    static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, 1, 2, FINISH_LAG, FINISH_LAG};
+    static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, 1, 2, 2, FINISH_LAG};
     const uint64_t turn = exchange->turn, lag = lags[exchange->stage];
     *done = true;
     if (turn == exchange->plan->segments + FINISH_LAG)
