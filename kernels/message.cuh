@@ -121,7 +121,7 @@ CSHIM_RARE float value_at(const struct cshim_format *format, const struct messag
 struct target {
     struct message message;
     struct grain grain;
-    uint64_t number; /* of the lane's first element among the kernel's elements */
+    uint64_t chunk; /* elements before each piece but the first */
 };
 
 /* Stores a scale, if the lane is the first of its block and has elements. */
@@ -154,8 +154,9 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
     const uint64_t end = (block_of(format, elements - 1) + 1) * (unsigned)format->scale_bytes;
-    if (lane_number() < padded(end) - end)
-        scales[end + lane_number()] = 0;
+#pragma unroll 1
+    for (uint64_t at = end; at < padded(end) && lane_number() == 0; at++)
+        scales[at] = 0;
 }
 
 /* The random number of an element. */
@@ -223,13 +224,26 @@ CSHIM_RARE void store_singly(const struct cshim_format *format, const struct tar
                     (unsigned)format->block, scale_bytes, stored);
 }
 
+/* Keeps what the codes of a lane's valid elements leave out of its values. */
+CSHIM_RARE void keep_residuals(const struct cshim_format *format, const struct lane_values *values,
+                               const struct lane_codes *codes, uint32_t stored, int valid,
+                               float *residual)
+{
+#pragma unroll 1
+    for (int i = 0; i < valid; i++) {
+        const uint32_t code = get_code(codes->word, (unsigned)format->bits, i);
+        residual[i] = cshim_feedback_rest(values->value[i], decode_element(format, code, stored));
+    }
+}
+
 /* Encodes a grain of any values, with error feedback and rounding at random if the options say so.
  */
 CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struct target *target,
                                   const struct cshim_kernel_options *options,
                                   struct lane_values *values)
 {
-    float *residual = options->residual != NULL ? options->residual + target->number : NULL;
+    const uint64_t number = target->grain.piece * target->chunk + first_element(target->grain);
+    float *residual = options->residual != NULL ? options->residual + number : NULL;
     const bool at_random = options->stochastic != 0;
     uint32_t largest = block_largest_finite(format, values), stored = 0;
     struct lane_codes codes = {};
@@ -240,13 +254,10 @@ CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struc
         largest = block_largest_finite(format, values);
     }
     stored = choose_scale(format, largest, at_random);
-    encode_values_with(format, options, values, stored, target->number, &codes);
+    encode_values_with(format, options, values, stored, number, &codes);
     store_singly(format, target, &codes, stored);
-#pragma unroll 1
-    for (int i = 0; residual != NULL && i < valid_elements(target->grain); i++) {
-        const uint32_t code = get_code(codes.word, (unsigned)format->bits, i);
-        residual[i] = cshim_feedback_rest(values->value[i], decode_element(format, code, stored));
-    }
+    if (residual != NULL)
+        keep_residuals(format, values, &codes, stored, valid_elements(target->grain), residual);
 }
 
 /* Encodes a grain of values, of which the lane's largest magnitude is given, as a kernel's
@@ -277,7 +288,7 @@ CSHIM_DEVICE void encode_grain(const PARAMETERS &parameters, uint64_t chunk,
     if (!is_encoded) {
         /* Copies, so that only these lie in memory. */
         struct lane_values values_copy = values;
-        const struct target target = {message, grain, grain.piece * chunk + first_element(grain)};
+        const struct target target = {message, grain, chunk};
         encode_grain_with(&parameters.format, &target, options, &values_copy);
     }
     /* The scales are padded when the message's last grain has been written. */
