@@ -61,3 +61,16 @@ void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *insi
         }
     }
 }
+
+int cshim_layout_partner(const struct cshim_layout *layout, int ranks, bool inside)
+{
+    const int node = inside ? layout->node : layout->node ^ 1;
+    const int place = inside ? 1 - layout->local_rank : 0;
+    int seen = 0;
+    if (!inside && layout->local_rank != 0)
+        return -1;
+    for (int rank = 0; rank < ranks; rank++)
+        if (layout->node_of[rank] == node && seen++ == place)
+            return rank;
+    return -1;
+}

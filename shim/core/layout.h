@@ -25,4 +25,8 @@ void cshim_layout_free(struct cshim_layout *layout);
  * this rank's place in their nodes (0 where a node has no such place). Either array may be NULL. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
+/* The rank with which this one tries out a link, -1 if with none: inside a node its first two ranks
+ * do so; between nodes the first ranks of two nodes each, all pairs at once. */
+int cshim_layout_partner(const struct cshim_layout *layout, int ranks, bool inside);
+
 #endif

@@ -529,8 +529,16 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     return plan;
 }
 
-/* `auto` with facts of the machine: the algorithm that is foretold to take the least time. Without
- * them it is that of choose_algorithm. */
+/* The foretold time, and a tenth of it for each rounding: an algorithm that rounds once more has to
+ * gain that. */
+static double cost_of(const struct cshim_plan *plan)
+{
+    const unsigned roundings = plan->expected_error > 0 ? plan->quantizations : 0;
+    return plan->seconds * (1 + CSHIM_WORTH * roundings);
+}
+
+/* `auto` with facts of the machine: the algorithm that costs least. Without them it is that of
+ * choose_algorithm. */
 static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struct cshim_call *call,
                                       uint64_t count)
 {
@@ -544,7 +552,7 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
         if (candidates[i] == fastest.algorithm || !can(call, candidates[i]))
             continue;
         const struct cshim_plan plan = plan_by(candidates[i], rule, call, count);
-        if (plan.seconds > 0 && plan.seconds < fastest.seconds)
+        if (plan.seconds > 0 && cost_of(&plan) < cost_of(&fastest))
             fastest = plan;
     }
     return fastest;

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of a context's machine: rank 0 measures the link to the first rank of another node, and
- * that to the next rank of its own node. */
+/* The facts of a context's machine. What rank 0 measures counts. */
 #include <unistd.h>
 
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
-
-/* The first rank but 0 that shares its node, or does not; -1 if there is none. */
-static int find_rank(const struct cshim_layout *layout, int ranks, bool shares)
-{
-    for (int rank = 1; rank < ranks; rank++)
-        if ((layout->node_of[rank] == layout->node_of[0]) == shares)
-            return rank;
-    return -1;
-}
 
 /* All ranks take a call for it, because these are counted. */
 struct cshim_machine cshim_gloo_measure_machine(struct cshim_gloo_context *context,
@@ -28,10 +18,10 @@ struct cshim_machine cshim_gloo_measure_machine(struct cshim_gloo_context *conte
         _exit(1); /* the other ranks wait for this one */
     }
     for (int inside = 0; inside < 2; inside++) {
-        const int other = find_rank(&host->layout, host->ranks, inside);
-        if (other > 0 && (host->rank == 0 || host->rank == other))
-            facts[inside] = cshim_measure_link(&call->host, host->rank == 0 ? other : 0,
-                                               host->rank == 0, false, call->host.scratch);
+        const int partner = cshim_layout_partner(&host->layout, host->ranks, inside);
+        if (partner >= 0)
+            facts[inside] = cshim_measure_link(&call->host, partner, host->rank < partner, false,
+                                               call->host.scratch);
     }
     struct cshim_machine machine = cshim_measured_links(CSHIM_NATIVE_GLOO, &facts[0], &facts[1]);
     machine.cores = cshim_measure_cores(host->layout.local_ranks);
