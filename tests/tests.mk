@@ -90,6 +90,7 @@ $(foreach mpi,$(other_mpis),$(eval $(call link_for,$(mpi))))
 
 # Stand-ins for the CUDA driver and NCCL, for tests without a GPU: need their headers only.
 standin_nccl := $(addprefix $(BUILD)/tests/standin_nccl/,libcuda.so.1 libnccl.so.2)
+standin_nvml := $(BUILD)/tests/standin_nccl/libnvidia-ml.so.1
 $(BUILD)/obj/tests/nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 standin_link = $(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^ -lm
 
@@ -102,8 +103,12 @@ $(BUILD)/tests/standin_nccl/libnccl.so.2: $(call objects,$(wildcard tests/nccl/s
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(standin_link)
 
+$(standin_nvml): $(call objects,tests/nccl/standin/nvml.c)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(standin_link)
+
 .PHONY: standin-nccl
-standin-nccl: $(standin_nccl)
+standin-nccl: $(standin_nccl) $(standin_nvml)
 
 # And for CUDA's runtime and cuBLAS, for mnist_train_nccl: the names' versions are those of the real
 # libraries.
@@ -191,7 +196,7 @@ test: packages-test
 test-programs: $(BUILD)/tests/kernels_host
 test-programs: all $(unit_tests) $(mpi_tests) $(standins) $(fuzz_targets:%=$(BUILD)/tests/fuzz_%)
 ifneq ($(nccl_header),)
-test-programs: $(nccl_tests)
+test-programs: $(nccl_tests) $(standin_nvml)
 endif
 ifneq ($(gloo_header),)
 test-programs: $(gloo_tests) $(BUILD)/tests/gloo_layout $(BUILD)/tests/standin_gloo_user.so

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/core/greeting.h"
 #include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
+#include "shim/nccl/nvlink.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
 #define PROTOCOL 4
@@ -59,7 +59,7 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "no memory for it";
     const struct cshim_hello hello = {
         .version = cshim_nccl.fingerprint,
-        .host = cshim_machine(getenv("NCCL_HOSTID")), /* as NCCL tells machines apart */
+        .host = cshim_nvlink_node(),
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
     };

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "shim/core/greeting.h"
 #include "shim/nccl/measure.h"
+#include "shim/nccl/nvlink.h"
 
 /* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
  * again and again. There is no limit: natively ranks wait for each other as long as the program
@@ -106,7 +106,7 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm, bool compress)
     }
     comm->exchange = exchange;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    exchange->facts[0].host = cshim_machine(getenv("NCCL_HOSTID"));
+    exchange->facts[0].host = cshim_nvlink_node();
     exchange->facts[0].began = cshim_job_origin(0);
     exchange->facts[0].reason = CSHIM_REASON_COMPRESS;
     if (scope.result != CUDA_SUCCESS)
