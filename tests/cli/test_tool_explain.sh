@@ -71,9 +71,11 @@ contains "names the reason" "empty"
 expect "the default policy" 0 "$tool" explain --size 1MiB
 contains "is named" "built-in default"
 contains "compresses between nodes" "codec                    fp16"
-expect "the default policy on one node" 0 "$tool" explain --size 32MiB --nodes 1
+expect "the default policy on one node" 0 "$tool" explain --size 16KiB --nodes 1
+contains "compresses all-reduces" "codec                    fp16"
+expect "a reduce under it" 0 "$tool" explain --collective reduce --size 32MiB --nodes 1
 contains "passes on up to 32 MiB" "too_small"
-expect "the default policy on one node" 0 "$tool" explain --size 33MiB --nodes 1
+expect "a larger one" 0 "$tool" explain --collective reduce --size 33MiB --nodes 1
 contains "compresses from there on" "codec                    fp16"
 expect "the environment's policy" 0 env COMPSHIM_POLICY=job.ini "$tool" explain --size 1MiB
 contains "is named" "large (job.ini:9)"

@@ -13,14 +13,14 @@ struct function {
 static double number_of(enum cshim_dtype dtype, const void *elements, size_t i)
 {
     double wide;
-    float narrow;
+    float narrow[4]; /* an encoding is padded to 16 bytes */
     const uint8_t *element = (const uint8_t *)elements + i * cshim_dtype_bytes(dtype);
     if (dtype == CSHIM_FLOAT64) {
         memcpy(&wide, element, sizeof wide);
         return wide;
     }
-    cshim_encode(CSHIM_CODEC_FP32, dtype, element, 1, &narrow);
-    return (double)narrow;
+    cshim_encode(CSHIM_CODEC_FP32, dtype, element, 1, narrow);
+    return (double)narrow[0];
 }
 
 static int reduce(const void *of, void *output, const void *a, const void *b, size_t elements)
