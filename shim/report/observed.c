@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codecs/hash.h"
-
-#define PLACES (sizeof((struct cshim_observed *)0)->places / sizeof(uint16_t))
-
 struct cshim_kind cshim_kind_of(const struct cshim_call *call)
 {
     return (struct cshim_kind){
@@ -32,17 +28,7 @@ void cshim_observed_init(struct cshim_observed *observed)
 /* Kinds are the same if their members before `calls` are. No padding lies between those. */
 #define KIND_BYTES offsetof(struct cshim_kind, calls)
 _Static_assert(KIND_BYTES == 4 * sizeof(uint8_t) + 3 * sizeof(uint32_t) + sizeof(uint64_t),
-               "a kind's bytes are compared and hashed");
-
-/* The place of a kind, or the free one where it would go: there are twice as many as kinds. */
-static uint16_t *find(struct cshim_observed *observed, const struct cshim_kind *kind)
-{
-    size_t place = cshim_hash_bytes(CSHIM_HASH_EMPTY, kind, KIND_BYTES) % PLACES;
-    while (observed->places[place] != 0 &&
-           memcmp(&observed->kinds[observed->places[place] - 1], kind, KIND_BYTES) != 0)
-        place = (place + 1) % PLACES;
-    return &observed->places[place];
-}
+               "a kind's bytes are compared");
 
 static void sum(struct cshim_kind *to, const struct cshim_kind *from)
 {
@@ -55,15 +41,14 @@ static void sum(struct cshim_kind *to, const struct cshim_kind *from)
 /* Returns false if the kind is new and there are `limit` already. */
 static bool add_up_to(struct cshim_observed *observed, const struct cshim_kind *kind, size_t limit)
 {
-    uint16_t *place = find(observed, kind);
-    if (*place != 0) {
-        sum(&observed->kinds[*place - 1], kind);
-        return true;
-    }
+    for (size_t i = 0; i < observed->count; i++)
+        if (memcmp(&observed->kinds[i], kind, KIND_BYTES) == 0) {
+            sum(&observed->kinds[i], kind);
+            return true;
+        }
     if (observed->count >= limit)
         return false;
     observed->kinds[observed->count++] = *kind;
-    *place = (uint16_t)observed->count;
     return true;
 }
 

@@ -50,7 +50,6 @@ struct cshim_observed {
     pthread_mutex_t lock; /* guards the kinds */
     size_t count;
     struct cshim_kind kinds[CSHIM_KINDS_MAX]; /* in no order until sorted */
-    uint16_t places[2 * CSHIM_KINDS_MAX];     /* by hash: 1 + the index of a kind; 0: none */
     struct cshim_kind unlisted;               /* calls for which there was no place; ranks is 0 */
     size_t probe_count;
     struct cshim_probe probes[CSHIM_PROBES_MAX];
@@ -63,7 +62,7 @@ void cshim_observed_init(struct cshim_observed *observed);
  * Thread-safe. */
 void cshim_observed_add(struct cshim_observed *observed, const struct cshim_kind *kind);
 
-/* Brings the kinds into the order of reports: the most bytes first. Nothing is added after it. */
+/* Brings the kinds into the order of reports: the most bytes first. */
 void cshim_observed_sort(struct cshim_observed *observed);
 
 #endif
