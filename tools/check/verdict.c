@@ -99,7 +99,7 @@ static const struct check_abi *abi_of(const struct closure_object *object,
         return &open_mpi;
     if (object->path == NULL && tool_starts_with(name, "libmpi.so.40 libmpi.so.20"))
         return &open_mpi;
-    if (object_mentions(&object->object, "Intel(R) MPI Library"))
+    if (object_contains(&object->object, "Intel(R) MPI Library"))
         return &intel_mpi;
     const char *version = strstr(name, ".so.");
     return version != NULL && strcmp(version, ".so.12") == 0 ? &mpich : &unknown_mpi;

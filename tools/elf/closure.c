@@ -14,19 +14,13 @@
 /* What is in the loader's cache: a line for each library. */
 static const char *list_cache(void)
 {
-    char *text = NULL, *line = NULL;
-    size_t length = 0, room = 0;
-    FILE *listing = popen("/sbin/ldconfig -p 2>/dev/null", "re"),
-         *copy = open_memstream(&text, &length);
-    if (copy == NULL)
-        errx(TOOL_SYSTEM, "out of memory");
-    while (listing != NULL && getline(&line, &room, listing) > 0)
-        fputs(line, copy);
+    char *text = NULL;
+    size_t room = 0;
+    FILE *listing = popen("/sbin/ldconfig -p 2>/dev/null", "re");
+    const bool is_read = listing != NULL && getdelim(&text, &room, '\0', listing) > 0;
     if (listing != NULL)
         pclose(listing);
-    fclose(copy);
-    free(line);
-    return text;
+    return is_read ? text : "";
 }
 
 /* A search for a name that one object needs, and what it has found. */

@@ -80,17 +80,15 @@ static bool find(const struct object *object, uint64_t address, uint64_t *offset
     return false;
 }
 
-const char *object_string(const char *strings, size_t size, uint64_t offset)
+/* The string at an offset of a table's strings. NULL if there is none that ends in them. */
+static const char *string_at(const struct object *object, enum object_table_kind kind,
+                             uint64_t offset)
 {
-    if (offset >= size || memchr(strings + offset, '\0', size - offset) == NULL)
+    const struct object_table *table = &object->tables[kind];
+    const size_t size = table->strings_size;
+    if (offset >= size || memchr(table->strings + offset, '\0', size - offset) == NULL)
         return NULL;
-    return strings + offset;
-}
-
-static const char *dynamic_string(const struct object *object, uint64_t offset)
-{
-    const struct object_table *table = &object->tables[OBJECT_DYNAMIC];
-    return object_string(table->strings, table->strings_size, offset);
+    return table->strings + offset;
 }
 
 /* Reads the dynamic table's entry at an index. False at its end. */
@@ -125,11 +123,11 @@ static void read_tags(struct object *object)
     object->pie = (flags_1 & DF_1_PIE) != 0;
     object->no_default_folders = (flags_1 & DF_1_NODEFLIB) != 0;
     if (named[DT_SONAME])
-        object->soname = dynamic_string(object, object->tags[DT_SONAME]);
+        object->soname = string_at(object, OBJECT_DYNAMIC, object->tags[DT_SONAME]);
     if (named[DT_RUNPATH])
-        object->runpath = dynamic_string(object, object->tags[DT_RUNPATH]);
+        object->runpath = string_at(object, OBJECT_DYNAMIC, object->tags[DT_RUNPATH]);
     else if (named[DT_RPATH])
-        object->rpath = dynamic_string(object, object->tags[DT_RPATH]);
+        object->rpath = string_at(object, OBJECT_DYNAMIC, object->tags[DT_RPATH]);
 }
 
 const char *object_next_needed(const struct object *object, size_t *position)
@@ -139,7 +137,7 @@ const char *object_next_needed(const struct object *object, size_t *position)
         (*position)++;
         const char *name = NULL;
         if (entry.d_tag == DT_NEEDED)
-            name = dynamic_string(object, entry.d_un.d_val);
+            name = string_at(object, OBJECT_DYNAMIC, entry.d_un.d_val);
         if (name != NULL && *name != '\0')
             return name;
     }
@@ -302,11 +300,6 @@ void object_close(struct object *object)
     *object = (struct object){0};
 }
 
-bool object_mentions(const struct object *object, const char *text)
-{
-    return object->size > 0 && memmem(object->image, object->size, text, strlen(text)) != NULL;
-}
-
 bool object_next_symbol(const struct object *object, enum object_table_kind kind, size_t *position,
                         struct object_symbol *symbol)
 {
@@ -316,7 +309,7 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
         const size_t index = (*position)++;
         if (gelf_getsym(table->symbols, (int)index, &entry) == NULL)
             return false;
-        const char *name = object_string(table->strings, table->strings_size, entry.st_name);
+        const char *name = string_at(object, kind, entry.st_name);
         if (entry.st_name == 0 || name == NULL)
             continue;
         const unsigned relocated = kind == OBJECT_DYNAMIC ? object->relocated[index] : 0;

@@ -90,12 +90,6 @@ const char *object_next_needed(const struct object *object, size_t *position);
 /* Whether a text is in what the loader maps of the file, without the dynamic strings. */
 bool object_contains(const struct object *object, const char *text);
 
-/* Whether a text is anywhere in the file. */
-bool object_mentions(const struct object *object, const char *text);
-
-/* The string at an offset of `size` bytes of strings. NULL if there is none that ends in them. */
-const char *object_string(const char *strings, size_t size, uint64_t offset);
-
 /* One object of the closure. */
 struct closure_object {
     struct object object;
