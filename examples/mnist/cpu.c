@@ -327,13 +327,6 @@ struct score device_score(struct device *device)
     return device->score;
 }
 
-void device_share(struct device *device, const struct model *model, float *weights)
-{
-    (void)device;
-    for (int t = 0; t < 2 * model->layer_count; weights += model_tensor_size(model, t++))
-        MPI_Bcast(weights, model_tensor_size(model, t), MPI_FLOAT, 0, MPI_COMM_WORLD);
-}
-
 /* Gradient descent with momentum, on gradients that are still the sum over the ranks. */
 SIMD_CLONES static void descend(float *restrict weights, float *restrict velocity,
                                 const float *restrict gradients, size_t count, float ranks,

@@ -88,9 +88,6 @@ void device_relu_drop_backward(struct device *device, const float *values, float
 void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale);
 struct score device_score(struct device *device);
 
-/* Gives all ranks rank 0's weights (collective). */
-void device_share(struct device *device, const struct model *model, float *weights);
-
 /* Gradient descent with momentum on the mean of the ranks' gradients (collective). Returns the
  * seconds that the sum over the ranks took. */
 double device_step(struct device *device, const struct model *model, float *weights,

@@ -52,7 +52,6 @@ struct network *network_new(enum network_model which, int capacity, uint64_t see
     model_draw(model, seed, drawn);
     device_upload(device, network->weights, drawn, parameters);
     free(drawn);
-    device_share(device, model, network->weights);
     return network;
 }
 

@@ -9,8 +9,8 @@
 
 struct network;
 
-/* Returns a network with seeded initial weights, equal on all ranks of MPI_COMM_WORLD (collective),
- * for batches of at most `capacity` images of this rank. */
+/* Returns a network with initial weights drawn from the seed, which are the same on all ranks of
+ * MPI_COMM_WORLD (collective), for batches of at most `capacity` images of this rank. */
 struct network *network_new(enum network_model which, int capacity, uint64_t seed);
 /* Ends what the network has begun on its device. Its memory stays until the process ends. */
 void network_end(struct network *network);

@@ -348,12 +348,6 @@ struct score device_score(struct device *device)
     return score;
 }
 
-void device_share(struct device *device, const struct model *model, float *weights)
-{
-    NCCL(ncclBroadcast(weights, weights, model->parameters, ncclFloat, 0, device->comm,
-                       device->stream));
-}
-
 double device_step(struct device *device, const struct model *model, float *weights,
                    float *velocity, float *gradients, float learning_rate, float momentum)
 {
