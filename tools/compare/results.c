@@ -121,7 +121,8 @@ static char *spread_text(const char *format, const struct spread *spread)
 
 static struct tool_table environment_table(const struct compare_plan *plan)
 {
-    struct tool_table table = {.columns = 2, .numeric_from = 2};
+    struct tool_table table = {
+        .name = "environment", .title = "Environment", .columns = 2, .numeric_from = 2};
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach(plan->environment, name, value)
@@ -177,9 +178,11 @@ static void add_mode(struct tool_table *table, const struct compare_plan *plan,
     tool_table_add(table, cells);
 }
 
-static struct tool_table mode_table(const struct compare_plan *plan, const struct layout *layout)
+static struct tool_table mode_table(const struct compare_plan *plan, const char *name,
+                                    const char *title, const struct layout *layout)
 {
-    struct tool_table table = {.columns = 1, .numeric_from = 1, .headings = 2};
+    struct tool_table table = {
+        .name = name, .title = title, .columns = 1, .numeric_from = 1, .headings = 2};
     add_headings(&table, plan, layout);
     for (size_t mode = 0; mode < plan->mode_count; mode++) {
         if (layout->only_shim && !plan->modes[mode].has_shim)
@@ -205,6 +208,8 @@ static struct tool_table rule_table(const struct compare_plan *plan)
 {
     struct tool_table table =
         tool_table_of("mode,ranks,rule,codec,algorithm,calls,on the wire,ratio,error", 5);
+    table.name = "rules";
+    table.title = "Rules, with the sampled error of a result";
     for (size_t rank = 0; rank < plan->rank_count; rank++)
         for (size_t mode = 0; mode < plan->mode_count; mode++) {
             const struct compare_cell *cell = &plan->cells[mode * plan->rank_count + rank];
@@ -233,13 +238,6 @@ static struct tool_table rule_table(const struct compare_plan *plan)
 
 #define TABLES 5
 
-static struct tool_table titled(const char *name, const char *title, struct tool_table table)
-{
-    table.name = name;
-    table.title = title;
-    return table;
-}
-
 /* Makes all tables, in the order in which they are shown. */
 static void make_tables(const struct compare_plan *plan, struct tool_table tables[TABLES])
 {
@@ -256,21 +254,19 @@ static void make_tables(const struct compare_plan *plan, struct tool_table table
     const struct layout times = {is_known(plan, COMPARE_FIGURE_STEP) ? 3 : 2, false, repeated,
                                  time};
     const struct layout accuracies = {1, false, repeated, accuracy};
-    const struct tool_table none = {0};
-    tables[0] = titled("environment", "Environment", environment_table(plan));
-    tables[1] = titled("time",
-                       tool_format("%s, %s; speed-up against off with as many ranks",
-                                   uses_wall(plan) ? "Time of the whole command (not every output "
-                                                     "has a match for --metric-time)"
-                                                   : "Time",
-                                   runs),
-                       mode_table(plan, &times));
-    tables[2] =
-        titled("accuracy", tool_format("Accuracy, %s", runs),
-               is_known(plan, COMPARE_FIGURE_ACCURACY) ? mode_table(plan, &accuracies) : none);
-    tables[3] = titled("bytes", "Bytes of the compressed all-reduces, sent by all ranks",
-                       mode_table(plan, &(struct layout){3, true, false, bytes}));
-    tables[4] = titled("rules", "Rules, with the sampled error of a result", rule_table(plan));
+    const struct layout traffic = {3, true, false, bytes};
+    const char *whole = " of the whole command (not every output has a match for --metric-time)";
+    tables[0] = environment_table(plan);
+    tables[1] = mode_table(plan, "time",
+                           tool_format("Time%s, %s; speed-up against off with as many ranks",
+                                       uses_wall(plan) ? whole : "", runs),
+                           &times);
+    tables[2] = is_known(plan, COMPARE_FIGURE_ACCURACY)
+                    ? mode_table(plan, "accuracy", tool_format("Accuracy, %s", runs), &accuracies)
+                    : (struct tool_table){0};
+    tables[3] = mode_table(plan, "bytes", "Bytes of the compressed all-reduces, sent by all ranks",
+                           &traffic);
+    tables[4] = rule_table(plan);
 }
 
 static void write_tables(const struct compare_plan *plan, bool markdown, FILE *file)

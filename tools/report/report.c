@@ -266,11 +266,11 @@ static struct tool_table summary_table(const struct report_set *set)
     return table;
 }
 
-/* The table's first `columns` columns, behind one that names the report. */
-static struct tool_table array_table(const struct report_set *set, enum table which, size_t columns,
-                                     bool exact)
+/* The table's columns behind one that names the report; `exact` is for programs. */
+static struct tool_table array_table(const struct report_set *set, enum table which, bool exact)
 {
     const struct layout *layout = &layouts[which];
+    const size_t columns = exact && which == ROWS ? COUNT(row_columns) : layout->columns;
     struct tool_table table = {.name = layout->name,
                                .title = layout->title,
                                .columns = columns + 1,
@@ -314,14 +314,6 @@ static void print_tables(const struct tool_table tables[TABLES])
         if (which == ROWS && tables[which].rows <= tables[which].headings)
             puts("\nNothing was compressed.");
     }
-}
-
-/* Prints the compressed rows with all their figures, in bytes and seconds. */
-static void print_csv(const struct report_set *set)
-{
-    struct tool_table table = array_table(set, ROWS, COUNT(row_columns), true);
-    tool_table_print_csv(&table, stdout);
-    tool_table_free(&table);
 }
 
 /* {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
@@ -381,12 +373,12 @@ static int run(char **words)
     const struct report_set set = {words, reports, count};
     struct tool_table tables[TABLES] = {[SUMMARY] = summary_table(&set)};
     for (enum table which = SUMMARY + 1; which < TABLES; which++)
-        tables[which] = array_table(&set, which, layouts[which].columns, false);
+        tables[which] = array_table(&set, which, csv);
     /* stdout becomes the page's file, so that tool_finish finds what is lost. */
     if (html != NULL && !is_printed && freopen(html, "we", stdout) == NULL)
         err(TOOL_SYSTEM, "cannot write %s", html);
     if (csv)
-        print_csv(&set);
+        tool_table_print_csv(&tables[ROWS], stdout);
     else if (html != NULL)
         print_page(&set, tables);
     else if (json)
