@@ -114,10 +114,3 @@ void cshim_live_withdraw(const struct cshim_live *live)
     name_file(path, sizeof path, live->library, "");
     unlink(path);
 }
-
-void cshim_live_close(struct cshim_live *live)
-{
-    cshim_live_withdraw(live);
-    if (live != NULL)
-        munmap(live, sizeof *live);
-}

@@ -48,9 +48,7 @@ struct cshim_live {
  * warning, if it cannot be created. */
 struct cshim_live *cshim_live_open(const struct cshim_policy *policy, const char *library, int rank,
                                    int ranks, int nodes);
-/* Both remove the file. close unmaps the memory, too; withdraw leaves it to threads that may still
- * count. Both do nothing with NULL. */
-void cshim_live_close(struct cshim_live *live);
+/* Removes the file. The memory stays, for threads that may still count. Does nothing with NULL. */
 void cshim_live_withdraw(const struct cshim_live *live);
 
 #endif

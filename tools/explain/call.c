@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans one call, and prints the plan as text and as JSON. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/words.h"

@@ -3,7 +3,6 @@
 #include "tools/lib/tool.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
