@@ -141,31 +141,30 @@ void *cshim_resolve(const char *name, const void *caller, bool bottom)
     return address;
 }
 
+/* For a library of which a process may hold several: looks first in what the caller is bound to. */
+static void *resolve_bound(const char *name, const void *caller, const char *const *files)
+{
+    void *address = foreign(from_object(name, caller));
+    if (address == NULL)
+        address = foreign(dlsym(RTLD_NEXT, name));
+    return address != NULL ? address : from_libraries(name, files);
+}
+
 void *cshim_resolve_nccl(const char *name, const void *caller)
 {
     static const char *const files[] = {"libnccl.so", "libtorch_cuda", NULL};
     char profiling[64];
     snprintf(profiling, sizeof profiling, "p%s", name);
-    const char *const names[] = {profiling, name}; /* NCCL before 2.16 has no pncclX */
-    void *address = NULL;
-    for (int i = 0; i < 2 && address == NULL; i++) {
-        address = foreign(from_object(names[i], caller));
-        if (address == NULL)
-            address = foreign(dlsym(RTLD_NEXT, names[i]));
-        if (address == NULL)
-            address = from_libraries(names[i], files);
-    }
-    return address;
+    void *address = resolve_bound(profiling, caller, files);
+    /* NCCL before 2.16 has no pncclX. */
+    return address != NULL ? address : resolve_bound(name, caller, files);
 }
 
 /* PyTorch holds gloo in its own library or needs Debian's, and is opened with RTLD_LOCAL. */
 void *cshim_resolve_gloo(const char *symbol, const void *caller)
 {
     static const char *const files[] = {"libgloo.so", "libtorch_cpu", NULL};
-    void *address = foreign(from_object(symbol, caller));
-    if (address == NULL)
-        address = foreign(dlsym(RTLD_NEXT, symbol));
-    return address != NULL ? address : from_libraries(symbol, files);
+    return resolve_bound(symbol, caller, files);
 }
 
 void *cshim_front_wrapper(const char *name, const void *real)
