@@ -145,5 +145,10 @@ TEST(sorted)
     static const uint64_t want[] = {64, 1 << 22, 1 << 20, 4096, 16};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(observed->kinds[i].bytes, want[i]);
+    /* A job may go on after a report. */
+    const struct cshim_kind later = one_call(want[2]);
+    cshim_observed_add(observed, &later);
+    assert_int_equal(observed->count, 5);
+    assert_int_equal(observed->kinds[2].calls, 2);
     free(observed);
 }
