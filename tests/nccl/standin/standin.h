@@ -19,7 +19,7 @@
  *   STANDIN_CONNECTION=10    MiB of the device that NCCL takes for the messages to and from a rank
  *   STANDIN_COMMUNICATOR=0   MiB that it takes for a communicator; a real one takes hundreds
  *   STANDIN_LOG=FILE         NCCL's calls as JSON lines; {rank} in the name
- *   STANDIN_CLIQUE=NUMBER    the NVLink clique of the devices, which libnvidia-ml.so.1 (nvml.c) tells
+ *   STANDIN_CLIQUE=NUMBER    the NVLink clique of the devices; libnvidia-ml.so.1 (nvml.c) tells it
  *   STANDIN_DATA=FILE        a digest of what each of them sends, when it runs; {rank} as above
  */
 #ifndef STANDIN_H
