@@ -106,8 +106,8 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_rule **rule);
 
 /* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. Where the
- * call has facts of its machine, `auto` is the algorithm that takes the least time, to which a tenth
- * is added for each rounding, and a call that would not gain is not compressed. */
+ * call has facts of its machine, `auto` is the algorithm that takes the least time, to which a
+ * tenth is added for each rounding, and a call that would not gain is not compressed. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
