@@ -155,6 +155,39 @@ TEST(auto_takes_the_fastest)
         CSHIM_ALGORITHM_TWO_SHOT);
 }
 
+/* Among algorithms that take about the same time the one with fewer roundings is taken; where
+ * nothing is rounded, the fastest. */
+TEST(one_more_rounding_has_to_gain)
+{
+    static const char *const codecs[] = {"fp16", "raw"};
+    static const char *const algorithms[] = {"one_shot", "two_shot", "grid"};
+    struct cshim_machine machine = slow_links();
+    for (int c = 0; c < 2; c++) {
+        int not_fastest = 0;
+        for (uint64_t bytes = 4096; bytes <= 64 * MIB; bytes *= 2)
+            for (uint32_t ranks = 4; ranks <= 256; ranks *= 4) {
+                double least = INFINITY, fastest = INFINITY;
+                char text[128];
+                machine.message = 2e-6;
+                for (size_t i = 0; i < COUNT_OF(algorithms); i++) {
+                    snprintf(text, sizeof text,
+                             "[rule a]\ncodec = %s\nalgorithm = %s\nworth = always\n", codecs[c],
+                             algorithms[i]);
+                    const struct cshim_plan plan = plan_with(&machine, text, ranks, ranks, bytes);
+                    const double roundings = c == 0 ? plan.quantizations : 0;
+                    least = fmin(least, plan.seconds * (1 + roundings / 10));
+                    fastest = fmin(fastest, plan.seconds);
+                }
+                snprintf(text, sizeof text, "[rule a]\ncodec = %s\nworth = always\n", codecs[c]);
+                const struct cshim_plan plan = plan_with(&machine, text, ranks, ranks, bytes);
+                const double roundings = c == 0 ? plan.quantizations : 0;
+                assert_float_equal(plan.seconds * (1 + roundings / 10) / least, 1, 1e-12);
+                not_fastest += plan.seconds > fastest;
+            }
+        assert_int_equal(not_fastest > 0, c == 0);
+    }
+}
+
 /* Without a fact, and for calls without formulas, nothing is foretold: the rule decides. */
 TEST(what_is_not_known)
 {

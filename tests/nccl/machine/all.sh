@@ -16,9 +16,8 @@ for device in H100 A100 L4; do python3 tests/nccl/machine/roof.py $device "$scra
 
 python3 tests/nccl/machine/mutants.py 50 1 "${machines[@]}" | tee "$scratch/mutants"
 found=$(sed -nE 's/^([0-9]+) of 50 deletions are found.*$/\1/p' "$scratch/mutants")
-# Many cannot be: without them a lane takes the slow way to the same bits, or stays apart from its warp for
-# longer, or counts above 2^32 would be wrong.
-check "of 50 deleted instructions at least half are found: $found" test "${found:-0}" -ge 25
+# A few cannot be: some instructions compute what is there already, or what counts above 2^32 need.
+check "of 50 deleted instructions at least 45 are found: $found" test "${found:-0}" -ge 45
 
 # defect NAME FILE SED: a copy of the kernels with it, compiled for one architecture
 defect() {
