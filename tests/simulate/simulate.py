@@ -173,12 +173,22 @@ def run(shapes):
     print()
 
 
+def are_same(left, right):
+    """Whether two lists of cells are equal. What is foretold of links is made of differences of the clock, which begins
+    elsewhere where elements are touched: its last digit may differ."""
+    close = [
+        {key: float(f"{value:.3g}") if key.startswith("foretold") else value for key, value in cell.items()}
+        for cell in left + right
+    ]
+    return close[: len(left)] == close[len(left) :]
+
+
 def check():
     """What is simulated without data takes the time that it takes with data, whose sums are right."""
     for per_node in (1, 4):
         for mode in modes_of(per_node):
             with_data, without = (simulate(10, 16, per_node, mode, [65536, 1 << 20], data) for data in (True, False))
-            if not with_data or with_data != without:
+            if not with_data or not are_same(with_data, without):
                 raise SystemExit(f"simulate.py: with data {with_data}, without {without}")
 
 
