@@ -94,11 +94,12 @@ static double work(const struct cshim_machine *machine, double bytes, double per
     return busy(machine, bytes / per_second);
 }
 
-/* Bytes per second of a node whose ranks exchange messages of so many bytes in pairs. */
+/* Bytes per second of a node that exchanges messages of so many bytes with one other. */
 static double between(const struct cshim_machine *machine, double bytes)
 {
-    return bytes > LONG_MESSAGE && machine->bandwidth_long > 0 ? machine->bandwidth_long
-                                                               : machine->bandwidth_between;
+    if (bytes > LONG_MESSAGE && machine->bandwidth_long > 0)
+        return machine->bandwidth_long;
+    return machine->bandwidth_pair > 0 ? machine->bandwidth_pair : machine->bandwidth_between;
 }
 
 /* Every rank exchanges bytes with the rank so far away. Ranks are numbered node by node, so all of
@@ -116,7 +117,7 @@ static double exchange(const struct topology *topology, uint32_t distance, doubl
 static double ring_step(const struct topology *topology, double bytes)
 {
     const struct cshim_machine *machine = topology->machine;
-    return topology->several ? machine->latency_between + bytes / machine->bandwidth_between
+    return topology->several ? machine->latency_between + bytes / between(machine, 0)
                              : exchange(topology, 1, bytes);
 }
 
@@ -220,16 +221,18 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
                                                   call->nodes / machine->bandwidth_between
                                             : 0;
     const double stays = sent * (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
-    processor += busy(machine, messages * machine->message);
+    processor += messages * machine->message;
     if (stays > 0)
         processor += work(machine, stays, machine->bandwidth_inside);
     if (plan->schedule->staged) /* the library's reduce-scatter inside the node adds, too */
         processor +=
             work(machine, (double)call->bytes * (topology.per_node - 1) / topology.per_node,
                  machine->add);
+    const double alone = network + processor; /* if nothing of it were beside the other */
+    processor += machine->busy_between * network;
     const double step = topology.several ? machine->latency_between : machine->latency_inside;
     const double longer = network > processor ? network : processor;
     /* While one segment is on the wire others are encoded: only the first and the last wait. */
     return steps * step + (plan->shares > 1 ? 2 * machine->latency_inside : 0) + longer +
-           (network + processor - longer) / segments;
+           (alone > longer ? alone - longer : 0) / segments;
 }

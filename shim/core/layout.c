@@ -62,15 +62,31 @@ void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *insi
     }
 }
 
-int cshim_layout_partner(const struct cshim_layout *layout, int ranks, bool inside)
+/* The rank that has a place among a node's ranks, or -1. */
+static int rank_at(const struct cshim_layout *layout, int ranks, int node, int place)
 {
-    const int node = inside ? layout->node : layout->node ^ 1;
-    const int place = inside ? 1 - layout->local_rank : 0;
     int seen = 0;
-    if (!inside && layout->local_rank != 0)
-        return -1;
     for (int rank = 0; rank < ranks; rank++)
         if (layout->node_of[rank] == node && seen++ == place)
             return rank;
     return -1;
+}
+
+struct cshim_partners cshim_layout_partners(const struct cshim_layout *layout, int ranks,
+                                            bool inside)
+{
+    struct cshim_partners partners = {.is_first =
+                                          ((inside ? layout->local_rank : layout->node) & 1) == 0};
+    if (layout->local_rank > inside)
+        return partners;
+    for (int distance = 1; distance <= (inside ? 1 : CSHIM_PARTNERS); distance++) {
+        const int rank = inside
+                             ? rank_at(layout, ranks, layout->node, layout->local_rank ^ distance)
+                             : rank_at(layout, ranks, layout->node ^ distance, 0);
+        if (rank < 0)
+            continue;
+        partners.ranks[partners.count++] = rank;
+        partners.is_paired = partners.is_paired || distance == 1;
+    }
+    return partners;
 }

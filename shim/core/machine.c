@@ -28,12 +28,14 @@ static const struct {
 } links[] = {
     {FACT(latency_between), "seconds of a short message from node to node"},
     {FACT(bandwidth_between),
-     "bytes per second of a node, both ways at once, in messages of 60 KiB"},
-    {FACT(bandwidth_long), "the same in messages of 1 MiB between two ranks"},
+     "bytes per second of a node, both ways at once, in messages of 60 KiB with several others"},
+    {FACT(bandwidth_pair), "the same with one other node"},
+    {FACT(bandwidth_long), "the same in messages of 1 MiB"},
     {FACT(latency_inside), "seconds of a short message between two ranks of a node"},
     {FACT(bandwidth_inside), "bytes per second between two ranks of a node, both ways at once"},
     {FACT(message), "seconds of processor time for one message more"},
-    {FACT(cores), "cores for each rank, on the node that has the fewest"},
+    {FACT(busy_between), "share of an exchange between nodes in which the processor works for it"},
+    {FACT(cores), "cores that each rank has while all compute"},
     {FACT(add), "bytes of float32 per second that a core adds to others"},
 };
 #define LINKS (sizeof links / sizeof *links)

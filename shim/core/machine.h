@@ -21,12 +21,14 @@ struct cshim_machine {
     char source[256]; /* "measured", or the file's name */
     enum cshim_native native;
     double latency_between;   /* of a short message from node to node */
-    double bandwidth_between; /* of a node that sends and receives messages of up to 60 KiB */
-    double bandwidth_long;    /* the same in long messages between two ranks */
+    double bandwidth_between; /* of a node that exchanges messages of up to 60 KiB with several */
+    double bandwidth_pair;    /* the same with a single other node */
+    double bandwidth_long;    /* the same in long messages */
     double latency_inside;    /* of a short message between two ranks of a node */
     double bandwidth_inside;  /* of a rank that sends to another of its node, and receives */
     double message;           /* of processor time for one message more */
-    double cores;             /* for each rank, on the node that has the fewest */
+    double busy_between;      /* share of such an exchange in which the processor works for it */
+    double cores;             /* for each rank while all compute; more than 1 is as good as 1 */
     double add;               /* bytes of float32 that one core adds to others */
     double encode[CSHIM_CODEC_COUNT]; /* bytes of float32 that one core encodes, by codec */
     double decode[CSHIM_CODEC_COUNT];

@@ -346,14 +346,12 @@ static void tell(void *of, struct cshim_facts *facts)
     }
 }
 
-static struct cshim_machine measure(void *of)
+static void measure(void *of, struct cshim_machine *machine)
 {
     struct cshim_gloo_agreement *agreement = of;
     void *exception = NULL;
-    const struct cshim_machine machine =
-        agreement->measuring(agreement->context, agreement->arguments, &exception);
+    agreement->measuring(agreement->context, agreement->arguments, machine, &exception);
     check(agreement, exception);
-    return machine;
 }
 
 static void find_facts(struct cshim_gloo_context *context, struct cshim_gloo_agreement *agreement)

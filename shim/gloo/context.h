@@ -74,9 +74,9 @@ void cshim_gloo_contexts_abandon(void);
 
 /* measure.c: the first ranks of the nodes measure the links between two nodes each and inside their
  * own. Every rank of an agreed context calls it; the facts count at rank 0. */
-typedef struct cshim_machine cshim_gloo_measuring(struct cshim_gloo_context *context,
-                                                  const struct cshim_gloo_arguments *arguments,
-                                                  void **exception);
+typedef void cshim_gloo_measuring(struct cshim_gloo_context *context,
+                                  const struct cshim_gloo_arguments *arguments,
+                                  struct cshim_machine *machine, void **exception);
 cshim_gloo_measuring cshim_gloo_measure_machine;
 
 /* agree.c: the ranks of a context agree at its first call, rank by rank with rank 0: every rank

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/host/measure.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,28 +11,36 @@
 #include "shim/host/segment.h"
 
 #define PINGS 12
-#define TRAIN 16             /* messages on the way at once */
+#define TRAIN 12             /* messages on the way at once, to 1, 2 or 3 peers */
 #define SHORT_BYTES 61440    /* the planner's largest message */
 #define LONG_BYTES (1 << 20) /* more than the library leaves to the system's buffers */
 #define SMALL_MESSAGES (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_LINK_PEERS)
-#define ENOUGH_SECONDS 3e-3 /* of one kind of exchange, or ... */
-#define ENOUGH_REPEATS 3    /* ... so many, but not in ... */
-#define MUCH_SECONDS 10e-3
-#define LONG_SECONDS 20e-3               /* on a slower link no long message is tried */
+#define ROW_SECONDS 2e-3     /* of exchanges without a round trip between them */
+#define MESSAGE_SECONDS 2e-3 /* that are spent on small messages, ... */
+#define TRAIN_SECONDS 8e-3   /* ... on those of a train, and on long ones */
+#define GROUP_SECONDS 12e-3  /* ... on those with all partners, unless one exchange takes longer */
+#define SLOW_SECONDS 20e-3   /* of a link that leaves the processor alone */
+#define LONG_SECONDS 100e-3  /* on a slower link no long message is tried */
 #define CODEC_ELEMENTS ((size_t)1 << 18) /* 1 MiB: about a segment */
 #define CODEC_REPEATS 5
-#define PARTS 4 /* that are added up */
+#define CORES_SECONDS 12e-3 /* ranks that share a core take shorter turns */
+#define PARTS 4             /* that are added up */
+#define LEAST_BUSY 0.01     /* since 0 is a fact that is not known */
+#define PIECE_ELEMENTS ((size_t)SHORT_BYTES / sizeof(float))
 
 _Static_assert(CSHIM_LINK_BYTES >= 2 * LONG_BYTES && LONG_BYTES / SHORT_BYTES >= TRAIN,
                "the memory of a link has room for what is sent and received");
+_Static_assert(LONG_BYTES >= 3 * SHORT_BYTES, "... and for what is encoded beside short messages");
 
-/* Two ranks and their messages. */
+/* This rank's links to some others, and their messages. */
 struct link {
     struct cshim_exchange exchange;
-    int peer;
+    const int *peers;
+    int count; /* of the peers that get something */
     bool is_first;
     uint8_t *sent, *received;
-    int status; /* of the transport; after an error nothing is done any more */
+    unsigned pieces; /* that are encoded beside each message */
+    int status;      /* of the transport; after an error nothing is done any more */
 };
 
 static double smaller(double a, double b)
@@ -61,32 +68,45 @@ static void complete(struct link *link, enum cshim_transfer transfer, int messag
                                            CSHIM_LINK_PEERS, &done, &too_long);
 }
 
-/* Sends and receives so many messages. Returns when they have been sent and have come. */
+/* Encodes so many pieces, of as many elements as a short message has room for. */
+static void encode_pieces(struct link *link, unsigned pieces)
+{
+    const uint8_t *elements = link->sent + SHORT_BYTES; /* behind the message that is sent */
+    for (unsigned i = 0; i < pieces; i++)
+        cshim_encode(CSHIM_CODEC_FP16, CSHIM_FLOAT32, elements, PIECE_ELEMENTS,
+                     link->sent + (size_t)2 * SHORT_BYTES);
+}
+
+/* Sends so many messages to each peer, and receives so many of each. Returns when they have been
+ * sent and have come. */
 static void move(struct link *link, int sent, int received, size_t bytes)
 {
     const struct cshim_transport *transport = link->exchange.communicator->transport;
-    for (int i = 0; i < received && link->status == 0; i++)
+    for (int i = 0; i < received * link->count && link->status == 0; i++)
         link->status = transport->receive(&link->exchange, request_of(CSHIM_RECEIVE_PARTS, i),
-                                          link->received + (size_t)i * bytes, bytes, link->peer,
-                                          CSHIM_MESSAGE_PARTS);
-    for (int i = 0; i < sent && link->status == 0; i++)
+                                          link->received + (size_t)i * bytes, bytes,
+                                          link->peers[i % link->count], CSHIM_MESSAGE_PARTS);
+    for (int i = 0; i < sent * link->count && link->status == 0; i++) {
         link->status = transport->send(&link->exchange, request_of(CSHIM_SEND_PARTS, i), link->sent,
-                                       bytes, link->peer, CSHIM_MESSAGE_PARTS);
-    complete(link, CSHIM_RECEIVE_PARTS, received);
-    complete(link, CSHIM_SEND_PARTS, sent);
+                                       bytes, link->peers[i % link->count], CSHIM_MESSAGE_PARTS);
+        encode_pieces(link, link->pieces);
+    }
+    complete(link, CSHIM_RECEIVE_PARTS, received * link->count);
+    complete(link, CSHIM_SEND_PARTS, sent * link->count);
 }
 
-/* There and back. The first tells the other whether to go on; both return that. */
-static bool ping(struct link *link, bool go_on)
+/* There and back between two ranks. Both return the number that the first gives; 0 after an error.
+ */
+static unsigned ping(struct link *link, unsigned number)
 {
-    link->sent[0] = go_on;
+    link->sent[0] = (uint8_t)number;
     if (link->is_first)
         move(link, 1, 0, 1);
     move(link, 0, 1, 1);
     link->sent[0] = link->received[0];
     if (!link->is_first)
         move(link, 1, 0, 1);
-    return link->status == 0 && link->received[0] != 0;
+    return link->status == 0 ? link->received[0] : 0;
 }
 
 static double measure_latency(struct link *link)
@@ -100,31 +120,106 @@ static double measure_latency(struct link *link)
     return least / 2;
 }
 
-/* Seconds of one exchange of so many messages each way: the least of some, since other processes
- * make it only longer, behind a shorter one that finds a link which has rested and may be faster. A
- * sent message may still be on the way: the round trip behind each exchange tells that it has come.
- */
-static double repeat(struct link *link, int messages, size_t bytes)
+/* Seconds of one exchange of so many messages each way: the mean of those that are made, without a
+ * pause, in so many seconds. A link that has rested may be faster for a while, which does not
+ * count. A sent message may still be on the way: the round trip behind a row of exchanges tells
+ * that all have come. */
+static double repeat(struct link *link, int messages, size_t bytes, double seconds)
 {
-    const int fewer = (messages + 3) / 4;
-    double least = 1, spent = 0;
-    int count = 0;
-    move(link, fewer, fewer, bytes);
+    const double first = cshim_seconds();
+    double counted = 0, count = 0;
+    unsigned exchanges = 1;
+    move(link, messages / 4, messages / 4, bytes);
     ping(link, true);
-    do {
+    while (exchanges > 0) {
         const double began = cshim_seconds();
-        move(link, messages, messages, bytes);
+        for (unsigned i = 0; i < exchanges; i++)
+            move(link, messages, messages, bytes);
         ping(link, true);
-        least = smaller(least, cshim_seconds() - began);
-        spent += cshim_seconds() - began;
-        count++;
-    } while (
-        ping(link, spent < ENOUGH_SECONDS || (count < ENOUGH_REPEATS && spent < MUCH_SECONDS)));
-    return least;
+        const double row = cshim_seconds() - began, more = ROW_SECONDS * exchanges / row;
+        if (began - first >= ROW_SECONDS || row >= 2 * ROW_SECONDS) {
+            counted += row;
+            count += exchanges;
+        }
+        exchanges = more < 1 ? 1 : (unsigned)smaller(more, UINT8_MAX);
+        exchanges = ping(link, counted < seconds ? exchanges : 0);
+    }
+    return counted / count;
 }
 
-struct cshim_link_facts cshim_measure_link(struct cshim_communicator *communicator, int peer,
-                                           bool is_first, bool with_long, uint8_t *memory)
+static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
+{
+    struct cshim_pair_facts facts = {.latency = measure_latency(link)};
+    facts.message = repeat(link, SMALL_MESSAGES, 8, MESSAGE_SECONDS) / SMALL_MESSAGES;
+    facts.bandwidth = TRAIN * SHORT_BYTES / repeat(link, TRAIN, SHORT_BYTES, TRAIN_SECONDS);
+    if (with_long && ping(link, LONG_BYTES / facts.bandwidth < LONG_SECONDS))
+        facts.bandwidth_long = LONG_BYTES / repeat(link, 1, LONG_BYTES, TRAIN_SECONDS);
+    return facts;
+}
+
+/* All peers tell each other a number below 256. Returns the largest, on all of them. */
+static unsigned agree(struct link *link, unsigned number)
+{
+    link->sent[0] = (uint8_t)number;
+    move(link, 1, 1, 1);
+    for (int i = 0; i < link->count; i++)
+        if (link->received[i] > number)
+            number = link->received[i];
+    return number;
+}
+
+/* Seconds of one exchange of a train with all peers at once, of so many in a row. What comes before
+ * ends what a link that has rested lets through. */
+static double repeat_with_all(struct link *link, unsigned exchanges)
+{
+    const int messages = TRAIN / link->count;
+    move(link, (messages + 1) / 2, (messages + 1) / 2, SHORT_BYTES);
+    for (unsigned i = 0; i < exchanges / 2; i++)
+        move(link, messages, messages, SHORT_BYTES);
+    const double began = cshim_seconds();
+    for (unsigned i = 0; i < exchanges; i++)
+        move(link, messages, messages, SHORT_BYTES);
+    return (cshim_seconds() - began) / exchanges;
+}
+
+/* Seconds in which this rank encodes a piece, of which it has a share of a core. */
+static double measure_piece(struct link *link, double cores)
+{
+    const double began = cshim_seconds();
+    double spent = 0;
+    unsigned pieces = 0;
+    while (spent < ROW_SECONDS / 2) {
+        encode_pieces(link, TRAIN);
+        pieces += TRAIN;
+        spent = cshim_seconds() - began;
+    }
+    return spent / pieces / cores;
+}
+
+/* The processor can do nothing else in that share of an exchange by which both take longer than
+ * the exchange, when as much time of encoding is beside it. */
+static void measure_group(struct link *link, double pair_bandwidth, double cores,
+                          struct cshim_link_facts *facts)
+{
+    const double pair = pair_bandwidth > 0 ? TRAIN * SHORT_BYTES / pair_bandwidth : GROUP_SECONDS;
+    const double wanted = GROUP_SECONDS / pair;
+    const unsigned exchanges = agree(link, wanted < 1 ? 1 : (unsigned)smaller(wanted, UINT8_MAX));
+    const double exchange = repeat_with_all(link, exchanges);
+    facts->bandwidth = TRAIN * SHORT_BYTES / exchange;
+    facts->busy = LEAST_BUSY;
+    if (!agree(link, exchange < SLOW_SECONDS))
+        return;
+    const double piece = measure_piece(link, cores);
+    link->pieces = (unsigned)(exchange / piece / TRAIN);
+    const double both = repeat_with_all(link, exchanges), encoding = link->pieces * TRAIN * piece;
+    facts->busy = smaller(both - encoding, exchange) / exchange;
+    if (facts->busy < LEAST_BUSY)
+        facts->busy = LEAST_BUSY;
+}
+
+struct cshim_link_facts cshim_measure_links(struct cshim_communicator *communicator,
+                                            const struct cshim_partners *partners, double cores,
+                                            bool with_long, uint8_t *memory)
 {
     const struct cshim_plan plan = {
         .peers = CSHIM_LINK_PEERS,
@@ -132,33 +227,32 @@ struct cshim_link_facts cshim_measure_link(struct cshim_communicator *communicat
         .schedule = cshim_schedule_of(CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT),
     };
     struct link link = {.exchange = {.communicator = communicator, .plan = &plan},
-                        .peer = peer,
-                        .is_first = is_first,
+                        .peers = partners->ranks,
+                        .count = 1,
+                        .is_first = partners->is_first,
                         .sent = memory,
                         .received = memory + LONG_BYTES};
+    struct cshim_link_facts facts = {.pair.latency = 0};
     communicator->transport->forget(&link.exchange, 0, CSHIM_ROW_TRANSFERS * SMALL_MESSAGES);
-    struct cshim_link_facts facts = {.latency = measure_latency(&link)};
-    facts.message = repeat(&link, SMALL_MESSAGES, 8) / SMALL_MESSAGES;
-    facts.bandwidth = TRAIN * SHORT_BYTES / repeat(&link, TRAIN, SHORT_BYTES);
-    if (with_long && ping(&link, LONG_BYTES / facts.bandwidth < LONG_SECONDS))
-        facts.bandwidth_long = LONG_BYTES / repeat(&link, 1, LONG_BYTES);
-    return link.status == 0 ? facts : (struct cshim_link_facts){.latency = 0};
+    if (partners->is_paired)
+        facts.pair = measure_pair(&link, with_long);
+    link.count = partners->count;
+    if (cores > 0)
+        measure_group(&link, facts.pair.bandwidth, cores, &facts);
+    return link.status == 0 ? facts : (struct cshim_link_facts){.pair.latency = 0};
 }
 
-struct cshim_machine cshim_measured_links(enum cshim_native native,
-                                          const struct cshim_link_facts *between,
-                                          const struct cshim_link_facts *inside)
+void cshim_measured_links(struct cshim_machine *machine, const struct cshim_link_facts *between,
+                          const struct cshim_link_facts *inside)
 {
-    return (struct cshim_machine){
-        .source = "measured",
-        .native = native,
-        .latency_between = between->latency,
-        .bandwidth_between = between->bandwidth,
-        .bandwidth_long = between->bandwidth_long,
-        .message = between->message,
-        .latency_inside = inside->latency,
-        .bandwidth_inside = inside->bandwidth,
-    };
+    machine->latency_between = between->pair.latency;
+    machine->bandwidth_between = between->bandwidth;
+    machine->bandwidth_pair = between->pair.bandwidth;
+    machine->bandwidth_long = between->pair.bandwidth_long;
+    machine->busy_between = between->busy;
+    machine->message = between->pair.message;
+    machine->latency_inside = inside->pair.latency;
+    machine->bandwidth_inside = inside->pair.bandwidth;
 }
 
 /* Bytes of float32 per second. */
@@ -192,12 +286,30 @@ static void measure_codec(struct cshim_machine *machine, enum cshim_codec_id cod
     machine->add = speed(add);
 }
 
-/* Measures the codecs that the policy has, and adding. Without memory no speed is known. */
-static void measure_codecs(struct cshim_machine *machine, const struct cshim_policy *policy)
+/* The share of a core that this rank gets while all ranks compute: about 1 where each has a core of
+ * its own. */
+static double measure_cores(float *elements, void *encoded)
+{
+    const double began = cshim_seconds();
+    double least = 1, now = began;
+    unsigned pieces = 0;
+    do {
+        cshim_encode(CSHIM_CODEC_FP16, CSHIM_FLOAT32, elements, CODEC_ELEMENTS, encoded);
+        least = smaller(least, cshim_seconds() - now);
+        now = cshim_seconds();
+        pieces++;
+    } while (now - began < CORES_SECONDS);
+    return pieces * least / (now - began);
+}
+
+/* Measures this rank's share of a core, the codecs that the policy has, and adding, while all other
+ * ranks do so. Without memory nothing is known. */
+static void measure_processor(struct cshim_machine *machine, const struct cshim_policy *policy)
 {
     float *elements = calloc(2 * CODEC_ELEMENTS, sizeof *elements);
     if (elements == NULL)
         return;
+    machine->cores = measure_cores(elements, elements + CODEC_ELEMENTS);
     for (size_t i = 0; i < policy->rule_count; i++) {
         const enum cshim_codec_id codec = policy->rules[i].codec;
         for (size_t k = 0; k < CODEC_ELEMENTS; k++)
@@ -206,13 +318,6 @@ static void measure_codecs(struct cshim_machine *machine, const struct cshim_pol
             measure_codec(machine, codec, elements, elements + CODEC_ELEMENTS);
     }
     free(elements);
-}
-
-double cshim_measure_cores(int local_ranks)
-{
-    cpu_set_t set;
-    const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return (double)cores / local_ranks;
 }
 
 /* Whether the policy may compress a call of the library between several nodes. */
@@ -258,12 +363,12 @@ bool cshim_facts_find(struct cshim_facts *facts, const struct cshim_facts_ways *
     ways->tell(of, facts);
     if (facts->origin != CSHIM_FACTS_MEASURED)
         return true;
-    facts->machine = ways->measure(of);
-    if (rank == 0) {
-        measure_codecs(&facts->machine, job->policy);
+    facts->machine = (struct cshim_machine){.source = "measured"};
+    measure_processor(&facts->machine, job->policy);
+    ways->measure(of, &facts->machine);
+    if (rank == 0)
         cshim_log(CSHIM_LOG_INFO, "the links and codecs are measured, in %.1f ms",
                   (cshim_seconds() - began) * 1e3);
-    }
     ways->tell(of, facts);
     return true;
 }

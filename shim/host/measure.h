@@ -7,33 +7,35 @@
 #include "shim/core/machine.h"
 #include "shim/host/communicator.h"
 
-/* Memory that a link is measured with: what is sent, and behind it what is received. */
+/* Memory that links are measured with: what is sent, and behind it what is received. */
 #define CSHIM_LINK_BYTES ((size_t)2 << 20)
 /* The transport gets requests as of a call among so many peers. */
 #define CSHIM_LINK_PEERS 16
 
-/* What is found of a link; the names are those of the facts. */
+/* What is found of links; the names are those of the facts. What is not known is 0. */
 struct cshim_link_facts {
-    double latency;
-    double bandwidth;
-    double bandwidth_long; /* 0 where it was not asked for, or would take too long */
-    double message;
+    double bandwidth; /* with all partners at once */
+    double busy;
+    struct cshim_pair_facts {
+        double latency;
+        double message;
+        double bandwidth;
+        double bandwidth_long; /* unless it would take too long */
+    } pair;                    /* with the first partner */
 };
 
-/* Measures the link between two ranks, which call it at once, by messages of the communicator's
- * transport. `peer` is the other, as the transport's send gets it; with_long asks for long messages
- * too. What is found counts on the first of the two; zeros after an error of the transport. The
- * memory is the caller's, in the communicator's scratch where the transport needs that. */
-struct cshim_link_facts cshim_measure_link(struct cshim_communicator *communicator, int peer,
-                                           bool is_first, bool with_long, uint8_t *memory);
+/* Measures the links to some partners, which do so at once, by messages of the communicator's
+ * transport. The partners' ranks are numbers of peers, as the transport's send gets them; `cores`,
+ * this rank's share of a core, asks for what is found with all at once, unless it is 0; with_long
+ * asks for long messages, too. After an error of the transport nothing is known. The memory is the
+ * caller's, in the communicator's scratch where the transport needs that. */
+struct cshim_link_facts cshim_measure_links(struct cshim_communicator *communicator,
+                                            const struct cshim_partners *partners, double cores,
+                                            bool with_long, uint8_t *memory);
 
-/* The facts that two links tell: one between nodes, and one inside a node, or zeros. */
-struct cshim_machine cshim_measured_links(enum cshim_native native,
-                                          const struct cshim_link_facts *between,
-                                          const struct cshim_link_facts *inside);
-
-/* Cores of this node for each of its ranks. */
-double cshim_measure_cores(int local_ranks);
+/* Notes the facts that two links tell: one between nodes, and one inside a node, or zeros. */
+void cshim_measured_links(struct cshim_machine *machine, const struct cshim_link_facts *between,
+                          const struct cshim_link_facts *inside);
 
 /* The facts that all ranks of a communicator know. */
 struct cshim_facts {
@@ -45,8 +47,9 @@ struct cshim_facts {
 struct cshim_facts_ways {
     /* Rank 0 gives its facts to all others. */
     void (*tell)(void *of, struct cshim_facts *facts);
-    /* Measures the links and the cores; what is found counts at rank 0. */
-    struct cshim_machine (*measure)(void *of);
+    /* Measures the links of the machine, whose `cores` are this rank's; what is found counts at
+     * rank 0. */
+    void (*measure)(void *of, struct cshim_machine *machine);
 };
 
 /* Finds facts, and has all ranks know them: those that rank 0 has in its job already, those of the

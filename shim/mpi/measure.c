@@ -10,32 +10,27 @@
 
 #define TAG 1 /* and the next: nothing else has been sent yet */
 
-/* Measures the link to another rank, which does so at the same time. */
-static struct cshim_link_facts measure_link(int partner, bool with_long)
+/* Measures the links to other ranks, which do so at the same time. */
+static struct cshim_link_facts measure_links(struct cshim_partners partners, double cores,
+                                             bool with_long)
 {
     MPI_Request requests[CSHIM_REQUESTS(CSHIM_LINK_PEERS)];
     MPI_Status statuses[CSHIM_LINK_PEERS];
+    struct cshim_partners peers = partners;
     struct cshim_comm comm = {.host = {.transport = &cshim_mpi_transport},
-                              .world_ranks = &partner,
+                              .world_ranks = partners.ranks,
                               .first_tag = TAG,
                               .requests = requests,
                               .statuses = statuses};
     uint8_t *memory = calloc(1, CSHIM_LINK_BYTES);
     if (memory == NULL)
         cshim_mpi_end_job("no memory to measure the machine");
+    for (int i = 0; i < peers.count; i++)
+        peers.ranks[i] = i;
     const struct cshim_link_facts facts =
-        cshim_measure_link(&comm.host, 0, cshim_job.rank < partner, with_long, memory);
+        cshim_measure_links(&comm.host, &peers, cores, with_long, memory);
     free(memory);
     return facts;
-}
-
-/* The fewest cores that any rank has. Collective. */
-static double count_cores(void)
-{
-    const double own = cshim_measure_cores(cshim_mpi.layout.local_ranks);
-    double fewest = own;
-    cshim_mpi.real->MPI_Allreduce(&own, &fewest, 1, MPI_DOUBLE, MPI_MIN, cshim_mpi.world);
-    return fewest;
 }
 
 static enum cshim_native find_native(void)
@@ -46,25 +41,38 @@ static enum cshim_native find_native(void)
     return strncmp(version, "Open MPI", 8) == 0 ? CSHIM_NATIVE_OPENMPI : CSHIM_NATIVE_MPICH;
 }
 
-/* What is inside a node is told by the lowest rank that knows it. */
-static struct cshim_machine measure(void *of)
+/* The mean of what has been found anywhere: 0 if it has been found nowhere. Collective. */
+static double mean(double found)
 {
-    struct cshim_link_facts facts[2] = {{.latency = 0}, {.latency = 0}}; /* between nodes; inside */
+    double own[2] = {found, found > 0}, all[2];
+    cshim_mpi.real->MPI_Allreduce(own, all, 2, MPI_DOUBLE, MPI_SUM, cshim_mpi.world);
+    return all[1] > 0 ? all[0] / all[1] : 0;
+}
+
+static struct cshim_link_facts mean_of_links(const struct cshim_link_facts *own)
+{
+    return (struct cshim_link_facts){.bandwidth = mean(own->bandwidth),
+                                     .busy = mean(own->busy),
+                                     .pair.latency = mean(own->pair.latency),
+                                     .pair.message = mean(own->pair.message),
+                                     .pair.bandwidth = mean(own->pair.bandwidth),
+                                     .pair.bandwidth_long = mean(own->pair.bandwidth_long)};
+}
+
+static void measure(void *of, struct cshim_machine *machine)
+{
+    struct cshim_link_facts facts[2] = {{.busy = 0}, {.busy = 0}}; /* between nodes; inside */
     (void)of;
+    machine->native = find_native();
+    machine->cores = mean(machine->cores);
     for (int inside = 0; inside < 2; inside++) {
-        const int partner = cshim_layout_partner(&cshim_mpi.layout, cshim_job.ranks, inside);
-        if (partner >= 0)
-            facts[inside] = measure_link(partner, !inside);
+        const struct cshim_partners partners =
+            cshim_layout_partners(&cshim_mpi.layout, cshim_job.ranks, inside);
+        if (partners.count > 0)
+            facts[inside] = measure_links(partners, inside ? 0 : machine->cores, !inside);
+        facts[inside] = mean_of_links(&facts[inside]);
     }
-    const int own = facts[1].latency > 0 ? cshim_job.rank : cshim_job.ranks;
-    int teller = own;
-    cshim_mpi.real->MPI_Allreduce(&own, &teller, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
-    if (teller < cshim_job.ranks)
-        cshim_mpi.real->MPI_Bcast(&facts[1], (int)sizeof facts[1], MPI_BYTE, teller,
-                                  cshim_mpi.world);
-    struct cshim_machine machine = cshim_measured_links(find_native(), &facts[0], &facts[1]);
-    machine.cores = count_cores();
-    return machine;
+    cshim_measured_links(machine, &facts[0], &facts[1]);
 }
 
 static void tell(void *of, struct cshim_facts *facts)

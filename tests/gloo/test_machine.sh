@@ -42,8 +42,8 @@ on_nodes 0,1,0,1
 expect "a job that measures" 0 preloaded 4 COMPSHIM_LOG=info "${setting[@]}" "$program" sums 3
 check "says so once" test "$(grep -c "the links and codecs are measured" <<<"$output")" = 1
 reports "has all facts of its links and codecs" \
-    'set(report["machine"]) >= {"latency_between", "bandwidth_between", "latency_inside", "bandwidth_inside", "message",
-     "cores", "add", "encode_fp8_e4m3"} and "encode_int4" not in report["machine"] and rows[0]["seconds_foretold"] > 0'
+    'set(report["machine"]) >= {"latency_between", "bandwidth_between", "bandwidth_pair", "busy_between", "latency_inside", "bandwidth_inside",
+     "message", "cores", "add", "encode_fp8_e4m3"} and "encode_int4" not in report["machine"] and rows[0]["seconds_foretold"] > 0'
 expect "another context of the job" 0 preloaded 3 COMPSHIM_LOG=info "${nodes[@]}" "$program" leftovers
 check "gets the same facts" test "$(grep -c "the links and codecs are measured" <<<"$output")" = 1
 expect "one node" 0 preloaded 3 "$program" sums 3

@@ -54,8 +54,8 @@ contains "a wrong file is told of" "wrong:1: unknown fact 'bandwith_between' (di
 # Uneven nodes: rank 0 has one of its own, ranks 1 and 2 measure what is inside.
 expect "a job that measures" 0 on_nodes 0,1,1,2 COMPSHIM_POLICY=always.ini "${sum[@]}"
 reports "has all facts of its links and codecs" \
-    'set(report["machine"]) >= {"latency_between", "bandwidth_between", "latency_inside", "bandwidth_inside", "message",
-     "cores", "add", "encode_fp8_e4m3"} and "encode_int4" not in report["machine"] and rows[0]["seconds_foretold"] > 0'
+    'set(report["machine"]) >= {"latency_between", "bandwidth_between", "bandwidth_pair", "busy_between", "latency_inside", "bandwidth_inside",
+     "message", "cores", "add", "encode_fp8_e4m3"} and "encode_int4" not in report["machine"] and rows[0]["seconds_foretold"] > 0'
 expect "one node" 0 on_nodes 0,0,0,0 "${sum[@]}"
 reports "measures nothing" 'rows[0]["calls"] == 5 and "machine" not in report'
 expect "an observed job" 0 on_nodes 0,1,2,3 COMPSHIM=observe "${sum[@]}"

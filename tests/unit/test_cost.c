@@ -236,6 +236,34 @@ TEST(shared_cores)
     assert_float_equal(plan_with(&machine, always, 4, 4, 16 * MIB).seconds / alone, 4, 0.1);
 }
 
+/* What the processor does for an exchange is not done beside encoding. */
+TEST(busy_exchanges)
+{
+    struct cshim_machine machine = slow_links();
+    machine.encode[CSHIM_CODEC_FP8_E4M3] = 1e9;
+    const char always[] = FP8 "worth = always\n";
+    const double bytes = 64 * (double)MIB, encoding = bytes * 1.25 / 1e9;
+    const double network = 1.5 * bytes / 3.97 / machine.bandwidth_between;
+    const double beside = plan_with(&machine, always, 4, 4, 64 * MIB).seconds;
+    assert_float_equal(beside / network, 1, 0.02);
+    machine.busy_between = 0.5;
+    assert_float_equal(plan_with(&machine, always, 4, 4, 64 * MIB).seconds, beside, 1e-3 * beside);
+    machine.busy_between = 1;
+    assert_float_equal(plan_with(&machine, always, 4, 4, 64 * MIB).seconds / (network + encoding),
+                       1, 0.02);
+}
+
+/* A node that exchanges with one other may be slower than with several at once. */
+TEST(bandwidth_of_pairs)
+{
+    struct cshim_machine machine = slow_links();
+    const struct cshim_plan several = plan_with(&machine, FP8, 4, 4, 64 * MIB);
+    machine.bandwidth_pair = machine.bandwidth_between / 2;
+    const struct cshim_plan pairs = plan_with(&machine, FP8, 4, 4, 64 * MIB);
+    assert_float_equal(pairs.seconds_native / several.seconds_native, 2, 0.01);
+    assert_float_equal(pairs.seconds, several.seconds, 1e-9);
+}
+
 /* A program may round upwards on one rank: the plan is the same, and so is what it rounds by. */
 TEST(rounding_of_the_program)
 {

@@ -5,35 +5,56 @@
 
 #define RANKS 24
 
-/* The partners that all ranks of a job find: two of a pair have to find each other. */
+static bool has_partner(const struct cshim_partners *partners, int rank)
+{
+    for (int i = 0; i < partners->count; i++)
+        if (partners->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* The partners that all ranks of a job find: two of them have to find each other, and both of a
+ * pair have to know that it is one. */
 static void check_partners(const int *id_of, int ranks, bool inside)
 {
-    int partner_of[RANKS], node_of[RANKS], nodes = 0, pairs = 0;
+    struct cshim_partners of[RANKS];
+    int node_of[RANKS], nodes = 0, pairs = 0, links = 0;
     bool shares = false;
     for (int rank = 0; rank < ranks; rank++) {
         struct cshim_layout layout;
         assert_true(cshim_layout_make(&layout, id_of, ranks, RANKS, rank));
-        partner_of[rank] = cshim_layout_partner(&layout, ranks, inside);
+        of[rank] = cshim_layout_partners(&layout, ranks, inside);
         node_of[rank] = layout.node;
         nodes = (int)layout.nodes;
         shares = shares || layout.local_ranks > 1;
         cshim_layout_free(&layout);
     }
     for (int rank = 0; rank < ranks; rank++) {
-        const int partner = partner_of[rank];
-        if (partner < 0)
+        const struct cshim_partners *own = &of[rank];
+        for (int i = 0; i < own->count; i++) {
+            const int other = own->ranks[i];
+            assert_in_range(other, 0, ranks - 1);
+            assert_int_not_equal(other, rank);
+            assert_true(has_partner(&of[other], rank));
+            assert_int_equal(of[other].count, own->count);
+            assert_int_equal(node_of[other] == node_of[rank], inside);
+            links++;
+        }
+        if (!own->is_paired)
             continue;
-        assert_in_range(partner, 0, ranks - 1);
-        assert_int_not_equal(partner, rank);
-        assert_int_equal(partner_of[partner], rank);
-        assert_int_equal(node_of[partner] == node_of[rank], inside);
-        pairs += rank < partner;
+        const struct cshim_partners *partner = &of[own->ranks[0]];
+        assert_true(partner->is_paired);
+        assert_int_equal(partner->ranks[0], rank);
+        assert_int_equal(own->is_first, rank < own->ranks[0]);
+        pairs += own->is_first;
     }
     if (inside)
         assert_int_equal(pairs > 0, shares);
     else
         assert_int_equal(pairs, nodes / 2);
-    assert_int_equal(partner_of[0] >= 0 || inside, nodes > 1 || inside);
+    if (!inside) /* four neighbours have six links in two directions */
+        assert_int_equal(links, 12 * (nodes / 4) + (nodes % 4) * (nodes % 4 - 1));
+    assert_int_equal(of[0].count > 0 || inside, nodes > 1 || inside);
 }
 
 TEST(partners_find_each_other)
