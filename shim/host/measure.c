@@ -196,8 +196,9 @@ static double measure_piece(struct link *link, double cores)
     return spent / pieces / cores;
 }
 
-/* The processor can do nothing else in that share of an exchange by which both take longer than
- * the exchange, when as much time of encoding is beside it. */
+/* Measures what all partners exchange at once. The exchange is repeated with as much time of
+ * encoding beside it: what both take longer than the encoding is the processor's work for the
+ * exchange. */
 static void measure_group(struct link *link, double pair_bandwidth, double cores,
                           struct cshim_link_facts *facts)
 {
@@ -303,10 +304,11 @@ static double measure_cores(float *elements, void *encoded)
 }
 
 /* Measures this rank's share of a core, the codecs that the policy has, and adding, while all other
- * ranks do so. Without memory nothing is known. */
+ * ranks do so. Without memory no speed is known. */
 static void measure_processor(struct cshim_machine *machine, const struct cshim_policy *policy)
 {
     float *elements = calloc(2 * CODEC_ELEMENTS, sizeof *elements);
+    machine->cores = 1;
     if (elements == NULL)
         return;
     machine->cores = measure_cores(elements, elements + CODEC_ELEMENTS);
