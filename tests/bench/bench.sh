@@ -181,5 +181,5 @@ if command -v gnuplot >/dev/null; then
         python3 tests/bench/summarize.py curves "$results/$network.json" >"$scratch/$network.dat"
         curves+=("$scratch/$network.dat")
     done
-    gnuplot -e "files='${curves[*]}'; picture='$picture'" tests/bench/bandwidth.gp
+    [ ${#curves[@]} = 0 ] || gnuplot -e "files='${curves[*]}'; picture='$picture'" tests/bench/bandwidth.gp
 fi
