@@ -129,7 +129,7 @@ static double repeat(struct link *link, int messages, size_t bytes, double secon
     const double first = cshim_seconds();
     double counted = 0, count = 0;
     unsigned exchanges = 1;
-    move(link, messages / 4, messages / 4, bytes);
+    move(link, (messages + 3) / 4, (messages + 3) / 4, bytes);
     ping(link, true);
     while (exchanges > 0) {
         const double began = cshim_seconds();
