@@ -94,6 +94,21 @@ static double work(const struct cshim_machine *machine, double bytes, double per
     return busy(machine, bytes / per_second);
 }
 
+/* What so many seconds of processor time take while all ranks of a node work, that were measured
+ * while only so many of them did. */
+static double crowded(const struct topology *topology, double seconds, double measured)
+{
+    const double more = topology->per_node / measured;
+    const double all = busy(topology->machine, seconds);
+    return more <= 1 ? seconds : all < more * seconds ? all : more * seconds;
+}
+
+/* What goes from rank to rank of a node: two of them have measured it. */
+static double inside(const struct topology *topology, double bytes)
+{
+    return crowded(topology, bytes / topology->machine->bandwidth_inside, 2);
+}
+
 /* Bytes per second of a node that exchanges messages of so many bytes with one other. */
 static double between(const struct cshim_machine *machine, double bytes)
 {
@@ -109,7 +124,7 @@ static double exchange(const struct topology *topology, uint32_t distance, doubl
     const struct cshim_machine *machine = topology->machine;
     if (topology->several && distance >= topology->per_node)
         return machine->latency_between + bytes * topology->per_node / between(machine, bytes);
-    return machine->latency_inside + work(machine, bytes, machine->bandwidth_inside);
+    return machine->latency_inside + inside(topology, bytes);
 }
 
 /* In steps of a ring only one rank of each node sends to another node, and receives from a third.
@@ -221,9 +236,9 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
                                                   call->nodes / machine->bandwidth_between
                                             : 0;
     const double stays = sent * (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
-    processor += messages * machine->message;
+    processor += crowded(&topology, messages * machine->message, 1);
     if (stays > 0)
-        processor += work(machine, stays, machine->bandwidth_inside);
+        processor += inside(&topology, stays);
     if (plan->schedule->staged) /* the library's reduce-scatter inside the node adds, too */
         processor +=
             work(machine, (double)call->bytes * (topology.per_node - 1) / topology.per_node,

@@ -17,8 +17,10 @@
 #define SMALL_MESSAGES (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_LINK_PEERS)
 #define ROW_SECONDS 2e-3     /* of exchanges without a round trip between them */
 #define MESSAGE_SECONDS 2e-3 /* that are spent on small messages, ... */
-#define TRAIN_SECONDS 8e-3   /* ... on those of a train, and on long ones */
-#define GROUP_SECONDS 12e-3  /* ... on those with all partners, unless one exchange takes longer */
+#define TRAIN_SECONDS 8e-3   /* ... on those of a train, ... */
+#define LARGE_SECONDS 24e-3  /* ... on long ones, ... */
+#define GROUP_SECONDS 10e-3  /* ... on those with all partners, ... */
+#define FEW 3                /* ... of which there are at least so many, unless one is slow */
 #define SLOW_SECONDS 20e-3   /* of a link that leaves the processor alone */
 #define LONG_SECONDS 100e-3  /* on a slower link no long message is tried */
 #define CODEC_ELEMENTS ((size_t)1 << 18) /* 1 MiB: about a segment */
@@ -153,7 +155,7 @@ static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
     facts.message = repeat(link, SMALL_MESSAGES, 8, MESSAGE_SECONDS) / SMALL_MESSAGES;
     facts.bandwidth = TRAIN * SHORT_BYTES / repeat(link, TRAIN, SHORT_BYTES, TRAIN_SECONDS);
     if (with_long && ping(link, LONG_BYTES / facts.bandwidth < LONG_SECONDS))
-        facts.bandwidth_long = LONG_BYTES / repeat(link, 1, LONG_BYTES, TRAIN_SECONDS);
+        facts.bandwidth_long = LONG_BYTES / repeat(link, 1, LONG_BYTES, LARGE_SECONDS);
     return facts;
 }
 
@@ -169,16 +171,19 @@ static unsigned agree(struct link *link, unsigned number)
 }
 
 /* Seconds of one exchange of a train with all peers at once, of so many in a row. What comes before
- * ends what a link that has rested lets through. */
+ * ends what a link that has rested lets through. All begin and end at once: else one that is late
+ * would find what the others have sent. */
 static double repeat_with_all(struct link *link, unsigned exchanges)
 {
     const int messages = TRAIN / link->count;
     move(link, (messages + 1) / 2, (messages + 1) / 2, SHORT_BYTES);
     for (unsigned i = 0; i < exchanges / 2; i++)
         move(link, messages, messages, SHORT_BYTES);
+    agree(link, 0);
     const double began = cshim_seconds();
     for (unsigned i = 0; i < exchanges; i++)
         move(link, messages, messages, SHORT_BYTES);
+    agree(link, 0);
     return (cshim_seconds() - began) / exchanges;
 }
 
@@ -202,9 +207,13 @@ static double measure_piece(struct link *link, double cores)
 static void measure_group(struct link *link, double pair_bandwidth, double cores,
                           struct cshim_link_facts *facts)
 {
-    const double pair = pair_bandwidth > 0 ? TRAIN * SHORT_BYTES / pair_bandwidth : GROUP_SECONDS;
-    const double wanted = GROUP_SECONDS / pair;
-    const unsigned exchanges = agree(link, wanted < 1 ? 1 : (unsigned)smaller(wanted, UINT8_MAX));
+    const double pair = pair_bandwidth > 0 ? TRAIN * SHORT_BYTES / pair_bandwidth : SLOW_SECONDS;
+    double wanted = GROUP_SECONDS / pair;
+    if (pair >= SLOW_SECONDS)
+        wanted = 1;
+    else if (wanted < FEW)
+        wanted = FEW;
+    const unsigned exchanges = agree(link, (unsigned)smaller(wanted, UINT8_MAX));
     const double exchange = repeat_with_all(link, exchanges);
     facts->bandwidth = TRAIN * SHORT_BYTES / exchange;
     facts->busy = LEAST_BUSY;

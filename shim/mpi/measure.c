@@ -49,14 +49,21 @@ static double mean(double found)
     return all[1] > 0 ? all[0] / all[1] : 0;
 }
 
+/* The same of bytes per second, by the seconds that a byte takes. */
+static double mean_rate(double found)
+{
+    const double seconds = mean(found > 0 ? 1 / found : 0);
+    return seconds > 0 ? 1 / seconds : 0;
+}
+
 static struct cshim_link_facts mean_of_links(const struct cshim_link_facts *own)
 {
-    return (struct cshim_link_facts){.bandwidth = mean(own->bandwidth),
+    return (struct cshim_link_facts){.bandwidth = mean_rate(own->bandwidth),
                                      .busy = mean(own->busy),
                                      .pair.latency = mean(own->pair.latency),
                                      .pair.message = mean(own->pair.message),
-                                     .pair.bandwidth = mean(own->pair.bandwidth),
-                                     .pair.bandwidth_long = mean(own->pair.bandwidth_long)};
+                                     .pair.bandwidth = mean_rate(own->pair.bandwidth),
+                                     .pair.bandwidth_long = mean_rate(own->pair.bandwidth_long)};
 }
 
 static void measure(void *of, struct cshim_machine *machine)
