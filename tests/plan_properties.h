@@ -175,7 +175,8 @@ static inline void check_memory(const struct cshim_plan *plan, enum cshim_librar
         const uint64_t pieces = chunks_in_share(plan) == 1 ? peers + 1 : 3 * peers + 1;
         PLAN_CHECK(plan->slot_bytes == pieces * plan->piece_bytes + plan->stage_bytes);
     }
-    const uint64_t staged = chunks_in_share(plan) * (has_blocks(plan) ? plan->shares : 1) * chunk *
+    const uint64_t staged = chunks_in_share(plan) *
+                            (has_blocks(plan) ? plan->shares + (on_gpu ? 0 : 1) : 1) * chunk *
                             cshim_dtype_bytes(plan->dtype);
     PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }

@@ -26,11 +26,12 @@ struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
     uint64_t in_flight; /* segments */
+    bool adds_apart;    /* the library puts a node's sum of blocks beside these, not over them */
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
-    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
-    [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
-    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
+    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
+    [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
+    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, false},
 };
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -213,13 +214,14 @@ static uint64_t column_messages(const struct cshim_plan *plan)
                : 0;
 }
 
-/* Pieces of elements that are staged: the node's sum of one share; of blocks all that a node adds.
- */
-static uint64_t staged_pieces(const struct cshim_plan *plan)
+/* Pieces of elements that are staged: the node's sum of one share; of blocks all that a node adds,
+ * too. */
+static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits *limits)
 {
     if (!plan->schedule->staged)
         return 0;
-    return pieces_of_share(plan) * (plan->schedule->division == CSHIM_BLOCKS ? plan->shares : 1);
+    return pieces_of_share(plan) *
+           (plan->schedule->division == CSHIM_BLOCKS ? plan->shares + limits->adds_apart : 1);
 }
 
 /* The largest piece of whole grains that the limits on messages and scratch allow, in elements; one
@@ -237,8 +239,8 @@ static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits
         return CSHIM_GRAIN;
     const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
     const uint64_t by_scratch =
-        (slot - headers) /
-        (pieces * grain_bytes + staged_pieces(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) / (pieces * grain_bytes + staged_pieces(plan, limits) * CSHIM_GRAIN *
+                                                       cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -257,7 +259,7 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->segments = divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
     plan->piece_bytes = plan->grid.rows * (longest - CSHIM_HEADER_BYTES) + CSHIM_HEADER_BYTES;
     plan->column_bytes = plan->grid.rows > 1 ? longest : 0;
-    plan->stage_bytes = staged_pieces(plan) * piece * cshim_dtype_bytes(plan->dtype);
+    plan->stage_bytes = staged_pieces(plan, limits) * piece * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = row_messages(plan) * plan->piece_bytes +
                        column_messages(plan) * plan->column_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;

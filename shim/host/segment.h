@@ -51,7 +51,7 @@ struct cshim_segment {
     struct cshim_range whole; /* of the call's elements */
     struct cshim_range share; /* what the peers exchange: in hierarchical this rank's share of it */
     uint8_t *scratch;         /* pieces of plan->piece_bytes each */
-    uint8_t *stage; /* by nodes: the share's elements, or of blocks those to add; else NULL */
+    uint8_t *stage; /* by nodes: the share's elements, and behind them blocks to add; else NULL */
     unsigned slot;  /* of those in flight */
 };
 

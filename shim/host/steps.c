@@ -585,9 +585,10 @@ static void find_shares(struct cshim_exchange *exchange, const struct cshim_rang
     }
 }
 
-/* Copies the chunks of all blocks to the stage, where the library adds them: those of the first
- * local rank on all nodes, those of the second, and so on. Returns how many elements these are. */
-static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+/* Copies the chunks of all blocks to where the library adds them: those of the first local rank on
+ * all nodes, those of the second, and so on. Returns how many elements these are. */
+static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                             uint8_t *blocks)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
@@ -600,7 +601,7 @@ static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim
                 cshim_segment_block(exchange, segment, node, local_rank);
             if (local_rank == layout->local_rank)
                 communicator->share_begins[node] = (int)(staged - begin);
-            memcpy(segment->stage + staged * element, exchange->input + chunk.begin * element,
+            memcpy(blocks + staged * element, exchange->input + chunk.begin * element,
                    chunk.length * element);
             staged += chunk.length;
         }
@@ -613,13 +614,15 @@ static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    const void *input = segment->stage;
+    const struct cshim_plan *plan = exchange->plan;
+    const uint8_t *input = exchange->input + segment->whole.begin * exchange->element_bytes;
     uint64_t elements = segment->whole.length;
-    if (exchange->plan->schedule->division == CSHIM_BLOCKS) {
-        elements = stage_blocks(exchange, segment);
+    if (plan->schedule->division == CSHIM_BLOCKS) {
+        uint8_t *blocks = segment->stage + plan->stage_bytes / (plan->shares + 1);
+        elements = stage_blocks(exchange, segment, blocks);
+        input = blocks;
     } else {
         find_shares(exchange, &segment->whole);
-        input = exchange->input + segment->whole.begin * exchange->element_bytes;
     }
     const int status = communicator->transport->reduce_inside(exchange, input, segment->stage,
                                                               communicator->share_lengths);

@@ -38,8 +38,7 @@ struct cshim_transport {
                     bool *done, int *too_long);
 
     /* Adds `input` of all ranks of the node, elements of the call's type, and leaves this rank's
-     * share of the sum in `share`, which may be the input; lengths has the elements of each local
-     * rank's share. */
+     * share of the sum in `share`; lengths has the elements of each local rank's share. */
     int (*reduce_inside)(const struct cshim_exchange *exchange, const void *input, void *share,
                          const int *lengths);
     /* Collects the shares of all ranks of the node in `output`, each at its place in begins: on all

@@ -93,7 +93,7 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
 static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
                          const int *lengths)
 {
-    return cshim_mpi.real->MPI_Reduce_scatter(input == share ? MPI_IN_PLACE : input, share, lengths,
+    return cshim_mpi.real->MPI_Reduce_scatter(input, share, lengths,
                                               cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
                                               comm_of(exchange)->node);
 }
