@@ -70,8 +70,10 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
     if (is_grid(plan))
         PLAN_CHECK(call->collective == CSHIM_ALLREDUCE && call->library != CSHIM_NCCL &&
                    plan->peers > 3 && plan->quantizations == 3);
-    const bool by_node = call->collective == CSHIM_REDUCE_SCATTER && call->library == CSHIM_NCCL &&
-                         plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL;
+    const bool is_even = call->ranks == (uint64_t)call->nodes * call->ranks_per_node;
+    const bool by_node =
+        plan->algorithm == CSHIM_ALGORITHM_HIERARCHICAL &&
+        (call->collective == CSHIM_REDUCE || (call->collective == CSHIM_REDUCE_SCATTER && is_even));
     if ((call->collective != CSHIM_ALLREDUCE && !by_node) || (call->nonblocking && !is_grid(plan)))
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ||
                    plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
@@ -173,7 +175,8 @@ static inline void check_memory(const struct cshim_plan *plan, enum cshim_librar
         const uint64_t pieces = chunks_in_share(plan) == 1 ? peers + 1 : 3 * peers + 1;
         PLAN_CHECK(plan->slot_bytes == pieces * plan->piece_bytes + plan->stage_bytes);
     }
-    const uint64_t staged = chunks_in_share(plan) * (has_blocks(plan) ? plan->shares : 1) * chunk *
+    const uint64_t staged = chunks_in_share(plan) *
+                            (has_blocks(plan) ? plan->shares + (on_gpu ? 0 : 1) : 1) * chunk *
                             cshim_dtype_bytes(plan->dtype);
     PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }
@@ -271,10 +274,12 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
 }
 
 /* The encoded sums that the root of a reduce gets from their owners, or the parts that the root of
- * a broadcast gives to those. */
-static inline uint64_t messages_with_root(const struct cshim_plan *plan)
+ * a broadcast gives to those. By nodes all of them but its node's, for as many as any other's. */
+static inline uint64_t messages_with_root(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t bytes = 0, begin, chunk;
+    if (plan->schedule->staged)
+        return all - all / plan->peers;
     for (uint64_t at = 0; at < plan->count; at += plan->segment) {
         const uint64_t left = plan->count - at;
         for (uint32_t owner = 0; owner < plan->peers; owner++) {
@@ -308,7 +313,8 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
         return;
     }
     const uint64_t times = is_grid(plan) ? 1 : plan->peers - 1;
-    uint64_t bytes = count_messages(plan, most) * times;
+    const uint64_t all = count_messages(plan, most);
+    uint64_t bytes = all * times;
     const struct cshim_plan sums = plan_of_sums(plan);
     if (bytes == 0)
         return;
@@ -319,12 +325,14 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
     else if (plan->collective == CSHIM_ALLREDUCE)
         bytes += count_messages(&sums, most) * times;
     if ((plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST) && !gathered)
-        bytes += messages_with_root(plan);
+        bytes += messages_with_root(plan, all);
     if (plan->schedule->staged) {
         PLAN_CHECK(plan->bytes_network == bytes);
         const uint64_t inside =
             product(passes * (uint64_t)(plan->ranks - plan->peers), call->bytes);
         bytes = inside > UINT64_MAX - bytes ? UINT64_MAX : bytes + inside;
+        if (plan->collective == CSHIM_REDUCE) /* the node of the root gathers */
+            bytes += call->bytes - call->bytes / plan->shares;
     }
     PLAN_CHECK(plan->bytes_wire == bytes);
 }

@@ -12,26 +12,30 @@ static void number_nodes(struct cshim_layout *layout, const int *id_of, int rank
         if (*node == 0)
             *node = (int)++layout->nodes;
         layout->node_of[i] = *node - 1;
-        local[*node - 1]++;
+        layout->local_of[i] = local[*node - 1]++;
     }
 }
 
 bool cshim_layout_make(struct cshim_layout *layout, const int *id_of, int ranks, int ids, int rank)
 {
-    *layout = (struct cshim_layout){.node_of = calloc((size_t)ranks, sizeof(int))};
+    *layout = (struct cshim_layout){.node_of = calloc(3 * (size_t)ranks, sizeof(int))};
     int *number = calloc((size_t)ids, sizeof *number);
     int *local = calloc((size_t)ranks, sizeof *local);
     const bool enough = layout->node_of != NULL && number != NULL && local != NULL;
     if (enough) {
+        layout->local_of = layout->node_of + ranks;
+        layout->rank_at = layout->local_of + ranks;
         number_nodes(layout, id_of, ranks, number, local);
         layout->node = layout->node_of[rank];
         layout->local_ranks = local[layout->node];
-        for (int i = 0; i < rank; i++)
-            layout->local_rank += layout->node_of[i] == layout->node;
+        layout->local_rank = layout->local_of[rank];
         layout->ranks_per_node = (uint32_t)ranks;
         for (uint32_t node = 0; node < layout->nodes; node++)
             if ((uint32_t)local[node] < layout->ranks_per_node)
                 layout->ranks_per_node = (uint32_t)local[node];
+        const int nodes = (int)layout->nodes;
+        for (int i = 0; i < ranks && ranks == nodes * (int)layout->ranks_per_node; i++)
+            layout->rank_at[layout->local_of[i] * nodes + layout->node_of[i]] = i;
     }
     free(number);
     free(local);
@@ -48,26 +52,19 @@ void cshim_layout_free(struct cshim_layout *layout)
 
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across)
 {
-    for (int node = 0; node < (int)layout->nodes; node++) {
-        int place = 0;
-        for (int rank = 0; rank < ranks; rank++) {
-            if (layout->node_of[rank] != node)
-                continue;
-            if (across != NULL && place == layout->local_rank)
-                across[node] = rank;
-            if (inside != NULL && node == layout->node)
-                inside[place] = rank;
-            place++;
-        }
+    for (int rank = 0; rank < ranks; rank++) {
+        if (across != NULL && layout->local_of[rank] == layout->local_rank)
+            across[layout->node_of[rank]] = rank;
+        if (inside != NULL && layout->node_of[rank] == layout->node)
+            inside[layout->local_of[rank]] = rank;
     }
 }
 
 /* The rank that has a place among a node's ranks, or -1. */
-static int rank_at(const struct cshim_layout *layout, int ranks, int node, int place)
+static int find_rank(const struct cshim_layout *layout, int ranks, int node, int place)
 {
-    int seen = 0;
     for (int rank = 0; rank < ranks; rank++)
-        if (layout->node_of[rank] == node && seen++ == place)
+        if (layout->node_of[rank] == node && layout->local_of[rank] == place)
             return rank;
     return -1;
 }
@@ -81,8 +78,8 @@ struct cshim_partners cshim_layout_partners(const struct cshim_layout *layout, i
         return partners;
     for (int distance = 1; distance <= (inside ? 1 : CSHIM_PARTNERS); distance++) {
         const int rank = inside
-                             ? rank_at(layout, ranks, layout->node, layout->local_rank ^ distance)
-                             : rank_at(layout, ranks, layout->node ^ distance, 0);
+                             ? find_rank(layout, ranks, layout->node, layout->local_rank ^ distance)
+                             : find_rank(layout, ranks, layout->node ^ distance, 0);
         if (rank < 0)
             continue;
         partners.ranks[partners.count++] = rank;

@@ -10,9 +10,11 @@
 struct cshim_layout {
     uint32_t nodes;
     uint32_t ranks_per_node; /* on the node with the fewest */
-    int *node_of;            /* by rank; owned */
-    int node;                /* of this rank */
-    int local_rank;          /* among its node's ranks */
+    int *node_of;            /* by rank; owned, and the next two with it */
+    int *local_of;           /* by rank, its place among its node's ranks */
+    int *rank_at;   /* by place times nodes plus node; filled only where nodes are equally full */
+    int node;       /* of this rank */
+    int local_rank; /* among its node's ranks */
     int local_ranks;
 };
 

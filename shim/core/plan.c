@@ -26,11 +26,12 @@ struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
     uint64_t in_flight; /* segments */
+    bool adds_apart;    /* the library puts a node's sum of blocks beside these, not over them */
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
-    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
-    [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
-    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT},
+    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
+    [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
+    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, false},
 };
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -148,8 +149,9 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
 }
 
 /* Whether a call can be made by an algorithm. The library's own collectives need a caller that
- * waits, and a node's need nodes that hold several ranks, which can share the network's work.
- * Blocks are added inside a node by NCCL's engine only. NCCL's has no steps for a grid. */
+ * waits, and a node's need nodes that hold several ranks, which can share the network's work. Of
+ * blocks each rank of a node needs one rank on every other. NCCL's engine has no steps for a grid.
+ */
 static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
@@ -160,7 +162,8 @@ static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
     if (!cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE))
         return true;
     return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0 &&
-           (schedule->division != CSHIM_BLOCKS || call->library == CSHIM_NCCL);
+           (schedule->division != CSHIM_BLOCKS ||
+            call->ranks == (uint64_t)call->nodes * call->ranks_per_node);
 }
 
 /* `auto`, as compshim-policy(5) gives it: also for a rule's algorithm that cannot make the call. */
@@ -211,13 +214,14 @@ static uint64_t column_messages(const struct cshim_plan *plan)
                : 0;
 }
 
-/* Pieces of elements that are staged: the node's sum of one share; of blocks all that a node adds.
- */
-static uint64_t staged_pieces(const struct cshim_plan *plan)
+/* Pieces of elements that are staged: the node's sum of one share; of blocks all that a node adds,
+ * too. */
+static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits *limits)
 {
     if (!plan->schedule->staged)
         return 0;
-    return pieces_of_share(plan) * (plan->schedule->division == CSHIM_BLOCKS ? plan->shares : 1);
+    return pieces_of_share(plan) *
+           (plan->schedule->division == CSHIM_BLOCKS ? plan->shares + limits->adds_apart : 1);
 }
 
 /* The largest piece of whole grains that the limits on messages and scratch allow, in elements; one
@@ -235,8 +239,8 @@ static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits
         return CSHIM_GRAIN;
     const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
     const uint64_t by_scratch =
-        (slot - headers) /
-        (pieces * grain_bytes + staged_pieces(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
+        (slot - headers) / (pieces * grain_bytes + staged_pieces(plan, limits) * CSHIM_GRAIN *
+                                                       cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -255,7 +259,7 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->segments = divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
     plan->piece_bytes = plan->grid.rows * (longest - CSHIM_HEADER_BYTES) + CSHIM_HEADER_BYTES;
     plan->column_bytes = plan->grid.rows > 1 ? longest : 0;
-    plan->stage_bytes = staged_pieces(plan) * piece * cshim_dtype_bytes(plan->dtype);
+    plan->stage_bytes = staged_pieces(plan, limits) * piece * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = row_messages(plan) * plan->piece_bytes +
                        column_messages(plan) * plan->column_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
@@ -328,10 +332,12 @@ static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *
 }
 
 /* Of these, what the root of a reduce adds up itself, and nobody has to send to it; or the root of
- * a broadcast passes on itself. */
-static uint64_t root_messages(const struct cshim_plan *plan)
+ * a broadcast passes on itself. Which node has the root is not known: each adds up as much. */
+static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t begin, chunk, last;
+    if (plan->schedule->staged)
+        return all / plan->peers;
     cshim_plan_chunk(plan->segment, plan->peers, plan->root, &begin, &chunk);
     cshim_plan_chunk(plan->count % plan->segment, plan->peers, plan->root, &begin, &last);
     return add(multiply(plan->count / plan->segment, message_bytes(plan, chunk)),
@@ -381,19 +387,20 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
     const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
     const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
     const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
-    plan->bytes_wire = add(multiply(givers, part_bytes), sum_bytes);
-    plan->bytes_network = share_of(plan->bytes_wire, apart, others);
+    uint64_t bytes = add(multiply(givers, part_bytes), sum_bytes);
+    if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
+        const uint64_t all = parts.encoded + parts.chunks * CSHIM_HEADER_BYTES;
+        bytes = add(bytes, all - root_messages(plan, all));
+    }
+    plan->bytes_wire = plan->bytes_network = bytes;
     if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
-        plan->bytes_network = plan->bytes_wire;
-        const uint64_t passes = cshim_schedule_has(schedule, CSHIM_STEP_GATHER_INSIDE) ? 2 : 1;
+        const uint64_t passes = schedule->sums_to == CSHIM_TO_ALL ? 2 : 1;
         plan->bytes_wire =
-            add(plan->bytes_wire,
-                multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
-    } else if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
-        const uint64_t with_root =
-            parts.encoded + parts.chunks * CSHIM_HEADER_BYTES - root_messages(plan);
-        plan->bytes_wire = add(plan->bytes_wire, with_root);
-        plan->bytes_network = add(plan->bytes_network, multiply(with_root / plan->ranks, apart));
+            add(bytes, multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
+        if (schedule->sums_to == CSHIM_TO_ROOT) /* whose node gathers */
+            plan->bytes_wire = add(plan->bytes_wire, call->bytes - call->bytes / plan->shares);
+    } else {
+        plan->bytes_network = share_of(bytes, apart, others);
     }
 }
 

@@ -42,6 +42,8 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
                              false},
     ROW(REDUCE, TWO_SHOT) = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ROOT, 3,
                              1, false, 2, false},
+    ROW(REDUCE, HIERARCHICAL) = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
+                                 CSHIM_TO_ROOT, 3, 1, true, 2, false},
     ROW(REDUCE_SCATTER, TWO_SHOT) = {ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1,
                                      false, 1, false},
     ROW(REDUCE_SCATTER, HIERARCHICAL) = {BIT(REDUCE_INSIDE) | ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER,

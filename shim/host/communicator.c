@@ -17,7 +17,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     communicator->sent_begins = communicator->block_begins + ranks + 1;
     communicator->parts = calloc(ranks, sizeof *communicator->parts);
     communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
-    communicator->share_begins = calloc(local_ranks, sizeof *communicator->share_begins);
+    communicator->share_begins = calloc(ranks, sizeof *communicator->share_begins);
     return communicator->calls_by_rule != NULL && communicator->block_begins != NULL &&
            communicator->parts != NULL && communicator->share_lengths != NULL &&
            communicator->share_begins != NULL;

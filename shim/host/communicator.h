@@ -44,7 +44,7 @@ struct cshim_communicator {
     uint64_t *block_begins, *sent_begins;
     const void **parts; /* of a chunk, from each rank */
     int *share_lengths; /* of each local rank's share of a segment, in elements, ... */
-    int *share_begins;  /* ... and where it begins */
+    int *share_begins;  /* ... and where it begins; of blocks, where each node's does in the own */
 };
 
 /* Takes the memory that compressed calls need besides their scratch, for a communicator with rank,

@@ -14,6 +14,15 @@ static bool has_peers(const struct cshim_exchange *exchange)
     return exchange->lines[CSHIM_ROW].rank >= 0;
 }
 
+/* Whether the ranks of this node put the sums of their shares together: for a root, its node's. */
+static bool gathers(const struct cshim_exchange *exchange)
+{
+    const struct cshim_schedule *schedule = exchange->plan->schedule;
+    const uint32_t node = (uint32_t)exchange->communicator->layout.node;
+    return cshim_schedule_has(schedule, CSHIM_STEP_GATHER_INSIDE) &&
+           cshim_schedule_gets_sums(schedule, node, exchange->root);
+}
+
 /* All ranks of a node come to its collectives in the same order. A rank without a share does
  * nothing between them. */
 static int enter(struct cshim_exchange *exchange, const struct cshim_segment *segment)
@@ -31,7 +40,7 @@ static int leave(struct cshim_exchange *exchange, const struct cshim_segment *se
     int status = 0;
     if (has_peers(exchange))
         status = cshim_steps_finish(exchange, segment, done);
-    if (status == 0 && *done && segment->stage != NULL)
+    if (status == 0 && *done && gathers(exchange))
         status = cshim_steps_gather_inside(exchange, segment);
     return status;
 }
@@ -60,8 +69,11 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
     int peer = communicator->rank;
-    if (exchange->plan->schedule->staged)
+    exchange->root = exchange->plan->root;
+    if (exchange->plan->schedule->staged) {
         peer = (uint32_t)layout->local_rank < exchange->plan->shares ? layout->node : -1;
+        exchange->root = (uint32_t)layout->node_of[exchange->root];
+    }
     find_lines(exchange, peer);
     exchange->is_shared = communicator->transport->scratch_of != NULL && layout->local_ranks > 1 &&
                           cshim_steps_may_share(exchange->plan);

@@ -45,6 +45,7 @@ struct cshim_exchange {
 
     uint32_t sequence;                    /* of the communicator's compressed calls, from 1 */
     struct cshim_line lines[CSHIM_LINES]; /* no place in the row: this rank only helps its node */
+    uint32_t root;                        /* peer of the plan's root */
     uint32_t first_of_row;                /* peer */
     uint32_t column;                      /* where this rank has a place */
     bool is_shared;                       /* ranks of a node read each other's scratch */

@@ -36,25 +36,35 @@ struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uin
     if (plan->schedule->division == CSHIM_BLOCKS)
         segment.whole = (struct cshim_range){0, plan->count};
     segment.share = segment.whole;
-    if (plan->schedule->staged) {
+    if (plan->schedule->staged)
+        segment.stage = segment.scratch + plan->slot_bytes - plan->stage_bytes;
+    if (plan->schedule->staged && plan->schedule->division != CSHIM_BLOCKS)
         segment.share = cshim_segment_share(exchange, &segment.whole,
                                             exchange->communicator->layout.local_rank);
-        segment.stage = segment.scratch + plan->slot_bytes - plan->stage_bytes;
-    }
     return segment;
 }
 
-/* The chunk of a peer's block that a segment has. */
+/* The chunk of a rank's block that a segment has. */
 static struct cshim_range block_chunk(const struct cshim_exchange *exchange,
                                       const struct cshim_segment *segment, const uint64_t *begins,
-                                      int peer)
+                                      int rank)
 {
-    const uint64_t length = begins[peer + 1] - begins[peer];
-    const uint64_t chunk = exchange->plan->segment / exchange->plan->peers;
+    const struct cshim_plan *plan = exchange->plan;
+    const uint64_t length = begins[rank + 1] - begins[rank];
+    const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
     const uint64_t done = segment->index * chunk;
     if (done >= length)
-        return (struct cshim_range){begins[peer], 0};
-    return (struct cshim_range){begins[peer] + done, length - done < chunk ? length - done : chunk};
+        return (struct cshim_range){begins[rank], 0};
+    return (struct cshim_range){begins[rank] + done, length - done < chunk ? length - done : chunk};
+}
+
+struct cshim_range cshim_segment_block(const struct cshim_exchange *exchange,
+                                       const struct cshim_segment *segment, int node,
+                                       int local_rank)
+{
+    const struct cshim_layout *layout = &exchange->communicator->layout;
+    return block_chunk(exchange, segment, exchange->communicator->block_begins,
+                       layout->rank_at[local_rank * (int)layout->nodes + node]);
 }
 
 static uint32_t share_of(const struct cshim_exchange *exchange, const struct cshim_segment *segment)
@@ -67,6 +77,9 @@ struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
 {
     struct cshim_range range = {0, segment->share.length};
     const uint32_t columns = exchange->plan->grid.columns;
+    if (exchange->plan->schedule->division == CSHIM_BLOCKS && segment->stage != NULL)
+        return cshim_segment_block(exchange, segment, peer,
+                                   exchange->communicator->layout.local_rank);
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
         return block_chunk(exchange, segment, exchange->communicator->block_begins, peer);
     if ((uint32_t)peer >= columns) /* the last of a longer row */
@@ -126,11 +139,14 @@ struct cshim_range cshim_segment_message(const struct cshim_exchange *exchange,
 }
 
 const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
-                                    const struct cshim_segment *segment, uint64_t element)
+                                    const struct cshim_segment *segment, int peer, uint64_t element)
 {
     const uint64_t place = segment->share.begin + element - exchange->source.begin;
-    return segment->stage != NULL ? segment->stage + element * exchange->element_bytes
-                                  : exchange->input + place * exchange->element_bytes;
+    if (segment->stage == NULL)
+        return exchange->input + place * exchange->element_bytes;
+    if (exchange->plan->schedule->division == CSHIM_BLOCKS)
+        element = (uint64_t)exchange->communicator->share_begins[peer];
+    return segment->stage + element * exchange->element_bytes;
 }
 
 /* In place, only elements that have been encoded lie before the place of a result. */
@@ -138,8 +154,9 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                               const struct cshim_segment *segment, uint64_t element)
 {
     const uint64_t place = segment->share.begin + element - exchange->result.begin;
-    return segment->stage != NULL ? segment->stage + element * exchange->element_bytes
-                                  : exchange->output + place * exchange->element_bytes;
+    return cshim_schedule_has(exchange->plan->schedule, CSHIM_STEP_GATHER_INSIDE)
+               ? segment->stage + element * exchange->element_bytes
+               : exchange->output + place * exchange->element_bytes;
 }
 
 /* The place of the message that a transfer has between `rank` of a row or column and another one

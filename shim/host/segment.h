@@ -51,8 +51,8 @@ struct cshim_segment {
     struct cshim_range whole; /* of the call's elements */
     struct cshim_range share; /* what the peers exchange: in hierarchical this rank's share of it */
     uint8_t *scratch;         /* pieces of plan->piece_bytes each */
-    uint8_t *stage;           /* hierarchical: the elements of the share; else NULL */
-    unsigned slot;            /* of those in flight */
+    uint8_t *stage; /* by nodes: the share's elements, and behind them blocks to add; else NULL */
+    unsigned slot;  /* of those in flight */
 };
 
 /* The segment of an index. It shares its place in the scratch with the segments
@@ -74,9 +74,16 @@ struct cshim_range cshim_segment_message(const struct cshim_exchange *exchange,
                                          const struct cshim_segment *segment,
                                          enum cshim_transfer transfer, int peer);
 
-/* Where an element of the share is read from, and where its result is written to. */
+/* The chunk that a segment has of the block of a local rank of a node. */
+struct cshim_range cshim_segment_block(const struct cshim_exchange *exchange,
+                                       const struct cshim_segment *segment, int node,
+                                       int local_rank);
+
+/* Where an element of the share is read from, and where its result is written to. By blocks it is
+ * the first of the chunk of a peer. */
 const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
-                                    const struct cshim_segment *segment, uint64_t element);
+                                    const struct cshim_segment *segment, int peer,
+                                    uint64_t element);
 uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                               const struct cshim_segment *segment, uint64_t element);
 

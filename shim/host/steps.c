@@ -174,7 +174,7 @@ static bool has(const struct cshim_exchange *exchange, enum cshim_step step)
 
 static bool gets_sums(const struct cshim_exchange *exchange, int peer)
 {
-    return cshim_schedule_gets_sums(exchange->plan->schedule, (uint32_t)peer, exchange->plan->root);
+    return cshim_schedule_gets_sums(exchange->plan->schedule, (uint32_t)peer, exchange->root);
 }
 
 /* The peer whose elements this rank's own part has: itself, but in a broadcast the root. */
@@ -222,7 +222,7 @@ static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_se
         const struct cshim_range piece =
             plan->grid.rows > 1 ? cshim_segment_piece_owned(exchange, segment, owner, i) : part;
         cshim_encode_with(plan->codec, plan->dtype,
-                          cshim_segment_source(exchange, segment, piece.begin), piece.length,
+                          cshim_segment_source(exchange, segment, owner, piece.begin), piece.length,
                           options(exchange, segment, CSHIM_MESSAGE_PARTS, piece.begin, &encoding),
                           end);
         end += bytes_at(exchange, CSHIM_MESSAGE_PARTS, piece.length, end);
@@ -566,8 +566,14 @@ int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done)
     return status;
 }
 
-/* Finds the shares of all local ranks, and counts what a reduce-scatter or an all-gather inside the
- * node sends at least, once for the node. */
+/* Counts so many elements, once for the node. */
+static void count_inside(struct cshim_exchange *exchange, uint64_t elements)
+{
+    if (exchange->communicator->layout.local_rank == 0)
+        exchange->figures.bytes_wire += elements * exchange->element_bytes;
+}
+
+/* Finds the shares of all local ranks. */
 static void find_shares(struct cshim_exchange *exchange, const struct cshim_range *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -577,18 +583,50 @@ static void find_shares(struct cshim_exchange *exchange, const struct cshim_rang
         communicator->share_begins[i] = (int)(share.begin - segment->begin);
         communicator->share_lengths[i] = (int)share.length;
     }
-    if (layout->local_rank == 0)
-        exchange->figures.bytes_wire +=
-            (uint64_t)(layout->local_ranks - 1) * segment->length * exchange->element_bytes;
 }
 
+/* Copies the chunks of all blocks to where the library adds them: those of the first local rank on
+ * all nodes, those of the second, and so on. Returns how many elements these are. */
+static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                             uint8_t *blocks)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_layout *layout = &communicator->layout;
+    const size_t element = exchange->element_bytes;
+    uint64_t staged = 0;
+    for (int local_rank = 0; local_rank < layout->local_ranks; local_rank++) {
+        const uint64_t begin = staged;
+        for (int node = 0; node < (int)layout->nodes; node++) {
+            const struct cshim_range chunk =
+                cshim_segment_block(exchange, segment, node, local_rank);
+            if (local_rank == layout->local_rank)
+                communicator->share_begins[node] = (int)(staged - begin);
+            memcpy(blocks + staged * element, exchange->input + chunk.begin * element,
+                   chunk.length * element);
+            staged += chunk.length;
+        }
+        communicator->share_lengths[local_rank] = (int)(staged - begin);
+    }
+    return staged;
+}
+
+/* A reduce-scatter or an all-gather sends at least all elements to all ranks but one. */
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    find_shares(exchange, &segment->whole);
-    const int status = communicator->transport->reduce_inside(
-        exchange, exchange->input + segment->whole.begin * exchange->element_bytes, segment->stage,
-        communicator->share_lengths);
+    const struct cshim_plan *plan = exchange->plan;
+    const uint8_t *input = exchange->input + segment->whole.begin * exchange->element_bytes;
+    uint64_t elements = segment->whole.length;
+    if (plan->schedule->division == CSHIM_BLOCKS) {
+        uint8_t *blocks = segment->stage + plan->stage_bytes / (plan->shares + 1);
+        elements = stage_blocks(exchange, segment, blocks);
+        input = blocks;
+    } else {
+        find_shares(exchange, &segment->whole);
+    }
+    const int status = communicator->transport->reduce_inside(exchange, input, segment->stage,
+                                                              communicator->share_lengths);
+    count_inside(exchange, (uint64_t)(communicator->layout.local_ranks - 1) * elements);
     cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE);
     return status;
 }
@@ -596,10 +634,17 @@ int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshi
 int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_layout *layout = &communicator->layout;
+    const struct cshim_plan *plan = exchange->plan;
+    uint64_t elements = (uint64_t)(layout->local_ranks - 1) * segment->whole.length;
     find_shares(exchange, &segment->whole);
+    if (plan->schedule->sums_to == CSHIM_TO_ROOT)
+        elements = segment->whole.length -
+                   (uint64_t)communicator->share_lengths[layout->local_of[plan->root]];
     const int status = communicator->transport->gather_inside(
         exchange, segment->stage, exchange->output + segment->whole.begin * exchange->element_bytes,
         communicator->share_lengths, communicator->share_begins);
+    count_inside(exchange, elements);
     cshim_event_step(exchange, CSHIM_STEP_GATHER_INSIDE);
     return status;
 }

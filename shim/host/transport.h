@@ -41,7 +41,8 @@ struct cshim_transport {
      * share of the sum in `share`; lengths has the elements of each local rank's share. */
     int (*reduce_inside)(const struct cshim_exchange *exchange, const void *input, void *share,
                          const int *lengths);
-    /* Collects the shares of all ranks of the node in `output`, each at its place in begins. */
+    /* Collects the shares of all ranks of the node in `output`, each at its place in begins: on all
+     * of them, or on the call's root only. */
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins);
 

@@ -101,10 +101,15 @@ static int reduce_inside(const struct cshim_exchange *exchange, const void *inpu
 static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins)
 {
+    const struct cshim_layout *layout = &exchange->communicator->layout;
     const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
-    return cshim_mpi.real->MPI_Allgatherv(share, lengths[exchange->communicator->layout.local_rank],
-                                          datatype, output, lengths, begins, datatype,
-                                          comm_of(exchange)->node);
+    const MPI_Comm node = comm_of(exchange)->node;
+    const int own = lengths[layout->local_rank];
+    if (exchange->plan->schedule->sums_to == CSHIM_TO_ROOT)
+        return cshim_mpi.real->MPI_Gatherv(share, own, datatype, output, lengths, begins, datatype,
+                                           layout->local_of[exchange->plan->root], node);
+    return cshim_mpi.real->MPI_Allgatherv(share, own, datatype, output, lengths, begins, datatype,
+                                          node);
 }
 
 /* Collective calls among all ranks are made on the program's communicator, at the place of its own

@@ -3,7 +3,9 @@
  * preload.
  *
  *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE]
+ *                   [--collective allreduce|reduce|reduce_scatter]
  *
+ * A reduce goes to rank 0, a reduce_scatter is MPI_Reduce_scatter_block; both are never in place.
  * FILE has float32 to add up, over and over, each rank from another place on: for codecs whose
  * messages are as long as their data need. Without it they are uniformly distributed. Per size it
  * prints one line: bytes, calls, the median and the smallest seconds of a call, each call counted
@@ -27,6 +29,7 @@
 static double budget = 1.0;
 static const char *input_path;
 static int in_place;
+static const char *collective = "allreduce";
 
 static size_t parse_size(const char *text, char **end)
 {
@@ -57,14 +60,26 @@ static double processor_seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+static void sum(const float *input, float *output, int count)
+{
+    int ranks;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (strcmp(collective, "reduce") == 0)
+        MPI_Reduce(input, output, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+    else if (strcmp(collective, "reduce_scatter") == 0)
+        MPI_Reduce_scatter_block(input, output, count / ranks, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    else
+        MPI_Allreduce(in_place ? MPI_IN_PLACE : (const void *)input, output, count, MPI_FLOAT,
+                      MPI_SUM, MPI_COMM_WORLD);
+}
+
 /* Adds the processor seconds that this rank takes to *processor. */
 static double time_call(const float *input, float *output, int count, double *processor)
 {
     double slowest = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     const double processor_began = processor_seconds(), began = MPI_Wtime();
-    MPI_Allreduce(in_place ? MPI_IN_PLACE : (const void *)input, output, count, MPI_FLOAT, MPI_SUM,
-                  MPI_COMM_WORLD);
+    sum(input, output, count);
     const double own = MPI_Wtime() - began;
     *processor += processor_seconds() - processor_began;
     MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -138,11 +153,10 @@ static void measure(size_t bytes, int rank)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
-                                            {"seconds", required_argument, NULL, 't'},
-                                            {"in-place", no_argument, NULL, 'i'},
-                                            {"input", required_argument, NULL, 'f'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"sizes", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
+        {"in-place", no_argument, NULL, 'i'},         {"input", required_argument, NULL, 'f'},
+        {"collective", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
     MPI_Init(&argc, &argv);
@@ -156,6 +170,8 @@ int main(int argc, char **argv)
             in_place = 1;
         else if (option == 'f')
             input_path = optarg;
+        else if (option == 'c')
+            collective = optarg;
         else
             MPI_Abort(MPI_COMM_WORLD, 2);
     for (char *next = sizes; *next != '\0'; next += *next == ',') {

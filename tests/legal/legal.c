@@ -302,13 +302,14 @@ static void draw_times(uint64_t *stream)
     for (int i = 0; i < script.count; i++) {
         const struct step *step = &script.steps[i];
         const int first = step->kind == START ? step->latest : i + 1;
+        const bool ends = step->kind == START || step->kind == IALLREDUCE || step->kind == RING;
         start_at[i] = complete_at[i] = -1;
         const int starts = step->kind == START ? i + below(stream, step->latest - i + 1) : -1;
-        const int completes = first + below(stream, step->end - first + 1);
+        const int completes = first + below(stream, ends ? step->end - first + 1 : 1);
         if (legal_is_left_out(&script, i) || script.places[step->place].group[rank] < 0)
             continue;
         start_at[i] = starts;
-        if (step->kind == START || step->kind == IALLREDUCE || step->kind == RING)
+        if (ends)
             complete_at[i] = completes;
     }
 }

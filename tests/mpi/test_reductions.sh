@@ -32,6 +32,25 @@ done
 matches 3 fp32 two_shot 2 reduce float64
 matches 3 fp32 auto 1 block float64
 
+on_nodes() { # NODES [VARIABLE=VALUE...] PROGRAM...: ranks on nodes as listed
+    mpi $((${#1} / 2 + 1)) STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
+        COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "${@:2}"
+}
+# levels NODES CODEC STEPS COLLECTIVE [DTYPE [ALGORITHM]]
+levels() {
+    policy "$scratch/policy.ini" "$2" hierarchical "${5:-float32}"
+    expect "$4, $2, nodes $1" 0 on_nodes "$1" "$program" "$2" "$3" "$4" ${5:+"$5"}
+    check "was ${6:-hierarchical}" test "$(json '[x["algorithm"] for x in r["rows"]][-1]')" = "${6:-hierarchical}"
+}
+levels 0,0,1,1 raw 3 reduce
+levels 0,1,0,1 fp8_e4m3 2 reduce
+levels 0,1,1,2,2,2,1 int8 2 reduce
+levels 0,0,0,1,1 fp16 2 reduce float64
+levels 0,0,1,1 raw 3 block
+levels 0,1,1,0,2,2 fp8_e4m3 1 scatter
+levels 1,0,0,1 lossless 3 scatter float64
+levels 0,0,0,1,1 int8 1 scatter "" two_shot # nodes that are not equally full
+
 matches 4 fp8_e4m3 two_shot 2 reduce
 first=$(digest)
 matches 4 fp8_e4m3 two_shot 2 reduce
@@ -50,6 +69,13 @@ check "sampled errors are those of one and two quantizations" test \
     "$(json '0.01 < r["rows"][0]["rel_error"] < 0.035 < r["rows"][1]["rel_error"] < 0.06')" = True
 check "the others are counted, with their bytes" test "$(json 'sorted((k, v["calls"], v["bytes"]) for k, v in r["not_compressed"].items())')" = \
     "[('MPI_Allgather', 1, 12), ('MPI_Alltoallw', 1, 0), ('MPI_Bcast', 3, 12000), ('MPI_Gatherv', 1, 0), ('MPI_Ibcast', 1, 4000), ('MPI_Neighbor_alltoall', 1, 4), ('MPI_Scan', 1, 8)]"
+
+policy "$scratch/policy.ini" fp8_e4m3 auto
+expect "large calls on two nodes of two ranks" 0 on_nodes 0,0,1,1 "$build/tests/mpi_collectives" 4000000
+contains "their sums are right, too" "0 failures"
+check "a node's parts go to the other once, and its sums to the root's" test \
+    "$(json '[(x["collective"], x["algorithm"], round(x["bytes_in"] / x["bytes_network"], 2)) for x in r["rows"]]')" = \
+    "[('reduce_scatter', 'hierarchical', 3.97), ('reduce', 'hierarchical', 2.64)]"
 
 # Rules for one collective leave the others alone.
 printf '[rule one]\ncollective = reduce\ncodec = fp16\n' >"$scratch/policy.ini"

@@ -190,15 +190,16 @@ TEST(auto_sees_nodes)
 }
 
 /* What a ring of nodes sends between them is less by the codec's factor, and more. */
-TEST(nccl_sends_less_between_nodes)
+TEST(less_is_sent_between_nodes)
 {
     static const enum cshim_codec_id codecs[] = {CSHIM_CODEC_FP16, CSHIM_CODEC_FP8_E4M3};
     static const double factors[] = {1.9, 3.8};
     static const enum cshim_collective collectives[] = {CSHIM_ALLREDUCE, CSHIM_REDUCE_SCATTER};
-    for (size_t i = 0; i < 4; i++) {
-        struct cshim_policy *policy = one_rule(codecs[i / 2], CSHIM_ALGORITHM_AUTO);
+    static const enum cshim_library libraries[] = {CSHIM_NCCL, CSHIM_MPI};
+    for (size_t i = 0; i < 8; i++) {
+        struct cshim_policy *policy = one_rule(codecs[i / 2 % 2], CSHIM_ALGORITHM_AUTO);
         for (uint32_t nodes = 2; nodes <= 8; nodes *= 2) {
-            const struct cshim_call call = {.library = CSHIM_NCCL,
+            const struct cshim_call call = {.library = libraries[i / 4],
                                             .collective = collectives[i % 2],
                                             .bytes = 100 * MIB,
                                             .ranks = 8 * nodes,
@@ -207,7 +208,7 @@ TEST(nccl_sends_less_between_nodes)
             const struct cshim_plan plan = cshim_plan_call(policy, &call, 25 * MIB);
             const double ring = (i % 2 == 0 ? 2.0 : 1.0) * nodes * (call.ranks - 1) / call.ranks;
             assert_int_equal(plan.algorithm, CSHIM_ALGORITHM_HIERARCHICAL);
-            assert_true((double)plan.bytes_network * factors[i / 2] <= ring * 100 * MIB);
+            assert_true((double)plan.bytes_network * factors[i / 2 % 2] <= ring * 100 * MIB);
         }
         cshim_policy_free(policy);
     }
@@ -415,10 +416,17 @@ TEST(ways)
     assert_int_equal(way("cast", CSHIM_ALLREDUCE, true, 8, 1000000), two_shot);
     assert_int_equal(way("one_shot", CSHIM_ALLREDUCE, true, 8, 1000000), gathered);
     assert_int_equal(way("cast", CSHIM_ALLREDUCE, false, 8, 1000000), CSHIM_ALGORITHM_CAST);
-    assert_int_equal(way("auto", CSHIM_REDUCE, false, 8, 1000000), two_shot);
+    assert_int_equal(way("auto", CSHIM_REDUCE, false, 8, 1000000), CSHIM_ALGORITHM_HIERARCHICAL);
+    assert_int_equal(way("two_shot", CSHIM_REDUCE, false, 8, 1000000), two_shot);
     assert_int_equal(way("auto", CSHIM_REDUCE, false, 2, 1000000), gathered);
     assert_int_equal(way("auto", CSHIM_REDUCE, false, 4, 1000), gathered);
-    assert_int_equal(way("hierarchical", CSHIM_REDUCE, false, 8, 1000000), two_shot);
+    assert_int_equal(way("auto", CSHIM_REDUCE_SCATTER, false, 8, 1000000),
+                     CSHIM_ALGORITHM_HIERARCHICAL);
+    assert_int_equal(way("two_shot", CSHIM_REDUCE_SCATTER, false, 8, 1000000), two_shot);
+    /* Five ranks on two nodes. */
+    assert_int_equal(way("hierarchical", CSHIM_REDUCE_SCATTER, false, 5, 1000000), two_shot);
+    assert_int_equal(way("hierarchical", CSHIM_REDUCE, false, 5, 1000000),
+                     CSHIM_ALGORITHM_HIERARCHICAL);
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
