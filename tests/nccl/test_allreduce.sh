@@ -80,6 +80,13 @@ moves() {
     expect "$1 of ${3-float32} as $2 ${*:4}" 0 \
         preloaded 3 "${@:4}" "$build/tests/nccl_moves" "$1" "$2" "${3-float32}"
     reports "$1 was compressed" "[(row['collective'], row['calls']) for row in rows] == [('$1', 8)]"
+    check "$1: its bytes" python3 - "$scratch" <<'P'
+import glob, json, sys
+calls = [json.loads(line) for name in glob.glob(sys.argv[1] + "/*.calls") for line in open(name)]
+sent = sum(c["bytes_sent"] for c in calls if c["call"] in ("ncclSend", "ncclBroadcast"))
+row, = json.load(open(sys.argv[1] + "/report.json"))["rows"]
+assert 0 < row["bytes_wire"] == sent, (row["bytes_wire"], sent)
+P
 }
 for collective in allgather alltoall broadcast; do
     expect "$collective natively" 0 job 3 "$build/tests/nccl_moves" $collective none
