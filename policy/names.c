@@ -132,6 +132,5 @@ bool cshim_library_compresses(enum cshim_library library, enum cshim_collective 
     if (library == CSHIM_GLOO)
         return collective == CSHIM_ALLREDUCE;
     return collective < CSHIM_COLLECTIVE_COUNT &&
-           (library == CSHIM_MPI || collective == CSHIM_ALLREDUCE ||
-            collective == CSHIM_REDUCE_SCATTER || collective == CSHIM_ALLGATHER);
+           (library == CSHIM_MPI || collective != CSHIM_REDUCE);
 }

@@ -150,8 +150,8 @@ static enum cshim_reason rule_reason(const struct cshim_policy *policy,
 
 /* Whether a call can be made by an algorithm. The library's own collectives need a caller that
  * waits, and a node's need nodes that hold several ranks, which can share the network's work. Of
- * blocks each rank of a node needs one rank on every other. NCCL's engine has no steps for a grid.
- */
+ * blocks each rank of a node needs one rank on every other. NCCL's engine has no steps for a grid,
+ * and leaves it to NCCL's own broadcast how the root's message reaches the ranks. */
 static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
@@ -159,6 +159,8 @@ static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
         return false;
     if (algorithm == CSHIM_ALGORITHM_GRID)
         return call->ranks > CSHIM_GRID_NONE && call->library != CSHIM_NCCL;
+    if (schedule->root_gives && call->library == CSHIM_NCCL)
+        return algorithm == CSHIM_ALGORITHM_ONE_SHOT;
     if (!cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE))
         return true;
     return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0 &&
@@ -367,8 +369,12 @@ static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const struct cshim_schedule *schedule = plan->schedule;
     const uint64_t others = plan->peers - 1;
-    /* Of the other ranks that a message goes to, those elsewhere. */
-    const uint64_t apart = call->nodes > 1 ? call->ranks - call->ranks / call->nodes : 0;
+    /* Of the other ranks that a message goes to, those elsewhere. NCCL's own broadcast reaches each
+     * node once. */
+    const bool once = schedule->root_gives && call->library == CSHIM_NCCL;
+    const uint64_t apart = call->nodes <= 1 ? 0
+                           : once           ? call->nodes - 1
+                                            : call->ranks - call->ranks / call->nodes;
     plan->bytes_native = multiply(
         cshim_shapes[call->collective].ring_passes * ((uint64_t)plan->ranks - 1), call->bytes);
     if (schedule->parts_to == CSHIM_TO_LIBRARY) {

@@ -52,7 +52,7 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
                                 false},
     ROW(ALLTOALL, ONE_SHOT) = {MOVE, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1, false, 1,
                                false},
-    ROW(BROADCAST, ONE_SHOT) = {MOVE, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1,
+    ROW(BROADCAST, ONE_SHOT) = {MOVE, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 0, 1, false, 1,
                                 true},
     ROW(BROADCAST, TWO_SHOT) = {MOVE | BIT(COLLECT), CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3,
                                 1, false, 1, true},

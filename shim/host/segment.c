@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scratch of a segment, in places of plan->piece_bytes, with n peers, in a grid of a row:
  *
+ *   broadcast in one_shot  | the root's part |
  *   one_shot, allgather    | parts of peers 0 .. n-1 |
  *   others                 | parts received from 0 .. n-1 | sums of 0 .. n-1 | parts sent to 0 ..
  * n-1 |
@@ -175,6 +176,8 @@ static uint64_t place_of(const struct cshim_plan *plan, int rank, enum cshim_tra
         first = plan->schedule->pieces_per_peer * longest_row * plan->piece_bytes;
     if (in_row == CSHIM_RECEIVE_SUMS || in_row == CSHIM_SEND_SUMS)
         index += places;
+    else if (plan->schedule->root_gives && !is_for_owner)
+        index = 0;
     else if (in_row == CSHIM_SEND_PARTS && is_for_owner && peer != rank)
         index += 2 * places;
     else if (in_row == CSHIM_SEND_PARTS)

@@ -256,7 +256,7 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
     /* NCCL connects ranks when they first send to each other. In a capture not every transport can
      * do so. */
     if (is_compressed(call) && call->capture_id != 0 &&
-        call->plan.schedule->parts_to != CSHIM_TO_LIBRARY &&
+        call->plan.schedule->parts_to != CSHIM_TO_LIBRARY && !call->plan.schedule->root_gives &&
         !comm->connected[call->plan.schedule->staged])
         call->plan.reason = CSHIM_REASON_CAPTURED;
     if (!is_compressed(call)) {
@@ -266,7 +266,7 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
     }
     cshim_measure_collect(comm);
     call->sequence = ++comm->sequence;
-    if (call->plan.rule->error_feedback)
+    if (call->plan.rule->error_feedback && cshim_call_gives(call))
         call->residual = cshim_feedback_find(call);
     return look_for_fault(comm);
 }

@@ -110,10 +110,15 @@ static enum cshim_op op_of(const struct cshim_nccl_call *call)
     return CSHIM_OP_OTHER;
 }
 
+bool cshim_call_gives(const struct cshim_nccl_call *call)
+{
+    return call->collective != CSHIM_BROADCAST || call->comm->rank == call->root;
+}
+
 uint64_t cshim_call_elements(const struct cshim_nccl_call *call)
 {
     const uint64_t ranks = (uint64_t)call->comm->ranks;
-    return call->collective == CSHIM_ALLREDUCE ? call->count : call->count * ranks;
+    return cshim_shapes[call->collective].has_blocks ? call->count * ranks : call->count;
 }
 
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
@@ -125,6 +130,7 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
         .collective = call->collective,
         .dtype = dtype,
         .op = op_of(call),
+        .root = (uint32_t)call->root,
         .bytes = cshim_call_elements(call) * cshim_dtype_bytes(dtype),
         .ranks = (uint32_t)comm->ranks,
         .nodes = comm->nodes,
@@ -155,12 +161,21 @@ enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call)
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;
-    if (call->collective == CSHIM_ALLREDUCE)
+    switch (call->collective) {
+    case CSHIM_ALLREDUCE:
         return real->AllReduce(call->send, call->receive, call->count, call->datatype, call->op,
                                call->handle, call->stream);
-    if (call->collective == CSHIM_ALLGATHER)
+    case CSHIM_ALLGATHER:
         return real->AllGather(call->send, call->receive, call->count, call->datatype, call->handle,
                                call->stream);
-    return real->ReduceScatter(call->send, call->receive, call->count, call->datatype, call->op,
+    case CSHIM_ALLTOALL:
+        return real->AlltoAll(call->send, call->receive, call->count, call->datatype, call->handle,
+                              call->stream);
+    case CSHIM_BROADCAST:
+        return real->Broadcast(call->send, call->receive, call->count, call->datatype, call->root,
                                call->handle, call->stream);
+    default:
+        return real->ReduceScatter(call->send, call->receive, call->count, call->datatype, call->op,
+                                   call->handle, call->stream);
+    }
 }

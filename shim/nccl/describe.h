@@ -54,6 +54,7 @@ struct cshim_nccl_call {
     size_t count; /* as the program gave it */
     ncclDataType_t datatype;
     ncclRedOp_t op;
+    int root; /* of a broadcast */
     cudaStream_t stream;
     struct cshim_premul premul; /* a factor of 1, and no type, for other operations */
     cuuint64_t capture_id;      /* of the graph that the call is captured into, or 0 */
@@ -70,6 +71,9 @@ struct cshim_nccl_call {
     struct cshim_timed_call *timed;    /* where its times are kept, or NULL */
     struct cshim_nccl_sample sample;
 };
+
+/* Whether this rank has elements for others: of a broadcast only the root has. */
+bool cshim_call_gives(const struct cshim_nccl_call *call);
 
 /* The elements that the plan is of: those of the largest of the call's buffers. */
 uint64_t cshim_call_elements(const struct cshim_nccl_call *call);

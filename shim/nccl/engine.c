@@ -10,7 +10,7 @@
 #include "shim/nccl/nvlink.h"
 
 /* The version of what ranks send each other, beside the codecs. Each change raises it. */
-#define PROTOCOL 4
+#define PROTOCOL 5
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Is called again in a child that was forked before a communicator was made. */
@@ -288,8 +288,8 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 {
     const struct cshim_job *job = call->comm->job;
-    if (call->collective == CSHIM_ALLGATHER &&
-        (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, CSHIM_ALLGATHER)))
+    if ((CSHIM_MOVES >> call->collective & 1) != 0 &&
+        (job == NULL || !cshim_policy_names(job->policy, CSHIM_NCCL, call->collective)))
         return CSHIM_REASON_DISABLED;
     if (job != NULL && job->observed != NULL) {
         cshim_measure_observe(call);
@@ -300,16 +300,17 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
     const enum cshim_reason reason = cshim_call_reason(call);
     if (reason != CSHIM_REASON_COMPRESS)
         return reason;
-    if (call->send == NULL || call->receive == NULL)
+    if (call->send == NULL || call->receive == NULL || call->root < 0 ||
+        call->root >= call->comm->ranks)
         return CSHIM_REASON_DISABLED;
     return look_for_capture(call);
 }
 
 /* Compresses a call or makes it natively. Calls that are not compressed for a reason are counted.
- */
+ * What a rank gives as `send` that gives nothing may be no address at all. */
 static ncclResult_t make(enum cshim_collective collective, const void *send, void *receive,
-                         size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                         cudaStream_t stream)
+                         size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
+                         ncclComm_t comm, cudaStream_t stream)
 {
     struct cshim_nccl_call call = {
         .handle = comm,
@@ -320,6 +321,7 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
         .count = count,
         .datatype = datatype,
         .op = op,
+        .root = root,
         .stream = stream,
         .premul = {.factor = 1, .datatype = ncclNumTypes},
     };
@@ -329,6 +331,8 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
         cshim_registry_release(call.comm);
         return ncclInvalidArgument;
     }
+    if (!cshim_call_gives(&call))
+        call.send = receive;
     if (op >= ncclNumOps)
         cshim_premul_find(op, comm, &call.premul);
     const enum cshim_reason reason = reason_of(&call);
@@ -345,20 +349,39 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count,
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream)
 {
-    return make(CSHIM_ALLREDUCE, send, receive, count, datatype, op, comm, stream);
+    return make(CSHIM_ALLREDUCE, send, receive, count, datatype, op, 0, comm, stream);
 }
 
 static ncclResult_t reduce_scatter(const void *send, void *receive, size_t count,
                                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                    cudaStream_t stream)
 {
-    return make(CSHIM_REDUCE_SCATTER, send, receive, count, datatype, op, comm, stream);
+    return make(CSHIM_REDUCE_SCATTER, send, receive, count, datatype, op, 0, comm, stream);
 }
 
 static ncclResult_t all_gather(const void *send, void *receive, size_t count,
                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, comm, stream);
+    return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, 0, comm, stream);
+}
+
+static ncclResult_t all_to_all(const void *send, void *receive, size_t count,
+                               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+    return make(CSHIM_ALLTOALL, send, receive, count, datatype, ncclSum, 0, comm, stream);
+}
+
+static ncclResult_t broadcast(const void *send, void *receive, size_t count,
+                              ncclDataType_t datatype, int root, ncclComm_t comm,
+                              cudaStream_t stream)
+{
+    return make(CSHIM_BROADCAST, send, receive, count, datatype, ncclSum, root, comm, stream);
+}
+
+static ncclResult_t broadcast_in_place(void *buffer, size_t count, ncclDataType_t datatype,
+                                       int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return broadcast(buffer, buffer, count, datatype, root, comm, stream);
 }
 
 static void count_configured(ncclComm_t comm)
@@ -395,5 +418,8 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .AllReduce = all_reduce,
             .ReduceScatter = reduce_scatter,
             .AllGather = all_gather,
+            .AlltoAll = all_to_all,
+            .Broadcast = broadcast,
+            .Bcast = broadcast_in_place,
         },
 };

@@ -25,7 +25,7 @@ typedef struct {
  * struct cshim_nccl_wrapped: the functions of the engine that take the place of NCCL's. */
 #include "nccl_engine.h"
 
-#define CSHIM_NCCL_ENGINE_ABI 2
+#define CSHIM_NCCL_ENGINE_ABI 3
 #define CSHIM_NCCL_ENGINE_SYMBOL "cshim_nccl_engine"
 
 struct cshim_nccl_engine {

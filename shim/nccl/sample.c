@@ -23,18 +23,19 @@ struct cshim_sample_slot {
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
 
 /* Before the call ------------------------------------------------------------------------------ */
-/* Of an all-gather only rank 0's own block is compared: rank 0 has it as all others have it, so
- * nothing has to be gathered. */
+/* Where nothing is added only rank 0's own block is compared, or what it broadcasts: it has that as
+ * all others have it, so nothing has to be gathered. */
 static void choose(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
-    const bool is_sum = call->collective != CSHIM_ALLGATHER;
+    const bool is_sum = cshim_schedule_adds(plan->schedule);
     const uint32_t ranks = (uint32_t)comm->ranks, compared = is_sum ? ranks : 1;
     const uint64_t block = cshim_sample_block_bytes(ranks);
     const uint32_t number = ++comm->calls_by_rule[plan->rule - comm->job->policy->rules];
     const uint32_t length = cshim_sample_block_elements(ranks, plan->dtype, call->count);
-    if (!cshim_is_sampled(number) || comm->sampled == CSHIM_SAMPLES_OF_GROUP || length == 0)
+    if (!cshim_is_sampled(number) || comm->sampled == CSHIM_SAMPLES_OF_GROUP || length == 0 ||
+        plan->root != 0)
         return;
     call->sample = (struct cshim_nccl_sample){
         .length = length,

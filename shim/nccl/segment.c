@@ -56,7 +56,8 @@ static void place(struct cshim_segment *segment, uint8_t *memory)
         break;
     default:
         segment->received = memory;
-        segment->sent = memory + segment->rank * segment->stride;
+        segment->sent =
+            memory + (segment->schedule->root_gives ? 0 : segment->rank * segment->stride);
     }
 }
 

@@ -7,6 +7,7 @@
  *
  *     parts go to their owners       | sent: to peer 0, 1, ..   | received: from 0, 1, .. | sums |
  *     parts go to all, or the root   | received: from peer 0, 1, ..; `sent` is this rank's own |
+ *     the root's part goes to all    | received, and sent: the same on all ranks |
  *     parts go to the library        | largest | sent: narrowed elements, without a header |
  *
  * Where the library adds inside nodes, the node's sum of this rank's share lies in front; of

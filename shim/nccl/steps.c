@@ -133,6 +133,8 @@ static ncclResult_t encode(const struct cshim_segment *segment)
         .factor_at = is_node_sum ? NULL : call->premul.factor_at,
         .options = options_of(segment, CSHIM_MESSAGE_PARTS),
     };
+    if (!cshim_call_gives(call))
+        return ncclSuccess;
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
     return launch(segment, CSHIM_KERNEL_ENCODE, segment->length, &parameters);
 }
@@ -141,6 +143,14 @@ static ncclResult_t encode(const struct cshim_segment *segment)
 static uint32_t piece_for(const struct cshim_segment *segment, uint32_t peer)
 {
     return segment->pieces > 1 ? peer : 0;
+}
+
+/* NCCL knows better than a plan which way a message to all takes between nodes and inside them. */
+static ncclResult_t spread(const struct cshim_segment *segment)
+{
+    const struct cshim_nccl_call *call = segment->call;
+    return cshim_nccl.real->Broadcast(segment->sent, segment->sent, message_bytes(segment, 0),
+                                      ncclUint8, call->root, segment->comm, call->comm->runs_on);
 }
 
 /* Sends each peer the part that it needs, and receives its own; or so with the sums of owners. */
@@ -194,7 +204,8 @@ static ncclResult_t sum(const struct cshim_segment *segment)
     return launch(segment, CSHIM_KERNEL_REDUCE, elements, &parameters);
 }
 
-/* Decodes the sums of all owners. Where nobody adds, the parts of all ranks are the result. */
+/* Decodes the sums of all owners. Where nobody adds, the parts of all ranks are the result, or that
+ * of the root, which takes its own elements as all others get them. */
 static ncclResult_t decode(const struct cshim_segment *segment)
 {
     const bool summed = cshim_schedule_has(segment->schedule, CSHIM_STEP_SUM);
@@ -203,7 +214,7 @@ static ncclResult_t decode(const struct cshim_segment *segment)
         .stride = segment->stride,
         .count = summed ? segment->length : segment->result,
         .chunk = segment->chunk,
-        .pieces = segment->peers,
+        .pieces = segment->schedule->root_gives ? 1 : segment->peers,
         .dtype = segment->call->plan.dtype,
         .output = segment->output,
         .output_stride = segment->piece_stride,
@@ -289,6 +300,8 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
     case CSHIM_STEP_ENCODE:
         return by_library ? find_largest(segment) : encode(segment);
     case CSHIM_STEP_EXCHANGE:
+        if (segment->schedule->root_gives)
+            return spread(segment);
         return by_library ? agree_on_largest(segment) : exchange(segment, false);
     case CSHIM_STEP_NARROW:
         return cast(segment, CSHIM_KERNEL_NARROW);

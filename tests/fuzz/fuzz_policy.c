@@ -116,9 +116,9 @@ static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)
         return call->op == CSHIM_SUM;
-    return call->collective != CSHIM_REDUCE && call->collective != CSHIM_ALLTOALL &&
-           call->collective != CSHIM_BROADCAST &&
-           (call->collective != CSHIM_ALLGATHER || call->op == CSHIM_SUM);
+    const bool moves = call->collective == CSHIM_ALLGATHER || call->collective == CSHIM_ALLTOALL ||
+                       call->collective == CSHIM_BROADCAST;
+    return call->collective != CSHIM_REDUCE && (!moves || call->op == CSHIM_SUM);
 }
 
 /* Whether `rule` decides some call of this size, of any library, collective, type and operation. */

@@ -186,9 +186,15 @@ extern ncclResult_t ncclReduceScatterConfig(const void *, void *, size_t, ncclDa
                                             ncclRedOp_t, ncclComm_t, cudaStream_t, const void *);
 extern ncclResult_t ncclAllGatherConfig(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
                                         cudaStream_t, const void *);
+extern ncclResult_t ncclBroadcastConfig(const void *, void *, size_t, ncclDataType_t, int,
+                                        ncclComm_t, cudaStream_t, const void *);
+extern ncclResult_t ncclAlltoAllConfig(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
+                                       cudaStream_t, const void *);
 #pragma weak ncclAllReduceConfig
 #pragma weak ncclReduceScatterConfig
 #pragma weak ncclAllGatherConfig
+#pragma weak ncclBroadcastConfig
+#pragma weak ncclAlltoAllConfig
 
 /* Each collective without and with a configuration. */
 static void case_configured(void)
@@ -209,9 +215,17 @@ static void case_configured(void)
                                      world.comm, world.stream, config));
         NCCL(ncclAllGatherConfig(block, data, COUNT / (size_t)world.ranks, ncclFloat32, world.comm,
                                  world.stream, config));
+        NCCL(ncclBroadcastConfig(data, data, COUNT, ncclFloat32, 1, world.comm, world.stream,
+                                 config));
         synchronize();
         want_sum(data, world.ranks, 1, COUNT / (size_t)world.ranks * (size_t)world.ranks,
-                 "scattered and gathered");
+                 "scattered, gathered and broadcast");
+        float *exchanged = gpu_allocate(COUNT * sizeof *exchanged);
+        NCCL(ncclAlltoAllConfig(data, exchanged, COUNT / (size_t)world.ranks, ncclFloat32,
+                                world.comm, world.stream, config));
+        synchronize();
+        want_sum_from(exchanged, world.ranks, 1, (size_t)world.rank * (COUNT / (size_t)world.ranks),
+                      COUNT / (size_t)world.ranks, "exchanged");
     }
     gpu_leave(&world);
 }
@@ -384,6 +398,100 @@ static void case_graph(void)
     }
     CUDA(cuGraphExecDestroy(exec));
     reduce_on(world.comm, 8, "after the graph");
+    gpu_leave(&world);
+}
+
+/* Elements of a rank's data of a call, on the device. */
+static void want_part(const float *device, int rank, unsigned seed, size_t first, size_t count,
+                      const char *what)
+{
+    float *data = malloc(count * sizeof *data);
+    size_t wrong = 0;
+    gpu_read(data, device, count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        wrong += data[i] != part(rank, seed, first + i);
+    WANT(wrong == 0, "%s: %zu of %zu elements", what, wrong, count);
+    free(data);
+}
+
+/* A broadcast in place and an all-to-all in one group. */
+struct moves {
+    ncclComm_t comm;
+    int rank, ranks, root;
+    float *buffer, *blocks, *received;
+};
+
+static struct moves moves_make(ncclComm_t comm, int root)
+{
+    struct moves moves = {.comm = comm, .root = root};
+    NCCL(ncclCommUserRank(comm, &moves.rank));
+    NCCL(ncclCommCount(comm, &moves.ranks));
+    moves.buffer = gpu_allocate(COUNT * sizeof(float));
+    moves.blocks = gpu_allocate(COUNT * sizeof(float));
+    moves.received = gpu_allocate(COUNT * sizeof(float));
+    return moves;
+}
+
+static void move(const struct moves *moves)
+{
+    NCCL(ncclGroupStart());
+    NCCL(ncclBcast(moves->buffer, COUNT, ncclFloat32, moves->root, moves->comm, world.stream));
+    NCCL(ncclAlltoAll(moves->blocks, moves->received, COUNT / (size_t)moves->ranks, ncclFloat32,
+                      moves->comm, world.stream));
+    NCCL(ncclGroupEnd());
+}
+
+static void fill(const struct moves *moves, unsigned seed)
+{
+    float *data = host_part(moves->rank, seed, COUNT);
+    gpu_write(moves->buffer, data, COUNT * sizeof *data);
+    gpu_write(moves->blocks, data, COUNT * sizeof *data);
+    free(data);
+}
+
+static void want_moved(const struct moves *moves, unsigned seed)
+{
+    const size_t block = COUNT / (size_t)moves->ranks;
+    synchronize();
+    want_part(moves->buffer, moves->root, seed, 0, COUNT, "a broadcast");
+    for (int rank = 0; rank < moves->ranks; rank++)
+        want_part(moves->received + (size_t)rank * block, rank, seed, (size_t)moves->rank * block,
+                  block, "a block of an all-to-all");
+}
+
+/* Collectives that move elements: on a communicator and on a part of it, and in a graph; one is of
+ * integers. */
+static void case_moves(void)
+{
+    ncclComm_t half;
+    CUgraph graph;
+    CUgraphExec exec;
+    world = gpu_join();
+    NCCL(ncclCommSplit(world.comm, world.rank % 2, world.rank, &half, NULL));
+    const struct moves all = moves_make(world.comm, 1), some = moves_make(half, 1);
+    fill(&all, 1);
+    fill(&some, 2);
+    move(&all);
+    move(&some);
+    want_moved(&all, 1);
+    want_moved(&some, 2);
+    NCCL(ncclBroadcast(all.blocks, all.received, COUNT, ncclInt32, 0, world.comm, world.stream));
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    move(&all);
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    for (unsigned turn = 3; turn < 6; turn++) {
+        synchronize();
+        fill(&all, turn);
+        CUDA(cuGraphLaunch(exec, world.stream));
+        want_moved(&all, turn);
+    }
+    CUDA(cuGraphExecDestroy(exec));
+    WANT(ncclBcast(all.buffer, COUNT, ncclFloat32, world.ranks, world.comm, world.stream) ==
+             ncclInvalidArgument,
+         "a root that does not exist");
+    NCCL(ncclCommDestroy(half));
     gpu_leave(&world);
 }
 
@@ -696,6 +804,7 @@ static const struct gpu_case cases[] = {
     CASE(graph_spare),
     CASE(graph_beside),
     CASE(graph_streams),
+    CASE(moves),
     CASE(nonblocking),
     CASE(nonblocking_ends),
     CASE(scaled),

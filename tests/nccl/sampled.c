@@ -3,10 +3,11 @@
  * computes the error of all elements of rank 0's results against the sums in float64. Rank 0 prints
  * "error E": the relative L2 error over all calls, which a report estimates by samples.
  *
- *   nccl_sampled sum|scatter|gather DTYPE sum|avg|scaled|device CALLS [group]
+ *   nccl_sampled sum|scatter|gather|alltoall|broadcast DTYPE sum|avg|scaled|device CALLS [group]
  *
  * scaled: ncclRedOpCreatePreMulSum with a factor of each rank, on the host; device: on the device.
- * group: all calls in one group. Of a gather only rank 0's own block is compared.
+ * group: all calls in one group. Of what is moved only rank 0's own block is compared, of
+ * broadcasts those of root 0.
  */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
@@ -63,7 +64,7 @@ static double value(int call, int rank, size_t i)
 static struct buffers prepare(int call)
 {
     const size_t size = cshim_dtype_bytes(sums_dtype), all = COUNT * (size_t)world.ranks;
-    const size_t input = is("scatter") ? all : COUNT;
+    const size_t input = is("scatter") || is("alltoall") ? all : COUNT;
     unsigned char *host = malloc(input * size);
     struct buffers buffers = {.memory = gpu_allocate(2 * all * size)};
     buffers.send = buffers.memory;
@@ -72,7 +73,7 @@ static struct buffers prepare(int call)
         store(host, i, value(call, world.rank, i));
     if (call % 2 != 0 && is("gather")) /* as NCCL defines in place */
         buffers.send = buffers.receive + (size_t)world.rank * COUNT * size;
-    else if (call % 2 != 0)
+    else if (call % 2 != 0 && !is("alltoall"))
         buffers.receive = buffers.send + (is("scatter") ? (size_t)world.rank * COUNT * size : 0);
     gpu_write(buffers.send, host, input * size);
     free(host);
@@ -87,6 +88,12 @@ static void make(const struct buffers *buffers)
     else if (is("gather"))
         NCCL(ncclAllGather(buffers->send, buffers->receive, COUNT, datatype(), world.comm,
                            world.stream));
+    else if (is("alltoall"))
+        NCCL(ncclAlltoAll(buffers->send, buffers->receive, COUNT, datatype(), world.comm,
+                          world.stream));
+    else if (is("broadcast"))
+        NCCL(ncclBroadcast(buffers->send, buffers->receive, COUNT, datatype(), 0, world.comm,
+                           world.stream));
     else
         NCCL(ncclAllReduce(buffers->send, buffers->receive, COUNT, datatype(), op, world.comm,
                            world.stream));
@@ -94,7 +101,8 @@ static void make(const struct buffers *buffers)
 
 static void compare_call(int call, const struct buffers *buffers, double *errors, double *squares)
 {
-    const int ranks = is("gather") ? 1 : world.ranks;
+    const bool adds = is("sum") || is("scatter");
+    const int ranks = adds ? world.ranks : 1;
     unsigned char *host = calloc(COUNT, cshim_dtype_bytes(sums_dtype));
     gpu_read(host, buffers->receive, COUNT * cshim_dtype_bytes(sums_dtype));
     for (size_t i = 0; i < COUNT; i++) {

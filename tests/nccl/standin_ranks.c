@@ -85,6 +85,11 @@ static int gathered(size_t i)
     return element((int)(i / COUNT), i % COUNT);
 }
 
+static int exchanged(size_t i)
+{
+    return element((int)(i / COUNT), (size_t)world.rank * COUNT + i % COUNT);
+}
+
 static int roots(size_t i)
 {
     return element(world.ranks - 1, i);
@@ -107,6 +112,8 @@ static void case_collectives(void)
     compare(output, COUNT, part_of_sum, "reduce-scatter");
     NCCL(ncclAllGather(input, output, COUNT, ncclInt32, world.comm, world.stream));
     compare(output, all, gathered, "all-gather");
+    NCCL(ncclAlltoAll(input, output, COUNT, ncclInt32, world.comm, world.stream));
+    compare(output, all, exchanged, "all-to-all");
     NCCL(ncclBroadcast(input, output, COUNT, ncclInt32, last, world.comm, world.stream));
     compare(output, COUNT, roots, "broadcast");
 }

@@ -74,10 +74,28 @@ check "there was one digest" test "$(wc -w <<<"$first")" = 1
 matches 4 int8 two_shot 2
 check "another codec gives other bits" test "$first" != "$(digests)"
 
-for codec in raw fp8_e4m3; do
-    printf '[rule all]\ncollective = allgather\ncodec = %s\n' $codec >"$scratch/policy.ini"
-    expect "allgather as $codec" 0 preloaded 3 "$build/tests/nccl_allgather" $codec
-    check "the same on every rank" test "$(digests | wc -w)" = 1
-    reports "allgather was compressed" '[row["collective"] for row in rows] == ["allgather"]'
+# moves COLLECTIVE CODEC [DTYPE [VARIABLE=VALUE...]]: 8 calls, where a rule names the collective
+moves() {
+    printf '[rule all]\ncollective = %s\ncodec = %s\n' "$1" "$2" >"$scratch/policy.ini"
+    expect "$1 of ${3-float32} as $2 ${*:4}" 0 \
+        preloaded 3 "${@:4}" "$build/tests/nccl_moves" "$1" "$2" "${3-float32}"
+    reports "$1 was compressed" "[(row['collective'], row['calls']) for row in rows] == [('$1', 8)]"
+    check "$1: its bytes" python3 - "$scratch" <<'P'
+import glob, json, sys
+calls = [json.loads(line) for name in glob.glob(sys.argv[1] + "/*.calls") for line in open(name)]
+sent = sum(c["bytes_sent"] for c in calls if c["call"] in ("ncclSend", "ncclBroadcast"))
+row, = json.load(open(sys.argv[1] + "/report.json"))["rows"]
+assert 0 < row["bytes_wire"] == sent, (row["bytes_wire"], sent)
+P
+}
+for collective in allgather alltoall broadcast; do
+    expect "$collective natively" 0 job 3 "$build/tests/nccl_moves" $collective none
+    for codec in raw fp8_e4m3; do
+        moves $collective $codec
+        [ $collective = alltoall ] || check "the same on every rank" test "$(digests | wc -w)" = 1
+    done
+    moves $collective int8 float16
+    moves $collective raw float32 STANDIN_DELAY_US=300 STANDIN_SEED=1
+    moves $collective raw float32 STANDIN_LAZY=1
 done
 finish

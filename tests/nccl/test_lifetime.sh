@@ -74,6 +74,20 @@ printf '[rule small]\nmax_size = 100000\ndtype = float32\ncodec = raw\nalgorithm
 exact 3 graph_connects 3
 reports "graph_connects: no ranks are connected inside a capture" "passed == {'captured': 1}"
 cp "$scratch/everywhere.ini" "$scratch/policy.ini"
+printf '[rule all]\ncollective = broadcast, alltoall\ncodec = raw\n' >"$scratch/policy.ini"
+expect "moves natively" 0 job 4 "$program" moves
+for how in "" STANDIN_DELAY_US=500 STANDIN_LAZY=1; do
+    expect "moves $how" 0 preloaded 4 ${how:+$how} "$program" moves
+    check "moves: on each communicator, and in a graph" total \
+        'sum(row["calls"] for row in rows) == 8 and passed == {"dtype": 1}'
+    calls "moves: NCCL moves bytes, and the integers" \
+        'all({c["dtype"] for c in rank} <= {"uint8", "int32"} for rank in calls)'
+done
+sed -i 's/, alltoall//' "$scratch/policy.ini"
+expect "moves, broadcasts alone" 0 preloaded 4 "$program" moves
+check "moves: captured ones need no messages before" total \
+    'sum(row["calls"] for row in rows) == 4 and passed == {"dtype": 1}'
+cp "$scratch/everywhere.ini" "$scratch/policy.ini"
 exact 3 revoke 3
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
 NODES=0,0,1,1 expect "revoke, with levels" 0 preloaded 4 "$program" revoke
@@ -102,7 +116,8 @@ expect "collectives with a configuration" 0 preloaded 3 $newest "$program" confi
 check "without one they are compressed, with one NCCL does what it asks for" total \
     'sum(row["calls"] for row in rows) == 2 and passed == {"option": 2}'
 calls "and NCCL gets it" '[c["call"] for c in calls[0] if "Config" in c["call"]] == [
-    "ncclAllReduceConfig", "ncclReduceScatterConfig", "ncclAllGatherConfig"]'
+    "ncclAllReduceConfig", "ncclReduceScatterConfig", "ncclAllGatherConfig", "ncclBroadcastConfig",
+    "ncclAlltoAllConfig"]'
 
 for version in 21100 21800; do
     expect "NCCL $version" 0 preloaded 3 STANDIN_NCCL_VERSION=$version "$program" kept

@@ -53,9 +53,11 @@ dtype=float16 rule int8 two_shot
 right "float16" 3 sum float16 scaled 16
 dtype=bfloat16 rule int8 two_shot
 right "bfloat16" 3 sum bfloat16 device 16
-rule int8 auto 'collective = allgather'
-right "an all-gather" 3 gather float32 sum 16
-calls "an all-gather: nothing is sent for it" "not any(c['count'] == 520 for rank in calls for c in rank)"
+rule int8 auto 'collective = allgather, alltoall, broadcast'
+for collective in gather alltoall broadcast; do
+    right "$collective" 3 $collective float32 sum 16
+    calls "$collective: nothing is sent for it" "not any(c['count'] == 520 for rank in calls for c in rank)"
+done
 rule raw two_shot
 expect "raw" 0 preloaded 3 "$program" sum float32 sum 16
 reports "raw: float32's own rounding" "0 < rows[0]['rel_error'] < 1e-7"

@@ -80,10 +80,10 @@ sums() {
 import json, sys
 calls = [json.loads(line) for line in open(sys.argv[1])]
 names = [call["call"].removeprefix("nccl") for call in calls]
-assert names == ["AllReduce"] * 3 + ["ReduceScatter", "AllGather", "Broadcast"], names
+assert names == ["AllReduce"] * 3 + ["ReduceScatter", "AllGather", "AlltoAll", "Broadcast"], names
 assert [call["op"] for call in calls[:4]] == ["sum", "max", "avg", "sum"]
 size = 1003 * 4
-assert [call["bytes_sent"] for call in calls] == [4 * size // 3] * 3 + [2 * size] * 2 + [0]
+assert [call["bytes_sent"] for call in calls] == [4 * size // 3] * 3 + [2 * size] * 3 + [0]
 assert calls[-1]["comm_bytes_sent"] == sum(call["bytes_sent"] for call in calls)
 PYTHON
 }
@@ -93,7 +93,7 @@ check "log: calls and bytes" sums
 real=$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")/../lib64/libnccl.so.2
 symbols() { nm -D --defined-only "$1" | sed -nE 's/^[0-9a-f]+ ([A-Z]) (p?nccl.*)$/\1 \2/p' | sort; }
 if [ -e "$real" ] && strings -a "$real" | grep -q 'NCCL version 2.28.9'; then
-    later='nccl(CommGrow|CommGetUniqueId|(AllReduce|ReduceScatter|AllGather)Config)$'
+    later='nccl(CommGrow|CommGetUniqueId|(AllReduce|ReduceScatter|AllGather|Broadcast|AlltoAll)Config)$'
     check "symbols: each is in libnccl 2.28.9, or came later" test -z \
         "$(comm -13 <(symbols "$real") <(symbols "$standin/libnccl.so.2") | grep -vE "$later")"
 fi

@@ -7,7 +7,7 @@
 # wire CODEC ALGORITHM [LINE]: a digest for each case of tests/nccl/wire.c, whose largest goes by
 # ALGORITHM; each rule has LINE too
 wire() {
-    local rules='allgather|collective = allgather|allgather
+    local rules='moves|collective = allgather, alltoall, broadcast|one_shot
 scatter|collective = reduce_scatter|two_shot
 small|max_size = 40000|allgather
 medium|max_size = 100000|two_shot
@@ -23,7 +23,7 @@ largest|min_size = 300000|'$2
     python3 - "$scratch" "$1${3+, $3}" "$2" <<'P'
 import glob, hashlib, sys
 cases = ["", "one_shot", "two_shot", "hierarchical", "largest, " + sys.argv[3], "reduce_scatter",
-         "allgather", "average", "two in a group"]
+         "allgather", "average", "two in a group", "alltoall", "broadcast"]
 sent = [[] for case in cases]
 for name in sorted(glob.glob(sys.argv[1] + "/*.data")):
     case = 0

@@ -9,8 +9,8 @@
 static struct gpu_world world;
 
 struct wire_case {
-    enum { REDUCE, SCATTER, GATHER } collective;
-    size_t count; /* elements of a rank's result; of an all-gather, of its block */
+    enum { REDUCE, SCATTER, GATHER, ALLTOALL, BROADCAST } collective;
+    size_t count; /* elements of a rank's result, or of a block of those that have blocks */
     ncclRedOp_t op;
     int calls; /* in one group */
 };
@@ -23,8 +23,12 @@ static void call(const struct wire_case *one, float *send, float *receive)
     else if (one->collective == SCATTER)
         NCCL(ncclReduceScatter(send, receive, one->count, ncclFloat32, one->op, world.comm,
                                world.stream));
-    else
+    else if (one->collective == GATHER)
         NCCL(ncclAllGather(send, receive, one->count, ncclFloat32, world.comm, world.stream));
+    else if (one->collective == ALLTOALL)
+        NCCL(ncclAlltoAll(send, receive, one->count, ncclFloat32, world.comm, world.stream));
+    else
+        NCCL(ncclBroadcast(send, receive, one->count, ncclFloat32, 2, world.comm, world.stream));
 }
 
 /* Twice: the second call of a buffer has the residual of the first. */
@@ -49,9 +53,10 @@ static void run(const struct wire_case *one, unsigned number)
 int main(void)
 {
     static const struct wire_case cases[] = {
-        {REDUCE, 3001, ncclSum, 1},   {REDUCE, 20011, ncclSum, 1}, {REDUCE, 50021, ncclSum, 1},
-        {REDUCE, 100003, ncclSum, 1}, {SCATTER, 5003, ncclSum, 1}, {GATHER, 5003, ncclSum, 1},
-        {REDUCE, 20011, ncclAvg, 1},  {REDUCE, 20011, ncclSum, 2},
+        {REDUCE, 3001, ncclSum, 1},    {REDUCE, 20011, ncclSum, 1}, {REDUCE, 50021, ncclSum, 1},
+        {REDUCE, 100003, ncclSum, 1},  {SCATTER, 5003, ncclSum, 1}, {GATHER, 5003, ncclSum, 1},
+        {REDUCE, 20011, ncclAvg, 1},   {REDUCE, 20011, ncclSum, 2}, {ALLTOALL, 5003, ncclSum, 1},
+        {BROADCAST, 5003, ncclSum, 1},
     };
     world = gpu_join();
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)

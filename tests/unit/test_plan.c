@@ -430,6 +430,24 @@ TEST(ways)
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
+/* NCCL's own broadcast takes the root's message to all, and to each node once. */
+TEST(broadcasts_of_nccl)
+{
+    struct cshim_policy *policy =
+        parse("[rule a]\ncollective = broadcast\ncodec = fp16\nalgorithm = two_shot\n");
+    struct cshim_call call = call_of(CSHIM_BROADCAST, 8, 10000000);
+    call.nodes = 2;
+    const struct cshim_plan of_mpi = cshim_plan_call(policy, &call, 10000000);
+    call.library = CSHIM_NCCL;
+    const struct cshim_plan plan = cshim_plan_call(policy, &call, 10000000);
+    assert_int_equal(of_mpi.algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+    assert_int_equal(plan.algorithm, CSHIM_ALGORITHM_ONE_SHOT);
+    assert_int_equal(plan.bytes_wire, 7 * plan.bytes_network);
+    assert_true(plan.bytes_network > 20000000 && plan.bytes_network < 20100000);
+    assert_int_equal(plan.slot_bytes, plan.piece_bytes);
+    cshim_policy_free(policy);
+}
+
 /* What only MPI has: max_rel_error. */
 TEST(options_of_libraries)
 {

@@ -17,8 +17,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The kinds of call that there are: only NCCL has averages, of an all-gather there is none; only
- * MPI has reduces, all-to-alls and broadcasts; gloo has all-reduces only. */
+/* The kinds of call that there are: only NCCL has averages, of sums; only MPI has reduces; gloo has
+ * all-reduces only. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -30,6 +30,7 @@ static const struct {
     {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_AVG}, {CSHIM_NCCL, CSHIM_ALLGATHER, CSHIM_SUM},
     {CSHIM_MPI, CSHIM_ALLGATHER, CSHIM_SUM},       {CSHIM_GLOO, CSHIM_ALLREDUCE, CSHIM_SUM},
     {CSHIM_MPI, CSHIM_ALLTOALL, CSHIM_SUM},        {CSHIM_MPI, CSHIM_BROADCAST, CSHIM_SUM},
+    {CSHIM_NCCL, CSHIM_ALLTOALL, CSHIM_SUM},       {CSHIM_NCCL, CSHIM_BROADCAST, CSHIM_SUM},
 };
 
 /* Whether no call of rule `index` is left by the rules before it, by trial. */

@@ -40,7 +40,7 @@ static const struct tool_option options[] = {
     {"link", 0, TOOL_TEXT, &chosen.link, "RATE",
      "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
     {"collective", 0, TOOL_TEXT, &chosen.collective, "NAME",
-     "allreduce (default), reduce_scatter, allgather; MPI: reduce, alltoall, broadcast"},
+     "allreduce (default), reduce_scatter, allgather, alltoall, broadcast; MPI: reduce"},
     {"dtype", 0, TOOL_TEXT, &chosen.dtype, "NAME",
      "float32 (default), float64, float16, bfloat16, other"},
     {"op", 0, TOOL_TEXT, &chosen.op, "NAME", "sum (default), avg, other"},

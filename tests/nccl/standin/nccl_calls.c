@@ -111,6 +111,21 @@ STANDIN_EXPORT ncclResult_t pncclBroadcast(const void *send, void *recv, size_t 
 }
 STANDIN_NCCL(ncclBroadcast);
 
+STANDIN_EXPORT ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t dtype, int root,
+                                       ncclComm_t comm, cudaStream_t stream)
+{
+    return call(TASK(STANDIN_BROADCAST, buffer, buffer, count, ncclSum, root), 0);
+}
+STANDIN_NCCL(ncclBcast);
+
+STANDIN_EXPORT ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count,
+                                          ncclDataType_t dtype, ncclComm_t comm,
+                                          cudaStream_t stream)
+{
+    return call(TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0), 22800);
+}
+STANDIN_NCCL(ncclAlltoAll);
+
 /* The configuration of a call is not looked at. */
 STANDIN_EXPORT ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count,
                                                  ncclDataType_t dtype, ncclRedOp_t op,
@@ -140,6 +155,24 @@ STANDIN_EXPORT ncclResult_t pncclAllGatherConfig(const void *send, void *recv, s
     return call(TASK(STANDIN_ALL_GATHER, send, recv, count, ncclSum, 0), 23100);
 }
 STANDIN_NCCL(ncclAllGatherConfig);
+
+STANDIN_EXPORT ncclResult_t pncclBroadcastConfig(const void *send, void *recv, size_t count,
+                                                 ncclDataType_t dtype, int root, ncclComm_t comm,
+                                                 cudaStream_t stream, const void *config)
+{
+    (void)config;
+    return call(TASK(STANDIN_BROADCAST, send, recv, count, ncclSum, root), 23100);
+}
+STANDIN_NCCL(ncclBroadcastConfig);
+
+STANDIN_EXPORT ncclResult_t pncclAlltoAllConfig(const void *send, void *recv, size_t count,
+                                                ncclDataType_t dtype, ncclComm_t comm,
+                                                cudaStream_t stream, const void *config)
+{
+    (void)config;
+    return call(TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0), 23100);
+}
+STANDIN_NCCL(ncclAlltoAllConfig);
 
 STANDIN_EXPORT ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t dtype,
                                       int peer, ncclComm_t comm, cudaStream_t stream)

@@ -64,6 +64,7 @@ enum standin_kind {
     STANDIN_ALL_REDUCE,
     STANDIN_REDUCE_SCATTER,
     STANDIN_ALL_GATHER,
+    STANDIN_ALL_TO_ALL,
     STANDIN_BROADCAST,
     STANDIN_SEND, /* from here on: point-to-point messages */
     STANDIN_RECV

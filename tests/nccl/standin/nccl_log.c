@@ -27,6 +27,7 @@ static size_t bytes_sent(const struct standin_task *task)
         return 2 * others * bytes / (size_t)comm->ranks;
     case STANDIN_REDUCE_SCATTER:
     case STANDIN_ALL_GATHER:
+    case STANDIN_ALL_TO_ALL:
         return others * bytes;
     case STANDIN_BROADCAST:
         return is_root ? others * bytes : 0;

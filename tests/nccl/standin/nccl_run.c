@@ -32,8 +32,8 @@ void *standin_seen(const struct standin_context *context, const void *pointer, s
 
 static void describe(const struct standin_header *header, char *text, size_t size)
 {
-    static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
-                                        "point-to-point"};
+    static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather",
+                                        "AlltoAll",  "Broadcast",     "point-to-point"};
     const bool is_message = header->kind == STANDIN_POINT_TO_POINT;
     snprintf(text, size, "%s %s%s%llu x %s%s%u, operation %llu",
              header->kind <= STANDIN_POINT_TO_POINT ? names[header->kind] : "?",
@@ -228,6 +228,32 @@ static CUresult all_gather(const struct standin_context *context, bool *go_on)
     return gather_parts(context, output, begin, go_on);
 }
 
+/* In place it goes wrong, as NCCL's does. */
+static CUresult all_to_all(const struct standin_context *context, bool *go_on)
+{
+    const ncclComm_t comm = context->comm;
+    const size_t all = context->bytes * (size_t)comm->ranks;
+    uint8_t *input = standin_seen(context, context->task->send, all, false);
+    uint8_t *output = standin_seen(context, context->task->recv, all, true);
+    struct standin_transfer transfers[2 * STANDIN_RANKS_MAX];
+    size_t count = 0;
+    if (input == NULL || output == NULL)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    standin_log_data(context->task, input, all);
+    for (int peer = 0; peer < comm->ranks; peer++) {
+        const size_t begin = context->bytes * (size_t)peer;
+        if (peer == comm->rank) {
+            memmove(output + begin, input + begin, context->bytes);
+            continue;
+        }
+        transfers[count++] =
+            (struct standin_transfer){peer, true, input + begin, context->bytes, 0, NULL};
+        transfers[count++] =
+            (struct standin_transfer){peer, false, output + begin, context->bytes, 0, NULL};
+    }
+    return standin_move(context, transfers, count, go_on);
+}
+
 static CUresult broadcast(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;
@@ -239,8 +265,10 @@ static CUresult broadcast(const struct standin_context *context, bool *go_on)
     void *output = standin_seen(context, task->recv, context->bytes, true);
     if (output == NULL || (is_root && input == NULL))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (is_root)
+    if (is_root) {
         memmove(output, input, context->bytes);
+        standin_log_data(task, input, context->bytes);
+    }
     for (int peer = 0; peer < comm->ranks; peer++)
         if (peer != comm->rank && (is_root || peer == task->root))
             transfers[count++] =
@@ -262,6 +290,8 @@ static CUresult run_collective(ncclComm_t comm, const struct standin_task *task,
         return reduce_scatter(&context, go_on);
     case STANDIN_ALL_GATHER:
         return all_gather(&context, go_on);
+    case STANDIN_ALL_TO_ALL:
+        return all_to_all(&context, go_on);
     default:
         return broadcast(&context, go_on);
     }
