@@ -4,17 +4,17 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
 
-/* Whether a name of so many bytes is one of the shim's variables. Else *nearest is the one that may
- * be meant, or NULL. */
+/* Whether a name of so many bytes, without "COMPSHIM_", is one of the shim's variables. Else
+ * *nearest is the one that may be meant, or NULL. */
 static bool is_known(const char *name, size_t length, const char **nearest)
 {
-    static const char *const known[] = {"COMPSHIM_FORWARDED", "COMPSHIM_LIVE",   "COMPSHIM_LOG",
-                                        "COMPSHIM_MACHINE",   "COMPSHIM_POLICY", "COMPSHIM_REPORT",
-                                        "COMPSHIM_RUN",       "COMPSHIM_TRACE"};
+    static const char *const known[] = {"FORWARDED", "LIVE",   "LOG", "MACHINE",
+                                        "POLICY",    "REPORT", "RUN", "TRACE"};
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -63,17 +63,19 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
     snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
-/* Warns if a file cannot be written, where it has one name for all ranks and jobs. */
+/* Warns if a file, where it has one name for all ranks and jobs, is a folder or not writable. */
 static void check_file(const char *kind, const char *variable, const char *path, char *message,
                        size_t size)
 {
     const char *slash = strrchr(path, '/');
     char folder[CSHIM_PATH_MAX] = ".";
+    struct stat facts;
     if (slash != NULL)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
-    if (strchr(folder, '{') == NULL && access(access(path, F_OK) == 0 ? path : folder, W_OK) != 0)
+    const bool exists = stat(path, &facts) == 0, is_folder = exists && S_ISDIR(facts.st_mode);
+    if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
-                    strerror(errno), variable);
+                    strerror(is_folder ? EISDIR : errno), variable);
 }
 
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size)
@@ -110,14 +112,15 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
     if (cshim_mode_of(live) > CSHIM_MODE_OFF)
         add_warning(message, size, "COMPSHIM_LIVE=%.60s is not known: take on or off", live);
     for (char **entry = environ; *entry != NULL; entry++) {
-        const size_t length = strcspn(*entry, "=");
-        if (strncmp(*entry, "COMPSHIM", 8) != 0 || (*entry)[8] != '_' ||
-            is_known(*entry, length, &nearest))
+        const size_t length = strcspn(*entry, "="), prefix = strlen("COMPSHIM_");
+        if (strncmp(*entry, "COMPSHIM_", prefix) != 0 ||
+            is_known(*entry + prefix, length - prefix, &nearest))
             continue;
-        add_warning(message, size, "%.*s is not known%s%s%s: it has no effect",
+        add_warning(message, size, "%.*s is not known (%s%s%s): it has no effect",
                     (int)(length < 60 ? length : 60), *entry,
-                    nearest != NULL ? " (did you mean " : "", nearest != NULL ? nearest : "",
-                    nearest != NULL ? "?)" : "");
+                    nearest != NULL ? "did you mean COMPSHIM_" : "known: COMPSHIM, COMPSHIM_LIVE, ",
+                    nearest != NULL ? nearest : "COMPSHIM_LOG, COMPSHIM_MACHINE, COMPSHIM_POLICY, ",
+                    nearest != NULL ? "?" : "COMPSHIM_REPORT, COMPSHIM_TRACE");
     }
     return true;
 }

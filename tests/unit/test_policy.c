@@ -161,6 +161,8 @@ TEST(section_errors)
                    "policy.ini:2: unknown section 'compshm' (did you mean 'compshim'?)");
     assert_refused("[rul big]\n",
                    "policy.ini:1: unknown section 'rul big' (did you mean 'rule big'?)");
+    assert_refused("[rulea]\n",
+                   "policy.ini:1: unknown section 'rulea' (did you mean 'rule NAME'?)");
     assert_refused("[defaults]\n",
                    "policy.ini:1: unknown section 'defaults' (known: compshim, rule NAME)");
     assert_refused("[compshim x]\n",
@@ -272,6 +274,8 @@ TEST(general_errors)
 {
     assert_refused("[compshim]\nreport = sumary\n",
                    "policy.ini:2: unknown report 'sumary' (did you mean 'summary'?)");
+    assert_refused("[compshim]\nreport = yes\n", "policy.ini:2: unknown report 'yes' (known: off, "
+                                                 "summary, or a file, as in ./run.json)");
     assert_refused("[compshim]\nreport = a.{host}\n",
                    "policy.ini:2: 'a.{host}' may hold {rank} and {jobid} only in braces");
     assert_refused("[compshim]\nlog = warning\n",
@@ -397,6 +401,8 @@ TEST(bytes_that_are_no_text)
 {
     char message[CSHIM_MESSAGE_MAX], line[512] = "[compshim]\nreport = a.";
     assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
+    assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
+    assert_null(cshim_policy_parse(line, sizeof line, "p", message)); /* in a long line */
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
     memset(line + 22, 'x', sizeof line - 22);
     assert_null(cshim_policy_parse(line, 11 + 199, "p", message));
