@@ -13,6 +13,9 @@ struct topology {
 /* Two ranks that exchange messages above this do not send and receive at once: Open MPI writes all
  * of a message to a socket, whose buffer is smaller, before it reads from that socket. */
 #define LONG_MESSAGE 524288.0
+/* Before a message above this Open MPI asks the receiver over TCP, and waits for the answer
+ * (btl_tcp_eager_limit). */
+#define EAGER 65536.0
 
 /* How a library makes an all-reduce (Thakur, Rabenseifner, Gropp: Optimization of Collective
  * Communication Operations in MPICH, 2005). */
@@ -122,8 +125,10 @@ static double between(const struct cshim_machine *machine, double bytes)
 static double exchange(const struct topology *topology, uint32_t distance, double bytes)
 {
     const struct cshim_machine *machine = topology->machine;
+    const bool asks = machine->native == CSHIM_NATIVE_OPENMPI && bytes > EAGER;
     if (topology->several && distance >= topology->per_node)
-        return machine->latency_between + bytes * topology->per_node / between(machine, bytes);
+        return (asks ? 3 : 1) * machine->latency_between +
+               bytes * topology->per_node / between(machine, bytes);
     return machine->latency_inside + inside(topology, bytes);
 }
 
