@@ -12,6 +12,12 @@
 
 #include "codecs/hash.h"
 
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40100000
+#define ROOTS_IN_PLACE 1 /* MPICH 4.0 crashes in an MPI_Reduce in place to another root than 0 */
+#else
+#define ROOTS_IN_PLACE RANKS_MAX
+#endif
+
 #define PERIOD 31      /* after which elements repeat themselves */
 #define LARGEST_PART 3 /* the largest magnitude of one rank's element, before it is scaled */
 #define GUARD 16       /* bytes behind each buffer that nobody may write */
@@ -157,7 +163,8 @@ static bool is_in_place(const struct call *call)
 {
     const struct step *step = call->step;
     return step->in_place && step->kind != RING &&
-           (step->kind != REDUCE || step->root % call->size == call->me);
+           (step->kind != REDUCE ||
+            (step->root % call->size == call->me && call->me < ROOTS_IN_PLACE));
 }
 
 void legal_refill(struct call *call)

@@ -27,8 +27,10 @@
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40100000
 #define HAS_PERSISTENT 0 /* MPICH 4.0 by itself mixes persistent calls up with others */
 #define FINDS_ERRORS 0   /* Debian has built it without checks of arguments */
+#define CREATES_GROUPS 0 /* it crashes in MPI_Comm_create_group on what MPI_Comm_split has made */
 #else
 #define HAS_PERSISTENT 1
+#define CREATES_GROUPS 1
 #define FINDS_ERRORS 1
 #endif
 #ifdef MPICH_NUMVERSION
@@ -226,6 +228,7 @@ static void run_threads(const struct step *step, int number, MPI_Comm comm)
 static void make_comm(const struct step *step, int number)
 {
     const struct place *place = &script.places[number + 1];
+    const bool splits = step->kind == SPLIT || (step->kind == CREATE_GROUP && !CREATES_GROUPS);
     const int group = place->group[rank];
     MPI_Comm parent = comms[step->place], *made = &comms[number + 1];
     int members[RANKS_MAX], key = 0;
@@ -235,9 +238,9 @@ static void make_comm(const struct step *step, int number)
             key = i;
     if (step->kind == DUP)
         MPI_Comm_dup(parent, made);
-    else if (step->kind == SPLIT)
+    else if (splits)
         MPI_Comm_split(parent, group < 0 ? MPI_UNDEFINED : group, key, made);
-    if (step->kind == DUP || step->kind == SPLIT)
+    if (step->kind == DUP || splits)
         return;
     /* Ranks of one parent that are in none of the groups name that of their fellows. */
     const int count =

@@ -3,8 +3,8 @@
 # Runs legal programs drawn by chance (legal.c) for SECONDS seconds, in jobs whose ranks, nodes and
 # policies are drawn by chance too. The first that fails is shrunk to a short list of steps, which is
 # printed in words. Every job follows from SEED and its number.
-# A defect that is known can be kept out: FEEDBACK=off, LEGAL_JUMPS=0. Debian's MPICH 4.0 fails by itself,
-# in MPI_Comm_create_group; MPICH 5 (MPI=mpich MPI_HOME=DIR, see make test-mpis) does not.
+# A defect that is known can be kept out: FEEDBACK=off, LEGAL_JUMPS=0. Those of Debian's MPICH 4.0 itself
+# are left out by legal.c, which splits communicators where it would call MPI_Comm_create_group.
 #   BUILD=DIR [MPI=mpich] [JOBS=N] [FIRST_JOB=N] [SHRINK=no] tests/legal/legal.sh SECONDS [SEED]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}

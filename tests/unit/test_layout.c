@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ranks try out links with each other, in layouts drawn by chance. */
+/* Which ranks try out links with each other, and who stands where, in layouts drawn by chance. */
 #include "shim/core/layout.h"
 #include "tests/unit/unit.h"
 
@@ -57,7 +57,28 @@ static void check_partners(const int *id_of, int ranks, bool inside)
     assert_int_equal(of[0].count > 0 || inside, nodes > 1 || inside);
 }
 
-TEST(partners_find_each_other)
+/* Each rank has a place of its own on its node, and where nodes are equally full it is found by it.
+ */
+static void check_places(const int *id_of, int ranks, int rank)
+{
+    struct cshim_layout layout;
+    int inside[RANKS], across[RANKS] = {0};
+    assert_true(cshim_layout_make(&layout, id_of, ranks, RANKS, rank));
+    const int nodes = (int)layout.nodes;
+    const bool even = ranks == nodes * (int)layout.ranks_per_node;
+    cshim_layout_levels(&layout, ranks, inside, across);
+    assert_int_equal(inside[layout.local_rank], rank);
+    assert_int_equal(across[layout.node], rank);
+    for (int other = 0; other < ranks; other++) {
+        const int node = layout.node_of[other], place = layout.local_of[other];
+        assert_true(!even || layout.rank_at[place * nodes + node] == other);
+        assert_true(place != layout.local_rank || across[node] == other);
+        assert_true(node != layout.node || inside[place] == other);
+    }
+    cshim_layout_free(&layout);
+}
+
+TEST(partners_and_places)
 {
     uint32_t chance = 1;
     for (int i = 0; i < 2000; i++) {
@@ -69,5 +90,9 @@ TEST(partners_find_each_other)
         }
         check_partners(id_of, ranks, false);
         check_partners(id_of, ranks, true);
+        check_places(id_of, ranks, i % ranks);
+        for (int rank = 0; rank < ranks; rank++)
+            id_of[rank] = rank % 3; /* nodes that are equally full, for some of the jobs */
+        check_places(id_of, ranks, i % ranks);
     }
 }
