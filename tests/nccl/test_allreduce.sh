@@ -80,6 +80,7 @@ moves() {
     expect "$1 of ${3-float32} as $2 ${*:4}" 0 \
         preloaded 3 "${@:4}" "$build/tests/nccl_moves" "$1" "$2" "${3-float32}"
     reports "$1 was compressed" "[(row['collective'], row['calls']) for row in rows] == [('$1', 8)]"
+    [ "$2" != raw ] || reports "$1 as raw loses nothing" "rows[0]['rel_error'] == 0"
     check "$1: its bytes" python3 - "$scratch" <<'P'
 import glob, json, sys
 calls = [json.loads(line) for name in glob.glob(sys.argv[1] + "/*.calls") for line in open(name)]
