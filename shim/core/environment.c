@@ -8,13 +8,12 @@
 
 #include "policy/policy.h"
 
-/* Whether a name of so many bytes is one of the shim's variables. Else *nearest is the one that may
- * be meant, or NULL. */
+/* Whether a name of so many bytes, without "COMPSHIM_", is one of the shim's variables. Else
+ * *nearest is the one that may be meant, or NULL. */
 static bool is_known(const char *name, size_t length, const char **nearest)
 {
-    static const char *const known[] = {"COMPSHIM_FORWARDED", "COMPSHIM_LIVE",   "COMPSHIM_LOG",
-                                        "COMPSHIM_MACHINE",   "COMPSHIM_POLICY", "COMPSHIM_REPORT",
-                                        "COMPSHIM_RUN",       "COMPSHIM_TRACE"};
+    static const char *const known[] = {"FORWARDED", "LIVE",   "LOG", "MACHINE",
+                                        "POLICY",    "REPORT", "RUN", "TRACE"};
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -110,14 +109,15 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
     if (cshim_mode_of(live) > CSHIM_MODE_OFF)
         add_warning(message, size, "COMPSHIM_LIVE=%.60s is not known: take on or off", live);
     for (char **entry = environ; *entry != NULL; entry++) {
-        const size_t length = strcspn(*entry, "=");
-        if (strncmp(*entry, "COMPSHIM", 8) != 0 || (*entry)[8] != '_' ||
-            is_known(*entry, length, &nearest))
+        const size_t length = strcspn(*entry, "="), prefix = strlen("COMPSHIM_");
+        if (strncmp(*entry, "COMPSHIM_", prefix) != 0 ||
+            is_known(*entry + prefix, length - prefix, &nearest))
             continue;
-        add_warning(message, size, "%.*s is not known%s%s%s: it has no effect",
+        add_warning(message, size, "%.*s is not known (%s%s%s): it has no effect",
                     (int)(length < 60 ? length : 60), *entry,
-                    nearest != NULL ? " (did you mean " : "", nearest != NULL ? nearest : "",
-                    nearest != NULL ? "?)" : "");
+                    nearest != NULL ? "did you mean COMPSHIM_" : "known: COMPSHIM, COMPSHIM_LIVE, ",
+                    nearest != NULL ? nearest : "COMPSHIM_LOG, COMPSHIM_MACHINE, COMPSHIM_POLICY, ",
+                    nearest != NULL ? "?" : "COMPSHIM_REPORT, COMPSHIM_TRACE");
     }
     return true;
 }
