@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
@@ -62,17 +63,19 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
     snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
-/* Warns if a file cannot be written, where it has one name for all ranks and jobs. */
+/* Warns if a file, where it has one name for all ranks and jobs, is a folder or not writable. */
 static void check_file(const char *kind, const char *variable, const char *path, char *message,
                        size_t size)
 {
     const char *slash = strrchr(path, '/');
     char folder[CSHIM_PATH_MAX] = ".";
+    struct stat facts;
     if (slash != NULL)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
-    if (strchr(folder, '{') == NULL && access(access(path, F_OK) == 0 ? path : folder, W_OK) != 0)
+    const bool exists = stat(path, &facts) == 0, is_folder = exists && S_ISDIR(facts.st_mode);
+    if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
-                    strerror(errno), variable);
+                    strerror(is_folder ? EISDIR : errno), variable);
 }
 
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size)

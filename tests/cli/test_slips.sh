@@ -48,6 +48,7 @@ done 3<<'ROWS'
 0|passed through|job good COMPSHIM_REPORT=yes
 0|cannot write the report missing/a.json: No such file or directory: name another|job good COMPSHIM_REPORT=missing/a.json
 0|cannot write the trace missing/t.json: No such file or directory: name another by COMPSHIM_TRACE|job good COMPSHIM_TRACE=missing/t.json
+0|cannot write the report elsewhere/: Is a directory: name another by COMPSHIM_REPORT|job good COMPSHIM_REPORT=elsewhere/
 0|passed through|job good COMPSHIM_TRACE=no
 0|COMPSHIM_LOG=verbose is not known: error, warn, info or debug; COMPSHIM_LIVE=of is not known: take on or off|job good COMPSHIM_LOG=verbose COMPSHIM_LIVE=of
 0|nothing was compressed; COMPSHIM_POLICY=FILE takes another policy|unnamed
