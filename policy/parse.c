@@ -83,8 +83,8 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
     if (nearest == kinds[0])
         return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'compshim'?)",
                                  title, space, name);
-    return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'rule%s%s'?)", title,
-                             space, name, space, name);
+    return cshim_parser_fail(parser, "unknown section '%s%s%s' (did you mean 'rule %s'?)", title,
+                             space, name, *name != '\0' ? name : "NAME");
 }
 
 /* Begins the section of a header, "[compshim]" or "[rule NAME]", in which it writes. */

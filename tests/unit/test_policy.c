@@ -161,6 +161,8 @@ TEST(section_errors)
                    "policy.ini:2: unknown section 'compshm' (did you mean 'compshim'?)");
     assert_refused("[rul big]\n",
                    "policy.ini:1: unknown section 'rul big' (did you mean 'rule big'?)");
+    assert_refused("[rulea]\n",
+                   "policy.ini:1: unknown section 'rulea' (did you mean 'rule NAME'?)");
     assert_refused("[defaults]\n",
                    "policy.ini:1: unknown section 'defaults' (known: compshim, rule NAME)");
     assert_refused("[compshim x]\n",
