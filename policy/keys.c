@@ -123,9 +123,11 @@ static bool read_list(const struct setting *set)
  * file. In braces a file's name has {rank} and {jobid} only. */
 static bool read_report(const struct setting *set)
 {
+    static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};
     unsigned place;
-    if (strpbrk(set->value, "./{") == NULL && !find_word(set, set->value, &place))
-        return false;
+    if (strpbrk(set->value, "./{") == NULL &&
+        cshim_word_find(CSHIM_REPORTS, set->value, &place) == NULL)
+        return refuse_word(set->parser, "report", set->value, known, 3);
     snprintf(set->field, CSHIM_PATH_MAX, "%s", set->value);
     for (const char *brace = set->value; (brace = strchr(brace, '{')) != NULL; brace++)
         if (strncmp(brace, "{rank}", 6) != 0 && strncmp(brace, "{jobid}", 7) != 0)

@@ -274,6 +274,8 @@ TEST(general_errors)
 {
     assert_refused("[compshim]\nreport = sumary\n",
                    "policy.ini:2: unknown report 'sumary' (did you mean 'summary'?)");
+    assert_refused("[compshim]\nreport = yes\n", "policy.ini:2: unknown report 'yes' (known: off, "
+                                                 "summary, or a file, as in ./run.json)");
     assert_refused("[compshim]\nreport = a.{host}\n",
                    "policy.ini:2: 'a.{host}' may hold {rank} and {jobid} only in braces");
     assert_refused("[compshim]\nlog = warning\n",
