@@ -145,6 +145,10 @@ static char *read_line(char *buffer, int size, void *stream)
     while (line < stop && isspace((unsigned char)*line))
         line++;
     size_t length = content_length(line, (size_t)(stop - line));
+    if (memchr(line, '\0', length) != NULL) {
+        cshim_parser_fail(parser, "a NUL byte: this is not a text file");
+        return NULL;
+    }
     /* Some versions of inih ignore the line behind one that fills the buffer. */
     if (length + 2 > (size_t)size) {
         cshim_parser_fail(parser, "the line is longer than %d characters", size - 2);
@@ -152,10 +156,6 @@ static char *read_line(char *buffer, int size, void *stream)
     }
     memcpy(buffer, line, length);
     buffer[length] = '\0';
-    if (strlen(buffer) != length) {
-        cshim_parser_fail(parser, "a NUL byte: this is not a text file");
-        return NULL;
-    }
     if (buffer[0] == '[') {
         begin_section(parser, buffer);
         buffer[0] = '\0'; /* an empty line for inih */

@@ -402,6 +402,8 @@ TEST(bytes_that_are_no_text)
     char message[CSHIM_MESSAGE_MAX], line[512] = "[compshim]\nreport = a.";
     assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
+    assert_null(cshim_policy_parse(line, sizeof line, "p", message)); /* in a long line */
+    assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
     memset(line + 22, 'x', sizeof line - 22);
     assert_null(cshim_policy_parse(line, 11 + 199, "p", message));
     assert_string_equal(message, "p:2: the line is longer than 198 characters");
