@@ -57,10 +57,14 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
     FILE *file = named_by != NULL ? fopen(path, "re") : open_found(path, message);
+    if (file == NULL && named_by == NULL)
+        return NULL;
     if (file == NULL) {
-        if (named_by != NULL)
-            snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open the policy that %s names: %s",
-                     path, named_by, strerror(errno));
+        const char *why = strerror(errno);
+        char *folder = path[0] != '/' && errno == ENOENT ? getcwd(NULL, 0) : NULL;
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot open the policy that %s names: %s%s%s",
+                 path, named_by, why, folder != NULL ? " in " : "", folder != NULL ? folder : "");
+        free(folder);
         return NULL;
     }
     char *text = malloc(FILE_LIMIT + 2);

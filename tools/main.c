@@ -63,14 +63,14 @@ static void help_policy(void)
 
 static const struct tool_command *find_command(const char *name)
 {
-    const char *names[COMMAND_COUNT];
+    const char *names[COMMAND_COUNT + 2] = {"help", "--version"};
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        names[i] = commands[i]->name;
-        if (strcmp(name, names[i]) == 0)
+        names[i + 2] = commands[i]->name;
+        if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
     }
     errx(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
-         tool_hint("", name, names, COMMAND_COUNT));
+         tool_hint("", name, names, COMMAND_COUNT + 2));
 }
 
 int main(int argc, char **argv)

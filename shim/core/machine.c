@@ -140,7 +140,9 @@ bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const 
     const int line = ini_parse_string(text, handle_line, &reading);
     if (line == 0)
         return true;
-    snprintf(message, CSHIM_MESSAGE_MAX, "%.200s:%d: %s", source, line,
+    snprintf(message, CSHIM_MESSAGE_MAX,
+             "%.200s:%d: %.200s; COMPSHIM_MACHINE takes what 'compshim tune --machine FILE' writes",
+             source, line,
              line < 0             ? "out of memory"
              : problem[0] != '\0' ? problem
                                   : "not a line 'name = number'");
@@ -159,7 +161,11 @@ bool cshim_machine_load(struct cshim_machine *machine, const char *path,
                  "%.200s: cannot read the facts that COMPSHIM_MACHINE names: %s", path,
                  strerror(errno));
     else if (length == FILE_LIMIT || memchr(text, '\0', length) != NULL)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%.200s: these are not the facts of a machine", path);
+        snprintf(
+            message, CSHIM_MESSAGE_MAX,
+            "%.200s: these are not the facts of a machine; COMPSHIM_MACHINE takes what 'compshim "
+            "tune --machine FILE' writes",
+            path);
     else {
         text[length] = '\0';
         good = cshim_machine_parse(machine, text, path, message);

@@ -57,6 +57,8 @@ done 3<<'ROWS'
 0|cannot write the report missing/b.json: No such file or directory: name another by COMPSHIM_REPORT; COMPSHIM_POLCY is not known|job lost COMPSHIM_POLCY=x
 2|--html page.html is where the page goes: name reports, too|compshim report --html page.html
 2|unknown command 'explane' (did you mean 'explain'?)|compshim explane
+2|unknown command '--verison' (did you mean '--version'?)|compshim --verison
+2|'run.json' is a report: 'compshim report' shows reports side by side|compshim compare run.json damaged.json
 2|'64KX' is not a size|compshim explain --size 64KX
 ROWS
 check "COMPSHIM_REPORT=yes makes no file" test ! -e yes

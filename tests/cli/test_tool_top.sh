@@ -57,6 +57,9 @@ check "one process alone is published, too" eventually is_published
 check "it was killed and left its file" test -n "$(published)"
 check "top removes it" eventually top_removes_them
 
+says_that_it_waits() { timeout -s INT 2 "$tool" top | grep -qF 'COMPSHIM_LIVE=on; Ctrl-C ends the waiting)'; }
+check "without a job it says that it waits" eventually says_that_it_waits
+
 expect "a job that is not asked to" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=off "${program[@]}" 0
 check "publishes nothing" test -z "$(published)"
 

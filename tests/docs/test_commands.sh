@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Every command that README.md and docs/*.md show in a block of its own is run as it stands there, and
-# every policy is checked. tests/docs/not_run.txt says which are not, and why.
+# every policy is checked. Files and links that the pages name are there. tests/docs/not_run.txt says which are not, and why.
 . "$(dirname "$0")/../lib.sh"
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 table=$top/tests/docs/not_run.txt
@@ -16,6 +16,8 @@ missing_files() {
         while read -r file; do [ -e "$file" ] || [ -e "tests/$file" ] || echo "$file"; done
 }
 check "every file that a document names is there" diff /dev/null <(missing_files)
+check "every link leads to a file and heading that is there" \
+    diff /dev/null <(python3 tests/docs/links.py README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs/*.md tests/README.md 2>&1)
 
 reason() { # COMMAND: why it is not run, as in the table; fails if it is to be run
     local begin why

@@ -94,12 +94,16 @@ TEST(places_in_order, .setup_func = enter_scratch, .teardown_func = leave_scratc
 
 TEST(what_cannot_be_read, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
-    assert_fails("absent.ini", "absent.ini: cannot open the policy that the command line names: No "
-                               "such file or directory");
-    setenv("COMPSHIM_POLICY", "absent.ini", 1);
-    assert_fails(NULL,
-                 "absent.ini: cannot open the policy that COMPSHIM_POLICY names: No such file "
-                 "or directory");
+    const char *scratch = *state;
+    char expected[CSHIM_MESSAGE_MAX];
+    snprintf(expected, sizeof expected,
+             "absent.ini: cannot open the policy that the command line names: No such file or "
+             "directory in %s",
+             scratch);
+    assert_fails("absent.ini", expected);
+    setenv("COMPSHIM_POLICY", "/absent/p.ini", 1);
+    assert_fails(NULL, "/absent/p.ini: cannot open the policy that COMPSHIM_POLICY names: No such "
+                       "file or directory");
     unsetenv("COMPSHIM_POLICY");
     assert_int_equal(mkdir("folder.ini", 0700), 0);
     assert_fails("folder.ini", "folder.ini: cannot read this policy: Is a directory");

@@ -280,6 +280,9 @@ static int run(char **words)
     struct compare_plan plan;
     if (*words == NULL)
         tool_misuse("no command to run");
+    const char *ending = strrchr(*words, '.');
+    if (ending != NULL && strcmp(ending, ".json") == 0)
+        tool_misuse("'%s' is a report: 'compshim report' shows reports side by side", *words);
     make_plan(&plan, &chosen, words);
     child_catch_signals();
     launch_permit_mpirun(words, false); /* tells root once; each run counts its ranks */

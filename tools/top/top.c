@@ -183,8 +183,9 @@ static void print_look(const struct look *before, const struct look *after)
         print_job(before, after, first, end);
     }
     if (after->count == 0)
-        puts("no process that publishes its figures runs on this host\n"
-             "(start the job with COMPSHIM_LIVE=on)");
+        printf("no process that publishes its figures runs on this host\n"
+               "(start the job with COMPSHIM_LIVE=on%s)\n",
+               once ? "" : "; Ctrl-C ends the waiting");
 }
 
 /* Prints looks until a signal comes, or one if so chosen. Returns whether the last saw a job. */
