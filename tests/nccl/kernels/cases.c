@@ -104,7 +104,16 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     drop_array(&fault);
 }
 
-/* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor. */
+/* A factor that is one element in the machine's memory. */
+static struct array make_factor(enum cshim_dtype dtype, float value)
+{
+    struct array factor = make_array(cshim_dtype_bytes(dtype), 0);
+    cshim_decode(CSHIM_CODEC_FP32, dtype, &value, 1, factor.host);
+    give_array(&factor);
+    return factor;
+}
+
+/* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor, bit 3 one in memory. */
 static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
                         const struct shape *shape, unsigned options)
 {
@@ -112,6 +121,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     struct array input = make_array(shape->count * element, shape->shift * element);
     struct array messages = make_array(stride * shape->pieces, 0);
     struct array residual = make_array(shape->count * sizeof(float), 0);
+    struct array factor = make_factor(dtype, -0.75f);
     float *const lost = (float *)(void *)residual.host;
     fill(dtype, kind, input.host, shape->count);
     for (uint64_t i = 0; i < shape->count; i++)
@@ -128,7 +138,8 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         .pieces = shape->pieces,
         .encoded = messages.device,
         .stride = stride,
-        .factor = options & 4 ? -0.75 : 1.0,
+        .factor = options & 8 ? 3 : options & 4 ? -0.75 : 1.0,
+        .factor_at = options & 8 ? factor.device : NULL,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
                     .key = 77,
                     .first = 512,
@@ -161,6 +172,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&input);
     drop_array(&messages);
     drop_array(&residual);
+    drop_array(&factor);
 }
 
 static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, void *output)
@@ -252,7 +264,9 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
 {
     enum { HEADROOM = 3 };
     const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
-    const double factor = shift == 1 && element > 2 ? -0.75 : 1;
+    const float factor = shift > 0 ? -0.75f : 1, mean = shift == 1 ? 0.3f : 1;
+    const bool in_memory = shift == 2;
+    struct array factor_at = make_factor(dtype, factor);
     struct array input = make_array(count * element, shift * element);
     struct array output = make_array(count * element, shift * element);
     struct array codes = make_array(count * code, 0), largest = make_array(sizeof(uint32_t), 0);
@@ -267,7 +281,8 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     struct cshim_kernel_cast find = {.dtype = dtype,
                                      .input = input.device,
                                      .count = count,
-                                     .factor = factor,
+                                     .factor = in_memory ? 3 : factor,
+                                     .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
     machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
     struct cshim_kernel_cast cast = {.dtype = dtype,
@@ -275,40 +290,45 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
                                      .output = codes.device,
                                      .count = count,
                                      .headroom = HEADROOM,
-                                     .factor = factor,
+                                     .factor = in_memory ? 3 : factor,
+                                     .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
     machine_launch(CSHIM_KERNEL_NARROW, codec, count, &cast);
     cast.input = codes.device;
     cast.output = output.device;
-    cast.factor = 1;
-    for (uint64_t i = 0; i < count && factor != 1; i++) {
-        if (dtype == CSHIM_FLOAT64)
-            ((double *)(void *)input.host)[i] =
-                cshim_sum_double(((double *)(void *)input.host)[i] * factor, -0.0);
-        else
-            ((float *)(void *)input.host)[i] =
-                cshim_canonical(((float *)(void *)input.host)[i] * (float)factor);
-    }
+    cast.factor = mean;
+    cast.factor_at = NULL;
+    for (uint64_t i = 0; i < count && factor != 1 && dtype == CSHIM_FLOAT64; i++)
+        ((double *)(void *)input.host)[i] =
+            cshim_sum_double(((double *)(void *)input.host)[i] * (double)factor, -0.0);
     machine_launch(CSHIM_KERNEL_WIDEN, codec, count, &cast);
     cshim_encode(CSHIM_CODEC_FP32, dtype, input.host, count, values);
     for (uint64_t i = 0; i < count; i++) {
+        if (factor != 1 && dtype != CSHIM_FLOAT64)
+            values[i] = cshim_canonical(values[i] * factor);
         const uint32_t magnitude = cshim_finite_magnitude(values[i]);
         most = magnitude > most ? magnitude : most;
     }
     memcpy(largest.host, &most, sizeof most);
     const int exponent = cshim_cast_exponent(most, HEADROOM);
     for (uint64_t i = 0; i < count; i++) {
-        if (codec == CSHIM_CODEC_FP32) {
-            memcpy(codes.host + 4 * i, values + i, 4);
-            continue;
-        }
         const uint16_t half = codec == CSHIM_CODEC_FP16 ? cshim_fp16_encode(values[i], exponent)
                                                         : cshim_bf16_encode(values[i]);
-        memcpy(codes.host + 2 * i, &half, 2);
-        values[i] =
-            codec == CSHIM_CODEC_FP16 ? cshim_fp16_decode(half, exponent) : cshim_bf16_decode(half);
+        if (codec == CSHIM_CODEC_FP32)
+            memcpy(codes.host + 4 * i, values + i, 4);
+        else
+            memcpy(codes.host + 2 * i, &half, 2);
+        if (codec == CSHIM_CODEC_FP16)
+            values[i] = cshim_fp16_decode(half, exponent);
+        else if (codec == CSHIM_CODEC_BF16)
+            values[i] = cshim_bf16_decode(half);
+        if (mean != 1 && dtype != CSHIM_FLOAT64)
+            values[i] = cshim_canonical(values[i] * mean);
     }
     narrow(dtype, values, count, output.host);
+    for (uint64_t i = 0; i < count && mean != 1 && dtype == CSHIM_FLOAT64; i++)
+        ((double *)(void *)output.host)[i] =
+            cshim_sum_double(cshim_widen_float(values[i]) * (double)mean, -0.0);
     judge(is_as_expected(&largest), "largest", CSHIM_CODEC_NONE, dtype, count, kind);
     judge(is_as_expected(&codes), "narrow", codec, dtype, count, kind);
     judge(is_as_expected(&output), "widen", codec, dtype, count, kind);
@@ -317,6 +337,7 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     drop_array(&output);
     drop_array(&codes);
     drop_array(&largest);
+    drop_array(&factor_at);
 }
 
 /* Every value of 16 bits, and every so many-th of 32, in rising order: blocks of like magnitude. */
@@ -369,7 +390,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
                 test_encode(codec, dtype, kind, &shapes[i], 3);
             }
             if (dtype == CSHIM_FLOAT32)
-                test_encode(codec, dtype, kind, &shapes[i], 4);
+                test_encode(codec, dtype, kind, &shapes[i], kind % 2 ? 4 : 4 + 8);
         }
     }
     for (unsigned ranks = 1; ranks < RANKS_MAX; ranks += ranks < 5 ? 1 : 3) {

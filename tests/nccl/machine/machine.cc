@@ -23,6 +23,7 @@ extern "C" {
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <random>
@@ -32,6 +33,7 @@ extern "C" {
 #include "tests/nccl/machine/lanes.h"
 
 enum { BANK_BYTES = 4096, OWN_BYTES = 8192, STACK_TOP = 4096, BARRIERS = 16, ALL_LANES_MEET = -1 };
+enum { PAGE_BYTES = 4096 };
 enum {
     ZERO_ROWS = 4,
     FIRST_REGISTER = 8,
@@ -66,6 +68,7 @@ static const struct kernel *kernel;
 static std::vector<std::vector<uint64_t>> counts;
 static std::mt19937 chance;
 static uint32_t blocks_wanted, launch_number, warp_number, epoch, place;
+static uint64_t descriptor; /* of memory; its bits mean nothing here */
 static bool is_ptx;
 
 void fail(const char *format, ...)
@@ -243,6 +246,7 @@ static const uint16_t SEVERAL = 0xffff;
 struct block {
     uint8_t *begin, *end, *from, *to; /* from, to: what may be accessed */
     std::vector<struct visit> written, read;
+    size_t mapped; /* bytes of its mapping; 0: it is of aligned_alloc */
 };
 
 static std::vector<struct block *> all_blocks;
@@ -313,6 +317,12 @@ uint8_t *access_memory(enum space space, enum access access, uint64_t address, u
         note_visit(writes ? block->written[i] : block->read[i], lane);
     }
     return at;
+}
+
+void check_descriptor(uint64_t given)
+{
+    if (given != descriptor)
+        fail("accesses memory by %#llx, which is no descriptor", (unsigned long long)given);
 }
 
 uint32_t bank_word(unsigned bank, uint32_t offset)
@@ -626,10 +636,27 @@ const char *machine_name(void)
     return program.name;
 }
 
+/* Memory that a multiple of 2^32 is in: there addresses have a lower half of zero, and sums of
+ * addresses carry. Half of the time it is where an array begins (arrays.c). NULL if there is none.
+ */
+static uint8_t *across_a_carry(size_t bytes, size_t *mapped)
+{
+    const uintptr_t multiple = (uintptr_t)(0x100 + draw(0x4000)) << 32;
+    const uintptr_t before = 256 * (draw(2) ? 1 : (uintptr_t)draw((unsigned)(bytes / 256) + 1));
+    const uintptr_t from = (multiple - before) / PAGE_BYTES * PAGE_BYTES;
+    *mapped = multiple - from + bytes;
+    void *const got = mmap((void *)from, *mapped, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    return got == MAP_FAILED ? NULL : (uint8_t *)(multiple - before);
+}
+
 void *machine_allocate(size_t bytes)
 {
     struct block *const block = new struct block;
-    block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    block->mapped = 0;
+    block->begin = draw(4) == 0 ? across_a_carry(bytes, &block->mapped) : NULL;
+    if (block->begin == NULL)
+        block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
     block->end = block->begin + bytes;
     block->from = block->begin;
     block->to = block->end;
@@ -650,7 +677,10 @@ void machine_free(void *memory)
 {
     struct block *const block = block_of((uint8_t *)memory);
     all_blocks.erase(std::find(all_blocks.begin(), all_blocks.end(), block));
-    free(block->begin);
+    if (block->mapped > 0)
+        munmap((void *)((uintptr_t)block->begin / PAGE_BYTES * PAGE_BYTES), block->mapped);
+    else
+        free(block->begin);
     delete block;
 }
 
@@ -676,7 +706,8 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
         fail("takes %u bytes of parameters", kernel->parameter_bytes);
     cshim_kernel_set_codec(parameters, codec);
     const uint32_t grid = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
-    const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at, descriptor = 0;
+    const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at;
+    descriptor = (uint64_t)chance() << 32 | chance();
     memset(is_set, 0, sizeof is_set);
     set_bank(kernel->parameters_at, parameters, kernel->parameter_bytes);
     set_bank(layout->grid, &grid, sizeof grid);
