@@ -73,37 +73,52 @@ void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
         bytes[i] = (unsigned char)next_random();
 }
 
+/* Where the machine's array of so many bytes lies, when its parts are known. */
+static void place_array(struct array *array, uint64_t bytes)
+{
+    for (unsigned i = 0; i < array->part_count; i++)
+        array->bytes += array->parts[i].bytes;
+    array->host = room_for(array->bytes + ROOM);
+    memset(array->host, PAINT, array->bytes + ROOM);
+    array->base = machine_allocate(bytes + array->shift + 2 * ROOM);
+    array->device = array->base + ROOM + array->shift;
+    machine_bounds(array->base, array->device, bytes);
+}
+
 struct array make_array(size_t bytes, size_t shift)
 {
-    struct array array = {.bytes = bytes, .shift = shift};
-    array.host = room_for(bytes + ROOM);
-    memset(array.host, PAINT, bytes + ROOM);
-    array.base = machine_allocate(bytes + shift + 2 * ROOM);
-    array.device = array.base + ROOM + shift;
-    machine_bounds(array.base, array.device, bytes);
+    struct array array = {.shift = shift, .parts = {{0, bytes}}, .part_count = 1};
+    place_array(&array, bytes);
     return array;
 }
 
 void give_array(const struct array *array)
 {
-    unsigned char *paint = room_for(array->bytes + array->shift + 2 * ROOM);
-    memset(paint, PAINT, array->bytes + array->shift + 2 * ROOM);
-    memcpy(paint + ROOM + array->shift, array->host, array->bytes);
-    machine_write(array->base, paint, array->bytes + array->shift + 2 * ROOM);
-    free(paint);
+    const unsigned char *from = array->host;
+    for (const struct part *part = array->parts; part < array->parts + array->part_count; part++) {
+        unsigned char *paint = room_for(part->bytes + 2 * ROOM);
+        memset(paint, PAINT, part->bytes + 2 * ROOM);
+        memcpy(paint + ROOM, from, part->bytes);
+        machine_write(array->device + part->at - ROOM, paint, part->bytes + 2 * ROOM);
+        free(paint);
+        from += part->bytes;
+    }
 }
 
 bool is_as_expected(const struct array *array)
 {
-    const size_t bytes = array->bytes + array->shift + 2 * ROOM;
-    unsigned char *got = room_for(bytes);
-    machine_read(got, array->base, bytes);
-    bool good = memcmp(got + ROOM + array->shift, array->host, array->bytes) == 0;
-    for (size_t i = 0; i < ROOM + array->shift; i++)
-        good = good && got[i] == PAINT;
-    for (size_t i = ROOM + array->shift + array->bytes; i < bytes; i++)
-        good = good && got[i] == PAINT;
-    free(got);
+    const unsigned char *want = array->host;
+    bool good = true;
+    for (const struct part *part = array->parts; part < array->parts + array->part_count; part++) {
+        const size_t bytes = part->bytes + 2 * ROOM;
+        unsigned char *got = room_for(bytes);
+        machine_read(got, array->device + part->at - ROOM, bytes);
+        good = good && memcmp(got + ROOM, want, part->bytes) == 0;
+        for (size_t i = 0; i < ROOM; i++)
+            good = good && got[i] == PAINT && got[bytes - 1 - i] == PAINT;
+        free(got);
+        want += part->bytes;
+    }
     return good;
 }
 
@@ -111,4 +126,69 @@ void drop_array(struct array *array)
 {
     free(array->host);
     machine_free(array->base);
+}
+
+/* What stands `at` bytes into the array, unless it goes on where the part before it ends. */
+static void add_part(struct array *array, uint64_t at, size_t bytes)
+{
+    struct part *last = &array->parts[array->part_count - (array->part_count > 0)];
+    if (array->part_count > 0 && last->at + last->bytes == at)
+        last->bytes += bytes;
+    else if (bytes > 0)
+        array->parts[array->part_count++] = (struct part){at, bytes};
+}
+
+static const uint64_t large_begins[] = {0, (uint64_t)1 << 31, (uint64_t)1 << 32};
+
+static uint64_t kept_from(uint64_t begin, uint64_t count)
+{
+    return count - begin < LARGE_EACH ? count - begin : LARGE_EACH;
+}
+
+uint64_t large_kept(uint64_t count)
+{
+    return 2 * LARGE_EACH + kept_from(large_begins[2], count);
+}
+
+struct array make_large_elements(size_t element, uint64_t count)
+{
+    struct array array = {0};
+    for (int i = 0; i < 3; i++)
+        add_part(&array, element * large_begins[i], element * kept_from(large_begins[i], count));
+    place_array(&array, element * count);
+    return array;
+}
+
+struct array make_large_messages(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count,
+                                 unsigned messages, size_t header, uint64_t *stride)
+{
+    /* A block has as many codes and as many bytes of scales wherever it is. */
+    const size_t codes = cshim_encoded_bytes(CSHIM_CODEC_RAW, dtype, CSHIM_GRAIN);
+    const struct cshim_format format = cshim_format(codec);
+    const bool is_raw = codec == CSHIM_CODEC_RAW;
+    const uint64_t bits = is_raw ? codes * 8 / CSHIM_GRAIN : (uint64_t)format.bits;
+    const uint64_t scales = is_raw ? 0 : (uint64_t)format.scale_bytes;
+    const uint64_t bytes = header + cshim_encoded_bytes(codec, dtype, count);
+    struct array array = {0};
+    *stride = bytes;
+    for (unsigned message = 0; message < messages; message++) {
+        uint64_t at = message * bytes;
+        add_part(&array, at, header);
+        at += header;
+        const uint64_t payload =
+            (cshim_payload_bytes((unsigned)bits, count) + CSHIM_WIRE_ALIGN - 1) /
+            CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
+        for (int i = 0; i < 3; i++) {
+            const uint64_t begin = bits * large_begins[i] / 8;
+            add_part(&array, at + begin, i < 2 ? bits * LARGE_EACH / 8 : payload - begin);
+        }
+        for (int i = 0; i < 3 && scales > 0; i++) {
+            const uint64_t begin = large_begins[i] / (unsigned)format.block * scales;
+            const uint64_t each = LARGE_EACH / (unsigned)format.block * scales;
+            add_part(&array, at + payload + begin,
+                     i < 2 ? each : bytes - header - payload - begin);
+        }
+    }
+    place_array(&array, messages * bytes);
+    return array;
 }

@@ -21,19 +21,38 @@ void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count);
 /* Never NULL; free with free(). */
 void *room_for(size_t bytes);
 
-/* An array of the host's, in which cases put what they expect, and the machine's. */
+enum { PARTS_MAX = 10 };
+
+/* An array of the host's, in which cases put what they expect, and the machine's. Of a large one
+ * the host has parts, one behind the other. */
 struct array {
     unsigned char *base; /* of the machine's memory ... */
     unsigned char *host;
     unsigned char *device; /* ... and where the array begins in it, `shift` bytes off alignment */
-    size_t bytes, shift;
+    size_t bytes, shift;   /* bytes: of the host's */
+    struct part {
+        uint64_t at; /* in the machine's array */
+        size_t bytes;
+    } parts[PARTS_MAX];
+    unsigned part_count;
 };
 
 struct array make_array(size_t bytes, size_t shift);
 void drop_array(struct array *array);
-/* Gives the machine the host's bytes, and fresh paint around them. */
+/* Gives the machine the host's bytes, and fresh paint around each part. */
 void give_array(const struct array *array);
 /* Whether the machine has the host's bytes, and paint all round. */
 bool is_as_expected(const struct array *array);
+
+/* Large arrays, of machines that are simulated: of 2^32 elements and some, of which the host has
+ * the LARGE_EACH from 0 on, from 2^31 and, if there are as many, from 2^32: those of the machine's
+ * first block (machine.h). */
+enum { LARGE_EACH = 2048 };
+/* How many elements of so many the host has. */
+uint64_t large_kept(uint64_t count);
+struct array make_large_elements(size_t element, uint64_t count);
+/* So many messages, each `*stride` bytes behind the one before. */
+struct array make_large_messages(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count,
+                                 unsigned messages, size_t header, uint64_t *stride);
 
 #endif

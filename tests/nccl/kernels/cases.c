@@ -259,17 +259,26 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&fault);
 }
 
+/* An array of a buffer's elements. */
+static struct array make_elements(size_t element, uint64_t count, size_t shift)
+{
+    return count >> 32 != 0 ? make_large_elements(element, count)
+                            : make_array(count * element, shift * element);
+}
+
+/* In the machine the buffer has `all` elements, of which the host has `count`. */
 static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
-                      uint64_t count, size_t shift)
+                      uint64_t all, size_t shift)
 {
     enum { HEADROOM = 3 };
     const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
     const float factor = shift > 0 ? -0.75f : 1, mean = shift == 1 ? 0.3f : 1;
     const bool in_memory = shift == 2;
+    const uint64_t count = all >> 32 != 0 ? large_kept(all) : all;
     struct array factor_at = make_factor(dtype, factor);
-    struct array input = make_array(count * element, shift * element);
-    struct array output = make_array(count * element, shift * element);
-    struct array codes = make_array(count * code, 0), largest = make_array(sizeof(uint32_t), 0);
+    struct array input = make_elements(element, all, shift);
+    struct array output = make_elements(element, all, shift);
+    struct array codes = make_elements(code, all, 0), largest = make_array(sizeof(uint32_t), 0);
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
     uint32_t most = 0;
     fill(dtype, kind, input.host, count);
@@ -280,20 +289,20 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     give_array(&largest);
     struct cshim_kernel_cast find = {.dtype = dtype,
                                      .input = input.device,
-                                     .count = count,
+                                     .count = all,
                                      .factor = in_memory ? 3 : factor,
                                      .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
+    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, all, &find);
     struct cshim_kernel_cast cast = {.dtype = dtype,
                                      .input = input.device,
                                      .output = codes.device,
-                                     .count = count,
+                                     .count = all,
                                      .headroom = HEADROOM,
                                      .factor = in_memory ? 3 : factor,
                                      .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_NARROW, codec, count, &cast);
+    machine_launch(CSHIM_KERNEL_NARROW, codec, all, &cast);
     cast.input = codes.device;
     cast.output = output.device;
     cast.factor = mean;
@@ -301,7 +310,7 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     for (uint64_t i = 0; i < count && factor != 1 && dtype == CSHIM_FLOAT64; i++)
         ((double *)(void *)input.host)[i] =
             cshim_sum_double(((double *)(void *)input.host)[i] * (double)factor, -0.0);
-    machine_launch(CSHIM_KERNEL_WIDEN, codec, count, &cast);
+    machine_launch(CSHIM_KERNEL_WIDEN, codec, all, &cast);
     cshim_encode(CSHIM_CODEC_FP32, dtype, input.host, count, values);
     for (uint64_t i = 0; i < count; i++) {
         if (factor != 1 && dtype != CSHIM_FLOAT64)
@@ -329,9 +338,9 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     for (uint64_t i = 0; i < count && mean != 1 && dtype == CSHIM_FLOAT64; i++)
         ((double *)(void *)output.host)[i] =
             cshim_sum_double(cshim_widen_float(values[i]) * (double)mean, -0.0);
-    judge(is_as_expected(&largest), "largest", CSHIM_CODEC_NONE, dtype, count, kind);
-    judge(is_as_expected(&codes), "narrow", codec, dtype, count, kind);
-    judge(is_as_expected(&output), "widen", codec, dtype, count, kind);
+    judge(is_as_expected(&largest), "largest", CSHIM_CODEC_NONE, dtype, all, kind);
+    judge(is_as_expected(&codes), "narrow", codec, dtype, all, kind);
+    judge(is_as_expected(&output), "widen", codec, dtype, all, kind);
     free(values);
     drop_array(&input);
     drop_array(&output);
@@ -409,6 +418,85 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
         test_all_values(codec, dtype, only_few ? 655211 : quick ? 65521 : 61);
 }
 
+/* Counts above 2^32, where offsets do not fit into 32 bits. */
+static void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count)
+{
+    enum { RANKS = 2 };
+    const uint64_t kept = large_kept(count);
+    const size_t element = cshim_dtype_bytes(dtype);
+    const size_t message = HEADER + cshim_encoded_bytes(codec, dtype, kept);
+    uint64_t stride;
+    struct array input = make_large_elements(element, count);
+    struct array output = make_large_elements(element, count);
+    struct array sum = make_large_elements(element, count);
+    struct array parts = make_large_messages(codec, dtype, count, RANKS, HEADER, &stride);
+    struct array own = make_large_messages(codec, dtype, count, 1, HEADER, &stride);
+    struct array reencoded = make_large_messages(codec, dtype, count, 1, HEADER, &stride);
+    struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
+    const void *payloads[RANKS];
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        fill(dtype, NORMAL, input.host, kept);
+        put_header(parts.host + rank * message, count);
+        cshim_encode(codec, dtype, input.host, kept, parts.host + rank * message + HEADER);
+        payloads[rank] = parts.host + rank * message + HEADER;
+    }
+    memset(fault.host, 0, fault.bytes);
+    give_array(&input);
+    give_array(&output);
+    give_array(&sum);
+    give_array(&parts);
+    give_array(&own);
+    give_array(&reencoded);
+    give_array(&fault);
+    struct cshim_kernel_encode encode = {.dtype = dtype,
+                                         .input = input.device,
+                                         .count = count,
+                                         .chunk = count,
+                                         .pieces = 1,
+                                         .encoded = own.device,
+                                         .factor = 1};
+    struct cshim_kernel_decode decode = {.dtype = dtype,
+                                         .encoded = own.device,
+                                         .count = count,
+                                         .chunk = count,
+                                         .pieces = 1,
+                                         .output = output.device,
+                                         .fault = (uint32_t *)(void *)fault.device};
+    struct cshim_kernel_reduce reduce = {.dtype = dtype,
+                                         .parts = parts.device,
+                                         .stride = stride,
+                                         .count = count,
+                                         .ranks = RANKS,
+                                         .output = sum.device,
+                                         .reencoded = reencoded.device,
+                                         .factor = 1,
+                                         .fault = (uint32_t *)(void *)fault.device};
+    memcpy(encode.header, header, sizeof header);
+    memcpy(decode.header, header, sizeof header);
+    memcpy(reduce.header, header, sizeof header);
+    memcpy(reduce.reencoded_header, header, sizeof header);
+    machine_launch(CSHIM_KERNEL_ENCODE, codec, count, &encode);
+    machine_launch(CSHIM_KERNEL_DECODE, codec, count, &decode);
+    machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &reduce);
+    put_header(own.host, count);
+    put_header(reencoded.host, count);
+    cshim_encode(codec, dtype, input.host, kept, own.host + HEADER);
+    cshim_decode(codec, dtype, own.host + HEADER, kept, output.host);
+    cshim_reduce(codec, dtype, payloads, RANKS, kept, sum.host, reencoded.host + HEADER);
+    judge(is_as_expected(&own), "encode", codec, dtype, count, 0);
+    judge(is_as_expected(&output), "decode", codec, dtype, count, 0);
+    judge(is_as_expected(&sum), "sum of", codec, dtype, count, RANKS);
+    judge(is_as_expected(&reencoded), "reencoded sum of", codec, dtype, count, RANKS);
+    judge(is_as_expected(&fault), "no fault of", codec, dtype, count, 0);
+    drop_array(&input);
+    drop_array(&output);
+    drop_array(&sum);
+    drop_array(&parts);
+    drop_array(&own);
+    drop_array(&reencoded);
+    drop_array(&fault);
+}
+
 /* Every kernel's name and the bytes of its parameter. */
 static void print_names(void)
 {
@@ -429,6 +517,7 @@ int main(int argc, char **argv)
         print_names();
         return 0;
     }
+    const uint64_t large_counts[] = {(uint64_t)1 << 32, ((uint64_t)1 << 32) + 300};
     only_few = argc > 1 && strcmp(argv[1], "few") == 0;
     const bool quick = argc > 1 && strcmp(argv[1], "quick") == 0;
     machine_open();
@@ -444,6 +533,11 @@ int main(int argc, char **argv)
             for (enum kind kind = NORMAL; plain && kind < KINDS; kind++) {
                 test_cast(codec, dtype, kind, 1000 + kind, kind % 3);
                 test_cast(codec, dtype, kind, 512, 0);
+            }
+            for (int i = 0; i < 2 && machine_is_simulated(); i++) {
+                test_large(codec, dtype, large_counts[i]);
+                if (plain)
+                    test_cast(codec, dtype, NORMAL, large_counts[i], 0);
             }
         }
     }

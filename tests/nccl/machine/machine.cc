@@ -23,13 +23,13 @@ extern "C" {
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include "tests/nccl/kernels/sizes.h"
+#include "tests/nccl/kernels/sparse.h"
 #include "tests/nccl/machine/lanes.h"
 
 enum { BANK_BYTES = 4096, OWN_BYTES = 8192, STACK_TOP = 4096, BARRIERS = 16, ALL_LANES_MEET = -1 };
@@ -245,8 +245,8 @@ static const uint16_t SEVERAL = 0xffff;
 
 struct block {
     uint8_t *begin, *end, *from, *to; /* from, to: what may be accessed */
-    std::vector<struct visit> written, read;
-    size_t mapped; /* bytes of its mapping; 0: it is of aligned_alloc */
+    struct visit *written, *read;
+    size_t mapping; /* its bytes; 0: it is of aligned_alloc */
 };
 
 static std::vector<struct block *> all_blocks;
@@ -639,29 +639,55 @@ const char *machine_name(void)
 /* Memory that a multiple of 2^32 is in: there addresses have a lower half of zero, and sums of
  * addresses carry. Half of the time it is where an array begins (arrays.c). NULL if there is none.
  */
-static uint8_t *across_a_carry(size_t bytes, size_t *mapped)
+static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
 {
     const uintptr_t multiple = (uintptr_t)(0x100 + draw(0x4000)) << 32;
     const uintptr_t before = 256 * (draw(2) ? 1 : (uintptr_t)draw((unsigned)(bytes / 256) + 1));
     const uintptr_t from = (multiple - before) / PAGE_BYTES * PAGE_BYTES;
-    *mapped = multiple - from + bytes;
-    void *const got = mmap((void *)from, *mapped, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    return got == MAP_FAILED ? NULL : (uint8_t *)(multiple - before);
+    const size_t size = multiple - before - from + bytes;
+    if (mmap((void *)from, size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
+        return NULL;
+    *mapping = size;
+    return (uint8_t *)(multiple - before);
+}
+
+bool machine_is_simulated(void)
+{
+    return true;
+}
+
+static struct visit *make_visits(size_t bytes)
+{
+    const size_t size = bytes * sizeof(struct visit);
+    void *const visits = bytes < SPARSE_FROM ? calloc(1, size) : sparse_allocate(size);
+    if (visits == NULL)
+        fail("has no memory");
+    return (struct visit *)visits;
+}
+
+static void free_visits(struct visit *visits, size_t bytes)
+{
+    if (bytes < SPARSE_FROM)
+        free(visits);
+    else
+        munmap(visits, bytes * sizeof *visits);
 }
 
 void *machine_allocate(size_t bytes)
 {
-    struct block *const block = new struct block;
-    block->mapped = 0;
-    block->begin = draw(4) == 0 ? across_a_carry(bytes, &block->mapped) : NULL;
+    struct block *const block = new struct block();
+    if (bytes >= SPARSE_FROM)
+        block->begin = (uint8_t *)sparse_allocate(block->mapping = bytes);
+    else if (draw(4) == 0)
+        block->begin = across_a_carry(bytes, &block->mapping);
     if (block->begin == NULL)
         block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
     block->end = block->begin + bytes;
     block->from = block->begin;
     block->to = block->end;
-    block->written.resize(bytes);
-    block->read.resize(bytes);
+    block->written = make_visits(bytes);
+    block->read = make_visits(bytes);
     all_blocks.push_back(block);
     return block->begin;
 }
@@ -676,11 +702,14 @@ void machine_bounds(void *memory, void *from, size_t bytes)
 void machine_free(void *memory)
 {
     struct block *const block = block_of((uint8_t *)memory);
+    const size_t bytes = (size_t)(block->end - block->begin);
     all_blocks.erase(std::find(all_blocks.begin(), all_blocks.end(), block));
-    if (block->mapped > 0)
-        munmap((void *)((uintptr_t)block->begin / PAGE_BYTES * PAGE_BYTES), block->mapped);
+    if (block->mapping > 0)
+        munmap((void *)((uintptr_t)block->begin / PAGE_BYTES * PAGE_BYTES), block->mapping);
     else
         free(block->begin);
+    free_visits(block->written, bytes);
+    free_visits(block->read, bytes);
     delete block;
 }
 
@@ -694,7 +723,7 @@ void machine_read(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t,
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t count,
                     void *parameters)
 {
     const char *const name = cshim_kernel_name(operation, codec);
@@ -705,7 +734,9 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     if (kernel->parameter_bytes != kernel_parameter_bytes(operation))
         fail("takes %u bytes of parameters", kernel->parameter_bytes);
     cshim_kernel_set_codec(parameters, codec);
-    const uint32_t grid = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
+    const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
+    const bool is_large = count >> 32 != 0;
+    const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few, blocks = is_large ? 1 : few;
     const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at;
     descriptor = (uint64_t)chance() << 32 | chance();
     memset(is_set, 0, sizeof is_set);
@@ -720,7 +751,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
         set_bank(layout->parameters, &at, sizeof at);
     launch_number++;
     poison();
-    std::vector<uint32_t> order(grid * (CSHIM_KERNEL_THREADS / LANES));
+    std::vector<uint32_t> order(blocks * (CSHIM_KERNEL_THREADS / LANES));
     for (uint32_t i = 0; i < order.size(); i++)
         order[i] = i;
     std::shuffle(order.begin(), order.end(), chance);
