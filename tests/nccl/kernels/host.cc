@@ -79,7 +79,8 @@ static void launch(enum cshim_codec_id codec, uint64_t count, const void *parame
     PARAMETERS copy = *(const PARAMETERS *)parameters;
     const bool is_large = count >> 32 != 0;
     cshim_kernel_set_codec(&copy, codec);
-    warp_launch(run<PARAMETERS, FUNCTION>, &copy, is_large ? LARGE_BLOCKS : 3, is_large ? 1 : 3);
+    warp_launch(run<PARAMETERS, FUNCTION>, &copy, is_large ? LARGE_BLOCKS : 3,
+                is_large ? LARGE_RUN : 3);
 }
 
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t count,

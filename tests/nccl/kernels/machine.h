@@ -10,7 +10,7 @@
 
 #include "kernels/kernels.h"
 
-enum { LARGE_BLOCKS = 1 << 20 };
+enum { LARGE_BLOCKS = 1 << 20, LARGE_RUN = 2 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,7 +30,7 @@ void machine_read(void *to, const void *from, size_t bytes);
  * are possible (arrays.h). */
 bool machine_is_simulated(void);
 /* Launches a kernel for count elements; parameters as of cshim_kernel_launch. A simulated machine
- * launches a few blocks; of 2^32 elements or more it runs the first of 2^20 blocks only. */
+ * launches a few blocks; for 2^32 elements or more LARGE_BLOCKS, and runs the first LARGE_RUN. */
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                     uint64_t count, void *parameters);
 

@@ -433,6 +433,9 @@ static void jump(struct group &group, const struct instruction &code, uint32_t l
         uint32_t same = 0;
         for (unsigned l = 0; l < LANES; l++)
             same |= (uint32_t)((lanes >> l & 1) && to[l] + code.target == address) << l;
+        for (unsigned l = 0; l < LANES; l++)
+            if ((same >> l & 1) && !is_ptx && to[LANES + l] != 0)
+                fail("goes to an address above 2^32");
         if (address % 16 != 0 || address / 16 >= kernel->length)
             fail("goes to %#x, where no code is", address);
         parts.push_back({same, address / 16});
@@ -642,7 +645,7 @@ const char *machine_name(void)
 static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
 {
     const uintptr_t multiple = (uintptr_t)(0x100 + draw(0x4000)) << 32;
-    const uintptr_t before = 256 * (draw(2) ? 1 : (uintptr_t)draw((unsigned)(bytes / 256) + 1));
+    const uintptr_t before = draw(2) ? 256 : 16 * (uintptr_t)draw((unsigned)(bytes / 16) + 1);
     const uintptr_t from = (multiple - before) / PAGE_BYTES * PAGE_BYTES;
     const size_t size = multiple - before - from + bytes;
     if (mmap((void *)from, size, PROT_READ | PROT_WRITE,
@@ -736,7 +739,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     cshim_kernel_set_codec(parameters, codec);
     const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
     const bool is_large = count >> 32 != 0;
-    const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few, blocks = is_large ? 1 : few;
+    const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few, blocks = is_large ? (uint32_t)LARGE_RUN : few;
     const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at;
     descriptor = (uint64_t)chance() << 32 | chance();
     memset(is_set, 0, sizeof is_set);
