@@ -125,8 +125,9 @@ ncclResult_t cshim_background_await(void);
 /* Ends a group of NCCL, and waits for it on such a thread. Returns the first error: what became of
  * the group before, or its end. */
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
-/* What NCCL says of a handle of the communicator's; ncclSystemError if it has been aborted. */
-ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm, ncclComm_t handle);
+/* What NCCL says of a communicator, or else of its levels; ncclSystemError if it has been aborted.
+ */
+ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
 /* Waits until no thread works for a communicator that ends. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);
 

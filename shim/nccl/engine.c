@@ -159,11 +159,13 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
 {
     if (known == NULL)
         return;
-    if (known->across != NULL)
-        how(known->across);
-    if (known->inside != NULL)
-        how(known->inside);
+    pthread_mutex_lock(&known->asking);
+    const ncclComm_t levels[] = {known->across, known->inside};
     known->across = known->inside = NULL;
+    pthread_mutex_unlock(&known->asking);
+    for (int i = 0; i < 2; i++)
+        if (levels[i] != NULL)
+            how(levels[i]);
 }
 
 /* Begins to stop a communicator's kernels, in one group with those of its levels. Each stop waits
@@ -248,13 +250,18 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* NCCL itself asks this, too, of communicators that a thread of ours has it work for. */
+/* NCCL itself asks this, too, of communicators that a thread of ours has it work for. That the
+ * levels are being made is no state of a communicator. */
 static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     const ncclResult_t status = cshim_nccl.real->CommGetAsyncError(comm, error);
     struct cshim_nccl_comm *known = cshim_background_is() ? NULL : cshim_registry_find(comm);
     if (known != NULL && status == ncclSuccess && *error == ncclSuccess)
         *error = (ncclResult_t)known->working;
+    if (known != NULL && status == ncclSuccess && *error == ncclSuccess) {
+        const ncclResult_t state = cshim_nccl_state(known);
+        *error = state == ncclInProgress ? ncclSuccess : state;
+    }
     cshim_registry_release(known);
     return status;
 }
