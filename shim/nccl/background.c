@@ -4,7 +4,6 @@
 #include "shim/nccl/communicator.h"
 
 #define PAUSE_MICROSECONDS 20
-#define HANDLES 3 /* that belong to a communicator */
 
 static __thread struct cshim_nccl_comm *const *working_for; /* NULL: a thread of the program's */
 static __thread size_t working_count;
@@ -20,12 +19,14 @@ bool cshim_background_is(void)
     return working_for != NULL;
 }
 
-ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm, ncclComm_t handle)
+ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
 {
-    ncclResult_t state = ncclSuccess, status = ncclSystemError;
     pthread_mutex_lock(&comm->asking);
-    if (!comm->aborted)
-        status = cshim_nccl.real->CommGetAsyncError(handle, &state);
+    const ncclComm_t handles[] = {comm->comm, comm->inside, comm->across};
+    ncclResult_t state = comm->aborted ? ncclSystemError : ncclSuccess, status = ncclSuccess;
+    for (size_t i = 0; i < sizeof handles / sizeof *handles && state == ncclSuccess; i++)
+        if (handles[i] != NULL)
+            status = cshim_nccl.real->CommGetAsyncError(handles[i], &state);
     pthread_mutex_unlock(&comm->asking);
     return status != ncclSuccess ? status : state;
 }
@@ -33,14 +34,9 @@ ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm, ncclComm_t handle)
 ncclResult_t cshim_background_await(void)
 {
     ncclResult_t status = ncclSuccess;
-    for (size_t i = 0; i < working_count; i++) {
-        struct cshim_nccl_comm *comm = working_for[i];
-        const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
-        for (size_t j = 0; j < HANDLES && status == ncclSuccess; j++)
-            while (handles[j] != NULL &&
-                   (status = cshim_nccl_state(comm, handles[j])) == ncclInProgress)
-                usleep(PAUSE_MICROSECONDS);
-    }
+    for (size_t i = 0; i < working_count && status == ncclSuccess; i++)
+        while ((status = cshim_nccl_state(working_for[i])) == ncclInProgress)
+            usleep(PAUSE_MICROSECONDS);
     return status;
 }
 

@@ -49,7 +49,8 @@ struct cshim_nccl_comm {
     atomic_int working; /* ncclInProgress while it does; then what became of it */
     struct cshim_nccl_comm *next_newcomer; /* that is being made in the same group */
     struct cshim_member *member;           /* of the rendezvous where its ranks agree, or NULL */
-    pthread_mutex_t asking; /* held while NCCL is asked about it; an abort waits for that */
+    uint64_t grown;         /* communicators that have grown from it */
+    pthread_mutex_t asking; /* held while NCCL is asked about it; the end of a handle waits */
     atomic_bool aborted;    /* its handle may not be used any more */
 
     /* The rest serves compressed calls. prepare.c fills it in at the first one. */
@@ -125,8 +126,8 @@ ncclResult_t cshim_background_await(void);
 /* Ends a group of NCCL, and waits for it on such a thread. Returns the first error: what became of
  * the group before, or its end. */
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
-/* What NCCL says of a handle of the communicator's; ncclSystemError if it has been aborted. */
-ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm, ncclComm_t handle);
+/* What NCCL says of a communicator, or else of its levels. ncclSystemError: it has been aborted. */
+ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
 /* Waits until no thread works for a communicator that ends. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);
 

@@ -126,6 +126,14 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     return status;
 }
 
+/* A communicator that is made from another blocks as that one does, unless its configuration says
+ * otherwise. */
+static bool inherits_nonblocking(const struct cshim_nccl_comm *parent, const ncclConfig_t *config)
+{
+    return parent != NULL && parent->nonblocking &&
+           (config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT);
+}
+
 /* The ranks of a communicator have agreed. So have those of a part of it. A child whose parent is
  * not known stays native, and its calls are counted. */
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
@@ -134,11 +142,10 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
     if (status != ncclSuccess && status != ncclInProgress)
         return status;
     struct cshim_nccl_comm *known = cshim_registry_find(parent);
-    const bool inherits = config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT;
     struct cshim_nccl_comm *made = cshim_registry_make(child, known != NULL ? known->job : NULL);
     if (made != NULL) {
         made->nonblocking = status == ncclInProgress || is_nonblocking(config) ||
-                            (inherits && known != NULL && known->nonblocking);
+                            inherits_nonblocking(known, config);
         made->ranks = known != NULL ? known->ranks : 0;
         made->nodes = known != NULL ? known->nodes : 0;
     }
@@ -159,11 +166,13 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
 {
     if (known == NULL)
         return;
-    if (known->across != NULL)
-        how(known->across);
-    if (known->inside != NULL)
-        how(known->inside);
+    pthread_mutex_lock(&known->asking);
+    const ncclComm_t levels[] = {known->across, known->inside};
     known->across = known->inside = NULL;
+    pthread_mutex_unlock(&known->asking);
+    for (int i = 0; i < 2; i++)
+        if (levels[i] != NULL)
+            how(levels[i]);
 }
 
 /* Begins to stop a communicator's kernels, in one group with those of its levels. Each stop waits
@@ -195,6 +204,36 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     status = close_stop(stops, known, status);
     cshim_registry_release(known);
     return expect_child(status, comm, child, config);
+}
+
+/* For the ranks that a communicator grows by. Without a place to meet nobody compresses. */
+static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
+{
+    memset(id, 0, sizeof *id);
+    const ncclResult_t status = cshim_nccl.real->CommGetUniqueId(comm, id);
+    struct cshim_nccl_comm *known = cshim_registry_find(comm);
+    if (status == ncclSuccess && known != NULL && known->member != NULL)
+        cshim_rendezvous_grow(known->member, known->grown, (uint8_t *)id->internal);
+    cshim_registry_release(known);
+    return status;
+}
+
+/* The ranks of the old communicator keep their numbers. New ones have an id instead of it. */
+static ncclResult_t comm_grow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
+                              ncclComm_t *child, ncclConfig_t *config)
+{
+    struct cshim_nccl_comm *known = comm != NULL ? cshim_registry_find(comm) : NULL;
+    ncclUniqueId own = {0};
+    const ncclUniqueId *meet_at = comm == NULL ? id : NULL;
+    if (known != NULL && known->member != NULL &&
+        cshim_rendezvous_grow(known->member, known->grown++, (uint8_t *)own.internal))
+        meet_at = &own;
+    struct cshim_nccl_comm *joined =
+        join(child, meet_at, ranks, known != NULL ? known->rank : rank, config);
+    if (joined != NULL)
+        joined->nonblocking = joined->nonblocking || inherits_nonblocking(known, config);
+    cshim_registry_release(known);
+    return expect(cshim_nccl.real->CommGrow(comm, ranks, id, rank, child, config), joined);
 }
 
 static ncclResult_t comm_finalize(ncclComm_t comm)
@@ -248,13 +287,18 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* NCCL itself asks this, too, of communicators that a thread of ours has it work for. */
+/* NCCL itself asks this, too, of communicators that a thread of ours has it work for. That the
+ * levels are being made is no state of a communicator. */
 static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     const ncclResult_t status = cshim_nccl.real->CommGetAsyncError(comm, error);
     struct cshim_nccl_comm *known = cshim_background_is() ? NULL : cshim_registry_find(comm);
     if (known != NULL && status == ncclSuccess && *error == ncclSuccess)
         *error = (ncclResult_t)known->working;
+    if (known != NULL && status == ncclSuccess && *error == ncclSuccess) {
+        const ncclResult_t state = cshim_nccl_state(known);
+        *error = state == ncclInProgress ? ncclSuccess : state;
+    }
     cshim_registry_release(known);
     return status;
 }
@@ -405,6 +449,8 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .CommInitAll = comm_init_all,
             .CommSplit = comm_split,
             .CommShrink = comm_shrink,
+            .CommGrow = comm_grow,
+            .CommGetUniqueId = comm_get_unique_id,
             .CommFinalize = comm_finalize,
             .CommDestroy = comm_destroy,
             .CommAbort = comm_abort,

@@ -141,7 +141,7 @@ static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
 /* Returns an error if the communicator has failed or been aborted meanwhile. */
 static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
 {
-    const ncclResult_t state = cshim_nccl_state(comm, comm->comm);
+    const ncclResult_t state = cshim_nccl_state(comm);
     return state == ncclInProgress ? ncclSuccess : state;
 }
 

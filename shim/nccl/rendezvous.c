@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "codecs/scalar.h"
 #include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
@@ -106,6 +107,19 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
         explain(why, "cannot wait for the other ranks");
         return false;
     }
+    memcpy(id + TAG_PLACE, &tag, sizeof tag);
+    return true;
+}
+
+bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
+                           uint8_t id[CSHIM_ID_BYTES])
+{
+    static const struct cshim_tag empty;
+    struct cshim_tag tag = member->tag;
+    if (memcmp(id + TAG_PLACE, &empty, sizeof empty) != 0)
+        return false;
+    tag.parent = tag.nonce;
+    tag.nonce = cshim_mix(tag.parent + (number + 1) * CSHIM_GOLDEN);
     memcpy(id + TAG_PLACE, &tag, sizeof tag);
     return true;
 }
@@ -232,7 +246,8 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     memcpy(&tag, id + TAG_PLACE, sizeof tag);
     if (tag.magic != CSHIM_TAG_MAGIC) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
-                 "the process that made the unique id does not have compshim");
+                 "the process that made the unique id does not have compshim, or does not "
+                 "compress the communicator that grows");
         return NULL;
     }
     struct cshim_member *member = calloc(1, sizeof *member);
@@ -243,7 +258,8 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     member->tag = tag;
     member->socket = -1;
     member->request =
-        (struct cshim_request){.magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .hello = *hello};
+        (struct cshim_request){.magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .parent = tag.parent,
+                               .hello = *hello};
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;

@@ -54,6 +54,13 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
+/* Leaves in an id where the ranks of a communicator meet that grows from the member's: the id for
+ * the ranks that are new, or for this rank, to join by. The ranks of the old one have no id, but
+ * come to the same place, as `number`, how many have grown from it before, is the same on them all.
+ * The server of the old one answers there, with its policy. Returns false if the id has no room. */
+bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
+                           uint8_t id[CSHIM_ID_BYTES]);
+
 /* The real call has succeeded. `unable` tells why this rank cannot compress, or is NULL. Does
  * not wait for other ranks: a thread that makes several communicators is ready for all before it
  * waits. */

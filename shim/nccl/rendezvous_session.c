@@ -109,6 +109,25 @@ static struct session *find(uint64_t nonce)
     return session;
 }
 
+/* The session of a communicator that grows begins with the first of its ranks that says hello. */
+static struct session *find_or_grow(const struct cshim_request *request)
+{
+    struct session *session = find(request->nonce);
+    const struct session *parent =
+        session == NULL && request->parent != 0 ? find(request->parent) : NULL;
+    if (parent != NULL && cshim_session_add(request->nonce, parent->offer))
+        session = find(request->nonce);
+    return session;
+}
+
+/* Whether a hello is of another process than the rank's: of one that joins by an id that had been
+ * made before another communicator grew. */
+static bool is_of_another(const struct session *session, const struct cshim_request *request)
+{
+    return request->kind == CSHIM_REQUEST_HELLO && request->hello.rank < session->ranks &&
+           session->places[request->hello.rank].ready;
+}
+
 /* The first rank that waits for the decision tells the user; before any does, the first that has
  * said hello. */
 static void decide_off(struct session *session)
@@ -151,10 +170,12 @@ static struct place *welcome(struct session *session, const struct cshim_request
 
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now)
 {
-    struct session *session = find(request->nonce);
-    struct place *place = session != NULL ? welcome(session, request) : NULL;
+    struct session *session = find_or_grow(request);
+    if (session == NULL || is_of_another(session, request))
+        return false;
+    struct place *place = welcome(session, request);
     if (place == NULL)
-        return session != NULL && session->decided;
+        return session->decided;
     if (request->kind == CSHIM_REQUEST_READY && !place->ready) {
         place->ready = true;
         session->ready++;

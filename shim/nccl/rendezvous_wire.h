@@ -23,7 +23,8 @@ struct cshim_tag {
     uint16_t family;
     uint16_t port; /* in network order, as the address */
     uint8_t address[16];
-    uint64_t nonce; /* only those who have the id may join */
+    uint64_t nonce;  /* only those who have the id may join */
+    uint64_t parent; /* the nonce of the communicator that this one grows from, or 0 */
 };
 
 enum cshim_request_kind {
@@ -37,7 +38,7 @@ enum cshim_request_kind {
 struct cshim_request {
     uint32_t magic;
     uint32_t kind;
-    uint64_t nonce;
+    uint64_t nonce, parent; /* as in the tag */
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];    /* for messages */
     char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: unable; DONE: failed; or empty */

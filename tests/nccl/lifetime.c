@@ -5,6 +5,7 @@
  *   nccl_lifetime CASE
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 
 #include "tests/nccl/cases.h"
@@ -163,6 +164,27 @@ static void case_abort_later(void)
     stuck(2);
 }
 
+/* The last rank ends after some calls. The others learn it of the communicator that they have, and
+ * abort it; of so many elements all is the levels', if there are levels. */
+static void case_lost(void)
+{
+    enum { WHOLE = 1 << 16 };
+    ncclResult_t state = ncclSuccess;
+    world = gpu_join();
+    reduce_on(world.comm, 1, "before the end of a rank");
+    if (world.rank == world.ranks - 1)
+        _exit(0);
+    float *data = device_part(world.rank, 2, WHOLE);
+    ncclAllReduce(data, data, WHOLE, ncclFloat32, ncclSum, world.comm, world.stream);
+    while (state == ncclSuccess) {
+        usleep(1000);
+        NCCL(ncclCommGetAsyncError(world.comm, &state));
+    }
+    WANT(state == ncclRemoteError, "the state after a rank has gone: %d", (int)state);
+    NCCL(ncclCommAbort(world.comm));
+    synchronize();
+}
+
 /* A child made by fork goes on without CUDA; its end is not the job's. */
 static void case_fork(void)
 {
@@ -195,6 +217,83 @@ extern ncclResult_t ncclAlltoAllConfig(const void *, void *, size_t, ncclDataTyp
 #pragma weak ncclAllGatherConfig
 #pragma weak ncclBroadcastConfig
 #pragma weak ncclAlltoAllConfig
+
+extern ncclResult_t ncclCommGetUniqueId(ncclComm_t, ncclUniqueId *);
+extern ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *,
+                                 ncclConfig_t *);
+#pragma weak ncclCommGetUniqueId
+#pragma weak ncclCommGrow
+
+/* Tells all ranks rank 0's id. */
+static ncclUniqueId tell(const ncclUniqueId *id)
+{
+    ncclUniqueId *shared = gpu_allocate(sizeof *shared), told;
+    gpu_write(shared, id, sizeof *id);
+    NCCL(ncclBroadcast(shared, shared, sizeof told, ncclUint8, 0, world.comm, world.stream));
+    synchronize();
+    gpu_read(&told, shared, sizeof told);
+    gpu_free(shared);
+    return told;
+}
+
+/* The last rank joins what the others have, or NULL: by this id, which rank 0 has made. */
+static void grow_by_last(ncclComm_t most, const ncclUniqueId *id, const char *what)
+{
+    ncclComm_t all;
+    int rank;
+    const bool is_new = most == NULL;
+    NCCL(ncclCommGrow(most, world.ranks, is_new || world.rank == 0 ? id : NULL,
+                      is_new ? world.rank : -1, &all, NULL));
+    NCCL(ncclCommUserRank(all, &rank));
+    WANT(rank == world.rank, "a rank has become %d", rank);
+    reduce_on(all, 1, what);
+    reduce_on(all, 2, what);
+    NCCL(ncclCommDestroy(all));
+}
+
+/* All ranks but the last have a communicator: made by an id, or split from the world. It grows
+ * twice, by ids that are made before each or, `hasty`, both before the first. */
+static void grow(bool is_split, bool hasty)
+{
+    ncclComm_t most = NULL;
+    ncclUniqueId ids[2] = {0};
+    world = gpu_join();
+    const bool is_new = world.rank == world.ranks - 1;
+    if (is_split) {
+        NCCL(ncclCommSplit(world.comm, is_new ? NCCL_SPLIT_NOCOLOR : 0, 0, &most, NULL));
+    } else if (!is_new) {
+        const ncclUniqueId id = gpu_share_id(world.rank, ".most");
+        NCCL(ncclCommInitRank(&most, world.ranks - 1, id, world.rank));
+    }
+    for (int i = 0; i < 2; i++) {
+        if (world.rank == 0 && (i == 0 || !hasty))
+            NCCL(ncclCommGetUniqueId(most, &ids[i]));
+        if (world.rank == 0 && i == 0 && hasty)
+            NCCL(ncclCommGetUniqueId(most, &ids[1]));
+        const ncclUniqueId id = tell(&ids[i]);
+        grow_by_last(most, &id, i == 0 ? "grown" : "grown again");
+    }
+    if (!is_new) {
+        reduce_on(most, 3, "what has grown");
+        NCCL(ncclCommDestroy(most));
+    }
+    gpu_leave(&world);
+}
+
+static void case_grow(void)
+{
+    grow(false, false);
+}
+
+static void case_grow_split(void)
+{
+    grow(true, false);
+}
+
+static void case_grow_hasty(void)
+{
+    grow(false, true);
+}
 
 /* Each collective without and with a configuration. */
 static void case_configured(void)
@@ -815,6 +914,10 @@ static const struct gpu_case cases[] = {
     CASE(graph_hundred),
     CASE(graph_connects),
     CASE(revoke),
+    CASE(grow),
+    CASE(grow_split),
+    CASE(grow_hasty),
+    CASE(lost),
     CASE(configured),
     CASE(nonblocking_group),
     CASE(nonblocking_alone),

@@ -91,6 +91,9 @@ cp "$scratch/everywhere.ini" "$scratch/policy.ini"
 exact 3 revoke 3
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
 NODES=0,0,1,1 expect "revoke, with levels" 0 preloaded 4 "$program" revoke
+NODES=0,0,1,1 expect "abort, with levels" 0 preloaded 4 "$program" abort_later
+expect "a rank is lost, natively" 0 job 4 "$program" lost
+NODES=0,0,1,1 expect "a rank is lost, with levels" 0 preloaded 4 "$program" lost
 cp "$scratch/everywhere.ini" "$scratch/policy.ini"
 exact 3 scaled 2
 expect "scaled, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" scaled
@@ -118,6 +121,21 @@ check "without one they are compressed, with one NCCL does what it asks for" tot
 calls "and NCCL gets it" '[c["call"] for c in calls[0] if "Config" in c["call"]] == [
     "ncclAllReduceConfig", "ncclReduceScatterConfig", "ncclAllGatherConfig", "ncclBroadcastConfig",
     "ncclAlltoAllConfig"]'
+
+# Communicators that grow: the policy is that of the one before, on new ranks, too.
+expect "grow natively" 0 job 4 $newest "$program" grow
+expect "grow" 0 preloaded 4 $newest sh "$top/tests/nccl/rank_setting.sh" 3 COMPSHIM_POLICY=/dev/null "$program" grow
+check "grow: what grows is compressed" total 'sum(row["calls"] for row in rows) == 5 and passed == {}'
+calls "grow: by all ranks" "$no_native"
+NODES=0,0,1,1 expect "grow, over nodes" 0 preloaded 4 $newest "$program" grow
+check "grow, over nodes: is compressed" total 'sum(row["calls"] for row in rows) == 5 and passed == {}'
+expect "grow by a rank without compshim" 0 job 4 $newest COMPSHIM_REPORT="$scratch/report.json" \
+    sh "$top/tests/nccl/rank_setting.sh" "0 1 2" LD_PRELOAD="$preload" "$program" grow
+contains "grow by a rank without compshim: says which" "rank 3 without compshim"
+expect "grow from a part" 0 preloaded 4 $newest "$program" grow_split
+check "grow from a part: the calls are counted" total 'sum(row["calls"] for row in rows) == 1 and passed == {"not_agreed": 4}'
+expect "grow by ids that are old" 0 preloaded 4 $newest "$program" grow_hasty
+check "grow by ids that are old: nobody is alone" total 'sum(row["calls"] for row in rows) == 3 and passed == {"not_agreed": 2}'
 
 for version in 21100 21800; do
     expect "NCCL $version" 0 preloaded 3 STANDIN_NCCL_VERSION=$version "$program" kept

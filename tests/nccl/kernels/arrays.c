@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/nccl/kernels/arrays.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,15 @@ void *room_for(size_t bytes)
     return memory;
 }
 
-float value_of(enum kind kind)
+static float rare_value(void)
 {
     static const uint32_t rare[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x80000000,
                                     1,          0x7f7fffff, 0x00800000, 0x7f800001, 0xff7fffff};
+    return cshim_bits_float(rare[next_random() % 10]);
+}
+
+float value_of(enum kind kind)
+{
     const double uniform = (double)(next_random() >> 11) * 0x1p-53;
     const double normal = uniform + (double)(next_random() >> 11) * 0x1p-53 +
                           (double)(next_random() >> 11) * 0x1p-53 - 1.5;
@@ -41,7 +47,7 @@ float value_of(enum kind kind)
     case ANY_BITS:
         return cshim_bits_float((uint32_t)next_random());
     case SPARSE_RARE:
-        return next_random() % 97 == 0 ? cshim_bits_float(rare[next_random() % 10]) : (float)normal;
+        return next_random() % 97 == 0 ? rare_value() : (float)normal;
     case ZEROS:
         return next_random() % 2 ? 0.0f : -0.0f;
     case HUGE_VALUES:
@@ -62,9 +68,25 @@ static void put_element(enum cshim_dtype dtype, void *buffer, size_t i, float va
             dtype == CSHIM_FLOAT16 ? cshim_half_from_float(value) : cshim_bf16_encode(value);
 }
 
+static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
+{
+    static const int exponents[] = {-140, -20, -8, 0, 0, 8, 14, 100};
+    int exponent = 0;
+    size_t rare = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i % 8 == 0) {
+            exponent = exponents[next_random() % 8];
+            rare = i + next_random() % 12;
+        }
+        put_element(dtype, buffer, i, i == rare ? rare_value() : ldexpf(value_of(NORMAL), exponent));
+    }
+}
+
 void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    if (kind == MIXED)
+        fill_mixed(dtype, buffer, count);
+    for (size_t i = 0; i < count && kind != MIXED; i++)
         put_element(dtype, buffer, i, value_of(kind));
     if (kind != ANY_BITS)
         return;
@@ -73,37 +95,52 @@ void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
         bytes[i] = (unsigned char)next_random();
 }
 
+/* Where the machine's array of so many bytes lies, when its parts are known. */
+static void place_array(struct array *array, uint64_t bytes)
+{
+    for (unsigned i = 0; i < array->part_count; i++)
+        array->bytes += array->parts[i].bytes;
+    array->host = room_for(array->bytes + ROOM);
+    memset(array->host, PAINT, array->bytes + ROOM);
+    array->base = machine_allocate(bytes + array->shift + 2 * ROOM);
+    array->device = array->base + ROOM + array->shift;
+    machine_bounds(array->base, array->device, bytes);
+}
+
 struct array make_array(size_t bytes, size_t shift)
 {
-    struct array array = {.bytes = bytes, .shift = shift};
-    array.host = room_for(bytes + ROOM);
-    memset(array.host, PAINT, bytes + ROOM);
-    array.base = machine_allocate(bytes + shift + 2 * ROOM);
-    array.device = array.base + ROOM + shift;
-    machine_bounds(array.base, array.device, bytes);
+    struct array array = {.shift = shift, .parts = {{0, bytes}}, .part_count = 1};
+    place_array(&array, bytes);
     return array;
 }
 
 void give_array(const struct array *array)
 {
-    unsigned char *paint = room_for(array->bytes + array->shift + 2 * ROOM);
-    memset(paint, PAINT, array->bytes + array->shift + 2 * ROOM);
-    memcpy(paint + ROOM + array->shift, array->host, array->bytes);
-    machine_write(array->base, paint, array->bytes + array->shift + 2 * ROOM);
-    free(paint);
+    const unsigned char *from = array->host;
+    for (const struct part *part = array->parts; part < array->parts + array->part_count; part++) {
+        unsigned char *paint = room_for(part->bytes + 2 * ROOM);
+        memset(paint, PAINT, part->bytes + 2 * ROOM);
+        memcpy(paint + ROOM, from, part->bytes);
+        machine_write(array->device + part->at - ROOM, paint, part->bytes + 2 * ROOM);
+        free(paint);
+        from += part->bytes;
+    }
 }
 
 bool is_as_expected(const struct array *array)
 {
-    const size_t bytes = array->bytes + array->shift + 2 * ROOM;
-    unsigned char *got = room_for(bytes);
-    machine_read(got, array->base, bytes);
-    bool good = memcmp(got + ROOM + array->shift, array->host, array->bytes) == 0;
-    for (size_t i = 0; i < ROOM + array->shift; i++)
-        good = good && got[i] == PAINT;
-    for (size_t i = ROOM + array->shift + array->bytes; i < bytes; i++)
-        good = good && got[i] == PAINT;
-    free(got);
+    const unsigned char *want = array->host;
+    bool good = true;
+    for (const struct part *part = array->parts; part < array->parts + array->part_count; part++) {
+        const size_t bytes = part->bytes + 2 * ROOM;
+        unsigned char *got = room_for(bytes);
+        machine_read(got, array->device + part->at - ROOM, bytes);
+        good = good && memcmp(got + ROOM, want, part->bytes) == 0;
+        for (size_t i = 0; i < ROOM; i++)
+            good = good && got[i] == PAINT && got[bytes - 1 - i] == PAINT;
+        free(got);
+        want += part->bytes;
+    }
     return good;
 }
 
@@ -111,4 +148,76 @@ void drop_array(struct array *array)
 {
     free(array->host);
     machine_free(array->base);
+}
+
+/* The next bytes of the host's are these of the machine's, which may follow those before. */
+static void add_part(struct array *array, uint64_t at, size_t bytes)
+{
+    struct part *part = &array->parts[array->part_count];
+    if (array->part_count > 0 && part[-1].at + part[-1].bytes == at)
+        part[-1].bytes += bytes;
+    else if (bytes > 0)
+        array->parts[array->part_count++] = (struct part){at, bytes};
+}
+
+static const uint64_t large_begins[] = {0, (uint64_t)1 << 31, (uint64_t)1 << 32};
+enum { LARGE_BEGINS = 3 };
+
+/* How many elements the host has from one of these on. */
+static uint64_t kept_from(uint64_t begin, uint64_t count)
+{
+    const uint64_t left = count > begin ? count - begin : 0;
+    return left < LARGE_EACH ? left : LARGE_EACH;
+}
+
+uint64_t large_kept(uint64_t count)
+{
+    uint64_t kept = 0;
+    for (int i = 0; i < LARGE_BEGINS; i++)
+        kept += kept_from(large_begins[i], count);
+    return kept;
+}
+
+struct array make_large_elements(size_t element, uint64_t count)
+{
+    struct array array = {0};
+    for (int i = 0; i < LARGE_BEGINS; i++)
+        add_part(&array, element * large_begins[i], element * kept_from(large_begins[i], count));
+    place_array(&array, element * count);
+    return array;
+}
+
+/* The same parts of a row of codes or of scales, `per_grain` bytes for a grain, that ends with
+ * padding. */
+static void add_row(struct array *array, uint64_t at, uint64_t per_grain, uint64_t count,
+                    uint64_t bytes)
+{
+    for (int i = 0; i < LARGE_BEGINS && large_begins[i] < count; i++) {
+        const uint64_t begin = large_begins[i] / CSHIM_GRAIN * per_grain;
+        const uint64_t each = LARGE_EACH / CSHIM_GRAIN * per_grain;
+        add_part(array, at + begin, begin + each < bytes ? each : bytes - begin);
+    }
+}
+
+struct array make_large_messages(enum cshim_codec_id codec, enum cshim_dtype dtype,
+                                 const uint64_t *elements, unsigned messages, size_t header,
+                                 uint64_t stride)
+{
+    const struct cshim_format format = cshim_format(codec);
+    const bool is_raw = codec == CSHIM_CODEC_RAW;
+    const unsigned bits = is_raw ? 8 * (unsigned)cshim_dtype_bytes(dtype) : (unsigned)format.bits;
+    const unsigned scales = is_raw ? 0 : CSHIM_GRAIN / format.block * format.scale_bytes;
+    struct array array = {0};
+    for (unsigned message = 0; message < messages; message++) {
+        const uint64_t count = elements[message], at = message * stride + header;
+        const uint64_t padded = cshim_payload_bytes(bits, count) + CSHIM_WIRE_ALIGN - 1;
+        const uint64_t payload = padded / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
+        add_part(&array, at - header, header);
+        add_row(&array, at, bits * CSHIM_GRAIN / 8, count, payload);
+        if (scales > 0)
+            add_row(&array, at + payload, scales, count,
+                    cshim_encoded_bytes(codec, dtype, count) - payload);
+    }
+    place_array(&array, messages * stride);
+    return array;
 }

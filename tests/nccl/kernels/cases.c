@@ -104,7 +104,23 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     drop_array(&fault);
 }
 
-/* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor. */
+/* Not a short number in float64 nor in float32. */
+static const double third = -1.0 / 3;
+
+/* A factor that is one element in the machine's memory. */
+static struct array make_factor(enum cshim_dtype dtype, double factor)
+{
+    const float value = (float)factor;
+    struct array array = make_array(cshim_dtype_bytes(dtype), 0);
+    if (dtype == CSHIM_FLOAT64)
+        memcpy(array.host, &factor, sizeof factor);
+    else
+        cshim_decode(CSHIM_CODEC_FP32, dtype, &value, 1, array.host);
+    give_array(&array);
+    return array;
+}
+
+/* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor, bit 3 one in memory. */
 static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
                         const struct shape *shape, unsigned options)
 {
@@ -112,6 +128,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     struct array input = make_array(shape->count * element, shape->shift * element);
     struct array messages = make_array(stride * shape->pieces, 0);
     struct array residual = make_array(shape->count * sizeof(float), 0);
+    struct array factor = make_factor(dtype, third);
     float *const lost = (float *)(void *)residual.host;
     fill(dtype, kind, input.host, shape->count);
     for (uint64_t i = 0; i < shape->count; i++)
@@ -128,7 +145,8 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         .pieces = shape->pieces,
         .encoded = messages.device,
         .stride = stride,
-        .factor = options & 4 ? -0.75 : 1.0,
+        .factor = options & 8 ? 3 : options & 4 ? third : 1.0,
+        .factor_at = options & 8 ? factor.device : NULL,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
                     .key = 77,
                     .first = 512,
@@ -139,7 +157,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     if (options & 4) { /* float32 */
         for (uint64_t i = 0; i < shape->count; i++)
             ((float *)(void *)input.host)[i] =
-                cshim_canonical(((float *)(void *)input.host)[i] * -0.75f);
+                cshim_canonical(((float *)(void *)input.host)[i] * (float)third);
     }
     for (uint32_t piece = 0; piece < shape->pieces; piece++) {
         const uint64_t elements = elements_of(shape, piece);
@@ -161,6 +179,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&input);
     drop_array(&messages);
     drop_array(&residual);
+    drop_array(&factor);
 }
 
 static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, void *output)
@@ -176,7 +195,7 @@ static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
     float *sums = room_for(count * sizeof *sums);
     cshim_reduce(codec, CSHIM_FLOAT32, parts, ranks, count, sums, NULL);
     for (uint64_t i = 0; i < count; i++)
-        sums[i] = cshim_canonical(sums[i] * 0.25f);
+        sums[i] = cshim_canonical(sums[i] * (float)third);
     narrow(dtype, sums, count, output);
     cshim_encode(codec, CSHIM_FLOAT32, sums, count, reencoded);
     free(sums);
@@ -217,7 +236,7 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         .ranks = ranks,
         .output = output.device,
         .reencoded = reencoded.device,
-        .factor = options & 4 ? 0.25 : 1.0,
+        .factor = options & 4 ? third : 1.0,
         .fault = (uint32_t *)(void *)fault.device,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
                     .key = 99,
@@ -247,15 +266,29 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&fault);
 }
 
+/* An array of a buffer's elements. */
+static struct array make_elements(size_t element, uint64_t count, size_t shift)
+{
+    return count >> 32 != 0 ? make_large_elements(element, count)
+                            : make_array(count * element, shift * element);
+}
+
+/* In the machine the buffer has `all` elements, of which the host has `count`. */
 static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
-                      uint64_t count, size_t shift)
+                      uint64_t all, size_t shift)
 {
     enum { HEADROOM = 3 };
     const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
-    const double factor = shift == 1 && element > 2 ? -0.75 : 1;
-    struct array input = make_array(count * element, shift * element);
-    struct array output = make_array(count * element, shift * element);
-    struct array codes = make_array(count * code, 0), largest = make_array(sizeof(uint32_t), 0);
+    const bool in_memory = shift == 2;
+    const double factor = shift > 0 ? third : 1, mean = shift == 1 ? third : 1;
+    const uint64_t count = all >> 32 != 0 ? large_kept(all) : all;
+    struct array factor_at = make_factor(dtype, factor);
+    float single = (float)factor; /* as it is in the buffer's type, if it is read there */
+    if (in_memory)
+        cshim_encode(CSHIM_CODEC_FP32, dtype, factor_at.host, 1, &single);
+    struct array input = make_elements(element, all, shift);
+    struct array output = make_elements(element, all, shift);
+    struct array codes = make_elements(code, all, 0), largest = make_array(sizeof(uint32_t), 0);
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
     uint32_t most = 0;
     fill(dtype, kind, input.host, count);
@@ -266,57 +299,64 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     give_array(&largest);
     struct cshim_kernel_cast find = {.dtype = dtype,
                                      .input = input.device,
-                                     .count = count,
-                                     .factor = factor,
+                                     .count = all,
+                                     .factor = in_memory ? 3 : factor,
+                                     .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
+    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, all, &find);
     struct cshim_kernel_cast cast = {.dtype = dtype,
                                      .input = input.device,
                                      .output = codes.device,
-                                     .count = count,
+                                     .count = all,
                                      .headroom = HEADROOM,
-                                     .factor = factor,
+                                     .factor = in_memory ? 3 : factor,
+                                     .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_NARROW, codec, count, &cast);
+    machine_launch(CSHIM_KERNEL_NARROW, codec, all, &cast);
     cast.input = codes.device;
     cast.output = output.device;
-    cast.factor = 1;
-    for (uint64_t i = 0; i < count && factor != 1; i++) {
-        if (dtype == CSHIM_FLOAT64)
-            ((double *)(void *)input.host)[i] =
-                cshim_sum_double(((double *)(void *)input.host)[i] * factor, -0.0);
-        else
-            ((float *)(void *)input.host)[i] =
-                cshim_canonical(((float *)(void *)input.host)[i] * (float)factor);
-    }
-    machine_launch(CSHIM_KERNEL_WIDEN, codec, count, &cast);
+    cast.factor = mean;
+    cast.factor_at = NULL;
+    for (uint64_t i = 0; i < count && factor != 1 && dtype == CSHIM_FLOAT64; i++)
+        ((double *)(void *)input.host)[i] =
+            cshim_sum_double(((double *)(void *)input.host)[i] * factor, -0.0);
+    machine_launch(CSHIM_KERNEL_WIDEN, codec, all, &cast);
     cshim_encode(CSHIM_CODEC_FP32, dtype, input.host, count, values);
     for (uint64_t i = 0; i < count; i++) {
+        if (factor != 1 && dtype != CSHIM_FLOAT64)
+            values[i] = cshim_canonical(values[i] * single);
         const uint32_t magnitude = cshim_finite_magnitude(values[i]);
         most = magnitude > most ? magnitude : most;
     }
     memcpy(largest.host, &most, sizeof most);
     const int exponent = cshim_cast_exponent(most, HEADROOM);
     for (uint64_t i = 0; i < count; i++) {
-        if (codec == CSHIM_CODEC_FP32) {
-            memcpy(codes.host + 4 * i, values + i, 4);
-            continue;
-        }
         const uint16_t half = codec == CSHIM_CODEC_FP16 ? cshim_fp16_encode(values[i], exponent)
                                                         : cshim_bf16_encode(values[i]);
-        memcpy(codes.host + 2 * i, &half, 2);
-        values[i] =
-            codec == CSHIM_CODEC_FP16 ? cshim_fp16_decode(half, exponent) : cshim_bf16_decode(half);
+        if (codec == CSHIM_CODEC_FP32)
+            memcpy(codes.host + 4 * i, values + i, 4);
+        else
+            memcpy(codes.host + 2 * i, &half, 2);
+        if (codec == CSHIM_CODEC_FP16)
+            values[i] = cshim_fp16_decode(half, exponent);
+        else if (codec == CSHIM_CODEC_BF16)
+            values[i] = cshim_bf16_decode(half);
+        if (mean != 1 && dtype != CSHIM_FLOAT64)
+            values[i] = cshim_canonical(values[i] * (float)mean);
     }
     narrow(dtype, values, count, output.host);
-    judge(is_as_expected(&largest), "largest", CSHIM_CODEC_NONE, dtype, count, kind);
-    judge(is_as_expected(&codes), "narrow", codec, dtype, count, kind);
-    judge(is_as_expected(&output), "widen", codec, dtype, count, kind);
+    for (uint64_t i = 0; i < count && mean != 1 && dtype == CSHIM_FLOAT64; i++)
+        ((double *)(void *)output.host)[i] =
+            cshim_sum_double(cshim_widen_float(values[i]) * mean, -0.0);
+    judge(is_as_expected(&largest), "largest", CSHIM_CODEC_NONE, dtype, all, kind);
+    judge(is_as_expected(&codes), "narrow", codec, dtype, all, kind);
+    judge(is_as_expected(&output), "widen", codec, dtype, all, kind);
     free(values);
     drop_array(&input);
     drop_array(&output);
     drop_array(&codes);
     drop_array(&largest);
+    drop_array(&factor_at);
 }
 
 /* Every value of 16 bits, and every so many-th of 32, in rising order: blocks of like magnitude. */
@@ -369,7 +409,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
                 test_encode(codec, dtype, kind, &shapes[i], 3);
             }
             if (dtype == CSHIM_FLOAT32)
-                test_encode(codec, dtype, kind, &shapes[i], 4);
+                test_encode(codec, dtype, kind, &shapes[i], kind % 2 ? 4 : 4 + 8);
         }
     }
     for (unsigned ranks = 1; ranks < RANKS_MAX; ranks += ranks < 5 ? 1 : 3) {
@@ -386,6 +426,105 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
     }
     if (dtype != CSHIM_FLOAT64 && !(only_few && dtype != CSHIM_FLOAT32))
         test_all_values(codec, dtype, only_few ? 655211 : quick ? 65521 : 61);
+}
+
+/* Counts above 2^32, where offsets do not fit into 32 bits: as one piece, and as several of 2^31
+ * elements that each begin far behind the one before. */
+static void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count,
+                       uint64_t chunk)
+{
+    enum { RANKS = 5 };
+    const uint64_t kept = large_kept(count);
+    const uint64_t stride =
+        HEADER + cshim_encoded_bytes(codec, dtype, count) + ((uint64_t)1 << 32) + 16;
+    const uint64_t pieces = (count + chunk - 1) / chunk;
+    const size_t element = cshim_dtype_bytes(dtype);
+    const size_t message = HEADER + cshim_encoded_bytes(codec, dtype, kept);
+    uint64_t all[RANKS], of_pieces[RANKS];
+    for (unsigned i = 0; i < RANKS; i++) {
+        all[i] = count;
+        of_pieces[i] = elements_of(&(struct shape){.count = count, .chunk = chunk}, i);
+    }
+    struct array input = make_large_elements(element, count);
+    struct array output = make_large_elements(element, count);
+    struct array sum = make_large_elements(element, count);
+    struct array parts = make_large_messages(codec, dtype, all, RANKS, HEADER, stride);
+    struct array messages =
+        make_large_messages(codec, dtype, of_pieces, (unsigned)pieces, HEADER, stride);
+    struct array reencoded = make_large_messages(codec, dtype, all, 1, HEADER, stride);
+    struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
+    const void *payloads[RANKS];
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        fill(dtype, MIXED, input.host, kept);
+        put_header(parts.host + rank * message, count);
+        cshim_encode(codec, dtype, input.host, kept, parts.host + rank * message + HEADER);
+        payloads[rank] = parts.host + rank * message + HEADER;
+    }
+    memset(fault.host, 0, fault.bytes);
+    give_array(&input);
+    give_array(&output);
+    give_array(&sum);
+    give_array(&parts);
+    give_array(&messages);
+    give_array(&reencoded);
+    give_array(&fault);
+    struct cshim_kernel_encode encode = {.dtype = dtype,
+                                         .input = input.device,
+                                         .input_stride = chunk,
+                                         .count = count,
+                                         .chunk = chunk,
+                                         .pieces = (uint32_t)pieces,
+                                         .encoded = messages.device,
+                                         .stride = stride,
+                                         .factor = 1};
+    struct cshim_kernel_decode decode = {.dtype = dtype,
+                                         .encoded = messages.device,
+                                         .stride = stride,
+                                         .count = count,
+                                         .chunk = chunk,
+                                         .pieces = (uint32_t)pieces,
+                                         .output = output.device,
+                                         .output_stride = chunk,
+                                         .fault = (uint32_t *)(void *)fault.device};
+    struct cshim_kernel_reduce reduce = {.dtype = dtype,
+                                         .parts = parts.device,
+                                         .stride = stride,
+                                         .count = count,
+                                         .ranks = RANKS,
+                                         .output = sum.device,
+                                         .reencoded = reencoded.device,
+                                         .factor = 1,
+                                         .fault = (uint32_t *)(void *)fault.device};
+    memcpy(encode.header, header, sizeof header);
+    memcpy(decode.header, header, sizeof header);
+    memcpy(reduce.header, header, sizeof header);
+    memcpy(reduce.reencoded_header, header, sizeof header);
+    machine_launch(CSHIM_KERNEL_ENCODE, codec, count, &encode);
+    machine_launch(CSHIM_KERNEL_DECODE, codec, count, &decode);
+    machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &reduce);
+    unsigned char *to = messages.host;
+    for (uint64_t piece = 0, first = 0; piece < pieces; piece++) {
+        const uint64_t elements = large_kept(of_pieces[piece]);
+        put_header(to, of_pieces[piece]);
+        cshim_encode(codec, dtype, input.host + first * element, elements, to + HEADER);
+        cshim_decode(codec, dtype, to + HEADER, elements, output.host + first * element);
+        to += HEADER + cshim_encoded_bytes(codec, dtype, elements);
+        first += elements;
+    }
+    put_header(reencoded.host, count);
+    cshim_reduce(codec, dtype, payloads, RANKS, kept, sum.host, reencoded.host + HEADER);
+    judge(is_as_expected(&messages), "encode", codec, dtype, count, (unsigned)pieces);
+    judge(is_as_expected(&output), "decode", codec, dtype, count, (unsigned)pieces);
+    judge(is_as_expected(&sum), "sum of", codec, dtype, count, RANKS);
+    judge(is_as_expected(&reencoded), "reencoded sum of", codec, dtype, count, RANKS);
+    judge(is_as_expected(&fault), "no fault of", codec, dtype, count, 0);
+    drop_array(&input);
+    drop_array(&output);
+    drop_array(&sum);
+    drop_array(&parts);
+    drop_array(&messages);
+    drop_array(&reencoded);
+    drop_array(&fault);
 }
 
 /* Every kernel's name and the bytes of its parameter. */
@@ -408,6 +547,7 @@ int main(int argc, char **argv)
         print_names();
         return 0;
     }
+    const uint64_t large_counts[] = {(uint64_t)1 << 32, ((uint64_t)1 << 32) + 300};
     only_few = argc > 1 && strcmp(argv[1], "few") == 0;
     const bool quick = argc > 1 && strcmp(argv[1], "quick") == 0;
     machine_open();
@@ -423,6 +563,13 @@ int main(int argc, char **argv)
             for (enum kind kind = NORMAL; plain && kind < KINDS; kind++) {
                 test_cast(codec, dtype, kind, 1000 + kind, kind % 3);
                 test_cast(codec, dtype, kind, 512, 0);
+            }
+            for (int i = 0; i < 2 && machine_is_simulated(); i++) {
+                if (is_left_out())
+                    continue;
+                test_large(codec, dtype, large_counts[i], i == 0 ? large_counts[i] : 1u << 31);
+                if (plain)
+                    test_cast(codec, dtype, NORMAL, large_counts[i], 0);
             }
         }
     }

@@ -53,6 +53,11 @@ const char *machine_name(void)
     return "the GPU";
 }
 
+bool machine_is_simulated(void)
+{
+    return false;
+}
+
 void *machine_allocate(size_t bytes)
 {
     CUdeviceptr memory = 0;

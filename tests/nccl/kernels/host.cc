@@ -3,7 +3,10 @@
 extern "C" {
 #include "kernels/kernels.h"
 }
+#include <map>
+
 #include "tests/nccl/kernels/machine.h"
+#include "tests/nccl/kernels/sparse.h"
 #include "tests/nccl/kernels/warp.h"
 
 /* The kernels have the names of the CPU's functions, which have C linkage too. */
@@ -22,8 +25,20 @@ const char *machine_name()
     return "the host";
 }
 
+bool machine_is_simulated()
+{
+    return true;
+}
+
+static std::map<void *, size_t> large;
+
 void *machine_allocate(size_t bytes)
 {
+    if (bytes >= SPARSE_FROM) {
+        void *memory = sparse_allocate(bytes);
+        large[memory] = bytes;
+        return memory;
+    }
     return aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
 }
 
@@ -33,7 +48,13 @@ void machine_bounds(void *, void *, size_t)
 
 void machine_free(void *memory)
 {
-    free(memory);
+    const auto found = large.find(memory);
+    if (found == large.end()) {
+        free(memory);
+    } else {
+        munmap(memory, found->second);
+        large.erase(found);
+    }
 }
 
 void machine_write(void *to, const void *from, size_t bytes)
@@ -53,33 +74,35 @@ template <typename PARAMETERS, void FUNCTION(PARAMETERS)> static void run(const 
 
 /* Three blocks: warps have several grains, one or none. */
 template <typename PARAMETERS, void FUNCTION(PARAMETERS)>
-static void launch(enum cshim_codec_id codec, const void *parameters)
+static void launch(enum cshim_codec_id codec, uint64_t count, const void *parameters)
 {
     PARAMETERS copy = *(const PARAMETERS *)parameters;
+    const bool is_large = count >> 32 != 0;
     cshim_kernel_set_codec(&copy, codec);
-    warp_launch(run<PARAMETERS, FUNCTION>, &copy, 3);
+    warp_launch(run<PARAMETERS, FUNCTION>, &copy, is_large ? LARGE_BLOCKS : 3,
+                is_large ? LARGE_RUN : 3);
 }
 
-void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t,
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t count,
                     void *parameters)
 {
     switch (operation) {
     case CSHIM_KERNEL_ENCODE:
-        launch<struct cshim_kernel_encode, kernel_encode>(codec, parameters);
+        launch<struct cshim_kernel_encode, kernel_encode>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_DECODE:
-        launch<struct cshim_kernel_decode, kernel_decode>(codec, parameters);
+        launch<struct cshim_kernel_decode, kernel_decode>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_NARROW:
-        launch<struct cshim_kernel_cast, cshim_narrow>(codec, parameters);
+        launch<struct cshim_kernel_cast, cshim_narrow>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_WIDEN:
-        launch<struct cshim_kernel_cast, cshim_widen>(codec, parameters);
+        launch<struct cshim_kernel_cast, cshim_widen>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_LARGEST:
-        launch<struct cshim_kernel_cast, cshim_largest>(codec, parameters);
+        launch<struct cshim_kernel_cast, cshim_largest>(codec, count, parameters);
         break;
     default:
-        launch<struct cshim_kernel_reduce, kernel_reduce>(codec, parameters);
+        launch<struct cshim_kernel_reduce, kernel_reduce>(codec, count, parameters);
     }
 }

@@ -58,12 +58,13 @@ static void run_warp(unsigned first_thread)
     }
 }
 
-void warp_launch(void (*kernel)(const void *), const void *parameters, unsigned blocks)
+void warp_launch(void (*kernel)(const void *), const void *parameters, unsigned blocks,
+                 unsigned run)
 {
     running = kernel;
     argument = parameters;
     gridDim.x = blocks;
-    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+    for (blockIdx.x = 0; blockIdx.x < run; blockIdx.x++)
         for (unsigned first = 0; first < 256; first += WARP_LANES)
             run_warp(first);
 }

@@ -44,8 +44,9 @@ extern const char *warp_places[WARP_LANES];
 extern unsigned warp_lane;
 void warp_meet(const char *place);
 
-/* Runs a kernel with that many blocks of 256 threads. */
-void warp_launch(void (*kernel)(const void *), const void *parameters, unsigned blocks);
+/* Launches a kernel with that many blocks of 256 threads, and runs the first of them. */
+void warp_launch(void (*kernel)(const void *), const void *parameters, unsigned blocks,
+                 unsigned run);
 
 static inline uint2 make_uint2(uint32_t x, uint32_t y)
 {

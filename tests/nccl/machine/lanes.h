@@ -84,6 +84,8 @@ enum access { READ, WRITE, STRONG_READ, STRONG_WRITE };
 /* The host's address of what a lane accesses; ends the program if it may not. */
 uint8_t *access_memory(enum space space, enum access access, uint64_t address, unsigned bytes,
                        unsigned lane);
+/* Ends the program unless it is the one by which a kernel accesses memory. */
+void check_descriptor(uint64_t descriptor);
 /* A word of a constant bank. */
 uint32_t bank_word(unsigned bank, uint32_t offset);
 [[noreturn]] void fail(const char *format, ...);

@@ -29,9 +29,11 @@ extern "C" {
 #include <vector>
 
 #include "tests/nccl/kernels/sizes.h"
+#include "tests/nccl/kernels/sparse.h"
 #include "tests/nccl/machine/lanes.h"
 
 enum { BANK_BYTES = 4096, OWN_BYTES = 8192, STACK_TOP = 4096, BARRIERS = 16, ALL_LANES_MEET = -1 };
+enum { PAGE_BYTES = 4096 };
 enum {
     ZERO_ROWS = 4,
     FIRST_REGISTER = 8,
@@ -66,6 +68,7 @@ static const struct kernel *kernel;
 static std::vector<std::vector<uint64_t>> counts;
 static std::mt19937 chance;
 static uint32_t blocks_wanted, launch_number, warp_number, epoch, place;
+static uint64_t descriptor; /* of memory; its bits mean nothing here */
 static bool is_ptx;
 
 void fail(const char *format, ...)
@@ -242,7 +245,8 @@ static const uint16_t SEVERAL = 0xffff;
 
 struct block {
     uint8_t *begin, *end, *from, *to; /* from, to: what may be accessed */
-    std::vector<struct visit> written, read;
+    struct visit *written, *read;
+    size_t mapping; /* its bytes; 0: it is of aligned_alloc */
 };
 
 static std::vector<struct block *> all_blocks;
@@ -313,6 +317,12 @@ uint8_t *access_memory(enum space space, enum access access, uint64_t address, u
         note_visit(writes ? block->written[i] : block->read[i], lane);
     }
     return at;
+}
+
+void check_descriptor(uint64_t given)
+{
+    if (given != descriptor)
+        fail("accesses memory by %#llx, which is no descriptor", (unsigned long long)given);
 }
 
 uint32_t bank_word(unsigned bank, uint32_t offset)
@@ -423,6 +433,9 @@ static void jump(struct group &group, const struct instruction &code, uint32_t l
         uint32_t same = 0;
         for (unsigned l = 0; l < LANES; l++)
             same |= (uint32_t)((lanes >> l & 1) && to[l] + code.target == address) << l;
+        for (unsigned l = 0; l < LANES; l++)
+            if ((same >> l & 1) && !is_ptx && to[LANES + l] != 0)
+                fail("goes to an address above 2^32");
         if (address % 16 != 0 || address / 16 >= kernel->length)
             fail("goes to %#x, where no code is", address);
         parts.push_back({same, address / 16});
@@ -626,15 +639,58 @@ const char *machine_name(void)
     return program.name;
 }
 
+/* Memory that a multiple of 2^32 is in: there addresses have a lower half of zero, and sums of
+ * addresses carry. Half of the time it is where an array begins (arrays.c). NULL if there is none.
+ */
+static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
+{
+    const uintptr_t multiple = (uintptr_t)(0x100 + draw(0x4000)) << 32;
+    const uintptr_t before = draw(2) ? 256 : 16 * (uintptr_t)draw((unsigned)(bytes / 16) + 1);
+    const uintptr_t from = (multiple - before) / PAGE_BYTES * PAGE_BYTES;
+    const size_t size = multiple - before - from + bytes;
+    if (mmap((void *)from, size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
+        return NULL;
+    *mapping = size;
+    return (uint8_t *)(multiple - before);
+}
+
+bool machine_is_simulated(void)
+{
+    return true;
+}
+
+static struct visit *make_visits(size_t bytes)
+{
+    const size_t size = bytes * sizeof(struct visit);
+    void *const visits = bytes < SPARSE_FROM ? calloc(1, size) : sparse_allocate(size);
+    if (visits == NULL)
+        fail("has no memory");
+    return (struct visit *)visits;
+}
+
+static void free_visits(struct visit *visits, size_t bytes)
+{
+    if (bytes < SPARSE_FROM)
+        free(visits);
+    else
+        munmap(visits, bytes * sizeof *visits);
+}
+
 void *machine_allocate(size_t bytes)
 {
-    struct block *const block = new struct block;
-    block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    struct block *const block = new struct block();
+    if (bytes >= SPARSE_FROM)
+        block->begin = (uint8_t *)sparse_allocate(block->mapping = bytes);
+    else if (draw(4) == 0)
+        block->begin = across_a_carry(bytes, &block->mapping);
+    if (block->begin == NULL)
+        block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
     block->end = block->begin + bytes;
     block->from = block->begin;
     block->to = block->end;
-    block->written.resize(bytes);
-    block->read.resize(bytes);
+    block->written = make_visits(bytes);
+    block->read = make_visits(bytes);
     all_blocks.push_back(block);
     return block->begin;
 }
@@ -649,8 +705,14 @@ void machine_bounds(void *memory, void *from, size_t bytes)
 void machine_free(void *memory)
 {
     struct block *const block = block_of((uint8_t *)memory);
+    const size_t bytes = (size_t)(block->end - block->begin);
     all_blocks.erase(std::find(all_blocks.begin(), all_blocks.end(), block));
-    free(block->begin);
+    if (block->mapping > 0)
+        munmap((void *)((uintptr_t)block->begin / PAGE_BYTES * PAGE_BYTES), block->mapping);
+    else
+        free(block->begin);
+    free_visits(block->written, bytes);
+    free_visits(block->read, bytes);
     delete block;
 }
 
@@ -664,7 +726,7 @@ void machine_read(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t,
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t count,
                     void *parameters)
 {
     const char *const name = cshim_kernel_name(operation, codec);
@@ -675,8 +737,11 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     if (kernel->parameter_bytes != kernel_parameter_bytes(operation))
         fail("takes %u bytes of parameters", kernel->parameter_bytes);
     cshim_kernel_set_codec(parameters, codec);
-    const uint32_t grid = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
-    const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at, descriptor = 0;
+    const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
+    const bool is_large = count >> 32 != 0;
+    const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few, blocks = is_large ? (uint32_t)LARGE_RUN : few;
+    const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at;
+    descriptor = (uint64_t)chance() << 32 | chance();
     memset(is_set, 0, sizeof is_set);
     set_bank(kernel->parameters_at, parameters, kernel->parameter_bytes);
     set_bank(layout->grid, &grid, sizeof grid);
@@ -689,7 +754,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
         set_bank(layout->parameters, &at, sizeof at);
     launch_number++;
     poison();
-    std::vector<uint32_t> order(grid * (CSHIM_KERNEL_THREADS / LANES));
+    std::vector<uint32_t> order(blocks * (CSHIM_KERNEL_THREADS / LANES));
     for (uint32_t i = 0; i < order.size(); i++)
         order[i] = i;
     std::shuffle(order.begin(), order.end(), chance);

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-NOTHING = re.compile(r"(@!?\w+ )?(NOP|MEMBAR|ERRBAR|CGAERRBAR|CCTL|YIELD)|.*: membar")
+NOTHING = re.compile(r"(@!?\w+ )?(NOP|MEMBAR|ERRBAR|CGAERRBAR|CCTL|YIELD|BRA\.DIV)|.*: membar")
 
 
 def run(program, **settings):

@@ -198,12 +198,20 @@ class Listing:
     def address(self, text):
         """[R2.64+UR4+0x10] as three operands, of which those that are not there are zero. In the first
         architecture's listings what addresses 64 bits has no .64; what has 32 bits is .U32."""
-        match = re.fullmatch(r"(?:desc\[UR\d+\])?\[(U?R(?:\d+|Z))?(?:\.64|\.U32)?(?:\+?(UR\d+))?(?:\+?(-?0x\w+))?\]", text)
+        match = re.fullmatch(r"\[(U?R(?:\d+|Z))?(?:\.64|\.U32)?(?:\+?(UR\d+))?(?:\+?(-?0x\w+))?\]", text)
         if not match:
             raise Unknown(f"address {text}")
         offset = int(match[3] or "0", 16) & (1 << 64) - 1
         return [Operand("row", self.register(match[1] or "RZ")), Operand("row", self.register(match[2] or "RZ")),
                 Operand("row", self.kernel.constant(-1, offset, 2))]
+
+    def access(self, template, address, first, last=()):
+        """The template and operands of an access to memory, which may be by way of a descriptor, desc[UR4]."""
+        match = re.fullmatch(r"(?:desc\[(UR\d+)\])?(.*)", address)
+        if match[1]:
+            template = "check_descriptor($q0); " + template
+        descriptor = Operand("row", self.register(match[1])) if match[1] else Operand("none", 0)
+        return template, [descriptor, *first, *self.address(match[2]), *last]
 
     def normal(self, base, texts):
         """The operands' texts with those that are left out."""
@@ -254,16 +262,14 @@ class Listing:
         if any(re.match(r"(desc\[UR\d+\])?\[R\d+\.U32", text) for text in texts):
             template = template.replace("$q2", "$w2")
         if base.split(".")[0] in ("LDG", "LD", "LDL"):
-            return template, [Operand("none", 0), self.operand(texts[0], op, 0, False, True)] + self.address(texts[1])
-        if base.split(".")[0] in ("STG", "ST", "STL"):
-            return template, [Operand("none", 0), self.operand(texts[1], op, 0, False, False)] + self.address(texts[0])
-        if base.startswith("RED"):
-            if base.startswith("REDUX"):
-                return template, [self.operand(t, op, raw, False, not i) for i, t in enumerate(texts)]
-            return template, [Operand("none", 0), self.operand(texts[1], op, 0, False, False)] + self.address(texts[0])
+            return self.access(template, texts[1], [self.operand(texts[0], op, 0, False, True)])
+        if base.split(".")[0] in ("STG", "ST", "STL") or re.match(r"REDG?\.", base):
+            return self.access(template, texts[0], [self.operand(texts[1], op, 0, False, False)])
         if base.startswith("ATOMG"):
-            return template, [Operand("none", 0), self.operand(texts[1], op, 0, False, True)] + self.address(texts[2]) + \
-                [self.operand(t, op, 0, False, False) for t in texts[3:]]
+            return self.access(template, texts[2], [self.operand(texts[1], op, 0, False, True)],
+                               [self.operand(t, op, 0, False, False) for t in texts[3:]])
+        if base.startswith("REDUX"):
+            return template, [self.operand(t, op, raw, False, not i) for i, t in enumerate(texts)]
         if base.startswith("LDC"):
             match = re.fullmatch(r"c\[(0x\w)\]\[(?:(U?R\d+)\+?)?(-?0x\w+)?\]", texts[1])
             at = self.register(match[2] or "RZ")

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of simulated machines for large arrays: zeros, taken where they are touched only. */
+#ifndef TESTS_NCCL_KERNELS_SPARSE_H
+#define TESTS_NCCL_KERNELS_SPARSE_H
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+static const size_t SPARSE_FROM = (size_t)1 << 30; /* bytes of an array */
+
+/* NULL if there is none; munmap it. */
+static inline void *sparse_allocate(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+#endif
