@@ -75,7 +75,7 @@ elsewhere horovodrun -np 2 -H one:1,two:1 python3 train.py
 SLURM_JOB_ID=1 silent "a job of Slurm" 0 "$tool" run -- true
 PBS_NODEFILE=nodes silent "a job of PBS" 0 "$tool" run -- true
 says "options of the program" bash -c 'with "$@"' bash mpirun -n 2 true --host one -f file
-says "workers of this host" bash -c 'with "$@"' bash torchrun --nproc-per-node 2 train.py
+says "workers of this host" bash -c 'with "$@"' bash torchrun --nproc_per_node 2 train.py
 
 # How it ends.
 expect "the command's status" 7 "$tool" run -- sh -c 'exit 7'

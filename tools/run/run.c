@@ -475,7 +475,7 @@ const struct tool_command tool_run = {
         "through; mpirun, torchrun and horovodrun need nothing. --dlsym is for programs that open "
         "MPI or NCCL at run time, as Julia, JAX, vLLM and ctypes do.\n\n  compshim run --policy "
         "policy.ini -- mpirun -n 4 ./train\n  compshim run --policy policy.ini -- torchrun "
-        "--nproc-per-node 2 train.py\n",
+        "--nproc_per_node 2 train.py\n",
     .takes_command = true,
     .options = options,
     .run = run,
