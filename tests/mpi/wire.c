@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes calls of every collective and of several sizes. Prints a digest of what each put on the
  * wire (tests/standin/wire.c), and of its results, over all ranks: a line for each size. The ranks
- * have PEERS peers in an all-reduce; in the others all ranks are peers.
+ * have PEERS peers in an all-reduce; in the others a receiver is told by its rank.
  *
  *   mpi_wire PEERS [moves]
  *
