@@ -49,7 +49,7 @@ struct cshim_nccl_comm {
     atomic_int working; /* ncclInProgress while it does; then what became of it */
     struct cshim_nccl_comm *next_newcomer; /* that is being made in the same group */
     struct cshim_member *member;           /* of the rendezvous where its ranks agree, or NULL */
-    uint64_t grown;         /* communicators that have grown from it */
+    uint64_t grown;                        /* communicators that have grown from it */
     pthread_mutex_t asking; /* held while NCCL is asked about it; the end of a handle waits */
     atomic_bool aborted;    /* its handle may not be used any more */
 

@@ -257,9 +257,8 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     }
     member->tag = tag;
     member->socket = -1;
-    member->request =
-        (struct cshim_request){.magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .parent = tag.parent,
-                               .hello = *hello};
+    member->request = (struct cshim_request){
+        .magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .parent = tag.parent, .hello = *hello};
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;

@@ -42,8 +42,6 @@ float value_of(enum kind kind)
     const double normal = uniform + (double)(next_random() >> 11) * 0x1p-53 +
                           (double)(next_random() >> 11) * 0x1p-53 - 1.5;
     switch (kind) {
-    case NORMAL:
-        return (float)normal;
     case ANY_BITS:
         return cshim_bits_float((uint32_t)next_random());
     case SPARSE_RARE:
@@ -53,7 +51,7 @@ float value_of(enum kind kind)
     case HUGE_VALUES:
         return (float)(normal * 0x1p127);
     default:
-        return (float)(normal * 0x1p-140);
+        return (float)normal;
     }
 }
 
@@ -68,6 +66,13 @@ static void put_element(enum cshim_dtype dtype, void *buffer, size_t i, float va
             dtype == CSHIM_FLOAT16 ? cshim_half_from_float(value) : cshim_bf16_encode(value);
 }
 
+/* Down to where not even a scale has as small a number. */
+static void fill_tiny(enum cshim_dtype dtype, void *buffer, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put_element(dtype, buffer, i, ldexpf(value_of(NORMAL), -138 - (int)(i / CSHIM_GRAIN % 12)));
+}
+
 static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
 {
     static const int exponents[] = {-140, -20, -8, 0, 0, 8, 14, 100};
@@ -78,7 +83,8 @@ static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
             exponent = exponents[next_random() % 8];
             rare = i + next_random() % 12;
         }
-        put_element(dtype, buffer, i, i == rare ? rare_value() : ldexpf(value_of(NORMAL), exponent));
+        put_element(dtype, buffer, i,
+                    i == rare ? rare_value() : ldexpf(value_of(NORMAL), exponent));
     }
 }
 
@@ -86,7 +92,9 @@ void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
 {
     if (kind == MIXED)
         fill_mixed(dtype, buffer, count);
-    for (size_t i = 0; i < count && kind != MIXED; i++)
+    else if (kind == TINY_VALUES)
+        fill_tiny(dtype, buffer, count);
+    for (size_t i = 0; i < count && kind != MIXED && kind != TINY_VALUES; i++)
         put_element(dtype, buffer, i, value_of(kind));
     if (kind != ANY_BITS)
         return;

@@ -120,6 +120,38 @@ static struct array make_factor(enum cshim_dtype dtype, double factor)
     return array;
 }
 
+/* The factor as the kernels read it, but for float64. */
+static float factor_of(enum cshim_dtype dtype, const struct array *factor)
+{
+    float values[CSHIM_WIRE_ALIGN / sizeof(float)];
+    cshim_encode(CSHIM_CODEC_FP32, dtype, factor->host, 1, values);
+    return values[0];
+}
+
+static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, void *output)
+{
+    cshim_decode(CSHIM_CODEC_FP32, dtype, values, count, output);
+}
+
+/* Encodes what is multiplied first: in float32, or in float64. */
+static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, void *input,
+                            uint64_t count, float factor, void *encoded)
+{
+    float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
+    cshim_encode(CSHIM_CODEC_FP32, dtype, input, count, values);
+    for (uint64_t i = 0; i < count && dtype == CSHIM_FLOAT64; i++)
+        ((double *)input)[i] = cshim_sum_double(((double *)input)[i] * third, -0.0);
+    for (uint64_t i = 0; i < count && dtype != CSHIM_FLOAT64; i++)
+        values[i] = cshim_canonical(values[i] * factor);
+    if (codec == CSHIM_CODEC_RAW && dtype != CSHIM_FLOAT64)
+        narrow(dtype, values, count, input);
+    if (codec == CSHIM_CODEC_RAW || dtype == CSHIM_FLOAT64)
+        cshim_encode(codec, dtype, input, count, encoded);
+    else
+        cshim_encode(codec, CSHIM_FLOAT32, values, count, encoded);
+    free(values);
+}
+
 /* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor, bit 3 one in memory. */
 static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
                         const struct shape *shape, unsigned options)
@@ -145,7 +177,9 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         .pieces = shape->pieces,
         .encoded = messages.device,
         .stride = stride,
-        .factor = options & 8 ? 3 : options & 4 ? third : 1.0,
+        .factor = options & 8   ? 3
+                  : options & 4 ? third
+                                : 1.0,
         .factor_at = options & 8 ? factor.device : NULL,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
                     .key = 77,
@@ -154,11 +188,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     };
     memcpy(parameters.header, header, sizeof header);
     machine_launch(CSHIM_KERNEL_ENCODE, codec, shape->count, &parameters);
-    if (options & 4) { /* float32 */
-        for (uint64_t i = 0; i < shape->count; i++)
-            ((float *)(void *)input.host)[i] =
-                cshim_canonical(((float *)(void *)input.host)[i] * (float)third);
-    }
+    const float multiplier = options & 8 ? factor_of(dtype, &factor) : (float)third;
     for (uint32_t piece = 0; piece < shape->pieces; piece++) {
         const uint64_t elements = elements_of(shape, piece);
         if (elements == 0)
@@ -168,9 +198,13 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
             .stochastic = options >> 1 & 1,
             .key = 77,
             .first = 512 + piece * shape->chunk};
+        unsigned char *const from = input.host + piece * shape->chunk * element;
+        unsigned char *const to = messages.host + piece * stride + HEADER;
         put_header(messages.host + piece * stride, elements);
-        cshim_encode_with(codec, dtype, input.host + piece * shape->chunk * element, elements,
-                          options & 3 ? &encoding : NULL, messages.host + piece * stride + HEADER);
+        if (options & 4)
+            encode_products(codec, dtype, from, elements, multiplier, to);
+        else
+            cshim_encode_with(codec, dtype, from, elements, options & 3 ? &encoding : NULL, to);
     }
     judge(is_as_expected(&messages), "encode", codec, dtype, shape->count, options + 100 * kind);
     judge(is_as_expected(&residual), "residual of", codec, dtype, shape->count, options);
@@ -180,11 +214,6 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&messages);
     drop_array(&residual);
     drop_array(&factor);
-}
-
-static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, void *output)
-{
-    cshim_decode(CSHIM_CODEC_FP32, dtype, values, count, output);
 }
 
 /* The sums that are expected, where they are multiplied: from those in float32. */
@@ -258,6 +287,16 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     judge(is_as_expected(&reencoded), "reencoded sum of", codec, dtype, count, ranks + 100 * kind);
     judge(is_as_expected(&residual), "residual of the sum of", codec, dtype, count, options);
     judge(is_as_expected(&fault), "no fault of the sum of", codec, dtype, count, ranks);
+    if (count == 1) {
+        parts.host[(ranks - 1) * stride + 4]++;
+        give_array(&parts);
+        machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
+        uint32_t words[CSHIM_KERNEL_FAULT_WORDS];
+        machine_read(words, fault.device, sizeof words);
+        judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] == ranks - 1 &&
+                  memcmp(words + 2, parts.host + (ranks - 1) * stride, HEADER) == 0,
+              "the fault of the sum of", codec, dtype, count, ranks);
+    }
     free(input);
     drop_array(&parts);
     drop_array(&reencoded);
@@ -283,9 +322,7 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     const double factor = shift > 0 ? third : 1, mean = shift == 1 ? third : 1;
     const uint64_t count = all >> 32 != 0 ? large_kept(all) : all;
     struct array factor_at = make_factor(dtype, factor);
-    float single = (float)factor; /* as it is in the buffer's type, if it is read there */
-    if (in_memory)
-        cshim_encode(CSHIM_CODEC_FP32, dtype, factor_at.host, 1, &single);
+    const float single = in_memory ? factor_of(dtype, &factor_at) : (float)factor;
     struct array input = make_elements(element, all, shift);
     struct array output = make_elements(element, all, shift);
     struct array codes = make_elements(code, all, 0), largest = make_array(sizeof(uint32_t), 0);
@@ -408,8 +445,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
                 test_encode(codec, dtype, kind, &shapes[i], 2);
                 test_encode(codec, dtype, kind, &shapes[i], 3);
             }
-            if (dtype == CSHIM_FLOAT32)
-                test_encode(codec, dtype, kind, &shapes[i], kind % 2 ? 4 : 4 + 8);
+            test_encode(codec, dtype, kind, &shapes[i], kind % 2 ? 4 : 4 + 8);
         }
     }
     for (unsigned ranks = 1; ranks < RANKS_MAX; ranks += ranks < 5 ? 1 : 3) {

@@ -83,8 +83,8 @@ static void launch(enum cshim_codec_id codec, uint64_t count, const void *parame
                 is_large ? LARGE_RUN : 3);
 }
 
-void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t count,
-                    void *parameters)
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
+                    uint64_t count, void *parameters)
 {
     switch (operation) {
     case CSHIM_KERNEL_ENCODE:

@@ -4,16 +4,21 @@
 #define TESTS_NCCL_KERNELS_SPARSE_H
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 static const size_t SPARSE_FROM = (size_t)1 << 30; /* bytes of an array */
 
-/* NULL if there is none; munmap it. */
+/* Ends the program with a message if there is none; munmap it. */
 static inline void *sparse_allocate(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory != MAP_FAILED)
+        return memory;
+    perror("memory for a large array, of which little is touched");
+    exit(1);
 }
 
 #endif

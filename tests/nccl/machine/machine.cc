@@ -361,6 +361,13 @@ static unsigned first_lane(uint32_t lanes)
     return (unsigned)__builtin_ctz(lanes);
 }
 
+/* Who has joined at a barrier has to gather before it joins there again. */
+static void let_go(uint32_t lanes, int barrier)
+{
+    for (unsigned l = 0; l < LANES && barrier >= 0; l++)
+        barriers[barrier][l] = lanes >> l & 1 ? 0 : barriers[barrier][l];
+}
+
 /* Lanes that all have come where they wait for each other go on. */
 static void release()
 {
@@ -374,6 +381,7 @@ static void release()
                     << i;
         if (all == 0 || (all & ~here) != 0)
             continue;
+        let_go(all, wait_for[l]);
         waiting &= ~all;
         rest = waiting | 1u << l;
         ready.push_back({all, wait_at[l]});
@@ -499,8 +507,11 @@ static void run_group(struct group group, uint64_t *count, uint32_t *steps)
             jump(group, code, lanes & condition(code.operands[1]));
             break;
         case GATHER:
-            for (unsigned l = 0; l < LANES; l++)
+            for (unsigned l = 0; l < LANES; l++) {
+                if ((lanes >> l & 1) && barriers[barrier][l] != 0)
+                    fail("lanes gather that have not joined");
                 barriers[barrier][l] = lanes >> l & 1 ? group.lanes : barriers[barrier][l];
+            }
             group.at++;
             break;
         case JOIN: {
@@ -511,18 +522,19 @@ static void run_group(struct group group, uint64_t *count, uint32_t *steps)
                 wait(group.lanes, group.at + 1, (int)barrier);
                 return;
             }
+            let_go(all, (int)barrier);
             group.at++;
             break;
         }
         case LEAVE:
             for (unsigned l = 0; l < LANES; l++)
                 barriers[barrier][l] &= barriers[barrier][l] & lanes ? ~lanes : ~0u;
+            let_go(lanes, (int)barrier);
             release();
             group.at++;
             break;
         case FORGET:
-            for (unsigned l = 0; l < LANES; l++)
-                barriers[barrier][l] = lanes >> l & 1 ? 0 : barriers[barrier][l];
+            let_go(lanes, (int)barrier);
             group.at++;
             break;
         case IF_DIVERGED:
@@ -663,10 +675,7 @@ bool machine_is_simulated(void)
 static struct visit *make_visits(size_t bytes)
 {
     const size_t size = bytes * sizeof(struct visit);
-    void *const visits = bytes < SPARSE_FROM ? calloc(1, size) : sparse_allocate(size);
-    if (visits == NULL)
-        fail("has no memory");
-    return (struct visit *)visits;
+    return (struct visit *)(bytes < SPARSE_FROM ? calloc(1, size) : sparse_allocate(size));
 }
 
 static void free_visits(struct visit *visits, size_t bytes)
@@ -726,8 +735,8 @@ void machine_read(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec, uint64_t count,
-                    void *parameters)
+void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
+                    uint64_t count, void *parameters)
 {
     const char *const name = cshim_kernel_name(operation, codec);
     uint32_t number = 0;
@@ -739,7 +748,8 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     cshim_kernel_set_codec(parameters, codec);
     const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
     const bool is_large = count >> 32 != 0;
-    const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few, blocks = is_large ? (uint32_t)LARGE_RUN : few;
+    const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few,
+                   blocks = is_large ? (uint32_t)LARGE_RUN : few;
     const uint64_t base = (uint64_t)bank0, at = base + kernel->parameters_at;
     descriptor = (uint64_t)chance() << 32 | chance();
     memset(is_set, 0, sizeof is_set);
