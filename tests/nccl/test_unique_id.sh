@@ -6,8 +6,8 @@
 program=$build/tests/nccl_unique_id
 magic=6373686e
 
-tail_of() { sed -n 's/^id .*\(.\{80\}\)$/\1/p' <<<"$output"; }
-zeros=$(printf '0%.0s' {1..80})
+tail_of() { sed -n 's/^id .*\(.\{96\}\)$/\1/p' <<<"$output"; }
+zeros=$(printf '0%.0s' {1..96})
 
 meet() { # NAME FOLDER
     export LD_LIBRARY_PATH=$2
