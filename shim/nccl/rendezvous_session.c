@@ -124,8 +124,8 @@ static struct session *find_or_grow(const struct cshim_request *request)
  * made before another communicator grew. */
 static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
-    return request->kind == CSHIM_REQUEST_HELLO && request->hello.rank < session->ranks &&
-           session->places[request->hello.rank].ready;
+    return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
+           request->hello.rank < session->ranks && session->places[request->hello.rank].ready;
 }
 
 /* The first rank that waits for the decision tells the user; before any does, the first that has
