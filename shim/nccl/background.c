@@ -4,6 +4,7 @@
 #include "shim/nccl/communicator.h"
 
 #define PAUSE_MICROSECONDS 20
+#define HANDLES 3 /* that belong to a communicator */
 
 static __thread struct cshim_nccl_comm *const *working_for; /* NULL: a thread of the program's */
 static __thread size_t working_count;
@@ -22,9 +23,9 @@ bool cshim_background_is(void)
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->asking);
-    const ncclComm_t handles[] = {comm->comm, comm->inside, comm->across};
+    const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
     ncclResult_t state = comm->aborted ? ncclSystemError : ncclSuccess, status = ncclSuccess;
-    for (size_t i = 0; i < sizeof handles / sizeof *handles && state == ncclSuccess; i++)
+    for (int i = 0; i < HANDLES && status == ncclSuccess && state == ncclSuccess; i++)
         if (handles[i] != NULL)
             status = cshim_nccl.real->CommGetAsyncError(handles[i], &state);
     pthread_mutex_unlock(&comm->asking);
