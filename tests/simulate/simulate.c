@@ -17,7 +17,6 @@
  * SMPI copies nothing.
  */
 #include <mpi.h>
-#include <sched.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <simgrid/plugins/load.h>
@@ -30,8 +29,6 @@
 #include "shim/core/header.h"
 #include "shim/mpi/communicator.h"
 #include "shim/mpi/describe.h"
-
-#define CORES 8 /* of each node */
 
 extern const struct cshim_mpi_engine cshim_mpi_engine;
 
@@ -119,15 +116,6 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fi
 {
     (void)address, (void)protection, (void)flags, (void)file, (void)offset;
     return malloc(bytes);
-}
-
-int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set)
-{
-    (void)process, (void)size;
-    CPU_ZERO(set);
-    for (int core = 0; core < CORES; core++)
-        CPU_SET(core, set);
-    return 0;
 }
 
 /* SMPI 3.32 forgets the flag of a request that is MPI_REQUEST_NULL, if the status is ignored. */
