@@ -127,8 +127,8 @@ bool cshim_steps_may_share(const struct cshim_plan *plan);
  * `begins`, then *done says whether that is so. */
 int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done);
 
-/* Inside a node the library itself adds the elements of a segment, and gathers the job's sums of
- * all shares. Around the stages above, in hierarchical. */
+/* inside.c: inside a node the library itself adds the elements of a segment, and gathers the job's
+ * sums of all shares. Around the stages above, in hierarchical. */
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
 int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
 
