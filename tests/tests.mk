@@ -334,7 +334,7 @@ fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,un
 	-fno-sanitize-recover=all -fno-omit-frame-pointer $(CPPFLAGS)
 # Nothing in the planner is meant to wrap round. The codecs compare no words that would have to be
 # guessed; watching their loops' comparisons takes most of the time.
-$(BUILD)/obj/fuzz/shim/core/plan.o: fuzz_flags += -fsanitize=unsigned-integer-overflow
+$(addprefix $(BUILD)/obj/fuzz/shim/core/,plan.o plan_bytes.o): fuzz_flags += -fsanitize=unsigned-integer-overflow
 $(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := -fno-sanitize-coverage=trace-cmp
 
 $(BUILD)/obj/fuzz/%.o: %.c $(generated)

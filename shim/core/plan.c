@@ -6,6 +6,7 @@
 
 #include "codecs/arithmetic.h"
 #include "shim/core/cost.h"
+#include "shim/core/plan_bytes.h"
 
 /* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
  * for the receiver first, and then share the link badly. Measured in docs/decisions.md. */
@@ -67,35 +68,9 @@ static uint64_t minimum(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t divide_up(uint64_t value, uint64_t by)
-{
-    return value / by + (value % by != 0);
-}
-
 static uint64_t grains_up(uint64_t elements)
 {
-    return divide_up(elements, CSHIM_GRAIN) * CSHIM_GRAIN;
-}
-
-/* Products and sums of bytes stop at UINT64_MAX: a figure that large is beyond any machine. */
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-/* One message: header and encoded elements. Nothing is sent for no elements. */
-static uint64_t message_bytes(const struct cshim_plan *plan, uint64_t elements)
-{
-    if (elements == 0)
-        return 0;
-    return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
+    return cshim_divide_up(elements, CSHIM_GRAIN) * CSHIM_GRAIN;
 }
 
 /* Of as many elements in either codec. */
@@ -195,17 +170,11 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
-/* How many chunks the peers have of a share, or pieces of chunks. */
-static uint64_t pieces_of_share(const struct cshim_plan *plan)
-{
-    return plan->schedule->division == CSHIM_WHOLE ? 1
-                                                   : (uint64_t)plan->grid.columns * plan->grid.rows;
-}
-
 /* Messages of rows in scratch for each segment in flight, and those of columns. */
 static uint64_t row_messages(const struct cshim_plan *plan)
 {
-    return (uint64_t)plan->schedule->pieces_per_peer * divide_up(plan->peers, plan->grid.rows) +
+    return (uint64_t)plan->schedule->pieces_per_peer *
+               cshim_divide_up(plan->peers, plan->grid.rows) +
            plan->schedule->pieces_more;
 }
 
@@ -222,7 +191,7 @@ static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits
 {
     if (!plan->schedule->staged)
         return 0;
-    return pieces_of_share(plan) *
+    return cshim_plan_pieces(plan) *
            (plan->schedule->division == CSHIM_BLOCKS ? plan->shares + limits->adds_apart : 1);
 }
 
@@ -252,13 +221,13 @@ static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits
 static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
 {
     const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
-    const uint64_t pieces = pieces_of_share(plan) * plan->shares;
-    const uint64_t count = blocks ? multiply(plan->block, pieces) : plan->count;
-    uint64_t fewest = divide_up(count, pieces * largest_piece(plan, limits));
-    uint64_t piece = grains_up(divide_up(divide_up(count, fewest), pieces));
+    const uint64_t pieces = cshim_plan_pieces(plan) * plan->shares;
+    const uint64_t count = blocks ? cshim_multiply(plan->block, pieces) : plan->count;
+    uint64_t fewest = cshim_divide_up(count, pieces * largest_piece(plan, limits));
+    uint64_t piece = grains_up(cshim_divide_up(cshim_divide_up(count, fewest), pieces));
     const uint64_t longest = longest_message(plan, piece);
     plan->segment = pieces * piece;
-    plan->segments = divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
+    plan->segments = cshim_divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
     plan->piece_bytes = plan->grid.rows * (longest - CSHIM_HEADER_BYTES) + CSHIM_HEADER_BYTES;
     plan->column_bytes = plan->grid.rows > 1 ? longest : 0;
     plan->stage_bytes = staged_pieces(plan, limits) * piece * cshim_dtype_bytes(plan->dtype);
@@ -267,185 +236,11 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
 }
 
-/* What carries every element of some once: messages with a chunk each, as rows exchange them, or
- * with a piece of a chunk each, as the columns of a grid do. */
-struct messages {
-    uint64_t encoded; /* bytes without headers */
-    uint64_t chunks;
-    uint64_t pieces;
-};
-
-/* Those of elements that are cut into parts alike, and a shorter last one. */
-static struct messages times(uint64_t parts, struct messages each, struct messages last)
-{
-    return (struct messages){add(multiply(parts, each.encoded), last.encoded),
-                             add(multiply(parts, each.chunks), last.chunks),
-                             add(multiply(parts, each.pieces), last.pieces)};
-}
-
-/* Those of a segment: it is cut into shares, these into chunks, and these into pieces. */
-enum cut { SHARES, CHUNKS, PIECES, CUTS };
-
-static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elements, enum cut cut)
-{
-    const uint32_t chunks = plan->schedule->division == CSHIM_WHOLE ? 1 : plan->grid.columns;
-    const uint32_t parts[CUTS] = {plan->shares, chunks, plan->grid.rows};
-    uint64_t begin, part;
-    if (elements == 0)
-        return (struct messages){0};
-    if (cut == CUTS)
-        return (struct messages){cshim_encoded_bytes(plan->codec, plan->dtype, elements), 0, 1};
-    cshim_plan_chunk(elements, parts[cut], 0, &begin, &part);
-    struct messages messages = times(elements / part, cut_messages(plan, part, cut + 1),
-                                     cut_messages(plan, elements % part, cut + 1));
-    if (cut == PIECES)
-        messages.chunks = 1;
-    return messages;
-}
-
-/* Those of a block, of which every segment has a chunk. */
-static struct messages block_messages(const struct cshim_plan *plan, uint64_t elements)
-{
-    const uint64_t chunk = plan->segment / (pieces_of_share(plan) * plan->shares);
-    return times(elements / chunk, cut_messages(plan, chunk, PIECES),
-                 cut_messages(plan, elements % chunk, PIECES));
-}
-
-/* Those of a whole call: all segments but the last are alike. Blocks are in the place of segments.
- */
-static struct messages call_messages(const struct cshim_plan *plan)
-{
-    if (plan->block > 0)
-        return times(plan->count / plan->block, block_messages(plan, plan->block),
-                     block_messages(plan, plan->count % plan->block));
-    return times(plan->count / plan->segment, cut_messages(plan, plan->segment, SHARES),
-                 cut_messages(plan, plan->count % plan->segment, SHARES));
-}
-
-/* Bytes of these, of which all but one peer of each row get each chunk, and as many messages as
- * there are rows, less that of an owner who is a row's, each piece. */
-static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *messages)
-{
-    const struct cshim_grid *grid = &plan->grid;
-    const uint64_t rows = add(messages->encoded, multiply(messages->chunks, CSHIM_HEADER_BYTES));
-    const uint64_t columns = add(messages->encoded, multiply(messages->pieces, CSHIM_HEADER_BYTES));
-    return add(multiply(grid->peers - grid->rows, rows),
-               multiply(cshim_grid_depth(grid) - 1, columns));
-}
-
-/* Of these, what the root of a reduce adds up itself, and nobody has to send to it; or the root of
- * a broadcast passes on itself. Which node has the root is not known: each adds up as much. */
-static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
-{
-    uint64_t begin, chunk, last;
-    if (plan->schedule->staged)
-        return all / plan->peers;
-    cshim_plan_chunk(plan->segment, plan->peers, plan->root, &begin, &chunk);
-    cshim_plan_chunk(plan->count % plan->segment, plan->peers, plan->root, &begin, &last);
-    return add(multiply(plan->count / plan->segment, message_bytes(plan, chunk)),
-               message_bytes(plan, last));
-}
-
-/* The library's own all-reduce of narrowed elements takes a sum and its result over as few links as
- * join the nodes. */
-static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *call)
-{
-    const uint64_t hops = call->nodes > 1 ? call->nodes - 1 : 0;
-    const unsigned narrowed = cshim_codec_info(plan->codec)->element_bits / 8;
-    const uint64_t element = narrowed != 0 ? narrowed : cshim_dtype_bytes(plan->dtype);
-    plan->bytes_wire = multiply(2 * ((uint64_t)plan->peers - 1), multiply(plan->count, element));
-    plan->bytes_network = multiply(2 * hops, multiply(plan->count, element));
-}
-
-/* `part` of `whole` parts of a number. */
-static uint64_t share_of(uint64_t number, uint64_t part, uint64_t whole)
-{
-    return add(multiply(number / whole, part), number % whole * part / whole);
-}
-
-/* What all ranks send, each message counted as often as it is sent; and of it, what leaves a node.
- * Inside the nodes the library reduces, and may gather: as the fewest bytes that takes. */
-static void count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
-{
-    const struct cshim_schedule *schedule = plan->schedule;
-    const uint64_t others = plan->peers - 1;
-    /* Of the other ranks that a message goes to, those elsewhere. NCCL's own broadcast reaches each
-     * node once. */
-    const bool once = schedule->root_gives && call->library == CSHIM_NCCL;
-    const uint64_t apart = call->nodes <= 1 ? 0
-                           : once           ? call->nodes - 1
-                                            : call->ranks - call->ranks / call->nodes;
-    plan->bytes_native = multiply(
-        cshim_shapes[call->collective].ring_passes * ((uint64_t)plan->ranks - 1), call->bytes);
-    if (schedule->parts_to == CSHIM_TO_LIBRARY) {
-        count_cast_bytes(plan, call);
-        return;
-    }
-    const struct messages parts = call_messages(plan);
-    const uint64_t part_bytes = exchanged(plan, &parts);
-    struct cshim_plan gathered = *plan;
-    gathered.codec = plan->gather_codec;
-    const struct messages sums = call_messages(&gathered);
-    const uint64_t sum_bytes = schedule->sums_to == CSHIM_TO_ALL ? exchanged(plan, &sums) : 0;
-    /* A part reaches one receiver from all others, or all others from its one owner; where every
-     * receiver adds the whole, all others from all. Sums for all go the way of the parts back. The
-     * parts that a root spreads reach one receiver each, as do sums for a root. */
-    const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
-    const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
-    const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
-    uint64_t bytes = add(multiply(givers, part_bytes), sum_bytes);
-    if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
-        const uint64_t all = parts.encoded + parts.chunks * CSHIM_HEADER_BYTES;
-        bytes = add(bytes, all - root_messages(plan, all));
-    }
-    plan->bytes_wire = plan->bytes_network = bytes;
-    if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
-        const uint64_t passes = schedule->sums_to == CSHIM_TO_ALL ? 2 : 1;
-        plan->bytes_wire =
-            add(bytes, multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
-        if (schedule->sums_to == CSHIM_TO_ROOT) /* whose node gathers */
-            plan->bytes_wire = add(plan->bytes_wire, call->bytes - call->bytes / plan->shares);
-    } else {
-        plan->bytes_network = share_of(bytes, apart, others);
-    }
-}
-
-/* What the busiest peer receives of so many elements, and in *mean what each does on the mean. Of a
- * row all send it their parts of the chunks that its column owns, of its column their sums of the
- * pieces that it owns itself. Then come the sums of all chunks. Bytes are whole numbers, so the sum
- * is the same however a program rounds. */
-static double busiest(const struct cshim_plan *plan, uint64_t elements, double *mean)
-{
-    const struct cshim_grid *grid = &plan->grid;
-    uint64_t begin, share, chunk, piece;
-    cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
-    cshim_plan_chunk(share, grid->columns, 0, &begin, &chunk);
-    cshim_plan_chunk(chunk, grid->rows, 0, &begin, &piece);
-    const uint64_t chunks =
-        grid->outside > 0 ? grid->outside : divide_up(elements, share) * divide_up(share, chunk);
-    const uint64_t pieces = chunks * divide_up(chunk, piece);
-    const uint64_t owned_chunks = divide_up(chunks, grid->columns);
-    const double chunk_bytes = (double)message_bytes(plan, chunk);
-    const double piece_bytes = (double)message_bytes(plan, piece);
-    const double all = (double)chunks * chunk_bytes, depth = cshim_grid_depth(grid);
-    const double own = (double)owned_chunks * chunk_bytes;
-    const double in_row = own * (double)(divide_up(grid->peers, grid->rows) - 1) + all - own;
-    const double in_column = (double)(owned_chunks * divide_up(chunk, piece)) * piece_bytes;
-    const double owned = (double)divide_up(pieces, (uint64_t)grid->columns * grid->rows);
-    *mean = 2 * (all * (grid->peers - grid->rows) + (double)pieces * piece_bytes * (depth - 1)) /
-            grid->peers;
-    if (grid->rows == 1)
-        return in_row;
-    if (grid->outside > 0)
-        return fmax(in_row + in_column, all + grid->rows * piece_bytes);
-    return in_row + in_column + owned * (depth - 2) * piece_bytes;
-}
-
 /* The rows are the root of the peers. Of few grains fewer rows, down to half of these, may leave
  * less to the busiest peer. */
 static void choose_grid(struct cshim_plan *plan)
 {
-    const uint64_t grains = divide_up(plan->count, CSHIM_GRAIN);
+    const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);
     uint32_t root = 1;
     double mean;
     plan->grid = cshim_grid_make(plan->peers, 1);
@@ -462,7 +257,7 @@ static void choose_grid(struct cshim_plan *plan)
         other.grid = cshim_grid_make(plan->peers, rows);
         if (grains < other.grid.columns)
             cshim_grid_place_owners(&other.grid, grains);
-        const double bytes = busiest(&other, plan->count, &mean);
+        const double bytes = cshim_plan_busiest(&other, plan->count, &mean);
         if (bytes < least) {
             least = bytes;
             plan->grid = other.grid;
@@ -511,7 +306,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.algorithm = algorithm != CSHIM_ALGORITHM_AUTO ? algorithm : choose_algorithm(&plan, call);
     plan.schedule = choose_schedule(&plan, call);
     if (plan.schedule->division == CSHIM_BLOCKS)
-        plan.block = call->block != 0 ? call->block : divide_up(count, call->ranks);
+        plan.block = call->block != 0 ? call->block : cshim_divide_up(count, call->ranks);
     const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
     plan.peers = has_levels ? call->nodes : call->ranks;
     plan.shares = has_levels ? call->ranks_per_node : 1;
@@ -529,8 +324,8 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     plan.crowding = 1;
     if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->parts_to == CSHIM_TO_OWNER)
-        plan.crowding = busiest(&plan, minimum(plan.count, plan.segment), &mean) / mean;
-    count_bytes(&plan, call);
+        plan.crowding = cshim_plan_busiest(&plan, minimum(plan.count, plan.segment), &mean) / mean;
+    cshim_plan_count_bytes(&plan, call);
     plan.quantizations =
         plan.schedule->quantizations != 0 ? plan.schedule->quantizations : plan.ranks;
     const double own_error = cshim_codec_info(plan.codec)->typical;

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/plan_bytes.h"
+
+#include <math.h>
+
+/* Sums stop there, too. */
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* One message: header and encoded elements. Nothing is sent for no elements. */
+static uint64_t message_bytes(const struct cshim_plan *plan, uint64_t elements)
+{
+    if (elements == 0)
+        return 0;
+    return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
+}
+
+uint64_t cshim_plan_pieces(const struct cshim_plan *plan)
+{
+    return plan->schedule->division == CSHIM_WHOLE ? 1
+                                                   : (uint64_t)plan->grid.columns * plan->grid.rows;
+}
+
+/* What carries every element of some once: messages with a chunk each, as rows exchange them, or
+ * with a piece of a chunk each, as the columns of a grid do. */
+struct messages {
+    uint64_t encoded; /* bytes without headers */
+    uint64_t chunks;
+    uint64_t pieces;
+};
+
+/* Those of elements that are cut into parts alike, and a shorter last one. */
+static struct messages times(uint64_t parts, struct messages each, struct messages last)
+{
+    return (struct messages){add(cshim_multiply(parts, each.encoded), last.encoded),
+                             add(cshim_multiply(parts, each.chunks), last.chunks),
+                             add(cshim_multiply(parts, each.pieces), last.pieces)};
+}
+
+/* Those of a segment: it is cut into shares, these into chunks, and these into pieces. */
+enum cut { SHARES, CHUNKS, PIECES, CUTS };
+
+static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elements, enum cut cut)
+{
+    const uint32_t chunks = plan->schedule->division == CSHIM_WHOLE ? 1 : plan->grid.columns;
+    const uint32_t parts[CUTS] = {plan->shares, chunks, plan->grid.rows};
+    uint64_t begin, part;
+    if (elements == 0)
+        return (struct messages){0};
+    if (cut == CUTS)
+        return (struct messages){cshim_encoded_bytes(plan->codec, plan->dtype, elements), 0, 1};
+    cshim_plan_chunk(elements, parts[cut], 0, &begin, &part);
+    struct messages messages = times(elements / part, cut_messages(plan, part, cut + 1),
+                                     cut_messages(plan, elements % part, cut + 1));
+    if (cut == PIECES)
+        messages.chunks = 1;
+    return messages;
+}
+
+/* Those of a block, of which every segment has a chunk. */
+static struct messages block_messages(const struct cshim_plan *plan, uint64_t elements)
+{
+    const uint64_t chunk = plan->segment / (cshim_plan_pieces(plan) * plan->shares);
+    return times(elements / chunk, cut_messages(plan, chunk, PIECES),
+                 cut_messages(plan, elements % chunk, PIECES));
+}
+
+/* Those of a whole call: all segments but the last are alike. Blocks are in the place of segments.
+ */
+static struct messages call_messages(const struct cshim_plan *plan)
+{
+    if (plan->block > 0)
+        return times(plan->count / plan->block, block_messages(plan, plan->block),
+                     block_messages(plan, plan->count % plan->block));
+    return times(plan->count / plan->segment, cut_messages(plan, plan->segment, SHARES),
+                 cut_messages(plan, plan->count % plan->segment, SHARES));
+}
+
+/* Bytes of these, of which all but one peer of each row get each chunk, and as many messages as
+ * there are rows, less that of an owner who is a row's, each piece. */
+static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *messages)
+{
+    const struct cshim_grid *grid = &plan->grid;
+    const uint64_t rows =
+        add(messages->encoded, cshim_multiply(messages->chunks, CSHIM_HEADER_BYTES));
+    const uint64_t columns =
+        add(messages->encoded, cshim_multiply(messages->pieces, CSHIM_HEADER_BYTES));
+    return add(cshim_multiply(grid->peers - grid->rows, rows),
+               cshim_multiply(cshim_grid_depth(grid) - 1, columns));
+}
+
+/* Of these, what the root of a reduce adds up itself, and nobody has to send to it; or the root of
+ * a broadcast passes on itself. Which node has the root is not known: each adds up as much. */
+static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
+{
+    uint64_t begin, chunk, last;
+    if (plan->schedule->staged)
+        return all / plan->peers;
+    cshim_plan_chunk(plan->segment, plan->peers, plan->root, &begin, &chunk);
+    cshim_plan_chunk(plan->count % plan->segment, plan->peers, plan->root, &begin, &last);
+    return add(cshim_multiply(plan->count / plan->segment, message_bytes(plan, chunk)),
+               message_bytes(plan, last));
+}
+
+/* The library's own all-reduce of narrowed elements takes a sum and its result over as few links as
+ * join the nodes. */
+static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const uint64_t hops = call->nodes > 1 ? call->nodes - 1 : 0;
+    const unsigned narrowed = cshim_codec_info(plan->codec)->element_bits / 8;
+    const uint64_t element = narrowed != 0 ? narrowed : cshim_dtype_bytes(plan->dtype);
+    plan->bytes_wire =
+        cshim_multiply(2 * ((uint64_t)plan->peers - 1), cshim_multiply(plan->count, element));
+    plan->bytes_network = cshim_multiply(2 * hops, cshim_multiply(plan->count, element));
+}
+
+/* `part` of `whole` parts of a number. */
+static uint64_t share_of(uint64_t number, uint64_t part, uint64_t whole)
+{
+    return add(cshim_multiply(number / whole, part), number % whole * part / whole);
+}
+
+void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const struct cshim_schedule *schedule = plan->schedule;
+    const uint64_t others = plan->peers - 1;
+    /* Of the other ranks that a message goes to, those elsewhere. NCCL's own broadcast reaches each
+     * node once. */
+    const bool once = schedule->root_gives && call->library == CSHIM_NCCL;
+    const uint64_t apart = call->nodes <= 1 ? 0
+                           : once           ? call->nodes - 1
+                                            : call->ranks - call->ranks / call->nodes;
+    plan->bytes_native = cshim_multiply(
+        cshim_shapes[call->collective].ring_passes * ((uint64_t)plan->ranks - 1), call->bytes);
+    if (schedule->parts_to == CSHIM_TO_LIBRARY) {
+        count_cast_bytes(plan, call);
+        return;
+    }
+    const struct messages parts = call_messages(plan);
+    const uint64_t part_bytes = exchanged(plan, &parts);
+    struct cshim_plan gathered = *plan;
+    gathered.codec = plan->gather_codec;
+    const struct messages sums = call_messages(&gathered);
+    const uint64_t sum_bytes = schedule->sums_to == CSHIM_TO_ALL ? exchanged(plan, &sums) : 0;
+    /* A part reaches one receiver from all others, or all others from its one owner; where every
+     * receiver adds the whole, all others from all. Sums for all go the way of the parts back. The
+     * parts that a root spreads reach one receiver each, as do sums for a root. */
+    const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
+    const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
+    const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
+    uint64_t bytes = add(cshim_multiply(givers, part_bytes), sum_bytes);
+    if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
+        const uint64_t all = parts.encoded + parts.chunks * CSHIM_HEADER_BYTES;
+        bytes = add(bytes, all - root_messages(plan, all));
+    }
+    plan->bytes_wire = plan->bytes_network = bytes;
+    if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
+        const uint64_t passes = schedule->sums_to == CSHIM_TO_ALL ? 2 : 1;
+        plan->bytes_wire =
+            add(bytes, cshim_multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
+        if (schedule->sums_to == CSHIM_TO_ROOT) /* whose node gathers */
+            plan->bytes_wire = add(plan->bytes_wire, call->bytes - call->bytes / plan->shares);
+    } else {
+        plan->bytes_network = share_of(bytes, apart, others);
+    }
+}
+
+double cshim_plan_busiest(const struct cshim_plan *plan, uint64_t elements, double *mean)
+{
+    const struct cshim_grid *grid = &plan->grid;
+    uint64_t begin, share, chunk, piece;
+    cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
+    cshim_plan_chunk(share, grid->columns, 0, &begin, &chunk);
+    cshim_plan_chunk(chunk, grid->rows, 0, &begin, &piece);
+    const uint64_t chunks = grid->outside > 0
+                                ? grid->outside
+                                : cshim_divide_up(elements, share) * cshim_divide_up(share, chunk);
+    const uint64_t pieces = chunks * cshim_divide_up(chunk, piece);
+    const uint64_t owned_chunks = cshim_divide_up(chunks, grid->columns);
+    const double chunk_bytes = (double)message_bytes(plan, chunk);
+    const double piece_bytes = (double)message_bytes(plan, piece);
+    const double all = (double)chunks * chunk_bytes, depth = cshim_grid_depth(grid);
+    const double own = (double)owned_chunks * chunk_bytes;
+    const double in_row = own * (double)(cshim_divide_up(grid->peers, grid->rows) - 1) + all - own;
+    const double in_column = (double)(owned_chunks * cshim_divide_up(chunk, piece)) * piece_bytes;
+    const double owned = (double)cshim_divide_up(pieces, (uint64_t)grid->columns * grid->rows);
+    *mean = 2 * (all * (grid->peers - grid->rows) + (double)pieces * piece_bytes * (depth - 1)) /
+            grid->peers;
+    if (grid->rows == 1)
+        return in_row;
+    if (grid->outside > 0)
+        return fmax(in_row + in_column, all + grid->rows * piece_bytes);
+    return in_row + in_column + owned * (depth - 2) * piece_bytes;
+}
