@@ -20,16 +20,27 @@ bool cshim_background_is(void)
     return working_for != NULL;
 }
 
-ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
+/* What NCCL says of the communicator's handles from `first` on, the program's own being 0. */
+static ncclResult_t ask(struct cshim_nccl_comm *comm, int first)
 {
     pthread_mutex_lock(&comm->asking);
     const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
     ncclResult_t state = comm->aborted ? ncclSystemError : ncclSuccess, status = ncclSuccess;
-    for (int i = 0; i < HANDLES && status == ncclSuccess && state == ncclSuccess; i++)
+    for (int i = first; i < HANDLES && status == ncclSuccess && state == ncclSuccess; i++)
         if (handles[i] != NULL)
             status = cshim_nccl.real->CommGetAsyncError(handles[i], &state);
     pthread_mutex_unlock(&comm->asking);
     return status != ncclSuccess ? status : state;
+}
+
+ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
+{
+    return ask(comm, 0);
+}
+
+ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm)
+{
+    return ask(comm, 1);
 }
 
 ncclResult_t cshim_background_await(void)

@@ -128,6 +128,8 @@ ncclResult_t cshim_background_await(void);
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
 /* What NCCL says of a communicator, or else of its levels. ncclSystemError: it has been aborted. */
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
+/* The same of its levels alone. */
+ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm);
 /* Waits until no thread works for a communicator that ends. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);
 
