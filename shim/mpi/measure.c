@@ -41,29 +41,43 @@ static enum cshim_native find_native(void)
     return strncmp(version, "Open MPI", 8) == 0 ? CSHIM_NATIVE_OPENMPI : CSHIM_NATIVE_MPICH;
 }
 
-/* The mean of what has been found anywhere: 0 if it has been found nowhere. Collective. */
-static double mean(double found)
+#define AVERAGED 6 /* at most */
+
+/* Puts in the place of what this rank has found the mean of what has been found anywhere: 0 if it
+ * has been found nowhere. Collective. */
+static void average(double *found, int count)
 {
-    double own[2] = {found, found > 0}, all[2];
-    cshim_mpi.real->MPI_Allreduce(own, all, 2, MPI_DOUBLE, MPI_SUM, cshim_mpi.world);
-    return all[1] > 0 ? all[0] / all[1] : 0;
+    double own[2 * AVERAGED], all[2 * AVERAGED];
+    for (int i = 0; i < count; i++) {
+        own[i] = found[i];
+        own[count + i] = found[i] > 0;
+    }
+    cshim_mpi.real->MPI_Allreduce(own, all, 2 * count, MPI_DOUBLE, MPI_SUM, cshim_mpi.world);
+    for (int i = 0; i < count; i++)
+        found[i] = all[count + i] > 0 ? all[i] / all[count + i] : 0;
 }
 
-/* The same of bytes per second, by the seconds that a byte takes. */
-static double mean_rate(double found)
+static double inverse(double value)
 {
-    const double seconds = mean(found > 0 ? 1 / found : 0);
-    return seconds > 0 ? 1 / seconds : 0;
+    return value > 0 ? 1 / value : 0;
 }
 
+/* Of bytes per second the mean is that of the seconds that a byte takes. */
 static struct cshim_link_facts mean_of_links(const struct cshim_link_facts *own)
 {
-    return (struct cshim_link_facts){.bandwidth = mean_rate(own->bandwidth),
-                                     .busy = mean(own->busy),
-                                     .pair.latency = mean(own->pair.latency),
-                                     .pair.message = mean(own->pair.message),
-                                     .pair.bandwidth = mean_rate(own->pair.bandwidth),
-                                     .pair.bandwidth_long = mean_rate(own->pair.bandwidth_long)};
+    double found[AVERAGED] = {own->busy,
+                              own->pair.latency,
+                              own->pair.message,
+                              inverse(own->bandwidth),
+                              inverse(own->pair.bandwidth),
+                              inverse(own->pair.bandwidth_long)};
+    average(found, AVERAGED);
+    return (struct cshim_link_facts){.busy = found[0],
+                                     .pair.latency = found[1],
+                                     .pair.message = found[2],
+                                     .bandwidth = inverse(found[3]),
+                                     .pair.bandwidth = inverse(found[4]),
+                                     .pair.bandwidth_long = inverse(found[5])};
 }
 
 static void measure(void *of, struct cshim_machine *machine)
@@ -71,7 +85,7 @@ static void measure(void *of, struct cshim_machine *machine)
     struct cshim_link_facts facts[2] = {{.busy = 0}, {.busy = 0}}; /* between nodes; inside */
     (void)of;
     machine->native = find_native();
-    machine->cores = mean(machine->cores);
+    average(&machine->cores, 1);
     for (int inside = 0; inside < 2; inside++) {
         const struct cshim_partners partners =
             cshim_layout_partners(&cshim_mpi.layout, cshim_job.ranks, inside);
