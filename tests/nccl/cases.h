@@ -92,6 +92,25 @@ static inline void want_sum(const float *device, int ranks, unsigned seed, size_
     want_sum_from(device, ranks, seed, 0, count, what);
 }
 
+static inline void synchronize(const struct gpu_world *world)
+{
+    CUDA(cuStreamSynchronize(world->stream));
+}
+
+/* Reduces on a communicator whose ranks hold the parts of ranks 0 to n - 1 in its own order. */
+static inline void reduce_on(const struct gpu_world *world, ncclComm_t comm, unsigned seed,
+                             size_t count, const char *what)
+{
+    int rank, ranks;
+    NCCL(ncclCommUserRank(comm, &rank));
+    NCCL(ncclCommCount(comm, &ranks));
+    float *data = device_part(rank, seed, count);
+    NCCL(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, world->stream));
+    synchronize(world);
+    want_sum(data, ranks, seed, count, what);
+    gpu_free(data);
+}
+
 #define CASE(name)                                                                                 \
     {                                                                                              \
 #name, case_##name                                                                         \

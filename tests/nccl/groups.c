@@ -17,11 +17,6 @@ static void reduce(const float *send, float *receive, size_t count, CUstream str
     NCCL(ncclAllReduce(send, receive, count, ncclFloat32, ncclSum, world.comm, stream));
 }
 
-static void synchronize(void)
-{
-    CUDA(cuStreamSynchronize(world.stream));
-}
-
 static float *own_part(unsigned seed, size_t count)
 {
     return device_part(world.rank, seed, count);
@@ -44,7 +39,7 @@ static void case_several(void)
             NCCL(ncclGroupEnd());
     }
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     for (unsigned i = 0; i < MANY; i++)
         want_sum(receive[i], world.ranks, i, 1000 + 300 * i, "one of many in a group");
     gpu_leave(&world);
@@ -58,7 +53,7 @@ static void case_remainder(void)
         const size_t count = (1u << 20) + 5 * i;
         float *data = own_part(i, count);
         reduce(data, data, count, world.stream);
-        synchronize();
+        synchronize(&world);
         want_sum(data, world.ranks, i, count, "shares of a node");
     }
     gpu_leave(&world);
@@ -73,14 +68,14 @@ static void case_overlap(void)
     world = gpu_join();
     float *data = own_part(1, LARGE), *output = gpu_allocate(LARGE * sizeof *output);
     reduce(data, output, LARGE, world.stream);
-    synchronize();
+    synchronize(&world);
     want_sum(output, world.ranks, 1, LARGE, "many segments");
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     reduce(data, data, LARGE, world.stream);
     CUDA(cuStreamEndCapture(world.stream, &graph));
     CUDA(cuGraphInstantiate(&exec, graph, 0));
     CUDA(cuGraphLaunch(exec, world.stream));
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 1, LARGE, "many segments of a graph");
     CUDA(cuGraphExecDestroy(exec));
     CUDA(cuGraphDestroy(graph));
@@ -108,7 +103,7 @@ static void case_queue(void)
     for (unsigned i = 1; i < CALLS; i++)
         reduce(data[i % 3], result, 1000, world.stream);
     __atomic_store_n(&all_there, 1, __ATOMIC_RELEASE);
-    synchronize();
+    synchronize(&world);
     want_sum(result, world.ranks, (CALLS - 1) % 3, 1000, "the last of many");
     gpu_leave(&world);
 }
@@ -127,7 +122,7 @@ static void case_mixed(void)
     NCCL(ncclBroadcast(most, most, 1, ncclFloat32, 0, world.comm, world.stream));
     reduce(more, more, COUNT, world.stream);
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "before the calls that pass");
     want_sum(more, world.ranks, 3, COUNT, "behind the calls that pass");
     gpu_read(got, ones, sizeof got);
@@ -152,7 +147,7 @@ static void case_behind(void)
     CUDA(cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)data, (CUdeviceptr)(uintptr_t)late,
                            COUNT * sizeof *data, world.stream));
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     want_sum(result, world.ranks, 2, COUNT, "the data of the group's end");
     gpu_leave(&world);
 }
@@ -170,7 +165,7 @@ static void case_communicators(void)
     for (int i = 0; i < 2; i++)
         NCCL(ncclAllReduce(data[i], data[i], COUNT, ncclFloat32, ncclSum, comms[i], world.stream));
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     want_sum(data[0], world.ranks, 1, COUNT, "the first communicator's");
     want_sum(data[1], world.ranks, 2, COUNT, "the second communicator's");
     NCCL(ncclCommDestroy(second));
@@ -212,7 +207,7 @@ static void case_streams_group(void)
         reduce(data[2 * turn + 1], data[2 * turn + 1], COUNT, second);
         NCCL(ncclGroupEnd());
     }
-    synchronize();
+    synchronize(&world);
     CUDA(cuStreamSynchronize(second));
     for (unsigned i = 0; i < 4; i++)
         want_sum(data[i], world.ranks, i, COUNT, "two streams in a group");
@@ -229,14 +224,14 @@ static void case_segments(void)
     reduce(small, small, COUNT, world.stream);
     reduce(data, data, LARGE, world.stream);
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 1, LARGE, "several segments");
     want_sum(small, world.ranks, 2, COUNT, "beside several segments");
     float *scattered = gpu_allocate(LARGE / 2 * sizeof *scattered);
     float *input = own_part(3, LARGE);
     const size_t each = LARGE / (size_t)world.ranks;
     NCCL(ncclReduceScatter(input, scattered, each, ncclFloat32, ncclSum, world.comm, world.stream));
-    synchronize();
+    synchronize(&world);
     want_sum_from(scattered, world.ranks, 3, each * (size_t)world.rank, each,
                   "several segments, scattered");
     gpu_leave(&world);
@@ -250,12 +245,12 @@ static void case_simulate(void)
     NCCL(ncclGroupStart());
     reduce(data, data, COUNT, world.stream);
     NCCL(ncclGroupSimulateEnd(&info));
-    synchronize();
+    synchronize(&world);
     gpu_read(kept, data, COUNT * sizeof *kept);
     for (size_t i = 0; i < COUNT; i++)
         WANT(kept[i] == part(world.rank, 1, i), "the simulation changed element %zu", i);
     reduce(data, data, COUNT, world.stream);
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "after a simulation");
     gpu_leave(&world);
 }
@@ -271,11 +266,11 @@ static void case_mistake(void)
              ncclInvalidArgument,
          "a type that does not exist");
     WANT(ncclGroupEnd() == ncclInvalidArgument, "the end of a group with a mistake");
-    synchronize();
+    synchronize(&world);
     gpu_read(&first, data, sizeof first);
     WANT(first == part(world.rank, 1, 0), "the group did something");
     reduce(data, data, COUNT, world.stream);
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "after a mistake");
     WANT(ncclGroupEnd() == ncclInvalidUsage, "an end without a beginning");
     gpu_leave(&world);

@@ -7,6 +7,10 @@
 #                                              in $scratch/RANK.calls
 #   calls NAME PYTHON                          passes if the expression is true of the calls, a list
 #                                              for each rank
+#   exact N CASE COMPRESSED [VARIABLE=VALUE...] passes if $program does a case natively and preloaded, and
+#                                              so many of its calls are compressed
+#   total PYTHON                               the status is whether the expression is true of rows and passed of
+#                                              all processes' reports
 #
 # $cuda is the folder of CUDA's toolkit.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -33,5 +37,22 @@ import glob, json, sys
 calls = [[json.loads(line) for line in open(name)] for name in sorted(glob.glob(sys.argv[1] + "/*.calls"))]
 if not calls or not eval(sys.argv[2]):
     sys.exit(f"not so: {sys.argv[2]}\n{calls}"[:3000])
+P
+}
+exact() {
+    expect "$2 natively" 0 job "$1" "${@:4}" "$program" "$2"
+    expect "$2${*:4}" 0 preloaded "$1" "${@:4}" "$program" "$2"
+    reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
+}
+total() {
+    python3 - "$scratch" "$1" <<'P'
+import collections, glob, json, sys
+rows, passed = [], collections.Counter()
+for name in glob.glob(sys.argv[1] + "/report*.json"):
+    report = json.load(open(name))
+    rows += report["rows"]
+    passed.update(report["passed_through"])
+print(rows, passed)
+sys.exit(not eval(sys.argv[2]))
 P
 }

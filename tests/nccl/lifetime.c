@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of communicators, operations, graphs and processes, one case a run: every result must be
+/* The life of communicators, operations and processes, one case a run: every result must be
  * exact, natively and under a policy with `raw`.
  *
  *   nccl_lifetime CASE
@@ -14,24 +14,6 @@ enum { COUNT = 70001 };
 
 static struct gpu_world world;
 
-static void synchronize(void)
-{
-    CUDA(cuStreamSynchronize(world.stream));
-}
-
-/* Reduces on a communicator whose ranks hold the parts of ranks 0 to n - 1 in its own order. */
-static void reduce_on(ncclComm_t comm, unsigned seed, const char *what)
-{
-    int rank, ranks;
-    NCCL(ncclCommUserRank(comm, &rank));
-    NCCL(ncclCommCount(comm, &ranks));
-    float *data = device_part(rank, seed, COUNT);
-    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream));
-    synchronize();
-    want_sum(data, ranks, seed, COUNT, what);
-    gpu_free(data);
-}
-
 static void case_split(void)
 {
     ncclComm_t half, grouped[2], none;
@@ -40,10 +22,10 @@ static void case_split(void)
     NCCL(ncclCommSplit(world.comm, world.rank % 2, -world.rank, &half, NULL));
     NCCL(ncclCommUserRank(half, &rank));
     WANT(rank == (world.ranks - 1 - world.rank) / 2, "the order of the keys: rank %d", rank);
-    reduce_on(half, 1, "a half");
+    reduce_on(&world, half, 1, COUNT, "a half");
     NCCL(ncclCommSplit(world.comm, world.rank == 0 ? NCCL_SPLIT_NOCOLOR : 0, 0, &none, NULL));
     if (world.rank > 0) {
-        reduce_on(none, 2, "all but one");
+        reduce_on(&world, none, 2, COUNT, "all but one");
         NCCL(ncclCommDestroy(none));
     } else {
         WANT(none == NULL, "a rank without a color got a communicator");
@@ -52,13 +34,13 @@ static void case_split(void)
     NCCL(ncclCommSplit(world.comm, 0, world.rank, &grouped[0], NULL));
     NCCL(ncclCommSplit(half, 0, 0, &grouped[1], NULL));
     NCCL(ncclGroupEnd());
-    reduce_on(grouped[0], 3, "a split in a group");
-    reduce_on(grouped[1], 4, "the split of a split in a group");
+    reduce_on(&world, grouped[0], 3, COUNT, "a split in a group");
+    reduce_on(&world, grouped[1], 4, COUNT, "the split of a split in a group");
     NCCL(ncclCommDestroy(grouped[1]));
     NCCL(ncclCommFinalize(half));
     NCCL(ncclCommDestroy(half));
     NCCL(ncclCommDestroy(grouped[0]));
-    reduce_on(world.comm, 5, "the world");
+    reduce_on(&world, world.comm, 5, COUNT, "the world");
     gpu_leave(&world);
 }
 
@@ -74,13 +56,13 @@ static void case_children(void)
     NCCL(ncclCommSplit(inside, 0, world.rank, &pair, NULL));
     float *small = device_part(world.rank, 9, 5);
     NCCL(ncclAllReduce(small, small, 5, ncclFloat32, ncclSum, inside, world.stream));
-    synchronize();
+    synchronize(&world);
     gpu_free(small);
-    reduce_on(all, 1, "all ranks");
-    reduce_on(across, 2, "a rank of each node");
-    reduce_on(inside, 3, "a node's ranks");
-    reduce_on(inside, 4, "a node's ranks, again");
-    reduce_on(pair, 5, "a part of these");
+    reduce_on(&world, all, 1, COUNT, "all ranks");
+    reduce_on(&world, across, 2, COUNT, "a rank of each node");
+    reduce_on(&world, inside, 3, COUNT, "a node's ranks");
+    reduce_on(&world, inside, 4, COUNT, "a node's ranks, again");
+    reduce_on(&world, pair, 5, COUNT, "a part of these");
     NCCL(ncclCommDestroy(pair));
     NCCL(ncclCommDestroy(inside));
     NCCL(ncclCommDestroy(across));
@@ -93,10 +75,10 @@ static void case_shrink(void)
     ncclComm_t most;
     int excluded[1] = {1};
     world = gpu_join();
-    reduce_on(world.comm, 1, "the world");
+    reduce_on(&world, world.comm, 1, COUNT, "the world");
     if (world.rank != 1) {
         NCCL(ncclCommShrink(world.comm, excluded, 1, &most, NULL, NCCL_SHRINK_DEFAULT));
-        reduce_on(most, 2, "all but rank 1");
+        reduce_on(&world, most, 2, COUNT, "all but rank 1");
         NCCL(ncclCommDestroy(most));
     }
     gpu_leave(&world);
@@ -112,7 +94,7 @@ static void case_again(void)
         snprintf(suffix, sizeof suffix, ".%u", turn);
         const ncclUniqueId id = gpu_share_id(world.rank, suffix);
         NCCL(ncclCommInitRank(&world.comm, world.ranks, id, world.rank));
-        reduce_on(world.comm, turn, "a communicator made again");
+        reduce_on(&world, world.comm, turn, COUNT, "a communicator made again");
         if (turn % 2 == 0)
             NCCL(ncclCommDestroy(world.comm));
         else
@@ -125,7 +107,7 @@ static void case_again(void)
 static void case_kept(void)
 {
     world = gpu_join();
-    reduce_on(world.comm, 1, "a communicator that is kept");
+    reduce_on(&world, world.comm, 1, COUNT, "a communicator that is kept");
 }
 
 static void *abort_soon(void *argument)
@@ -143,13 +125,13 @@ static void stuck(int calls_before)
     world = gpu_join();
     float *data = device_part(world.rank, 1, COUNT);
     for (int i = 0; i < calls_before; i++)
-        reduce_on(world.comm, 1, "before the abort");
+        reduce_on(&world, world.comm, 1, COUNT, "before the abort");
     pthread_create(&thread, NULL, abort_soon, NULL);
     if (world.rank == 0) {
         const ncclResult_t result =
             ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
         fprintf(stderr, "the call returned %d\n", (int)result);
-        synchronize();
+        synchronize(&world);
     }
     pthread_join(thread, NULL);
 }
@@ -174,7 +156,7 @@ static void case_lost(void)
     float *data = device_part(world.rank, 2, WHOLE);
     const int last = world.ranks - 1;
     for (unsigned i = 0; i < SAMPLED; i++)
-        reduce_on(world.comm, i, "before the end of a rank");
+        reduce_on(&world, world.comm, i, COUNT, "before the end of a rank");
     /* It ends when all have that call behind them. */
     NCCL(ncclGroupStart());
     if (world.rank != last)
@@ -182,7 +164,7 @@ static void case_lost(void)
     for (int rank = 0; rank < last && world.rank == last; rank++)
         NCCL(ncclRecv(data + rank, 1, ncclUint8, rank, world.comm, world.stream));
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     if (world.rank == last)
         _exit(0);
     ncclAllReduce(data, data, WHOLE, ncclFloat32, ncclSum, world.comm, world.stream);
@@ -192,7 +174,7 @@ static void case_lost(void)
     }
     WANT(state == ncclRemoteError, "the state after a rank has gone: %d", (int)state);
     NCCL(ncclCommAbort(world.comm));
-    synchronize();
+    synchronize(&world);
 }
 
 /* A child made by fork goes on without CUDA; its end is not the job's. */
@@ -200,13 +182,13 @@ static void case_fork(void)
 {
     int status;
     world = gpu_join();
-    reduce_on(world.comm, 1, "before the fork");
+    reduce_on(&world, world.comm, 1, COUNT, "before the fork");
     const pid_t child = fork();
     if (child == 0)
         exit(7);
     waitpid(child, &status, 0);
     WANT(WIFEXITED(status) && WEXITSTATUS(status) == 7, "the child's status: %d", status);
-    reduce_on(world.comm, 2, "after the fork");
+    reduce_on(&world, world.comm, 2, COUNT, "after the fork");
     gpu_leave(&world);
 }
 
@@ -240,7 +222,7 @@ static ncclUniqueId tell(const ncclUniqueId *id)
     ncclUniqueId *shared = gpu_allocate(sizeof *shared), told;
     gpu_write(shared, id, sizeof *id);
     NCCL(ncclBroadcast(shared, shared, sizeof told, ncclUint8, 0, world.comm, world.stream));
-    synchronize();
+    synchronize(&world);
     gpu_read(&told, shared, sizeof told);
     gpu_free(shared);
     return told;
@@ -256,8 +238,8 @@ static void grow_by_last(ncclComm_t most, const ncclUniqueId *id, const char *wh
                       is_new ? world.rank : -1, &all, NULL));
     NCCL(ncclCommUserRank(all, &rank));
     WANT(rank == world.rank, "a rank has become %d", rank);
-    reduce_on(all, 1, what);
-    reduce_on(all, 2, what);
+    reduce_on(&world, all, 1, COUNT, what);
+    reduce_on(&world, all, 2, COUNT, what);
     NCCL(ncclCommDestroy(all));
 }
 
@@ -284,7 +266,7 @@ static void grow(bool is_split, bool hasty)
         grow_by_last(most, &id, i == 0 ? "grown" : "grown again");
     }
     if (!is_new) {
-        reduce_on(most, 3, "what has grown");
+        reduce_on(&world, most, 3, COUNT, "what has grown");
         NCCL(ncclCommDestroy(most));
     }
     gpu_leave(&world);
@@ -315,7 +297,7 @@ static void case_configured(void)
         float *data = device_part(world.rank, 1, COUNT), *block;
         NCCL(ncclAllReduceConfig(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream,
                                  config));
-        synchronize();
+        synchronize(&world);
         want_sum(data, world.ranks, 1, COUNT, "with a configuration");
         gpu_free(data);
         data = device_part(world.rank, 1, COUNT);
@@ -326,13 +308,13 @@ static void case_configured(void)
                                  world.stream, config));
         NCCL(ncclBroadcastConfig(data, data, COUNT, ncclFloat32, 1, world.comm, world.stream,
                                  config));
-        synchronize();
+        synchronize(&world);
         want_sum(data, world.ranks, 1, COUNT / (size_t)world.ranks * (size_t)world.ranks,
                  "scattered, gathered and broadcast");
         float *exchanged = gpu_allocate(COUNT * sizeof *exchanged);
         NCCL(ncclAlltoAllConfig(data, exchanged, COUNT / (size_t)world.ranks, ncclFloat32,
                                 world.comm, world.stream, config));
-        synchronize();
+        synchronize(&world);
         want_sum_from(exchanged, world.ranks, 1, (size_t)world.rank * (COUNT / (size_t)world.ranks),
                       COUNT / (size_t)world.ranks, "exchanged");
     }
@@ -376,9 +358,9 @@ static void case_nonblocking(void)
     float *data = device_part(world.rank, 1, COUNT);
     begin_sum(comm, data);
     settle(comm);
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
-    reduce_on(world.comm, 2, "a blocking one beside it");
+    reduce_on(&world, world.comm, 2, COUNT, "a blocking one beside it");
     NCCL(ncclCommAbort(comm));
     gpu_leave(&world);
 }
@@ -406,7 +388,7 @@ static void case_nonblocking_group(void)
         const ncclResult_t ended = ncclGroupEnd();
         WANT(ended == ncclSuccess || ended == ncclInProgress, "ended: %d", (int)ended);
         settle(comm);
-        synchronize();
+        synchronize(&world);
         want_sum(first, world.ranks, 1, COUNT, "the first of a nonblocking group");
         want_sum(second, world.ranks, 2, COUNT, "the second of a nonblocking group");
         gpu_read(sums, numbers, sizeof sums);
@@ -439,7 +421,7 @@ static void case_nonblocking_alone(void)
             ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
         fprintf(stderr, "state %d, called again %d\n", (int)state, (int)again);
     }
-    reduce_on(world.comm, 2, "a blocking one beside it");
+    reduce_on(&world, world.comm, 2, COUNT, "a blocking one beside it");
     NCCL(ncclCommAbort(comm));
     gpu_leave(&world);
 }
@@ -456,7 +438,7 @@ static void case_nonblocking_ends(void)
     settle(comm);
     begin_sum(comm, data);
     NCCL(ncclCommAbort(comm));
-    synchronize();
+    synchronize(&world);
     gpu_free(data);
     data = device_part(world.rank, 2, COUNT);
     comm = make_nonblocking(".finalized");
@@ -467,321 +449,14 @@ static void case_nonblocking_ends(void)
     settle(child);
     begin_sum(child, data);
     settle(child);
-    synchronize();
+    synchronize(&world);
     want_sum(data, world.ranks, 2, COUNT, "a part of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
     settle(comm);
     NCCL(ncclCommDestroy(comm));
-    reduce_on(world.comm, 3, "a blocking one behind them");
-    gpu_leave(&world);
-}
-
-/* A graph of two sums, launched several times, with calls before, between and behind. */
-static void case_graph(void)
-{
-    CUgraph graph;
-    CUgraphExec exec;
-    world = gpu_join();
-    reduce_on(world.comm, 1, "before the capture");
-    float *input = device_part(world.rank, 2, COUNT);
-    float *output = gpu_allocate(COUNT * sizeof *output);
-    float *second = gpu_allocate(COUNT * sizeof *second);
-    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
-    NCCL(ncclAllReduce(input, second, COUNT - 7, ncclFloat32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphDestroy(graph));
-    for (unsigned turn = 3; turn < 7; turn++) {
-        float *fresh = host_part(world.rank, turn, COUNT);
-        gpu_write(input, fresh, COUNT * sizeof *fresh);
-        CUDA(cuGraphLaunch(exec, world.stream));
-        if (turn % 2 == 0)
-            reduce_on(world.comm, 40 + turn, "between the launches");
-        synchronize();
-        want_sum(output, world.ranks, turn, COUNT, "the graph's first sum");
-        want_sum(second, world.ranks, turn, COUNT - 7, "the graph's second sum");
-        free(fresh);
-    }
-    CUDA(cuGraphExecDestroy(exec));
-    reduce_on(world.comm, 8, "after the graph");
-    gpu_leave(&world);
-}
-
-/* Elements of a rank's data of a call, on the device. */
-static void want_part(const float *device, int rank, unsigned seed, size_t first, size_t count,
-                      const char *what)
-{
-    float *data = malloc(count * sizeof *data);
-    size_t wrong = 0;
-    gpu_read(data, device, count * sizeof *data);
-    for (size_t i = 0; i < count; i++)
-        wrong += data[i] != part(rank, seed, first + i);
-    WANT(wrong == 0, "%s: %zu of %zu elements", what, wrong, count);
-    free(data);
-}
-
-/* A broadcast in place and an all-to-all in one group. */
-struct moves {
-    ncclComm_t comm;
-    int rank, ranks, root;
-    float *buffer, *blocks, *received;
-};
-
-static struct moves moves_make(ncclComm_t comm, int root)
-{
-    struct moves moves = {.comm = comm, .root = root};
-    NCCL(ncclCommUserRank(comm, &moves.rank));
-    NCCL(ncclCommCount(comm, &moves.ranks));
-    moves.buffer = gpu_allocate(COUNT * sizeof(float));
-    moves.blocks = gpu_allocate(COUNT * sizeof(float));
-    moves.received = gpu_allocate(COUNT * sizeof(float));
-    return moves;
-}
-
-static void move(const struct moves *moves)
-{
-    NCCL(ncclGroupStart());
-    NCCL(ncclBcast(moves->buffer, COUNT, ncclFloat32, moves->root, moves->comm, world.stream));
-    NCCL(ncclAlltoAll(moves->blocks, moves->received, COUNT / (size_t)moves->ranks, ncclFloat32,
-                      moves->comm, world.stream));
-    NCCL(ncclGroupEnd());
-}
-
-static void fill(const struct moves *moves, unsigned seed)
-{
-    float *data = host_part(moves->rank, seed, COUNT);
-    gpu_write(moves->buffer, data, COUNT * sizeof *data);
-    gpu_write(moves->blocks, data, COUNT * sizeof *data);
-    free(data);
-}
-
-static void want_moved(const struct moves *moves, unsigned seed)
-{
-    const size_t block = COUNT / (size_t)moves->ranks;
-    synchronize();
-    want_part(moves->buffer, moves->root, seed, 0, COUNT, "a broadcast");
-    for (int rank = 0; rank < moves->ranks; rank++)
-        want_part(moves->received + (size_t)rank * block, rank, seed, (size_t)moves->rank * block,
-                  block, "a block of an all-to-all");
-}
-
-/* Collectives that move elements: on a communicator and on a part of it, and in a graph; one is of
- * integers. */
-static void case_moves(void)
-{
-    ncclComm_t half;
-    CUgraph graph;
-    CUgraphExec exec;
-    world = gpu_join();
-    NCCL(ncclCommSplit(world.comm, world.rank % 2, world.rank, &half, NULL));
-    const struct moves all = moves_make(world.comm, 1), some = moves_make(half, 1);
-    fill(&all, 1);
-    fill(&some, 2);
-    move(&all);
-    move(&some);
-    want_moved(&all, 1);
-    want_moved(&some, 2);
-    NCCL(ncclBroadcast(all.blocks, all.received, COUNT, ncclInt32, 0, world.comm, world.stream));
-    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    move(&all);
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphDestroy(graph));
-    for (unsigned turn = 3; turn < 6; turn++) {
-        synchronize();
-        fill(&all, turn);
-        CUDA(cuGraphLaunch(exec, world.stream));
-        want_moved(&all, turn);
-    }
-    CUDA(cuGraphExecDestroy(exec));
-    WANT(ncclBcast(all.buffer, COUNT, ncclFloat32, world.ranks, world.comm, world.stream) ==
-             ncclInvalidArgument,
-         "a root that does not exist");
-    NCCL(ncclCommDestroy(half));
-    gpu_leave(&world);
-}
-
-/* A graph is launched while the same communicator's calls go on on another stream. */
-static void case_graph_streams(void)
-{
-    enum { TURNS = 4 };
-    CUgraph graph;
-    CUgraphExec exec;
-    CUstream second;
-    float *eager[TURNS];
-    world = gpu_join();
-    CUDA(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
-    reduce_on(world.comm, 1, "before the capture");
-    float *input = device_part(world.rank, 2, COUNT);
-    float *output = gpu_allocate(COUNT * sizeof *output);
-    for (unsigned i = 0; i < TURNS; i++)
-        eager[i] = device_part(world.rank, 10 + i, COUNT);
-    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    for (unsigned i = 0; i < TURNS; i++) {
-        CUDA(cuGraphLaunch(exec, world.stream));
-        NCCL(ncclAllReduce(eager[i], eager[i], COUNT, ncclFloat32, ncclSum, world.comm, second));
-    }
-    synchronize();
-    CUDA(cuStreamSynchronize(second));
-    want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
-    for (unsigned i = 0; i < TURNS; i++)
-        want_sum(eager[i], world.ranks, 10 + i, COUNT, "beside the graph's launches");
-    CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
-    gpu_leave(&world);
-}
-
-/* Meanwhile another thread makes the first calls of its own communicator: they must not break the
- * capture, which forbids all threads to do what CUDA calls unsafe. */
-struct beside {
-    ncclComm_t comm;
-    CUstream stream;
-    float *data[2];
-};
-
-static void *call_beside(void *argument)
-{
-    const struct beside *beside = argument;
-    gpu_open(world.rank);
-    for (int i = 0; i < 2; i++)
-        NCCL(ncclAllReduce(beside->data[i], beside->data[i], COUNT, ncclFloat32, ncclSum,
-                           beside->comm, beside->stream));
-    return NULL;
-}
-
-static void case_graph_beside(void)
-{
-    struct beside beside;
-    CUgraph graph;
-    CUgraphExec exec;
-    pthread_t thread;
-    world = gpu_join();
-    const ncclUniqueId id = gpu_share_id(world.rank, ".2");
-    NCCL(ncclCommInitRank(&beside.comm, world.ranks, id, world.rank));
-    CUDA(cuStreamCreate(&beside.stream, CU_STREAM_NON_BLOCKING));
-    for (unsigned i = 0; i < 2; i++)
-        beside.data[i] = device_part(world.rank, 10 + i, COUNT);
-    reduce_on(world.comm, 1, "before the capture");
-    float *data = device_part(world.rank, 2, COUNT);
-    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    pthread_create(&thread, NULL, call_beside, &beside);
-    pthread_join(thread, NULL);
-    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuStreamSynchronize(beside.stream));
-    for (unsigned i = 0; i < 2; i++)
-        want_sum(beside.data[i], world.ranks, 10 + i, COUNT, "beside a capture");
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphLaunch(exec, world.stream));
-    synchronize();
-    want_sum(data, world.ranks, 2, COUNT, "the graph's sum");
-    CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
-    NCCL(ncclCommDestroy(beside.comm));
-    gpu_leave(&world);
-}
-
-static void reduce_by_graph(ncclComm_t comm)
-{
-    CUgraph graph;
-    CUgraphExec exec;
-    float *input = device_part(world.rank, 2, COUNT);
-    float *output = gpu_allocate(COUNT * sizeof *output);
-    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphLaunch(exec, world.stream));
-    synchronize();
-    want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
-    CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
-    gpu_free(input);
-    gpu_free(output);
-}
-
-/* Captured before anything was compressed: passed on, and right. */
-static void case_graph_first(void)
-{
-    world = gpu_join();
-    reduce_by_graph(world.comm);
-    gpu_leave(&world);
-}
-
-/* A graph takes over the memory of a communicator that is gone. */
-static void case_graph_spare(void)
-{
-    ncclComm_t child;
-    world = gpu_join();
-    reduce_on(world.comm, 1, "a communicator");
-    NCCL(ncclCommSplit(world.comm, 0, world.rank, &child, NULL));
-    reduce_on(child, 3, "a part of it");
-    NCCL(ncclCommDestroy(child));
-    reduce_by_graph(world.comm);
-    gpu_leave(&world);
-}
-
-static size_t memory_left(void)
-{
-    size_t left, total;
-    CUDA(cuMemGetInfo(&left, &total));
-    return left;
-}
-
-/* A graph of a hundred calls keeps what its largest plan needs, for they follow each other: with
- * raw by two_shot, three messages for each rank and one more. Where calls become larger and larger
- * it keeps no more than twice what any call needs. */
-static void case_graph_hundred(void)
-{
-    enum { CALLS = 100, MORE = 40009 };
-    world = gpu_join();
-    float *data = device_part(world.rank, 1, CALLS * MORE);
-    float *output = gpu_allocate(CALLS * MORE * sizeof *output);
-    NCCL(ncclAllReduce(data, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
-    synchronize();
-    for (int grows = 0; grows < 2; grows++) {
-        CUgraph graph;
-        CUgraphExec exec;
-        const size_t chunk = (COUNT / (size_t)world.ranks + 256) / 256 * 256;
-        const size_t message = 32 + chunk * sizeof *data;
-        const size_t most = grows ? (size_t)128 << 20 : (3 * (size_t)world.ranks + 1) * message;
-        const size_t before = memory_left();
-        CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-        for (size_t i = 1; i <= CALLS; i++)
-            NCCL(ncclAllReduce(data, output, grows ? i * MORE : COUNT, ncclFloat32, ncclSum,
-                               world.comm, world.stream));
-        CUDA(cuStreamEndCapture(world.stream, &graph));
-        const size_t kept = before - memory_left();
-        fprintf(stderr, "rank %d: a graph of %d calls keeps %zu bytes\n", world.rank, CALLS, kept);
-        WANT(kept <= most, "the graph keeps %zu bytes, %zu are needed", kept, most);
-        CUDA(cuGraphInstantiate(&exec, graph, 0));
-        CUDA(cuGraphLaunch(exec, world.stream));
-        synchronize();
-        want_sum(output, world.ranks, 1, grows ? CALLS * MORE : COUNT, "a graph of many calls");
-        CUDA(cuGraphExecDestroy(exec));
-        CUDA(cuGraphDestroy(graph));
-    }
-    gpu_leave(&world);
-}
-
-/* Small calls send no messages to other ranks here, and large ones do. A graph does not send the
- * first. */
-static void case_graph_connects(void)
-{
-    world = gpu_join();
-    float *data = device_part(world.rank, 1, COUNT);
-    NCCL(ncclAllReduce(data, data, 1000, ncclFloat32, ncclSum, world.comm, world.stream));
-    synchronize();
-    want_sum(data, world.ranks, 1, 1000, "a small call");
-    reduce_by_graph(world.comm);
-    reduce_on(world.comm, 2, "large calls");
-    reduce_by_graph(world.comm);
+    reduce_on(&world, world.comm, 3, COUNT, "a blocking one behind them");
     gpu_leave(&world);
 }
 
@@ -799,17 +474,17 @@ static void case_revoke(void)
     ncclComm_t part;
     world = gpu_join();
     float *data = device_part(world.rank, 1, COUNT);
-    reduce_on(world.comm, 1, "before");
+    reduce_on(&world, world.comm, 1, COUNT, "before");
     pthread_create(&thread, NULL, revoke_soon, NULL);
     if (world.rank == 0)
         NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
     pthread_join(thread, NULL);
-    synchronize();
+    synchronize(&world);
     const ncclResult_t behind =
         ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
     WANT(behind == ncclInvalidUsage, "a call behind it: %d", (int)behind);
     NCCL(ncclCommSplit(world.comm, 0, world.rank, &part, NULL));
-    reduce_on(part, 2, "a part of what was revoked");
+    reduce_on(&world, part, 2, COUNT, "a part of what was revoked");
     NCCL(ncclCommDestroy(part));
     gpu_leave(&world);
 }
@@ -835,7 +510,7 @@ static void case_scaled(void)
     NCCL(ncclRedOpDestroy(op, world.comm));
     CUDA(cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)factor, &two, sizeof two, world.stream));
     NCCL(ncclGroupEnd());
-    synchronize();
+    synchronize(&world);
     gpu_read(&first, data + 3, sizeof first);
     WANT(first == 2 * part_sum(world.ranks, 1, 3), "a factor of the host: %g", (double)first);
     gpu_read(&first, more + COUNT - 1, sizeof first);
@@ -888,7 +563,7 @@ static void case_faulty(void)
         float *data = device_part(world.rank, i, COUNT);
         result = ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
         if (result == ncclSuccess)
-            synchronize();
+            synchronize(&world);
         if (result == ncclSuccess)
             want_sum(data, world.ranks, i, COUNT, "with faults");
     }
@@ -908,12 +583,6 @@ static const struct gpu_case cases[] = {
     CASE(abort_first),
     CASE(abort_later),
     CASE(fork),
-    CASE(graph),
-    CASE(graph_first),
-    CASE(graph_spare),
-    CASE(graph_beside),
-    CASE(graph_streams),
-    CASE(moves),
     CASE(nonblocking),
     CASE(nonblocking_ends),
     CASE(scaled),
@@ -921,8 +590,6 @@ static const struct gpu_case cases[] = {
     CASE(mismatch_type),
     CASE(faulty),
     CASE(children),
-    CASE(graph_hundred),
-    CASE(graph_connects),
     CASE(revoke),
     CASE(grow),
     CASE(grow_split),

@@ -14,15 +14,6 @@ enum { COUNT = 70001 };
 
 static struct gpu_world world;
 
-static void reduce_on(ncclComm_t comm, unsigned seed, const char *what)
-{
-    float *data = device_part(world.rank, seed, COUNT);
-    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream));
-    CUDA(cuStreamSynchronize(world.stream));
-    want_sum(data, world.ranks, seed, COUNT, what);
-    gpu_free(data);
-}
-
 /* Says so if the first call fails, and ends in peace: the launcher lets the others go on. */
 static void try_to_reduce(void)
 {
@@ -41,8 +32,8 @@ static void try_to_reduce(void)
 static void case_plain(void)
 {
     world = gpu_join();
-    reduce_on(world.comm, 1, "a sum");
-    reduce_on(world.comm, 2, "another");
+    reduce_on(&world, world.comm, 1, COUNT, "a sum");
+    reduce_on(&world, world.comm, 2, COUNT, "another");
     gpu_leave(&world);
 }
 
@@ -60,7 +51,7 @@ static void case_late(void)
     world = gpu_join();
     if (world.rank == 1)
         sleep(4);
-    reduce_on(world.comm, 1, "a late sum");
+    reduce_on(&world, world.comm, 1, COUNT, "a late sum");
     gpu_leave(&world);
 }
 
@@ -110,7 +101,7 @@ static void case_grouped(void)
     NCCL(ncclCommInitRank(&world.comm, world.ranks, id, world.rank));
     NCCL(ncclGroupEnd());
     CUDA(cuStreamCreate(&world.stream, CU_STREAM_NON_BLOCKING));
-    reduce_on(world.comm, 1, "of a communicator made in a group");
+    reduce_on(&world, world.comm, 1, COUNT, "of a communicator made in a group");
     gpu_leave(&world);
 }
 
@@ -144,7 +135,7 @@ static void case_forked(void)
         gpu_open(rank);
         NCCL(ncclCommInitRank(&world.comm, RANKS, id, rank));
         CUDA(cuStreamCreate(&world.stream, CU_STREAM_NON_BLOCKING));
-        reduce_on(world.comm, 1, "in a child");
+        reduce_on(&world, world.comm, 1, COUNT, "in a child");
         gpu_leave(&world);
         exit(failures != 0);
     }
@@ -181,7 +172,7 @@ static void made_elsewhere(bool ends)
         kill(maker, SIGKILL);
         waitpid(maker, NULL, 0);
     }
-    reduce_on(world.comm, 1, "with an id from elsewhere");
+    reduce_on(&world, world.comm, 1, COUNT, "with an id from elsewhere");
     gpu_leave(&world);
     close(live[1]);
 }
@@ -205,7 +196,7 @@ static void case_scalable(void)
     ncclUniqueId ids[2] = {gpu_share_id(world.rank, ".a"),
                            gpu_share_id(world.rank == 1 ? 0 : 1, ".b")};
     NCCL(ncclCommInitRankScalable(&comm, world.ranks, world.rank, 2, ids, &config));
-    reduce_on(comm, 1, "two ids");
+    reduce_on(&world, comm, 1, COUNT, "two ids");
     NCCL(ncclCommDestroy(comm));
     gpu_leave(&world);
 }
@@ -259,13 +250,13 @@ static void case_many(void)
     char suffix[16];
     int files = 0, threads = 0;
     world = gpu_join();
-    reduce_on(world.comm, 1, "the world");
+    reduce_on(&world, world.comm, 1, COUNT, "the world");
     for (int turn = 0; turn < 200; turn++) {
         ncclComm_t comm;
         snprintf(suffix, sizeof suffix, ".%d", turn);
         const ncclUniqueId id = gpu_share_id(world.rank, suffix);
         NCCL(ncclCommInitRank(&comm, world.ranks, id, world.rank));
-        reduce_on(comm, (unsigned)turn, "one of many");
+        reduce_on(&world, comm, (unsigned)turn, COUNT, "one of many");
         NCCL(turn % 2 == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm));
         if (turn == 20) {
             files = count_in("/proc/self/fd");

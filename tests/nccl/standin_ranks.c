@@ -36,15 +36,10 @@ static int32_t *new_input(size_t count)
     return device;
 }
 
-static void synchronize(void)
-{
-    CUDA(cuStreamSynchronize(world.stream));
-}
-
 /* Waits for the stream; compares integers on the device with those that a function gives. */
 static void compare(const int32_t *device, size_t count, int (*wanted)(size_t), const char *what)
 {
-    synchronize();
+    synchronize(&world);
     int32_t *host = malloc(count * sizeof *host);
     size_t wrong = 0;
     gpu_read(host, device, count * sizeof *host);
@@ -160,7 +155,7 @@ static void case_abort(void)
     if (world.rank == 0) {
         NCCL(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
         pthread_create(&thread, NULL, abort_soon, world.comm);
-        synchronize();
+        synchronize(&world);
         pthread_join(thread, NULL);
         want(1, "the stream goes on");
     } else {
@@ -184,7 +179,7 @@ static void case_lost(void)
     want(state == ncclRemoteError, "the state after a rank has gone");
     want(cuStreamQuery(world.stream) == CUDA_ERROR_NOT_READY, "the stream waits for the abort");
     NCCL(ncclCommAbort(world.comm));
-    synchronize();
+    synchronize(&world);
     world.comm = NULL;
 }
 
@@ -208,7 +203,7 @@ static void case_connect(void)
         if (captured)
             CUDA(cuStreamEndCapture(world.stream, &graph));
     }
-    synchronize();
+    synchronize(&world);
     CUDA(cuMemGetInfo(&behind, &total));
     want(before - behind == (size_t)(next == last ? 10 : 20) << 20, "what connections take");
 }
@@ -222,7 +217,7 @@ static void case_revoke(void)
         NCCL(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
     want(ncclCommRevoke(world.comm, 1) == ncclInvalidArgument, "flags that there are not");
     NCCL(ncclCommRevoke(world.comm, 0));
-    synchronize();
+    synchronize(&world);
     want(ncclCommRevoke(world.comm, 0) == ncclInvalidArgument, "revoked again");
     want(ncclCommFinalize(world.comm) == ncclInvalidArgument, "finalized");
     want(ncclSend(input, 1, ncclInt32, 0, world.comm, world.stream) == ncclInvalidUsage, "sent");
@@ -259,7 +254,7 @@ static void case_grow(void)
         gpu_write(ids, &id, sizeof id);
     }
     NCCL(ncclBroadcast(ids, ids, sizeof id, ncclUint8, 0, world.comm, world.stream));
-    synchronize();
+    synchronize(&world);
     gpu_read(&id, ids, sizeof id);
     want(grow(most, world.ranks, NULL, is_new ? -1 : 0, &all, NULL) == ncclInvalidArgument,
          "a rank that has one already");

@@ -46,7 +46,7 @@ fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a 
 fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:14 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
-expect "no memory for a graph: ends" 3 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$program" graph
+expect "no memory for a graph: ends" 3 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$build/tests/nccl_graphs" graph
 contains "no memory for a graph: says so" "keeping memory for a graph: "
 
 expect "another count on rank 0: ends" 1 preloaded 3 "$program" mismatch

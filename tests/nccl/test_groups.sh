@@ -5,12 +5,6 @@
 program=$build/tests/nccl_groups
 printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
-# exact RANKS CASE COMPRESSED [VARIABLE=VALUE...]: natively and compressed, COMPRESSED calls of it
-exact() {
-    expect "$2 natively" 0 job "$1" "${@:4}" "$program" "$2"
-    expect "$2${*:4}" 0 preloaded "$1" "${@:4}" "$program" "$2"
-    reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
-}
 exact 3 several 40
 exact 3 mixed 2
 reports "mixed: the others are counted" "passed == {'op': 1, 'dtype': 1}"

@@ -108,7 +108,7 @@ traces "have several of each phase" \
     'sum(name == "encode" for name, span in phases[1][2]) > 1 and sorted(calls[1]) == [1, 2, 3]'
 expect "a thread for each device" 0 traced 1 "$build/tests/nccl_groups" threads
 traces "each is a line" 'len({e["tid"] for e in events[0] if e["ph"] == "X"}) == 4 and len(calls[0]) == 20'
-expect "a graph" 0 traced 3 "$build/tests/nccl_lifetime" graph
+expect "a graph" 0 traced 3 "$build/tests/nccl_graphs" graph
 traces "captured calls have no times" 'all(sorted(calls[rank]) == [1, 4, 5, 6] for rank in range(3))'
 expect "an abort" 0 traced 3 "$build/tests/nccl_lifetime" abort_later
 traces "the call that was aborted has no times" 'all(sorted(calls[rank]) == [1, 2] for rank in range(3))'

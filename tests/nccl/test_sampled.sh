@@ -65,7 +65,7 @@ expect "raw, of sums that are exact" 0 preloaded 3 "$build/tests/nccl_groups" se
 reports "raw, of sums that are exact: none" "rows[0]['rel_error'] == 0"
 
 # How much of it ---------------------------------------------------------------------------------
-expect "captured calls" 0 preloaded 3 "$build/tests/nccl_lifetime" graph
+expect "captured calls" 0 preloaded 3 "$build/tests/nccl_graphs" graph
 calls "captured calls are not sampled" "not any(c['captured'] and c['count'] == 520 for rank in calls for c in rank)"
 reports "those beside them are" "rows[0]['rel_error'] == 0"
 rule int8 two_shot

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that are captured into CUDA graphs, one case a run: every result must be exact, natively
+ * and under a policy with `raw`.
+ *
+ *   nccl_graphs CASE
+ */
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "tests/nccl/cases.h"
+
+enum { COUNT = 70001 };
+
+static struct gpu_world world;
+
+/* A graph of two sums, launched several times, with calls before, between and behind. */
+static void case_graph(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    world = gpu_join();
+    reduce_on(&world, world.comm, 1, COUNT, "before the capture");
+    float *input = device_part(world.rank, 2, COUNT);
+    float *output = gpu_allocate(COUNT * sizeof *output);
+    float *second = gpu_allocate(COUNT * sizeof *second);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    NCCL(ncclAllReduce(input, second, COUNT - 7, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    for (unsigned turn = 3; turn < 7; turn++) {
+        float *fresh = host_part(world.rank, turn, COUNT);
+        gpu_write(input, fresh, COUNT * sizeof *fresh);
+        CUDA(cuGraphLaunch(exec, world.stream));
+        if (turn % 2 == 0)
+            reduce_on(&world, world.comm, 40 + turn, COUNT, "between the launches");
+        synchronize(&world);
+        want_sum(output, world.ranks, turn, COUNT, "the graph's first sum");
+        want_sum(second, world.ranks, turn, COUNT - 7, "the graph's second sum");
+        free(fresh);
+    }
+    CUDA(cuGraphExecDestroy(exec));
+    reduce_on(&world, world.comm, 8, COUNT, "after the graph");
+    gpu_leave(&world);
+}
+
+/* Elements of a rank's data of a call, on the device. */
+static void want_part(const float *device, int rank, unsigned seed, size_t first, size_t count,
+                      const char *what)
+{
+    float *data = malloc(count * sizeof *data);
+    size_t wrong = 0;
+    gpu_read(data, device, count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        wrong += data[i] != part(rank, seed, first + i);
+    WANT(wrong == 0, "%s: %zu of %zu elements", what, wrong, count);
+    free(data);
+}
+
+/* A broadcast in place and an all-to-all in one group. */
+struct moves {
+    ncclComm_t comm;
+    int rank, ranks, root;
+    float *buffer, *blocks, *received;
+};
+
+static struct moves moves_make(ncclComm_t comm, int root)
+{
+    struct moves moves = {.comm = comm, .root = root};
+    NCCL(ncclCommUserRank(comm, &moves.rank));
+    NCCL(ncclCommCount(comm, &moves.ranks));
+    moves.buffer = gpu_allocate(COUNT * sizeof(float));
+    moves.blocks = gpu_allocate(COUNT * sizeof(float));
+    moves.received = gpu_allocate(COUNT * sizeof(float));
+    return moves;
+}
+
+static void move(const struct moves *moves)
+{
+    NCCL(ncclGroupStart());
+    NCCL(ncclBcast(moves->buffer, COUNT, ncclFloat32, moves->root, moves->comm, world.stream));
+    NCCL(ncclAlltoAll(moves->blocks, moves->received, COUNT / (size_t)moves->ranks, ncclFloat32,
+                      moves->comm, world.stream));
+    NCCL(ncclGroupEnd());
+}
+
+static void fill(const struct moves *moves, unsigned seed)
+{
+    float *data = host_part(moves->rank, seed, COUNT);
+    gpu_write(moves->buffer, data, COUNT * sizeof *data);
+    gpu_write(moves->blocks, data, COUNT * sizeof *data);
+    free(data);
+}
+
+static void want_moved(const struct moves *moves, unsigned seed)
+{
+    const size_t block = COUNT / (size_t)moves->ranks;
+    synchronize(&world);
+    want_part(moves->buffer, moves->root, seed, 0, COUNT, "a broadcast");
+    for (int rank = 0; rank < moves->ranks; rank++)
+        want_part(moves->received + (size_t)rank * block, rank, seed, (size_t)moves->rank * block,
+                  block, "a block of an all-to-all");
+}
+
+/* Collectives that move elements: on a communicator and on a part of it, and in a graph; one is of
+ * integers. */
+static void case_moves(void)
+{
+    ncclComm_t half;
+    CUgraph graph;
+    CUgraphExec exec;
+    world = gpu_join();
+    NCCL(ncclCommSplit(world.comm, world.rank % 2, world.rank, &half, NULL));
+    const struct moves all = moves_make(world.comm, 1), some = moves_make(half, 1);
+    fill(&all, 1);
+    fill(&some, 2);
+    move(&all);
+    move(&some);
+    want_moved(&all, 1);
+    want_moved(&some, 2);
+    NCCL(ncclBroadcast(all.blocks, all.received, COUNT, ncclInt32, 0, world.comm, world.stream));
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    move(&all);
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    for (unsigned turn = 3; turn < 6; turn++) {
+        synchronize(&world);
+        fill(&all, turn);
+        CUDA(cuGraphLaunch(exec, world.stream));
+        want_moved(&all, turn);
+    }
+    CUDA(cuGraphExecDestroy(exec));
+    WANT(ncclBcast(all.buffer, COUNT, ncclFloat32, world.ranks, world.comm, world.stream) ==
+             ncclInvalidArgument,
+         "a root that does not exist");
+    NCCL(ncclCommDestroy(half));
+    gpu_leave(&world);
+}
+
+/* A graph is launched while the same communicator's calls go on on another stream. */
+static void case_graph_streams(void)
+{
+    enum { TURNS = 4 };
+    CUgraph graph;
+    CUgraphExec exec;
+    CUstream second;
+    float *eager[TURNS];
+    world = gpu_join();
+    CUDA(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    reduce_on(&world, world.comm, 1, COUNT, "before the capture");
+    float *input = device_part(world.rank, 2, COUNT);
+    float *output = gpu_allocate(COUNT * sizeof *output);
+    for (unsigned i = 0; i < TURNS; i++)
+        eager[i] = device_part(world.rank, 10 + i, COUNT);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    for (unsigned i = 0; i < TURNS; i++) {
+        CUDA(cuGraphLaunch(exec, world.stream));
+        NCCL(ncclAllReduce(eager[i], eager[i], COUNT, ncclFloat32, ncclSum, world.comm, second));
+    }
+    synchronize(&world);
+    CUDA(cuStreamSynchronize(second));
+    want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
+    for (unsigned i = 0; i < TURNS; i++)
+        want_sum(eager[i], world.ranks, 10 + i, COUNT, "beside the graph's launches");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    gpu_leave(&world);
+}
+
+/* Meanwhile another thread makes the first calls of its own communicator: they must not break the
+ * capture, which forbids all threads to do what CUDA calls unsafe. */
+struct beside {
+    ncclComm_t comm;
+    CUstream stream;
+    float *data[2];
+};
+
+static void *call_beside(void *argument)
+{
+    const struct beside *beside = argument;
+    gpu_open(world.rank);
+    for (int i = 0; i < 2; i++)
+        NCCL(ncclAllReduce(beside->data[i], beside->data[i], COUNT, ncclFloat32, ncclSum,
+                           beside->comm, beside->stream));
+    return NULL;
+}
+
+static void case_graph_beside(void)
+{
+    struct beside beside;
+    CUgraph graph;
+    CUgraphExec exec;
+    pthread_t thread;
+    world = gpu_join();
+    const ncclUniqueId id = gpu_share_id(world.rank, ".2");
+    NCCL(ncclCommInitRank(&beside.comm, world.ranks, id, world.rank));
+    CUDA(cuStreamCreate(&beside.stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 2; i++)
+        beside.data[i] = device_part(world.rank, 10 + i, COUNT);
+    reduce_on(&world, world.comm, 1, COUNT, "before the capture");
+    float *data = device_part(world.rank, 2, COUNT);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    pthread_create(&thread, NULL, call_beside, &beside);
+    pthread_join(thread, NULL);
+    NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuStreamSynchronize(beside.stream));
+    for (unsigned i = 0; i < 2; i++)
+        want_sum(beside.data[i], world.ranks, 10 + i, COUNT, "beside a capture");
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphLaunch(exec, world.stream));
+    synchronize(&world);
+    want_sum(data, world.ranks, 2, COUNT, "the graph's sum");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    NCCL(ncclCommDestroy(beside.comm));
+    gpu_leave(&world);
+}
+
+static void reduce_by_graph(ncclComm_t comm)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    float *input = device_part(world.rank, 2, COUNT);
+    float *output = gpu_allocate(COUNT * sizeof *output);
+    CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, comm, world.stream));
+    CUDA(cuStreamEndCapture(world.stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphLaunch(exec, world.stream));
+    synchronize(&world);
+    want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
+    CUDA(cuGraphExecDestroy(exec));
+    CUDA(cuGraphDestroy(graph));
+    gpu_free(input);
+    gpu_free(output);
+}
+
+/* Captured before anything was compressed: passed on, and right. */
+static void case_graph_first(void)
+{
+    world = gpu_join();
+    reduce_by_graph(world.comm);
+    gpu_leave(&world);
+}
+
+/* A graph takes over the memory of a communicator that is gone. */
+static void case_graph_spare(void)
+{
+    ncclComm_t child;
+    world = gpu_join();
+    reduce_on(&world, world.comm, 1, COUNT, "a communicator");
+    NCCL(ncclCommSplit(world.comm, 0, world.rank, &child, NULL));
+    reduce_on(&world, child, 3, COUNT, "a part of it");
+    NCCL(ncclCommDestroy(child));
+    reduce_by_graph(world.comm);
+    gpu_leave(&world);
+}
+
+static size_t memory_left(void)
+{
+    size_t left, total;
+    CUDA(cuMemGetInfo(&left, &total));
+    return left;
+}
+
+/* A graph of a hundred calls keeps what its largest plan needs, for they follow each other: with
+ * raw by two_shot, three messages for each rank and one more. Where calls become larger and larger
+ * it keeps no more than twice what any call needs. */
+static void case_graph_hundred(void)
+{
+    enum { CALLS = 100, MORE = 40009 };
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, CALLS * MORE);
+    float *output = gpu_allocate(CALLS * MORE * sizeof *output);
+    NCCL(ncclAllReduce(data, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+    synchronize(&world);
+    for (int grows = 0; grows < 2; grows++) {
+        CUgraph graph;
+        CUgraphExec exec;
+        const size_t chunk = (COUNT / (size_t)world.ranks + 256) / 256 * 256;
+        const size_t message = 32 + chunk * sizeof *data;
+        const size_t most = grows ? (size_t)128 << 20 : (3 * (size_t)world.ranks + 1) * message;
+        const size_t before = memory_left();
+        CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        for (size_t i = 1; i <= CALLS; i++)
+            NCCL(ncclAllReduce(data, output, grows ? i * MORE : COUNT, ncclFloat32, ncclSum,
+                               world.comm, world.stream));
+        CUDA(cuStreamEndCapture(world.stream, &graph));
+        const size_t kept = before - memory_left();
+        fprintf(stderr, "rank %d: a graph of %d calls keeps %zu bytes\n", world.rank, CALLS, kept);
+        WANT(kept <= most, "the graph keeps %zu bytes, %zu are needed", kept, most);
+        CUDA(cuGraphInstantiate(&exec, graph, 0));
+        CUDA(cuGraphLaunch(exec, world.stream));
+        synchronize(&world);
+        want_sum(output, world.ranks, 1, grows ? CALLS * MORE : COUNT, "a graph of many calls");
+        CUDA(cuGraphExecDestroy(exec));
+        CUDA(cuGraphDestroy(graph));
+    }
+    gpu_leave(&world);
+}
+
+/* Small calls send no messages to other ranks here, and large ones do. A graph does not send the
+ * first. */
+static void case_graph_connects(void)
+{
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    NCCL(ncclAllReduce(data, data, 1000, ncclFloat32, ncclSum, world.comm, world.stream));
+    synchronize(&world);
+    want_sum(data, world.ranks, 1, 1000, "a small call");
+    reduce_by_graph(world.comm);
+    reduce_on(&world, world.comm, 2, COUNT, "large calls");
+    reduce_by_graph(world.comm);
+    gpu_leave(&world);
+}
+
+static const struct gpu_case cases[] = {
+    CASE(graph),       CASE(moves),       CASE(graph_streams), CASE(graph_beside),
+    CASE(graph_first), CASE(graph_spare), CASE(graph_hundred), CASE(graph_connects),
+};
+
+int main(int argc, char **argv)
+{
+    return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
+}
