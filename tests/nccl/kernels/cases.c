@@ -37,7 +37,16 @@ void judge(bool good, const char *what, enum cshim_codec_id codec, enum cshim_dt
                cshim_dtype_name(dtype), (unsigned long long)count, detail);
 }
 
-const uint32_t header[CSHIM_KERNEL_HEADER_WORDS] = {11, 22, 33, 44, 55, 0, 77, 88};
+const uint32_t header[CSHIM_KERNEL_HEADER_WORDS] = {0x9d3c81f2, 0x4ae60b77, 0xe1527c39, 0x38b9d4c6,
+                                                    0xc70f5ea8, 0,          0x5b94a213, 0xf26de08d};
+
+/* Changes a bit of a word that is compared, but not of the number of elements. */
+static void damage_header(void *words)
+{
+    unsigned word = (unsigned)(next_random() % (CSHIM_KERNEL_HEADER_COMPARED - 1));
+    word += word >= CSHIM_KERNEL_HEADER_ELEMENTS;
+    ((unsigned char *)words)[4 * word + next_random() % 4] ^= (unsigned char)(1 << next_random() % 8);
+}
 
 void put_header(unsigned char *message, uint64_t elements)
 {
@@ -86,13 +95,20 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
                      elements_of(shape, piece), output.host + piece * shape->chunk * element);
     judge(is_as_expected(&output), "decode", codec, dtype, shape->count, (unsigned)shape->shift);
     judge(is_as_expected(&fault), "no fault of", codec, dtype, shape->count, 0);
-    parameters.header[3]++;
+    damage_header(parameters.header);
     machine_launch(CSHIM_KERNEL_DECODE, codec, shape->count, &parameters);
-    uint32_t words[CSHIM_KERNEL_FAULT_WORDS];
+    uint32_t words[CSHIM_KERNEL_FAULT_WORDS], later[CSHIM_KERNEL_FAULT_WORDS];
     machine_read(words, fault.device, sizeof words);
     judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] < shape->pieces &&
               memcmp(words + 2, messages->host + words[1] * stride, HEADER) == 0,
           "the fault of", codec, dtype, shape->count, words[0]);
+    parameters.encoded = messages->device + (shape->pieces - 1 - words[1]) * stride;
+    parameters.count = elements_of(shape, shape->pieces - 1 - words[1]);
+    parameters.pieces = 1;
+    machine_launch(CSHIM_KERNEL_DECODE, codec, shape->count, &parameters);
+    machine_read(later, fault.device, sizeof later);
+    judge(memcmp(words, later, sizeof words) == 0, "the first fault of", codec, dtype, shape->count,
+          words[0]);
     drop_array(&output);
     drop_array(&fault);
 }
@@ -128,7 +144,8 @@ static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, 
 
 /* Encodes what is multiplied first: in float32, or in float64. */
 static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, void *input,
-                            uint64_t count, float factor, void *encoded)
+                            uint64_t count, float factor, const struct cshim_encoding *encoding,
+                            void *encoded)
 {
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
     cshim_encode(CSHIM_CODEC_FP32, dtype, input, count, values);
@@ -139,9 +156,9 @@ static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, v
     if (codec == CSHIM_CODEC_RAW && dtype != CSHIM_FLOAT64)
         narrow(dtype, values, count, input);
     if (codec == CSHIM_CODEC_RAW || dtype == CSHIM_FLOAT64)
-        cshim_encode(codec, dtype, input, count, encoded);
+        cshim_encode_with(codec, dtype, input, count, encoding, encoded);
     else
-        cshim_encode(codec, CSHIM_FLOAT32, values, count, encoded);
+        cshim_encode_with(codec, CSHIM_FLOAT32, values, count, encoding, encoded);
     free(values);
 }
 
@@ -151,15 +168,19 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
 {
     const size_t element = cshim_dtype_bytes(dtype), stride = stride_of(codec, dtype, shape);
     struct array input = make_array(shape->count * element, shape->shift * element);
-    struct array messages = make_array(stride * shape->pieces, 0);
+    struct array messages = make_array(stride * shape->pieces, 0), own = make_array(stride, 0);
     struct array residual = make_array(shape->count * sizeof(float), 0);
     struct array factor = make_factor(dtype, third);
+    const bool has_own = options != 0;
+    const uint32_t own_piece = (uint32_t)(next_random() % shape->pieces);
+    const uint64_t key = next_random(), first = next_random() / 256 * 256;
     float *const lost = (float *)(void *)residual.host;
     fill(dtype, kind, input.host, shape->count);
     for (uint64_t i = 0; i < shape->count; i++)
         lost[i] = (i % 3 == 0 ? 10 : 0.01f) * value_of(NORMAL); /* some above the limit */
     give_array(&input);
     give_array(&messages);
+    give_array(&own);
     give_array(&residual);
     struct cshim_kernel_encode parameters = {
         .dtype = dtype,
@@ -170,13 +191,15 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         .pieces = shape->pieces,
         .encoded = messages.device,
         .stride = stride,
+        .own = has_own ? own.device : NULL,
+        .own_piece = own_piece,
         .factor = options & 8   ? 3
                   : options & 4 ? third
                                 : 1.0,
         .factor_at = options & 8 ? factor.device : NULL,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
-                    .key = 77,
-                    .first = 512,
+                    .key = key,
+                    .first = first,
                     .stochastic = options >> 1 & 1},
     };
     memcpy(parameters.header, header, sizeof header);
@@ -189,22 +212,26 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         const struct cshim_encoding encoding = {
             .residual = options & 1 ? lost + piece * shape->chunk : NULL,
             .stochastic = options >> 1 & 1,
-            .key = 77,
-            .first = 512 + piece * shape->chunk};
+            .key = key,
+            .first = first + piece * shape->chunk};
+        const struct cshim_encoding *const with = options & 3 ? &encoding : NULL;
         unsigned char *const from = input.host + piece * shape->chunk * element;
-        unsigned char *const to = messages.host + piece * stride + HEADER;
-        put_header(messages.host + piece * stride, elements);
+        unsigned char *const to =
+            has_own && piece == own_piece ? own.host : messages.host + piece * stride;
+        put_header(to, elements);
         if (options & 4)
-            encode_products(codec, dtype, from, elements, multiplier, to);
+            encode_products(codec, dtype, from, elements, multiplier, with, to + HEADER);
         else
-            cshim_encode_with(codec, dtype, from, elements, options & 3 ? &encoding : NULL, to);
+            cshim_encode_with(codec, dtype, from, elements, with, to + HEADER);
     }
     judge(is_as_expected(&messages), "encode", codec, dtype, shape->count, options + 100 * kind);
+    judge(is_as_expected(&own), "own message", codec, dtype, shape->count, options + 100 * kind);
     judge(is_as_expected(&residual), "residual of", codec, dtype, shape->count, options);
     if (options == 0)
         test_decode(codec, dtype, shape, &messages);
     drop_array(&input);
     drop_array(&messages);
+    drop_array(&own);
     drop_array(&residual);
     drop_array(&factor);
 }
@@ -212,17 +239,20 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
 /* The sums that are expected, where they are multiplied: from those in float32. */
 static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
                           const void *const *parts, unsigned ranks, uint64_t count, void *output,
-                          unsigned char *reencoded)
+                          void *reencoded)
 {
     float *sums = room_for(count * sizeof *sums);
     cshim_reduce(codec, CSHIM_FLOAT32, parts, ranks, count, sums, NULL);
     for (uint64_t i = 0; i < count; i++)
         sums[i] = cshim_canonical(sums[i] * (float)third);
-    narrow(dtype, sums, count, output);
-    cshim_encode(codec, CSHIM_FLOAT32, sums, count, reencoded);
+    if (output != NULL)
+        narrow(dtype, sums, count, output);
+    if (reencoded != NULL)
+        cshim_encode(codec, CSHIM_FLOAT32, sums, count, reencoded);
     free(sums);
 }
 
+/* Options: as of test_encode, but bit 3 that the sum is not an output, bit 4 that it is not encoded. */
 static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
                         uint64_t count, unsigned ranks, unsigned options)
 {
@@ -234,6 +264,8 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     struct array residual = make_array(count * sizeof(float), 0);
     struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
     const void *payloads[RANKS_MAX];
+    const bool has_output = !(options & 8), has_reencoded = !(options & 16);
+    const uint64_t key = next_random(), first = next_random() / 256 * 256;
     void *input = room_for(count * element);
     for (unsigned rank = 0; rank < ranks; rank++) {
         fill(dtype, kind, input, count);
@@ -256,38 +288,42 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         .stride = stride,
         .count = count,
         .ranks = ranks,
-        .output = output.device,
-        .reencoded = reencoded.device,
+        .output = has_output ? output.device : NULL,
+        .reencoded = has_reencoded ? reencoded.device : NULL,
         .factor = options & 4 ? third : 1.0,
         .fault = (uint32_t *)(void *)fault.device,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
-                    .key = 99,
-                    .first = 1024,
+                    .key = key,
+                    .first = first,
                     .stochastic = options >> 1 & 1},
     };
     memcpy(parameters.header, header, sizeof header);
     memcpy(parameters.reencoded_header, header, sizeof header);
     machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
     const struct cshim_encoding encoding = {
-        options & 1 ? lost : NULL, options >> 1 & 1, 99, 1024, 0, 0};
-    put_header(reencoded.host, count);
+        options & 1 ? lost : NULL, options >> 1 & 1, key, first, 0, 0};
+    void *const sum = has_output ? output.host : NULL;
+    void *const again = has_reencoded ? reencoded.host + HEADER : NULL;
+    if (has_reencoded)
+        put_header(reencoded.host, count);
     if (options & 4)
-        multiply_sums(codec, dtype, payloads, ranks, count, output.host, reencoded.host + HEADER);
+        multiply_sums(codec, dtype, payloads, ranks, count, sum, again);
     else
-        cshim_reduce_with(codec, dtype, payloads, ranks, count, output.host,
-                          reencoded.host + HEADER, options & 3 ? &encoding : NULL);
+        cshim_reduce_with(codec, dtype, payloads, ranks, count, sum, again,
+                          options & 3 ? &encoding : NULL);
     judge(is_as_expected(&output), "sum of", codec, dtype, count, ranks + 100 * kind);
     judge(is_as_expected(&reencoded), "reencoded sum of", codec, dtype, count, ranks + 100 * kind);
     judge(is_as_expected(&residual), "residual of the sum of", codec, dtype, count, options);
     judge(is_as_expected(&fault), "no fault of the sum of", codec, dtype, count, ranks);
     if (count == 1) {
-        parts.host[(ranks - 1) * stride + 4]++;
+        const unsigned damaged = (unsigned)(next_random() % ranks);
+        damage_header(parts.host + damaged * stride);
         give_array(&parts);
         machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
         uint32_t words[CSHIM_KERNEL_FAULT_WORDS];
         machine_read(words, fault.device, sizeof words);
-        judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] == ranks - 1 &&
-                  memcmp(words + 2, parts.host + (ranks - 1) * stride, HEADER) == 0,
+        judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] == damaged &&
+                  memcmp(words + 2, parts.host + damaged * stride, HEADER) == 0,
               "the fault of the sum of", codec, dtype, count, ranks);
     }
     free(input);
@@ -305,14 +341,17 @@ static struct array make_elements(size_t element, uint64_t count, size_t shift)
                             : make_array(count * element, shift * element);
 }
 
+/* What a cast multiplies by: its input and its output, or its input by a factor in memory. */
+enum factors { NONE, BOTH, IN_MEMORY };
+
 /* In the machine the buffer has `all` elements, of which the host has `count`. */
 static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
-                      uint64_t all, size_t shift)
+                      uint64_t all, size_t shift, enum factors factors)
 {
-    enum { HEADROOM = 3 };
+    const uint32_t headroom = (uint32_t)(next_random() % 20);
     const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
-    const bool in_memory = shift == 2;
-    const double factor = shift > 0 ? third : 1, mean = shift == 1 ? third : 1;
+    const bool in_memory = factors == IN_MEMORY;
+    const double factor = factors != NONE ? third : 1, mean = factors == BOTH ? third : 1;
     const uint64_t count = all >> 32 != 0 ? large_kept(all) : all;
     struct array factor_at = make_factor(dtype, factor);
     const float single = in_memory ? factor_of(dtype, &factor_at) : (float)factor;
@@ -320,9 +359,10 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     struct array output = make_elements(element, all, shift);
     struct array codes = make_elements(code, all, 0), largest = make_array(sizeof(uint32_t), 0);
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
-    uint32_t most = 0;
+    /* What was found before may be more. */
+    uint32_t most = next_random() % 2 ? 0 : cshim_finite_magnitude(8 * value_of(NORMAL));
     fill(dtype, kind, input.host, count);
-    memset(largest.host, 0, largest.bytes);
+    memcpy(largest.host, &most, sizeof most);
     give_array(&input);
     give_array(&output);
     give_array(&codes);
@@ -338,7 +378,7 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
                                      .input = input.device,
                                      .output = codes.device,
                                      .count = all,
-                                     .headroom = HEADROOM,
+                                     .headroom = headroom,
                                      .factor = in_memory ? 3 : factor,
                                      .factor_at = in_memory ? factor_at.device : NULL,
                                      .largest = (uint32_t *)(void *)largest.device};
@@ -359,7 +399,7 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
         most = magnitude > most ? magnitude : most;
     }
     memcpy(largest.host, &most, sizeof most);
-    const int exponent = cshim_cast_exponent(most, HEADROOM);
+    const int exponent = cshim_cast_exponent(most, (int)headroom);
     for (uint64_t i = 0; i < count; i++) {
         const uint16_t half = codec == CSHIM_CODEC_FP16 ? cshim_fp16_encode(values[i], exponent)
                                                         : cshim_bf16_encode(values[i]);
@@ -438,7 +478,8 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
                 test_encode(codec, dtype, kind, &shapes[i], 2);
                 test_encode(codec, dtype, kind, &shapes[i], 3);
             }
-            test_encode(codec, dtype, kind, &shapes[i], kind % 2 ? 4 : 4 + 8);
+            const unsigned options = lossless ? 0 : (unsigned)(next_random() % 4);
+            test_encode(codec, dtype, kind, &shapes[i], options + (kind % 2 ? 4 : 4 + 8));
         }
     }
     for (unsigned ranks = 1; ranks < RANKS_MAX; ranks += ranks < 5 ? 1 : 3) {
@@ -447,8 +488,10 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
                 continue;
             test_reduce(codec, dtype, kind, 256 * ranks + 3 * kind, ranks, 0);
             test_reduce(codec, dtype, kind, 1, ranks, 0);
-            if (!lossless)
-                test_reduce(codec, dtype, kind, 512, ranks, 3);
+            for (unsigned options = 1; options < 4 && !lossless; options++)
+                test_reduce(codec, dtype, kind, 512, ranks, options);
+            test_reduce(codec, dtype, kind, 256 + kind, ranks, 8);
+            test_reduce(codec, dtype, kind, 256 + kind, ranks, 16);
             if (codec != CSHIM_CODEC_RAW && dtype != CSHIM_FLOAT64)
                 test_reduce(codec, dtype, kind, 300, ranks, 4);
         }
@@ -491,15 +534,16 @@ int main(int argc, char **argv)
             fflush(stdout);
             const bool plain = codec >= CSHIM_CODEC_FP32 && codec <= CSHIM_CODEC_BF16;
             for (enum kind kind = NORMAL; plain && kind < KINDS; kind++) {
-                test_cast(codec, dtype, kind, 1000 + kind, kind % 3);
-                test_cast(codec, dtype, kind, 512, 0);
+                for (enum factors factors = NONE; factors <= IN_MEMORY; factors++)
+                    test_cast(codec, dtype, kind, 1000 + kind, next_random() % 3, factors);
+                test_cast(codec, dtype, kind, 512, 0, NONE);
             }
             for (int i = 0; i < 2 && machine_is_simulated(); i++) {
                 if (is_left_out())
                     continue;
                 test_large(codec, dtype, large_counts[i], i == 0 ? large_counts[i] : 1u << 31);
                 if (plain)
-                    test_cast(codec, dtype, NORMAL, large_counts[i], 0);
+                    test_cast(codec, dtype, NORMAL, large_counts[i], 0, NONE);
             }
         }
     }
