@@ -48,6 +48,8 @@ float value_of(enum kind kind)
         return next_random() % 97 == 0 ? rare_value() : (float)normal;
     case ZEROS:
         return next_random() % 2 ? 0.0f : -0.0f;
+    case GRADED:
+        return ldexpf((float)(int)(next_random() % 65) - 32, -(int)(next_random() % 28));
     case HUGE_VALUES:
         return (float)(normal * 0x1p127);
     default:
@@ -80,7 +82,7 @@ static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
     size_t rare = 0;
     for (size_t i = 0; i < count; i++) {
         if (i % 8 == 0) {
-            exponent = exponents[next_random() % 8];
+            exponent = exponents[cshim_mix(i / 8) % 8];
             rare = i + next_random() % 12;
         }
         put_element(dtype, buffer, i,
@@ -100,6 +102,12 @@ void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
         return;
     unsigned char *bytes = buffer;
     for (size_t i = 0; i < count * cshim_dtype_bytes(dtype); i++)
+        bytes[i] = (unsigned char)next_random();
+}
+
+void damage(unsigned char *bytes, size_t count)
+{
+    for (size_t i = next_random() % 31; i < count; i += 1 + next_random() % 31)
         bytes[i] = (unsigned char)next_random();
 }
 

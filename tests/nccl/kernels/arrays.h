@@ -11,13 +11,18 @@
 
 #include "codecs/codec.h"
 
-/* MIXED: each lane's eight have a magnitude of their own, and maybe one rare value anywhere. */
-enum kind { NORMAL, ANY_BITS, SPARSE_RARE, MIXED, ZEROS, HUGE_VALUES, TINY_VALUES, KINDS };
+/* MIXED: each lane's eight have a magnitude of their own, the same in every buffer, and maybe one rare
+ * value anywhere. GRADED: few bits at any place, so that some are halfway between two codes, and some
+ * are subnormal in small formats. */
+enum kind { NORMAL, ANY_BITS, SPARSE_RARE, MIXED, GRADED, ZEROS, HUGE_VALUES, TINY_VALUES, KINDS };
 
 /* The next of a fixed sequence. */
 uint64_t next_random(void);
 float value_of(enum kind kind);
 void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count);
+
+/* Puts random bytes in the place of one of 16, on average. */
+void damage(unsigned char *bytes, size_t count);
 
 /* Never NULL; free with free(). */
 void *room_for(size_t bytes);

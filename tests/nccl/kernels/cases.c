@@ -68,6 +68,7 @@ static size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype,
     return HEADER + cshim_encoded_bytes(codec, dtype, shape->chunk) + 48;
 }
 
+/* The last word of a header is not compared. */
 static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
                         const struct shape *shape, const struct array *messages)
 {
@@ -89,6 +90,7 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
         .fault = (uint32_t *)(void *)fault.device,
     };
     memcpy(parameters.header, header, sizeof header);
+    parameters.header[CSHIM_KERNEL_HEADER_COMPARED] = 0;
     machine_launch(CSHIM_KERNEL_DECODE, codec, shape->count, &parameters);
     for (uint32_t piece = 0; piece < shape->pieces; piece++)
         cshim_decode(codec, dtype, messages->host + piece * stride + HEADER,
@@ -227,8 +229,14 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     judge(is_as_expected(&messages), "encode", codec, dtype, shape->count, options + 100 * kind);
     judge(is_as_expected(&own), "own message", codec, dtype, shape->count, options + 100 * kind);
     judge(is_as_expected(&residual), "residual of", codec, dtype, shape->count, options);
-    if (options == 0)
+    if (options == 0) {
         test_decode(codec, dtype, shape, &messages);
+        for (uint32_t piece = 0; piece < shape->pieces; piece++)
+            damage(messages.host + piece * stride + HEADER,
+                   cshim_encoded_bytes(codec, dtype, elements_of(shape, piece)));
+        give_array(&messages);
+        test_decode(codec, dtype, shape, &messages);
+    }
     drop_array(&input);
     drop_array(&messages);
     drop_array(&own);
@@ -252,7 +260,8 @@ static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
     free(sums);
 }
 
-/* Options: as of test_encode, but bit 3 that the sum is not an output, bit 4 that it is not encoded. */
+/* Options: as of test_encode, but bit 3 that the sum is not an output, bit 4 that it is not encoded,
+ * bit 5 that the parts are damaged. */
 static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
                         uint64_t count, unsigned ranks, unsigned options)
 {
@@ -271,6 +280,8 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
         fill(dtype, kind, input, count);
         put_header(parts.host + rank * stride, count);
         cshim_encode(codec, dtype, input, count, parts.host + rank * stride + HEADER);
+        if (options & 32)
+            damage(parts.host + rank * stride + HEADER, bytes - HEADER);
         payloads[rank] = parts.host + rank * stride + HEADER;
     }
     float *const lost = (float *)(void *)residual.host;
@@ -490,6 +501,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
             test_reduce(codec, dtype, kind, 1, ranks, 0);
             for (unsigned options = 1; options < 4 && !lossless; options++)
                 test_reduce(codec, dtype, kind, 512, ranks, options);
+            test_reduce(codec, dtype, kind, 512 + kind, ranks, 32);
             test_reduce(codec, dtype, kind, 256 + kind, ranks, 8);
             test_reduce(codec, dtype, kind, 256 + kind, ranks, 16);
             if (codec != CSHIM_CODEC_RAW && dtype != CSHIM_FLOAT64)

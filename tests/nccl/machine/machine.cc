@@ -12,6 +12,7 @@
  *   MACHINE_SEED=N              another draw
  *   MACHINE_BLOCKS=N            so many blocks
  *   MACHINE_DELETE=KERNEL:N     without instruction N of a kernel
+ *   MACHINE_WATCH=KERNEL:N      says at the end if the instruction never changed a register
  *   MACHINE_COUNTS=FILE         how often each instruction ran: KERNEL N COUNT TEXT
  */
 extern "C" {
@@ -608,18 +609,49 @@ static void write_counts()
     fclose(file);
 }
 
-/* Makes an instruction one that does nothing. */
-static void delete_instruction(const char *name)
+/* The instruction KERNEL:N. */
+static struct instruction *instruction_at(const char *name)
 {
     for (uint32_t k = 0; k < program.kernel_count; k++) {
         const size_t length = strlen(program.kernels[k].name);
-        if (strncmp(program.kernels[k].name, name, length) == 0 && name[length] == ':') {
-            struct instruction *code =
-                (struct instruction *)&program.kernels[k].code[atoi(name + length + 1)];
-            code->run = nothing;
-            code->kind = PLAIN;
-        }
+        if (strncmp(program.kernels[k].name, name, length) == 0 && name[length] == ':')
+            return (struct instruction *)&program.kernels[k].code[atoi(name + length + 1)];
     }
+    fail("has no instruction %s", name);
+    return NULL;
+}
+
+static void delete_instruction(const char *name)
+{
+    struct instruction *const code = instruction_at(name);
+    code->run = nothing;
+    code->kind = PLAIN;
+}
+
+static void (*watched)(uint32_t active, const uint16_t *operands);
+static bool has_changed;
+
+static void run_watched(uint32_t active, const uint16_t *operands)
+{
+    const uint32_t *const first = rows[0], *const last = rows[kernel->rows];
+    const std::vector<uint32_t> registers(first, last), predicates(masks, masks + kernel->masks);
+    watched(active, operands);
+    has_changed = has_changed || !std::equal(first, last, registers.begin()) ||
+                  !std::equal(masks, masks + kernel->masks, predicates.begin());
+}
+
+static void say_unchanged()
+{
+    if (!has_changed)
+        printf("the watched instruction never changed a register\n");
+}
+
+static void watch_instruction(const char *name)
+{
+    struct instruction *const code = instruction_at(name);
+    watched = code->run;
+    code->run = run_watched;
+    atexit(say_unchanged);
 }
 
 void machine_open(void)
@@ -642,6 +674,8 @@ void machine_open(void)
     blocks_wanted = getenv("MACHINE_BLOCKS") ? (uint32_t)atoi(getenv("MACHINE_BLOCKS")) : 0;
     if (getenv("MACHINE_DELETE"))
         delete_instruction(getenv("MACHINE_DELETE"));
+    if (getenv("MACHINE_WATCH"))
+        watch_instruction(getenv("MACHINE_WATCH"));
     if (getenv("MACHINE_COUNTS"))
         atexit(write_counts);
 }
