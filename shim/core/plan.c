@@ -59,6 +59,7 @@ const char *cshim_reason_name(enum cshim_reason reason)
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "unknown_layout",
         [CSHIM_REASON_NO_GAIN] = "no_gain",
         [CSHIM_REASON_SECOND_LIBRARY] = "second_library",
+        [CSHIM_REASON_NO_DESCRIPTORS] = "no_descriptors",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }
@@ -265,6 +266,17 @@ static void choose_grid(struct cshim_plan *plan)
     }
 }
 
+/* The ranks with which one exchanges messages. Inside a node they may need no connections, but that
+ * is the library's own affair. */
+static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const uint32_t longest = (uint32_t)cshim_divide_up(plan->peers, plan->grid.rows);
+    const uint32_t inside = plan->shares > 1 ? call->ranks_per_node - 1 : 0;
+    if (plan->algorithm == CSHIM_ALGORITHM_CAST)
+        return 0; /* the library's own exchange */
+    return longest - 1 + plan->grid.rows - 1 + inside;
+}
+
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule)
@@ -313,6 +325,8 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     const struct limits *limits = &library_limits[call->library];
     plan.gather_codec = plan.codec;
     choose_grid(&plan);
+    if (call->partners > 0 && partners_of(&plan, call) > call->partners)
+        return (struct cshim_plan){.reason = CSHIM_REASON_NO_DESCRIPTORS, .rule = rule};
     plan.step = step_of(&plan);
     if (rule->gather_codec != CSHIM_CODEC_NONE && call->instead == CSHIM_CODEC_NONE &&
         plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
@@ -346,7 +360,7 @@ static double cost_of(const struct cshim_plan *plan)
 }
 
 /* `auto` with facts of the machine: the algorithm that costs least. Without them it is that of
- * choose_algorithm. */
+ * choose_algorithm, or where that cannot be planned the first that can. */
 static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struct cshim_call *call,
                                       uint64_t count)
 {
@@ -354,13 +368,16 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
         CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
         CSHIM_ALGORITHM_GRID};
     struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
-    if (!(fastest.seconds > 0) || can(call, rule->algorithm))
+    const bool is_planned = fastest.reason == CSHIM_REASON_COMPRESS;
+    if ((is_planned && !(fastest.seconds > 0)) || can(call, rule->algorithm))
         return fastest;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         if (candidates[i] == fastest.algorithm || !can(call, candidates[i]))
             continue;
         const struct cshim_plan plan = plan_by(candidates[i], rule, call, count);
-        if (plan.seconds > 0 && cost_of(&plan) < cost_of(&fastest))
+        if (plan.reason == CSHIM_REASON_COMPRESS &&
+            (fastest.reason != CSHIM_REASON_COMPRESS ||
+             (plan.seconds > 0 && cost_of(&plan) < cost_of(&fastest))))
             fastest = plan;
     }
     return fastest;

@@ -35,6 +35,7 @@ enum cshim_reason {
     CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
     CSHIM_REASON_NO_GAIN,        /* by what is known of the machine */
     CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
+    CSHIM_REASON_NO_DESCRIPTORS, /* for connections to as many ranks */
     CSHIM_REASON_COUNT
 };
 

@@ -49,6 +49,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "a gloo that is not known",
         [CSHIM_REASON_NO_GAIN] = "it is not foretold to save a tenth of the time (see worth)",
         [CSHIM_REASON_SECOND_LIBRARY] = "calls of a second gloo in the process",
+        [CSHIM_REASON_NO_DESCRIPTORS] = "too few files may be open for as many connections",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? words[reason] : "?";
 }

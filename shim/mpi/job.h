@@ -28,6 +28,7 @@
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
     struct cshim_layout layout; /* of all ranks of the job */
+    uint32_t partners;          /* to how many others each of them may have connections */
     MPI_Comm world;             /* private; all ranks have agreed on it */
     MPI_Group group;            /* of world */
     int keyval;                 /* of a communicator's state */

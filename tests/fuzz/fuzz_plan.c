@@ -78,6 +78,7 @@ static void take_collective(struct fuzz_input *input, uint64_t count, struct csh
     const uint64_t even = (count - 1) / call->ranks + 1;
     const uint64_t longer = fuzz_take_any_length(input, 64);
     call->block = fuzz_take(input, 1) % 2 == 0 ? 0 : even + longer % (count - even + 1);
+    call->partners = (uint32_t)fuzz_take(input, 1);
 }
 
 static void check_not_compressed(const struct cshim_plan *plan)
@@ -100,7 +101,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct cshim_plan plan = cshim_plan_call(&policy, &call, count);
     FUZZ_CHECK(plan.rule == decided);
     FUZZ_CHECK(plan.reason == reason ||
-               (plan.reason == CSHIM_REASON_NO_MEMORY && call.ranks > RANKS_THAT_FIT));
+               (plan.reason == CSHIM_REASON_NO_MEMORY && call.ranks > RANKS_THAT_FIT) ||
+               (plan.reason == CSHIM_REASON_NO_DESCRIPTORS && call.partners > 0 &&
+                call.partners < call.ranks - 1));
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         check_not_compressed(&plan);
         return 0;

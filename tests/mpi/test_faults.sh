@@ -116,6 +116,19 @@ else
     if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
 fi
 
+# few_files NAME LIMIT PYTHON: a job over TCP whose ranks may open so many files, and what its report says.
+# Natively each rank needs about 25, since it speaks to a few others only.
+few_files() {
+    expect "$1: the job ends well" 0 shimmed 24 OMPI_MCA_btl=tcp,self COMPSHIM_REPORT="$scratch/report.json" \
+        bash -c 'ulimit -n "$1" && exec "$2" 2 50000' few_files "$2" "$build/tests/mpi_repeated_sum"
+    reports "$1" "$3"
+}
+if only_open_mpi "connections over TCP"; then
+    policy "$scratch/policy.ini" fp8_e4m3
+    few_files "no file for each rank, nor for a row and a column of them" 34 'passed["no_descriptors"] == 2'
+    few_files "no file for each rank" 56 'rows[0]["algorithm"] == "grid" and rows[0]["calls"] == 2'
+fi
+
 # mismatch ALGORITHM VIEW VIEW FAULT...: the job ends, and shows both sides' view of the call
 mismatch() {
     local algorithm=$1 one=$2 other=$3 status name

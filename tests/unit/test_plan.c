@@ -513,3 +513,32 @@ TEST(owners_rotate)
     cshim_plan_owned(700, 8, 0, 0, &begin, &length);
     assert_true(begin == 0 && length == 256);
 }
+
+/* Two-shot speaks to all, a grid to a row and a column of six, hierarchical to one rank of each node
+ * and those of its own. */
+TEST(connections_are_limited)
+{
+    struct cshim_call call = {.dtype = CSHIM_FLOAT32, .bytes = 4 * MIB, .ranks = 36, .nodes = 12,
+                              .ranks_per_node = 3};
+    const struct {
+        enum cshim_algorithm named, planned;
+        uint32_t partners;
+    } cases[] = {
+        {CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_TWO_SHOT, 35},
+        {CSHIM_ALGORITHM_GRID, CSHIM_ALGORITHM_GRID, 2 + 3 + 2},
+        {CSHIM_ALGORITHM_HIERARCHICAL, CSHIM_ALGORITHM_HIERARCHICAL, 11 + 2},
+        {CSHIM_ALGORITHM_CAST, CSHIM_ALGORITHM_CAST, 1},
+        {CSHIM_ALGORITHM_AUTO, CSHIM_ALGORITHM_HIERARCHICAL, 13},
+        {CSHIM_ALGORITHM_AUTO, CSHIM_ALGORITHM_GRID, 7},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, cases[i].named);
+        call.partners = cases[i].partners;
+        assert_int_equal(cshim_plan_call(policy, &call, MIB).algorithm, cases[i].planned);
+        call.partners--;
+        if (cases[i].planned != CSHIM_ALGORITHM_CAST && cases[i].planned == cases[i].named)
+            assert_int_equal(cshim_plan_call(policy, &call, MIB).reason,
+                             CSHIM_REASON_NO_DESCRIPTORS);
+        cshim_policy_free(policy);
+    }
+}

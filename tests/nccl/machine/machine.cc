@@ -725,7 +725,7 @@ void *machine_allocate(size_t bytes)
     struct block *const block = new struct block();
     if (bytes >= SPARSE_FROM)
         block->begin = (uint8_t *)sparse_allocate(block->mapping = bytes);
-    else if (draw(4) == 0)
+    else if (draw(2) == 0)
         block->begin = across_a_carry(bytes, &block->mapping);
     if (block->begin == NULL)
         block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
