@@ -44,7 +44,8 @@ static void damage_header(void *words)
 {
     unsigned word = (unsigned)(next_random() % (CSHIM_KERNEL_HEADER_COMPARED - 1));
     word += word >= CSHIM_KERNEL_HEADER_ELEMENTS;
-    ((unsigned char *)words)[4 * word + next_random() % 4] ^= (unsigned char)(1 << next_random() % 8);
+    ((unsigned char *)words)[4 * word + next_random() % 4] ^=
+        (unsigned char)(1 << next_random() % 8);
 }
 
 void put_header(unsigned char *message, uint64_t elements)
@@ -259,8 +260,8 @@ static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
     free(sums);
 }
 
-/* Options: as of test_encode, but bit 3 that the sum is not an output, bit 4 that it is not encoded,
- * bit 5 that the parts are damaged. */
+/* Options: as of test_encode, but bit 3 that the sum is not an output, bit 4 that it is not
+ * encoded, bit 5 that the parts are damaged. */
 static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
                         uint64_t count, unsigned ranks, unsigned options)
 {
