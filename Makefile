@@ -366,7 +366,9 @@ installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so l
 	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
 installed_data := policy/default.ini examples/policy.ini
-installed_documents := README.md CHANGELOG.md LICENSE docs/*.md docs/*.svg
+# They keep their folders, since they name each other.
+installed_documents := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE tests/README.md \
+	examples/policy.ini examples/slurm/train.sbatch $(wildcard docs/*.md docs/*.svg docs/man/*.in)
 manual_path = man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 
 .PHONY: install
@@ -384,10 +386,14 @@ install: all
 		$(DESTDIR)$(MANDIR)/$(call manual_path,$(page)) &&) :
 	$(call say,INST,$(DESTDIR)$(COMPLETIONDIR))install -m 644 packaging/completion/compshim $(DESTDIR)$(COMPLETIONDIR)
 	$(call say,INST,$(DESTDIR)$(DATADIR))install -m 644 $(installed_data) $(DESTDIR)$(DATADIR)
-	$(call say,INST,$(DESTDIR)$(DOCDIR))install -m 644 $(installed_documents) $(DESTDIR)$(DOCDIR)
+	$(call say,INST,$(DESTDIR)$(DOCDIR))for file in $(installed_documents); do \
+		install -D -m 644 $$file $(DESTDIR)$(DOCDIR)/$$file || exit; \
+	done
 
 .PHONY: uninstall
 uninstall:
+	@[ -e $(DESTDIR)$(LIBDIR)/libcompshim.so ] || { \
+		echo "$(DESTDIR)$(LIBDIR) has no libcompshim.so: take the PREFIX and DESTDIR of make install" >&2; exit 1; }
 	$(call say,RM,$(DESTDIR)$(PREFIX))rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(installed_libraries)) $(DESTDIR)$(BINDIR)/compshim \
 		$(foreach page,$(manual_pages),$(DESTDIR)$(MANDIR)/$(call manual_path,$(page))) \
 		$(DESTDIR)$(COMPLETIONDIR)/compshim

@@ -63,9 +63,26 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
     snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
-/* Warns if a file, where it has one name for all ranks and jobs, is a folder or not writable. */
-static void check_file(const char *kind, const char *variable, const char *path, char *message,
-                       size_t size)
+/* Whether a file that is there holds something else than what compshim writes, which has the mark
+ * at its beginning. */
+static bool is_foreign(const char *path, const char *mark)
+{
+    char beginning[64] = "";
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
+        return false;
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL)
+        return false; /* it cannot be written either, or the user may not know what is in it */
+    beginning[fread(beginning, 1, sizeof beginning - 1, stream)] = '\0';
+    fclose(stream);
+    return strstr(beginning, mark) == NULL;
+}
+
+/* Checks a file, where it has one name for all ranks and jobs. Warns if it is a folder or not
+ * writable. Returns false with a message if something else would be lost. */
+static bool check_file(const char *kind, const char *variable, const char *path, const char *mark,
+                       char *message, size_t size)
 {
     const char *slash = strrchr(path, '/');
     char folder[CSHIM_PATH_MAX] = ".";
@@ -76,6 +93,13 @@ static void check_file(const char *kind, const char *variable, const char *path,
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
                     strerror(is_folder ? EISDIR : errno), variable);
+    if (!is_foreign(path, mark))
+        return true;
+    snprintf(message, size,
+             "the %s would take the place of %.200s, which is no %s: name another file by %s, or "
+             "remove this one",
+             kind, path, kind, variable);
+    return false;
 }
 
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size)
@@ -102,10 +126,18 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
             report, report);
         return false;
     }
-    if (is_file)
-        check_file("report", "COMPSHIM_REPORT", report, message, size);
-    if (trace != NULL)
-        check_file("trace", "COMPSHIM_TRACE", trace, message, size);
+    if (is_file && trace != NULL && strcmp(report, trace) == 0) {
+        snprintf(message, size,
+                 "the report and the trace are both to be written to %.200s: name another file by "
+                 "COMPSHIM_TRACE",
+                 trace);
+        return false;
+    }
+    if (is_file && !check_file("report", "COMPSHIM_REPORT", report, "\"compshim\"", message, size))
+        return false;
+    if (trace != NULL &&
+        !check_file("trace", "COMPSHIM_TRACE", trace, "\"traceEvents\"", message, size))
+        return false;
     if (log != NULL && *log != '\0' && cshim_word_find(CSHIM_LEVELS, log, &level) == NULL)
         add_warning(message, size, "COMPSHIM_LOG=%.60s is not known: error, warn, info or debug",
                     log);

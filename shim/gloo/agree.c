@@ -199,7 +199,7 @@ static bool collect_hellos(struct cshim_gloo_agreement *agreement)
         cshim_log(
             CSHIM_LOG_WARN,
             "nothing is compressed: not all ranks have this shim: %s; start all with the same "
-            "LD_PRELOAD",
+            "LD_PRELOAD and COMPSHIM",
             missing);
     agreement->proposal = all ? YES : NO;
     send_to_all(agreement, PROPOSAL, &agreement->proposal, 1);
@@ -272,7 +272,7 @@ static bool await_proposal(struct cshim_gloo_agreement *agreement)
     if (!agreement->is_broken)
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: not all ranks have this shim: rank 0 does not answer "
-                  "rank %d; start all with the same LD_PRELOAD",
+                  "rank %d; start all with the same LD_PRELOAD and COMPSHIM",
                   agreement->rank);
     return false;
 }

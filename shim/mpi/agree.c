@@ -160,8 +160,8 @@ static void warn_without_root(void)
     gethostname(host, sizeof host - 1);
     cshim_log(
         CSHIM_LOG_WARN,
-        "nothing is compressed: not all ranks have this shim: rank %d (%s) has it, ranks %s do "
-        "not; start all with the same LD_PRELOAD (mpirun -x LD_PRELOAD)",
+        "nothing is compressed: not all ranks have this shim: rank %d (%s) has it, these do not: "
+        "%s; start all with the same LD_PRELOAD and COMPSHIM (mpirun -x LD_PRELOAD)",
         cshim_job.rank, host, silent);
 }
 
@@ -181,7 +181,7 @@ static bool ask_parent(void)
         return reply != 0;
     cshim_log(CSHIM_LOG_WARN,
               "nothing is compressed: rank %d does not answer rank %d; start all ranks with the "
-              "same LD_PRELOAD (mpirun -x LD_PRELOAD)",
+              "same LD_PRELOAD and COMPSHIM (mpirun -x LD_PRELOAD)",
               parent, cshim_job.rank);
     return false;
 }
@@ -193,7 +193,7 @@ static bool propose(void)
         cshim_log(
             CSHIM_LOG_WARN,
             "nothing is compressed: not all ranks have this shim: %s; start all with the same "
-            "LD_PRELOAD (mpirun -x LD_PRELOAD)",
+            "LD_PRELOAD and COMPSHIM (mpirun -x LD_PRELOAD)",
             own_hello.missing);
     return own_hello.all;
 }

@@ -123,7 +123,7 @@ static void table_observed(FILE *stream, const struct cshim_observed *observed)
                 cshim_collective_name((enum cshim_collective)kind->collective), BYTES(kind->bytes),
                 kind->is_class ? "+" : " ", cshim_dtype_name((enum cshim_dtype)kind->dtype),
                 cshim_op_name((enum cshim_op)kind->op), place, SECONDS(kind->seconds),
-                SECONDS(kind->seconds_wait));
+                kind->seconds_wait > 0 ? SECONDS(kind->seconds_wait) : "-");
     }
     if (observed->count > KINDS_SHOWN)
         fprintf(stream, "compshim: and %zu more kinds\n", observed->count - KINDS_SHOWN);
@@ -153,13 +153,17 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
 {
     const struct cshim_ledger *ledger = &job->ledger;
     const struct cshim_row total = cshim_ledger_total(ledger);
+    const bool is_one_node_of_default =
+        job->nodes == 1 && strcmp(job->policy->source, CSHIM_POLICY_BUILT_IN) == 0;
     fprintf(stream, "compshim %s: %s, %d rank%s on %u node%s, policy %s\n", CSHIM_VERSION,
             job->library, job->ranks, job->ranks == 1 ? "" : "s", job->nodes,
             job->nodes == 1 ? "" : "s", job->policy->source);
     if (job->observed != NULL)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)
-        fprintf(stream, "compshim: nothing was compressed%s\n",
+        fprintf(stream, "compshim: nothing was compressed%s%s\n",
+                is_one_node_of_default ? ": inside a node the built-in policy compresses little"
+                                       : "",
                 ledger->policy->rule_count == 0 ? ": the policy has no rules"
                                                 : "; COMPSHIM_POLICY=FILE takes another policy");
     else

@@ -31,6 +31,9 @@ done
 check "no file can be written by others" \
     test -z "$(find "$prefix" -type f -perm /022)" -a -z "$(find "$prefix/lib" -name '*.so' -perm /111)"
 
+check "the pages' links lead somewhere" diff /dev/null <(cd "$prefix/share/doc/compshim" &&
+    python3 "$top/tests/docs/links.py" README.md CHANGELOG.md CONTRIBUTING.md docs/*.md 2>&1)
+
 cd "$scratch" || exit 1
 printf '[compshim]\nreport = %s/report.json\n[rule all]\ncodec = fp16\n' "$scratch" >policy.ini
 expect "the installed tool runs a job" 0 limited "$prefix/bin/compshim" run --policy policy.ini -- \
@@ -43,6 +46,8 @@ expect "the installed tool checks" 0 "$prefix/bin/compshim" check "$prefix/libex
 check "by the installed engine" test "$("$prefix/bin/compshim" check --json "$prefix/libexec/compshim/allreduce_bench" | grep -c "$prefix/lib/libcompshim-ompi.so")" -gt 0
 
 cd "$top" || exit 1
+expect "make uninstall from elsewhere is refused" 2 installation uninstall "PREFIX=$scratch/elsewhere"
+contains "and why" "elsewhere/lib has no libcompshim.so"
 check "make uninstall" installation uninstall "PREFIX=$prefix"
 output=$(files "$prefix")
 if [ -z "$output" ]; then pass "nothing is left"; else fail "nothing is left" "$output"; fi

@@ -88,6 +88,7 @@ uint8_t *access_memory(enum space space, enum access access, uint64_t address, u
 void check_descriptor(uint64_t descriptor);
 /* A word of a constant bank. */
 uint32_t bank_word(unsigned bank, uint32_t offset);
+unsigned draw_lane(void);
 [[noreturn]] void fail(const char *format, ...);
 
 #define EACH_LANE(...)                                                                             \
@@ -101,6 +102,14 @@ uint32_t bank_word(unsigned bank, uint32_t offset);
             const unsigned l = (unsigned)__builtin_ctz(rest);                                      \
             __VA_ARGS__                                                                            \
         }                                                                                          \
+    }
+
+/* Each active lane, in an order that nobody may rely on: for atomics. */
+#define EACH_LANE_DRAWN(...)                                                                       \
+    for (unsigned drawn = draw_lane(), k = 0; k < LANES; k++) {                                    \
+        const unsigned l = (drawn + k) % LANES;                                                    \
+        if (active >> l & 1)                                                                       \
+            __VA_ARGS__                                                                            \
     }
 
 static inline void nothing(uint32_t, const uint16_t *)

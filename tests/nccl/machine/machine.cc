@@ -357,6 +357,11 @@ static unsigned draw(unsigned below)
     return (unsigned)(chance() % below);
 }
 
+unsigned draw_lane(void)
+{
+    return draw(LANES);
+}
+
 static unsigned first_lane(uint32_t lanes)
 {
     return (unsigned)__builtin_ctz(lanes);
