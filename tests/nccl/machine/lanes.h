@@ -108,8 +108,9 @@ unsigned draw_lane(void);
 #define EACH_LANE_DRAWN(...)                                                                       \
     for (unsigned drawn = draw_lane(), k = 0; k < LANES; k++) {                                    \
         const unsigned l = (drawn + k) % LANES;                                                    \
-        if (active >> l & 1)                                                                       \
-            __VA_ARGS__                                                                            \
+        if (!(active >> l & 1))                                                                    \
+            continue;                                                                              \
+        __VA_ARGS__                                                                                \
     }
 
 static inline void nothing(uint32_t, const uint16_t *)

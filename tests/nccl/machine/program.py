@@ -94,7 +94,8 @@ def form(template, operands):
             lines.append(f"const uint32_t m{number} = masks[o[{number}]];")
         if kind == "row":
             lines.append(f"(void)r{number};")
-    lines.append(text if whole else f"EACH_LANE({text})")
+    each = "EACH_LANE_DRAWN" if "atomic_" in text else "EACH_LANE"
+    lines.append(text if whole else f"{each}({text})")
     for number in set_masks:
         lines.append(f"masks[o[{number}]] = (masks[o[{number}]] & ~active) | n{number};")
     return "\n    ".join(lines)

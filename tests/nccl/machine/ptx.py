@@ -116,8 +116,8 @@ TABLE = [
     (r"cvt\.f64\.f32", "$E0 = R64((double)$f1);"),
     (r"cvt\.rn\.f32\.(?P<t>f64|u32|s32)", lambda m: f"$D0 = R32((float){value(1, m['t'])});"),
     (r"cvt\.rzi\.s32\.f32", "$D0 = to_int32($f1);"),
-    (r"atom\.global\.cas\.b32", "whole: EACH_LANE_DRAWN($D0 = atomic_swap($q1, $2, $3, l);)"),
-    (r"atom\.global\.max\.u32", "whole: EACH_LANE_DRAWN($D0 = atomic_max($q1, $2, l);)"),
+    (r"atom\.global\.cas\.b32", "$D0 = atomic_swap($q1, $2, $3, l);"),
+    (r"atom\.global\.max\.u32", "$D0 = atomic_max($q1, $2, l);"),
     (r"membar\.sys", ""),
     (r"bar\.warp\.sync", "whole:"),
     (r"vote\.sync\.any\.pred", "whole: uint32_t votes = 0; for (unsigned l = 0; l < LANES; l++) "

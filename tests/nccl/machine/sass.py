@@ -131,8 +131,8 @@ TABLE = [
     (r"LDCU?(\.(?P<bits>64|128))?", constants),
     (r"(?P<op>LDG|STG|LD|ST)\.E(\.(?P<width>U8|U16|64|128))?(?P<strong>\.STRONG)?(\.SYS)?", memory),
     (r"(?P<op>LDL|STL)(\.LU)?(\.(?P<width>U8|U16|64|128))?(?P<strong>!)?", memory),
-    (r"ATOMG\.E\.CAS\.STRONG\.GPU", "whole: EACH_LANE_DRAWN($D1 = atomic_swap($q2 + $q3 + $q4, $5, $6, l);)"),
-    (r"REDG?\.E\.MAX\.STRONG\.GPU", "whole: EACH_LANE_DRAWN(atomic_max($q2 + $q3 + $q4, $1, l);)"),
+    (r"ATOMG\.E\.CAS\.STRONG\.GPU", "$D1 = atomic_swap($q2 + $q3 + $q4, $5, $6, l);"),
+    (r"REDG?\.E\.MAX\.STRONG\.GPU", "atomic_max($q2 + $q3 + $q4, $1, l);"),
     (r"SHFL\.(?P<mode>BFLY|IDX)", lambda m: f"whole: const uint32_t have = shuffle("
      f"{'true' if m['mode'] == 'BFLY' else 'false'}, active, $r1, $r2, $r3, $r4); unsigned l = 0; (void)l; $P0 = false; n0 = have;"),
     (r"VOTE\.ANY mask", VOTE.format(2) + "EACH_LANE($r0[l] = votes;)"),
