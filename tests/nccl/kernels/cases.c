@@ -327,7 +327,7 @@ static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     judge(is_as_expected(&residual), "residual of the sum of", codec, dtype, count, options);
     judge(is_as_expected(&fault), "no fault of the sum of", codec, dtype, count, ranks);
     if (count == 1) {
-        const unsigned damaged = (unsigned)(next_random() % ranks);
+        const unsigned damaged = ranks > 1 ? (unsigned)(next_random() % ranks) : 0;
         damage_header(parts.host + damaged * stride);
         give_array(&parts);
         machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
