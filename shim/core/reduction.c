@@ -8,21 +8,23 @@
 #include "codecs/arithmetic.h"
 #include "codecs/codec.h"
 
-enum { PAIRS = 4, ELEMENT_MAX = 8 };
+enum { PAIRS = 4 };
 
 /* Elements whose sums, products and extremes are exact in every type. Negative ones tell floats
  * from integers by their order. Of their bits, taken for integers, no sum overflows. */
 static const double left[PAIRS] = {1, -2, 0.75, -96};
 static const double right[PAIRS] = {2, -2.5, -0.125, 40};
 
-/* Writes a number as one of the type's elements. */
-static void store(enum cshim_dtype dtype, double number, uint8_t *element)
+/* Writes numbers as the type's elements. */
+static void store(enum cshim_dtype dtype, const double numbers[PAIRS], uint64_t elements[PAIRS])
 {
-    const float narrow = (float)number;
+    float narrow[PAIRS];
+    for (unsigned i = 0; i < PAIRS; i++)
+        narrow[i] = (float)numbers[i];
     if (dtype == CSHIM_FLOAT64)
-        memcpy(element, &number, sizeof number);
+        memcpy(elements, numbers, PAIRS * sizeof *numbers);
     else /* the payload of fp32 is plain floats, which a type's elements are decoded from */
-        cshim_decode(CSHIM_CODEC_FP32, dtype, &narrow, 1, element);
+        cshim_decode(CSHIM_CODEC_FP32, dtype, narrow, PAIRS, elements);
 }
 
 enum operation { SUM, PRODUCT, LARGER, SMALLER, OPERATIONS };
@@ -35,16 +37,14 @@ static double combine(enum operation operation, double a, double b)
 }
 
 /* Whether the results are those of an operation on elements of a type. */
-static bool is_operation(enum cshim_dtype dtype, enum operation operation, const uint8_t *results)
+static bool is_operation(enum cshim_dtype dtype, enum operation operation, const uint64_t *results)
 {
-    const size_t bytes = cshim_dtype_bytes(dtype);
-    uint8_t want[ELEMENT_MAX];
-    for (unsigned i = 0; i < PAIRS; i++) {
-        store(dtype, combine(operation, left[i], right[i]), want);
-        if (memcmp(want, results + i * bytes, bytes) != 0)
-            return false;
-    }
-    return true;
+    double numbers[PAIRS];
+    uint64_t want[PAIRS];
+    for (unsigned i = 0; i < PAIRS; i++)
+        numbers[i] = combine(operation, left[i], right[i]);
+    store(dtype, numbers, want);
+    return memcmp(want, results, PAIRS * cshim_dtype_bytes(dtype)) == 0;
 }
 
 /* Extremes of bfloat16 are those of float16: both types order the same bits alike, but for bits
@@ -64,16 +64,13 @@ static bool is_bfloat16(cshim_reduction *reduction, const void *of)
 static enum cshim_op find_operation(cshim_reduction *reduction, const void *of,
                                     enum cshim_dtype dtype)
 {
-    const size_t bytes = cshim_dtype_bytes(dtype);
     uint64_t a[PAIRS], b[PAIRS], results[PAIRS] = {0};
-    for (unsigned i = 0; i < PAIRS; i++) {
-        store(dtype, left[i], (uint8_t *)a + i * bytes);
-        store(dtype, right[i], (uint8_t *)b + i * bytes);
-    }
+    store(dtype, left, a);
+    store(dtype, right, b);
     if (reduction(of, results, a, b, PAIRS) != 0)
         return CSHIM_OP_COUNT;
     for (enum operation operation = SUM; operation < OPERATIONS; operation++)
-        if (is_operation(dtype, operation, (const uint8_t *)results))
+        if (is_operation(dtype, operation, results))
             return operation == SUM                                       ? CSHIM_SUM
                    : dtype == CSHIM_FLOAT16 && is_bfloat16(reduction, of) ? CSHIM_OP_COUNT
                                                                           : CSHIM_OP_OTHER;

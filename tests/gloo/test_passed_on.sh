@@ -3,7 +3,7 @@
 # What a call that passes through costs: instructions, counted by callgrind, less those of gloo itself.
 # Not for coverage: it counts instructions, and counters are instructions.
 . "$(dirname "$0")/lib.sh"
-calls=2000 limit=4000 # about a microsecond
+calls=2000 limit=2500 # less than a microsecond
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "with sanitizers instructions are not the library's own"
     finish
