@@ -279,11 +279,22 @@ static void note_visit(struct visit &visit, unsigned lane)
              joins && visit.lane != lane ? SEVERAL : (uint16_t)lane, epoch};
 }
 
+/* Where the part of the lanes' own memory ends that a byte is in; 0: it may not be used. */
+static uint32_t frame_end[OWN_BYTES];
+
+static void map_frames()
+{
+    memset(frame_end, 0, sizeof frame_end);
+    for (uint32_t i = 0; i < kernel->frame_count; i++) {
+        const struct frame &frame = kernel->frames[i];
+        std::fill(frame_end + frame.begin, frame_end + frame.end, frame.end);
+    }
+}
+
 static uint8_t *own_memory(uint64_t at, unsigned bytes, unsigned lane)
 {
-    for (uint32_t i = 0; i < kernel->frame_count; i++)
-        if (at >= kernel->frames[i].begin && at + bytes <= kernel->frames[i].end)
-            return &own[lane][at];
+    if (at + bytes <= frame_end[at])
+        return &own[lane][at];
     fail("lane %u accesses %u bytes at %#llx of its own memory", lane, bytes,
          (unsigned long long)at);
 }
@@ -802,6 +813,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     else
         set_bank(layout->parameters, &at, sizeof at);
     launch_number++;
+    map_frames();
     poison();
     std::vector<uint32_t> order(blocks * (CSHIM_KERNEL_THREADS / LANES));
     for (uint32_t i = 0; i < order.size(); i++)
