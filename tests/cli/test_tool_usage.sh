@@ -29,6 +29,13 @@ expect "an unknown letter" 2 "$tool" explain -q
 contains "is named" "unknown option '-q'"
 expect "a missing argument" 2 "$tool" explain --size
 contains "is said" "option '--size' needs an argument"
+for words in "report --html --csv o.json" "compare --link -- true" "run --policy -- true" "tune -o -f -- true"; do
+    # shellcheck disable=SC2086
+    expect "an option in the place of an argument: $words" 2 "$tool" $words
+    contains "is not taken for it" "' needs an argument before '-"
+done
+expect "an argument that begins with a dash" 2 "$tool" explain --size 4 --dtype=-x
+contains "is taken behind =" "unknown element type '-x'"
 expect "an argument to a flag" 2 "$tool" explain --json=3
 contains "is refused" "option '--json=3': it takes no argument"
 expect "a bad number" 2 "$tool" explain --size 4 --ranks -3

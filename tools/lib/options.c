@@ -122,7 +122,13 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv)
         size_t index = 0;
         while (code_of(command->options, index) != code)
             index++;
-        store(&command->options[index], optarg);
+        const struct tool_option *option = &command->options[index];
+        /* A word that looks like an option is taken for one. "-" alone is a name. */
+        if (option->kind == TOOL_TEXT && optarg == argv[optind - 1] && optarg[0] == '-' &&
+            optarg[1] != '\0')
+            tool_misuse("option '--%s' needs an argument before '%s' (to mean that: --%s=%s)",
+                        option->name, optarg, option->name, optarg);
+        store(option, optarg);
     }
     return argv + optind;
 }
