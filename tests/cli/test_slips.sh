@@ -75,4 +75,14 @@ check "writes the page there" grep -q '<html' page.html
 output=$("$tool" report --html run.json)
 contains "the older form still prints the page" "<html"
 check "and leaves the report alone" grep -q '"rows"' run.json
+expect "a page in the place of a page" 0 compshim report --html page.html run.json
+echo '{"mine": 1}' >notes.json
+for words in "report --html notes.json run.json" "compare --modes off --html notes.json true" \
+    "compare --modes off --markdown notes.json true" "compare --modes off --json notes.json true" \
+    "tune --save notes.json true" "tune --machine notes.json true"; do
+    # shellcheck disable=SC2086
+    expect "what is not the tool's: $words" 1 compshim $words
+    contains "is not replaced" "notes.json is not replaced: it is not what --"
+done
+check "and is as it was" test "$(cat notes.json)" = '{"mine": 1}'
 finish

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/compare/compare.h"
+#include "tools/html/page.h"
 #include "tools/lib/json.h"
 
 static struct compare_options chosen = {
@@ -147,10 +148,12 @@ static void add_ranks(struct compare_plan *plan, const char *list)
     }
 }
 
-static void check_writable(const char *path)
+/* Ends the tool if an option's file cannot be written, or has to be spared. */
+static void check_writable(const char *option, const char *path, const char *pattern)
 {
     if (path == NULL)
         return;
+    tool_spare_file(option, path, pattern);
     FILE *file = fopen(path, "ae");
     if (file == NULL || fclose(file) != 0)
         err(TOOL_SYSTEM, "%s", path);
@@ -198,9 +201,9 @@ static void make_plan(struct compare_plan *plan, const struct compare_options *o
     for (size_t mode = 0; mode < plan->mode_count && plan->library == NULL; mode++)
         if (plan->modes[mode].has_shim)
             plan->library = launch_find_library();
-    check_writable(options->json);
-    check_writable(options->markdown);
-    check_writable(options->html);
+    check_writable("--json", options->json, "{*\"compshim\"*");
+    check_writable("--markdown", options->markdown, "#*");
+    check_writable("--html", options->html, PAGE_PATTERN);
     make_files(plan);
     plan->environment = compare_environment(options->link);
 }

@@ -10,6 +10,8 @@
 
 #include "tools/lib/tool.h"
 
+#define PAGE_PATTERN "<[!hH]*" /* of any HTML, for tool_spare_file */
+
 /* Writes a page, and releases `data`, which is for the script: an object with either "comparison"
  * (the results as `compshim compare --json` writes them) or "reports" (as `compshim report --json`
  * prints them). Where scripts do not run, readers see the note ("": none) and the tables as text.

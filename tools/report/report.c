@@ -374,9 +374,12 @@ static int run(char **words)
     struct tool_table tables[TABLES] = {[SUMMARY] = summary_table(&set)};
     for (enum table which = SUMMARY + 1; which < TABLES; which++)
         tables[which] = array_table(&set, which, csv);
-    /* stdout becomes the page's file, so that tool_finish finds what is lost. */
-    if (html != NULL && !is_printed && freopen(html, "we", stdout) == NULL)
-        err(TOOL_SYSTEM, "cannot write %s", html);
+    if (html != NULL && !is_printed) {
+        tool_spare_file("--html", html, PAGE_PATTERN);
+        /* stdout becomes the page's file, so that tool_finish finds what is lost. */
+        if (freopen(html, "we", stdout) == NULL)
+            err(TOOL_SYSTEM, "cannot write %s", html);
+    }
     if (csv)
         tool_table_print_csv(&tables[ROWS], stdout);
     else if (html != NULL)
