@@ -88,6 +88,9 @@ expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
 contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
 expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py
 contains "as well" "Horovod has a gloo of its own, which it hides: its all-reduces are not caught"
+expect "an option behind the launcher" 0 tells mpirun --policy=job.ini -n 2 true --off
+contains "is told of" "compshim: --policy=job.ini goes to mpirun: options of compshim run come before the command"
+check "not so the program's own" test "$(grep -c ' goes to mpirun' <<<"$output")" = 1
 for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* go to all tasks" "mpirun true:mpirun: Hydra gives" \
     "horovodrun true:horovodrun: it gives its environment to all ranks" \
     "torchrun train.py:torchrun: the workers of this node inherit the environment" "sbatch job.sh:go to the script"; do

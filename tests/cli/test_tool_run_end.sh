@@ -78,7 +78,7 @@ says "options of the program" bash -c 'with "$@"' bash mpirun -n 2 true --host o
 says "workers of this host" bash -c 'with "$@"' bash torchrun --nproc_per_node 2 train.py
 
 # How it ends.
-expect "the command's status" 7 "$tool" run -- sh -c 'exit 7'
+silent "a command that fails, in which nothing was caught," 7 "$tool" run -- sh -c 'exit 7'
 silent "a command that a signal ends" 143 "$tool" run -- sh -c 'kill -TERM $$'
 check "ends the run by the same" python3 -c 'import subprocess, sys
 assert subprocess.run(sys.argv[1:]).returncode == -9' "$tool" run -- sh -c 'kill -KILL $$'
@@ -109,7 +109,7 @@ for name in INT TERM HUP QUIT USR1 USR2 TTOU; do
 done
 echo $$ >started
 while [ -e . ]; do
-    [ -e end ] && exit 5
+    [ -s end ] && exit "$(<end)"
     sleep 0.05
 done
 P
@@ -123,10 +123,10 @@ begin() {
     check "the command starts" eventually test -s started
     command=$(cat started)
 }
-end() {
-    : >end
+end() { # STATUS
+    echo "$1" >end
     wait $run
-    check "the command ends by itself" test $? = 5
+    check "the command ends by itself" test $? = "$1"
 }
 # The run takes signals that wait in the order of their numbers: once it has passed on one with a
 # high number, all before it are dealt with, and what it passed on has arrived before.
@@ -146,7 +146,7 @@ for target in "" -; do
         check "${names[i]} for $meant arrives" eventually grep -q "${names[i]}" got
         check "and no second one" no_more "${names[@]:0:i + 1}"
     done
-    end
+    end 5
     check "an interrupted run says nothing" test "$(grep -c "^$line" told)" = 0
 done
 begin
@@ -154,7 +154,7 @@ kill -s STOP "$(children_of $run | grep -vx "$command")"
 kill -s USR1 -- -$run
 check "a signal for the group arrives where the witness is held up" eventually grep -q USR1 got
 check "once" no_more USR1
-end
+end 5
 stopped() { [ "$(state_of "$1")" = T ]; }
 goes_on() { ! stopped "$1"; }
 for target in "" -; do
@@ -165,7 +165,7 @@ for target in "" -; do
     kill -s CONT -- $target$run
     check "CONT continues the command" eventually goes_on "$command"
     check "and the run" eventually goes_on $run
-    end
+    end 0
     check "which speaks at the end" grep -q "^$line" told
 done
 rm -f got end started
@@ -188,7 +188,7 @@ os.write(terminal, b"\x1c")
 once("INT", "TTOU", "QUIT")
 os.close(terminal)
 once("INT", "TTOU", "QUIT", "TTOU", "HUP")
-open("end", "w").close()
+open("end", "w").write("5")
 _, status = os.waitpid(process, 0)
 assert os.waitstatus_to_exitcode(status) == 5, status
 PY

@@ -172,7 +172,7 @@ static void see_horovodrun(char **words, char *const *end)
 
 /* Sees to it that the launchers in a command line hand LD_PRELOAD and COMPSHIM_*, which are set
  * already, to all ranks. Adds them to srun's --export where that would leave them out: in the
- * words, or in SLURM_EXPORT_ENV. Warns of what it cannot change. */
+ * words, or in SLURM_EXPORT_ENV. Warns of what it cannot change, and of options of this tool. */
 static void forward(char **words)
 {
     static const struct {
@@ -192,7 +192,10 @@ static void forward(char **words)
     char **end = program;
     while (*end != NULL)
         end++;
-    for (char **word = words; word <= program && *word != NULL; word++)
+    for (char **word = words; word <= program && *word != NULL; word++) {
+        /* Options with a letter may be the launcher's own. */
+        if (tool_is_listed("--policy --off --dlsym", ' ', *word, strcspn(*word, "=")))
+            warnx("%s goes to %s: options of compshim run come before the command", *word, *words);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             if (tool_is_program(*word, known[i].names)) {
                 if (known[i].see != NULL)
@@ -200,6 +203,7 @@ static void forward(char **words)
                 if (known[i].told != NULL && verbose)
                     warnx("%s", known[i].told);
             }
+    }
 }
 
 struct watch {
@@ -423,8 +427,8 @@ static _Noreturn void end_by(int signal_number)
 
 /* Starts a command, whose words end with NULL, and waits for its end. Hands signals for this
  * process on to the command, and stops when the command stops. At the end warns if nothing came to
- * the socket, unless the command was interrupted. Returns the command's exit status; if a signal
- * has ended the command, ends this process by the same signal. Exits with TOOL_SYSTEM if the
+ * the socket, unless the command was interrupted or failed. Returns the command's exit status; if a
+ * signal has ended the command, ends this process by the same signal. Exits with TOOL_SYSTEM if the
  * command cannot be started. */
 static int watch_command(char **words, int receiver)
 {
@@ -436,7 +440,7 @@ static int watch_command(char **words, int receiver)
     if (WIFSIGNALED(watch.status))
         end_by(WTERMSIG(watch.status));
     const char *program = *check_behind_launchers(words);
-    if (watch.receiver >= 0 && !watch.interrupted)
+    if (watch.receiver >= 0 && !watch.interrupted && WEXITSTATUS(watch.status) == 0)
         warnx("nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
               "through the library; 'compshim check %s' tells more%s",
               program != NULL ? program : "PROGRAM",
@@ -470,8 +474,9 @@ const struct tool_command tool_run = {
         "The library is found beside this tool or in the lib folder of the same prefix. What "
         "LD_PRELOAD holds already stays in force behind it. Without --policy the program looks for "
         "its policy as compshim-policy(5) says. A program that the preload cannot reach is told "
-        "of, and started all the same; at the end one line says if no process on this host came to "
-        "MPI, NCCL or gloo through the library. Behind srun, --export is made to let the library "
+        "of, and started all the same; at the end of a command that went well one line says if no "
+        "process on this host came to MPI, NCCL or gloo through the library. Behind srun, --export "
+        "is made to let the library "
         "through; mpirun, torchrun and horovodrun need nothing. --dlsym is for programs that open "
         "MPI or NCCL at run time, as Julia, JAX, vLLM and ctypes do.\n\n  compshim run --policy "
         "policy.ini -- mpirun -n 4 ./train\n  compshim run --policy policy.ini -- torchrun "
