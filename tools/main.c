@@ -61,15 +61,16 @@ static void help_policy(void)
                "  codec    = fp8_e4m3\n");
 }
 
-static const struct tool_command *find_command(const char *name)
+/* `other`: what is no command, but may stand in its place. */
+static const struct tool_command *find_command(const char *name, const char *other)
 {
-    const char *names[COMMAND_COUNT + 2] = {"help", "--version"};
+    const char *names[COMMAND_COUNT + 2] = {other, "--version"};
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         names[i + 2] = commands[i]->name;
         if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
     }
-    errx(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' lists them", name,
+    errx(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' tells more", name,
          tool_hint("", name, names, COMMAND_COUNT + 2));
 }
 
@@ -88,9 +89,9 @@ int main(int argc, char **argv)
     else if (help && strcmp(argv[2], "policy") == 0)
         help_policy();
     else if (help)
-        tool_help(find_command(argv[2]));
+        tool_help(find_command(argv[2], "policy"));
     else {
-        const struct tool_command *command = find_command(word);
+        const struct tool_command *command = find_command(word, "help");
         return command->run(tool_parse(command, argc - 1, argv + 1));
     }
     return tool_finish(TOOL_GOOD);

@@ -22,7 +22,9 @@ expect "no command" 2 "$tool"
 expect "an unknown command" 2 "$tool" explane
 contains "names the nearest command" "unknown command 'explane' (did you mean 'explain'?)"
 expect "an unknown command near to none" 2 "$tool" xyzzy
-contains "has no hint" "unknown command 'xyzzy'; 'compshim --help' lists them"
+contains "is answered by all commands" "unknown command 'xyzzy' (known: help, --version, run, check, explain, "
+expect "help for a word near to policy" 2 "$tool" help polcy
+contains "is pointed to it" "unknown command 'polcy' (did you mean 'policy'?)"
 expect "an unknown option" 2 "$tool" explain --sise 4
 contains "names the nearest option" "unknown option '--sise' (did you mean '--size'?)"
 expect "an unknown letter" 2 "$tool" explain -q

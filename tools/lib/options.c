@@ -28,8 +28,12 @@ void tool_misuse(const char *format, ...)
 
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count)
 {
-    const char *nearest = cshim_nearest_name(word, names, count);
-    return nearest != NULL ? tool_format(" (did you mean '%s%s'?)", prefix, nearest) : "";
+    const char *nearest = cshim_nearest_name(word, names, count), *known = "";
+    if (nearest != NULL)
+        return tool_format(" (did you mean '%s%s'?)", prefix, nearest);
+    for (size_t i = 0; i < count; i++)
+        known = tool_format("%s%s%s%s", known, i > 0 ? ", " : "", prefix, names[i]);
+    return tool_format(" (known: %s)", known);
 }
 
 /* The code by which getopt_long returns an option: its letter, or a larger number by its index. */

@@ -75,7 +75,7 @@ size_t tool_parse_sizes(const char *text, uint64_t *sizes, size_t room);
 /* Prints the help of one command to stdout. */
 void tool_help(const struct tool_command *command);
 
-/* " (did you mean 'x'?)" if a name is near to word, else ""; the prefix goes before the name. */
+/* " (did you mean 'x'?)" if a name is near to word, else " (known: x, y)"; each with the prefix. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
 /* Prints "compshim NAME: ..." of the command that tool_parse has got, and a hint to its --help, and
