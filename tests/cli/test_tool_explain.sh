@@ -98,7 +98,7 @@ for sizes in 64KiB-1KiB 0-4 many 4-x 1MiB,,2MiB ""; do
     expect "sizes '$sizes'" 2 "$tool" explain --sizes "$sizes"
 done
 expect "half an element in a list" 2 "$tool" explain --sizes 4,7
-contains "is refused" "7 bytes are no whole number of float32"
+contains "is refused, by no other option's name" "compshim explain: 7 bytes are no whole number of float32"
 
 # A dry run: an observed run's report, with two sizes, a class of sizes and calls of no interest.
 cat >run.json <<'JSON'
@@ -149,7 +149,14 @@ assert least < large["seconds_after"] < 1 + (least - 1) * 1.1 + 20 * 0.0005, (la
 PY
 sed 's/"exchange": .*\],\?/"exchange": [],/; /^   {"codec"/d' run.json | sed 's/"exchange": \[.*/"exchange": []},/' >unmeasured.json
 explain "a dry run without measurements" --report unmeasured.json
-contains "says that times cannot be told" "time               cannot be told"
+contains "says that times cannot be told" "time               cannot be told: the report has no measurements"
+sed 's/"nodes": 4, "ranks_per_node": 1/"nodes": 1, "ranks_per_node": 4/' run.json >one_node.json
+explain "a link for a run on one node" --report one_node.json --link 1Gbit
+contains "has nothing to do with it" "cannot be told: calls within one node cross no link"
+for option in --library=mpi --collective=allreduce --dtype=float32 --op=sum --ranks=4 --nodes=4; do
+    expect "$option beside a report" 2 "$tool" explain --report run.json $option
+    contains "is refused" "--report FILE says itself what was called: leave out "
+done
 printf '[rule all]\ncodec = none\n' >nothing.ini
 expect "a dry run of nothing" 0 "$tool" explain --report run.json --policy nothing.ini
 contains "says so" "nothing would be compressed"
@@ -241,6 +248,8 @@ assert answer["reason"] == "no_gain" and foretold["by"]["two_shot"] > 0.9 * fore
 PY
 explain "a table" --sizes 16MiB --machine slow
 contains "has both times" "natively  foretold"
+expect "a machine that is not there" 1 "$tool" explain --size 1MiB --machine nofile
+contains "is told by its option" "compshim: --machine: nofile: No such file or directory"
 expect "a machine that is none" 1 "$tool" explain --size 1MiB --machine job.ini
 contains "is refused" "job.ini:"
 finish

@@ -15,7 +15,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
     if (element == 0) /* other types: count bytes */
         element = 1;
     if (bytes % element != 0)
-        tool_misuse("--size: %" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
+        tool_misuse("%" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
                     cshim_dtype_name(call->dtype), element);
     answer.call.bytes = bytes;
     answer.plan = cshim_plan_call(policy, &answer.call, bytes / element);

@@ -6,28 +6,25 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/lib/json.h"
 #include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000
+#define RANKS 4 /* if not said */
 /* Of the table of sizes. The last two are there with facts of the machine. */
 #define EXPLAIN_COLUMNS 11
 
 static struct {
     const char *policy, *sizes, *report, *link, *machine;
-    const char *library, *collective, *dtype, *op;
-    uint64_t size; /* UINT64_MAX: none given */
-    uint32_t ranks;
-    uint32_t nodes; /* 0: as many as ranks */
+    const char *library, *collective, *dtype, *op; /* NULL: the first of their enum */
+    uint64_t size;                                 /* UINT64_MAX: none given */
+    uint32_t ranks;                                /* 0: RANKS */
+    uint32_t nodes;                                /* 0: as many as ranks */
     bool json;
-} chosen = {.size = UINT64_MAX,
-            .collective = "allreduce",
-            .dtype = "float32",
-            .op = "sum",
-            .ranks = 4,
-            .library = "mpi"};
+} chosen = {.size = UINT64_MAX};
 
 static const struct tool_option options[] = {
     {"policy", 'p', TOOL_TEXT, &chosen.policy, "FILE",
@@ -54,14 +51,14 @@ static const struct tool_option options[] = {
     {0},
 };
 
-/* The value of an option's word. `other` is the value of the word "other"; UINT_MAX: there is no
- * such word. */
+/* The value of an option's word; 0 without a word. `other` is the value of the word "other";
+ * UINT_MAX: there is no such word. */
 static unsigned parse_word(const char *option, const char *what, enum cshim_word_set set,
                            const char *word, unsigned other)
 {
     struct cshim_words words = cshim_words(set);
-    unsigned value;
-    if (cshim_word_find(set, word, &value) != NULL)
+    unsigned value = 0;
+    if (word == NULL || cshim_word_find(set, word, &value) != NULL)
         return value;
     if (other != UINT_MAX)
         words.names[words.count++] = "other";
@@ -79,6 +76,8 @@ static const struct cshim_machine *load_machine(void)
     const char *file = chosen.machine != NULL ? chosen.machine : getenv("COMPSHIM_MACHINE");
     if (file == NULL || *file == '\0' || strcmp(file, "off") == 0)
         return NULL;
+    if (chosen.machine != NULL && access(file, R_OK) != 0)
+        err(TOOL_NOT_SO, "--machine: %s", file);
     if (!cshim_machine_load(&machine, file, message))
         errx(TOOL_NOT_SO, "%s", message);
     return &machine;
@@ -93,13 +92,13 @@ static struct cshim_call describe_call(void)
             parse_word("collective", "collective", CSHIM_COLLECTIVES, chosen.collective, UINT_MAX),
         .dtype = parse_word("dtype", "element type", CSHIM_DTYPES, chosen.dtype, CSHIM_DTYPE_OTHER),
         .op = parse_word("op", "operation", CSHIM_OPS, chosen.op, CSHIM_OP_OTHER),
-        .ranks = chosen.ranks,
-        .nodes = chosen.nodes > 0 ? chosen.nodes : chosen.ranks,
+        .ranks = chosen.ranks > 0 ? chosen.ranks : RANKS,
         .machine = load_machine(),
     };
+    call.nodes = chosen.nodes > 0 ? chosen.nodes : call.ranks;
     if (!cshim_library_compresses(call.library, call.collective))
-        tool_misuse("--collective: %s is never compressed in %s", chosen.collective,
-                    chosen.library);
+        tool_misuse("--collective: %s is never compressed in %s",
+                    cshim_collective_name(call.collective), cshim_library_name(call.library));
     if (call.nodes > call.ranks)
         tool_misuse("--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
@@ -116,6 +115,11 @@ static void check_choice(void)
         tool_misuse("take one of --size, --sizes and --report");
     if (chosen.link != NULL && chosen.report == NULL)
         tool_misuse("--link goes with --report");
+    if (chosen.report != NULL &&
+        (chosen.library != NULL || chosen.collective != NULL || chosen.dtype != NULL ||
+         chosen.op != NULL || chosen.ranks + chosen.nodes > 0))
+        tool_misuse("--report FILE says itself what was called: leave out --library, "
+                    "--collective, --dtype, --op, --ranks and --nodes");
 }
 
 static void add_answer(struct tool_table *table, const struct explain_answer *answer)
@@ -186,7 +190,7 @@ static int run(char **words)
         else
             explain_print_text(&answer);
     }
-    if (!chosen.json && chosen.report == NULL && chosen.nodes == 0 && chosen.ranks > 1)
+    if (!chosen.json && chosen.report == NULL && chosen.nodes == 0 && call.ranks > 1)
         puts("assumed: each rank on a node of its own (--nodes N for another layout)");
     return tool_finish(TOOL_GOOD);
 }

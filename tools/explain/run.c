@@ -317,9 +317,11 @@ static void print_totals(const struct dry_run *run)
                tool_seconds(fmax(0, wall - run->seconds_before) + run->seconds_after),
                tool_seconds(wall));
     else
-        tool_print(stdout, 19,
-                   "time               cannot be told: the report has no measurements to go by "
-                   "(--link RATE, for several nodes)\n");
+        tool_print(
+            stdout, 19, "time               cannot be told: %s\n",
+            run->link > 0
+                ? "calls within one node cross no link (leave --link out)"
+                : "the report has no measurements to go by (--link RATE, for several nodes)");
 }
 
 static void print_text(const struct dry_run *run)
