@@ -41,6 +41,7 @@ enum form {
     FORM_SIZE,          /* a size, or the two sizes that a class of sizes lies between */
     FORM_COUNT_OR_DASH, /* the forms below show "-" if the member is missing */
     FORM_BYTES_OR_DASH,
+    FORM_SECONDS_OR_DASH, /* 0 was not measured */
     FORM_ERROR,
     FORM_EXACT_ERROR
 };
@@ -133,7 +134,7 @@ static const struct column observed_columns[] = {
     {"size", "", FORM_SIZE},
     {"calls", "calls", FORM_COUNT},
     {"time s", "seconds", FORM_SECONDS},
-    {"waited s", "seconds_wait", FORM_SECONDS},
+    {"waited", "seconds_wait", FORM_SECONDS_OR_DASH},
 };
 
 /* What verify and check_ranks found is shown of the rows that have it; max_rel_error moves kinds of
@@ -178,7 +179,8 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
 {
     const json_t *value = member(object, column->path);
     double number = json_number_value(value);
-    if (column->form >= FORM_COUNT_OR_DASH && !json_is_number(value))
+    if ((column->form >= FORM_COUNT_OR_DASH && !json_is_number(value)) ||
+        (column->form == FORM_SECONDS_OR_DASH && number <= 0))
         return tool_copy("-");
     switch (column->form) {
     case FORM_TEXT:
@@ -190,6 +192,7 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
     case FORM_BYTES_OR_DASH:
         return exact ? tool_format("%.0f", number) : tool_bytes(number);
     case FORM_SECONDS:
+    case FORM_SECONDS_OR_DASH:
         return exact ? tool_format("%.9g", number) : tool_seconds(number);
     case FORM_RATIO: {
         double wire = ledger_number(value, "bytes_wire");
@@ -320,12 +323,10 @@ static void print_tables(const struct tool_table tables[TABLES])
 static json_t *make_json(const struct report_set *set)
 {
     json_t *reports = json_array();
-    for (size_t i = 0; i < set->count; i++) {
-        json_t *file = json_string(set->paths[i]); /* NULL if it is not UTF-8 */
+    for (size_t i = 0; i < set->count; i++)
         json_array_append_new(reports,
-                              json_pack("{s:o, s:O}", "file", file != NULL ? file : json_null(),
+                              json_pack("{s:o, s:O}", "file", tool_json_text(set->paths[i]),
                                         "report", set->reports[i]));
-    }
     return json_pack("{s:o}", "reports", reports);
 }
 
