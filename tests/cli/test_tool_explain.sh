@@ -217,9 +217,9 @@ contains "has a hint" "(did you mean 'float32'?)"
 expect "an unknown operation" 2 "$tool" explain --size 4 --op sun
 contains "has a hint" "(did you mean 'sum'?)"
 expect "a type by another name" 2 "$tool" explain --size 4 --dtype double
-contains "is answered by all types" "unknown element type 'double' (known: float32, "
+contains "is answered by all types" "unknown --dtype 'double' (known: float32, "
 expect "a library by another name" 2 "$tool" explain --size 4 --library pytorch
-contains "is answered by all libraries" "unknown library 'pytorch' (known: mpi, nccl, gloo)"
+contains "is answered by all libraries" "unknown --library 'pytorch' (known: mpi, nccl, gloo)"
 expect "an unknown library" 2 "$tool" explain --size 4 --library ncl
 contains "has a hint" "(did you mean 'nccl'?)"
 expect "a word too many" 2 "$tool" explain --size 4 more

@@ -37,7 +37,7 @@ for words in "report --html --csv o.json" "compare --link -- true" "run --policy
     contains "is not taken for it" "' needs an argument before '-"
 done
 expect "an argument that begins with a dash" 2 "$tool" explain --size 4 --dtype=-x
-contains "is taken behind =" "unknown element type '-x'"
+contains "is taken behind =" "unknown --dtype '-x'"
 expect "an argument to a flag" 2 "$tool" explain --json=3
 contains "is refused" "option '--json=3': it takes no argument"
 expect "a bad number" 2 "$tool" explain --size 4 --ranks -3

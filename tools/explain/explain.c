@@ -51,10 +51,9 @@ static const struct tool_option options[] = {
     {0},
 };
 
-/* The value of an option's word; 0 without a word. `other` is the value of the word "other";
- * UINT_MAX: there is no such word. */
-static unsigned parse_word(const char *option, const char *what, enum cshim_word_set set,
-                           const char *word, unsigned other)
+/* The value of the word of an option, which is called as its set of words is; 0 without a word.
+ * `other` is the value of the word "other"; UINT_MAX: there is no such word. */
+static unsigned parse_word(enum cshim_word_set set, const char *word, unsigned other)
 {
     struct cshim_words words = cshim_words(set);
     unsigned value = 0;
@@ -63,7 +62,7 @@ static unsigned parse_word(const char *option, const char *what, enum cshim_word
     if (other != UINT_MAX)
         words.names[words.count++] = "other";
     if (other == UINT_MAX || strcmp(word, "other") != 0)
-        tool_misuse("--%s: unknown %s '%s'%s", option, what, word,
+        tool_misuse("unknown --%s '%s'%s", words.what, word,
                     tool_hint("", word, words.names, words.count));
     return other;
 }
@@ -87,11 +86,10 @@ static const struct cshim_machine *load_machine(void)
 static struct cshim_call describe_call(void)
 {
     struct cshim_call call = {
-        .library = parse_word("library", "library", CSHIM_LIBRARIES, chosen.library, UINT_MAX),
-        .collective =
-            parse_word("collective", "collective", CSHIM_COLLECTIVES, chosen.collective, UINT_MAX),
-        .dtype = parse_word("dtype", "element type", CSHIM_DTYPES, chosen.dtype, CSHIM_DTYPE_OTHER),
-        .op = parse_word("op", "operation", CSHIM_OPS, chosen.op, CSHIM_OP_OTHER),
+        .library = parse_word(CSHIM_LIBRARIES, chosen.library, UINT_MAX),
+        .collective = parse_word(CSHIM_COLLECTIVES, chosen.collective, UINT_MAX),
+        .dtype = parse_word(CSHIM_DTYPES, chosen.dtype, CSHIM_DTYPE_OTHER),
+        .op = parse_word(CSHIM_OPS, chosen.op, CSHIM_OP_OTHER),
         .ranks = chosen.ranks > 0 ? chosen.ranks : RANKS,
         .machine = load_machine(),
     };

@@ -326,8 +326,8 @@ static void print_totals(const struct dry_run *run)
 
 static void print_text(const struct dry_run *run)
 {
-    struct tool_table table =
-        tool_table_of("call,ranks/nodes,rule,would be,calls,native,wire,with waiting,would be,error", 4);
+    struct tool_table table = tool_table_of(
+        "call,ranks/nodes,rule,would be,calls,native,wire,with waiting,would be,error", 4);
     const double unlisted = ledger_number(
         json_object_get(json_object_get(run->report, "observed"), "unlisted"), "calls");
     for (size_t i = 0; i < run->count; i++)
