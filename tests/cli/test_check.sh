@@ -320,6 +320,16 @@ verdict_is "a text" "not caught" no_program text
 : >empty
 verdict_is "an empty file" "not caught" no_program empty
 
+# What is interpreted, or stands behind a launcher.
+echo 'import torch' >train.py
+verdict_is "a script of Python without #!" maybe interprets train.py
+contains "what to look at is found by" "python3 -c 'import torch; print(torch.__path__[0])'"
+for words in "-n 2 ./linked" "--oversubscribe ./linked" "./linked"; do
+    # shellcheck disable=SC2086
+    expect "the words of a launcher: $words" 2 "$tool" check mpirun $words
+    contains "are not for check" "check takes a program, without what starts it"
+done
+
 # compshim run looks first.
 printf '[rule all]\ncodec = fp16\n' >policy.ini
 run=("$tool" run --policy policy.ini)

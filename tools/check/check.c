@@ -193,7 +193,8 @@ static int run(char **words)
     if (words[0] == NULL)
         tool_misuse("no program to check");
     if (words[1] != NULL)
-        tool_misuse("'%s' is one word too many", words[1]);
+        tool_misuse("'%s' is one word too many: check takes a program, without what starts it",
+                    words[1]);
     char *problem = check_find(&result.findings, words[0]);
     if (problem != NULL)
         errx(TOOL_SYSTEM, "%s", problem);
@@ -229,6 +230,7 @@ const struct tool_command tool_check = {
                "all libraries that it needs are looked at too. The answer is 'caught', 'not "
                "caught' or 'maybe', with a reason and what to do.\n\nexit status: 0 caught, 1 not "
                "caught or maybe, 2 wrong use, 3 the system failed\n\n  compshim check ./train\n",
+    .advice = "; check takes a program, without what starts it",
     .options = options,
     .run = run,
 };

@@ -30,7 +30,7 @@ char *check_program_find(struct check_program *program, const char *name);
 /* What a file's name tells of its program. */
 enum check_calling {
     CHECK_PROGRAM,
-    CHECK_INTERPRETER, /* of a language: its programs load libraries at run time */
+    CHECK_INTERPRETER, /* of a language, or Python's source: libraries are loaded at run time */
     CHECK_STARTER      /* a shell or launcher: it starts other programs */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the file that the system runs for a name, what its name tells, and where a command line
  * leads. */
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -113,7 +114,8 @@ enum check_calling check_calling(const char *path)
 {
     const char *resolved = realpath(path, NULL);
     const char *real = resolved != NULL ? resolved : path;
-    if (is_one_of(path, interpreters) || is_one_of(real, interpreters))
+    if (is_one_of(path, interpreters) || is_one_of(real, interpreters) ||
+        fnmatch("*.py", path, 0) == 0)
         return CHECK_INTERPRETER;
     const bool is_starter = is_one_of(path, starters) || is_one_of(real, starters);
     return is_starter ? CHECK_STARTER : CHECK_PROGRAM;

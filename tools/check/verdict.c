@@ -283,10 +283,11 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
     }
     if (calling == CHECK_INTERPRETER)
         set(judgement, CHECK_INTERPRETS,
-            "check the extension module that calls MPI, NCCL or gloo, such as mpi4py's MPI.*.so or "
-            "PyTorch's libtorch_cpu.so and libtorch_cuda.so",
-            tool_format("%s loads libraries as the programs that it interprets ask for them",
-                        file));
+            "check the extension module that calls MPI, NCCL or gloo: of mpi4py MPI.*.so, of "
+            "PyTorch "
+            "libtorch_cpu.so and libtorch_cuda.so in the folder lib of what this prints: "
+            "python3 -c 'import torch; print(torch.__path__[0])'",
+            tool_format("which libraries %s loads is known only when it runs", file));
     else if (calling == CHECK_STARTER)
         set(judgement, CHECK_STARTS, "check the program that it starts",
             tool_format("%s starts other programs, and they inherit the preload", file));
@@ -357,6 +358,8 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
     const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
     const char *file = basename(findings->program.path);
     const char *secure = secure_mode(findings->program.path);
+    if (!object_is_elf(object) && check_calling(findings->program.path) == CHECK_INTERPRETER)
+        return false;
     if (!object_is_elf(object))
         set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
             tool_format("%s is neither an ELF file nor a script that begins with #!", file));

@@ -93,8 +93,9 @@ static void store(const struct tool_option *option, const char *text)
 
 static _Noreturn void refuse(const struct tool_command *command, const char *word)
 {
+    const char *advice = command->advice != NULL ? command->advice : "";
     if (strncmp(word, "--", 2) != 0)
-        tool_misuse("unknown option '-%c'", optopt);
+        tool_misuse("unknown option '-%c'%s", optopt, advice);
     if (optopt != 0)
         tool_misuse("option '%s': it takes no argument", word);
     const char *names[OPTIONS_MAX + 1] = {"help"};
@@ -102,7 +103,7 @@ static _Noreturn void refuse(const struct tool_command *command, const char *wor
     for (; command->options[count - 1].name != NULL; count++)
         names[count] = command->options[count - 1].name;
     char *name = tool_format("%.*s", (int)strcspn(word + 2, "="), word + 2);
-    tool_misuse("unknown option '--%s'%s", name, tool_hint("--", name, names, count));
+    tool_misuse("unknown option '--%s'%s%s", name, tool_hint("--", name, names, count), advice);
 }
 
 char **tool_parse(const struct tool_command *command, int argc, char **argv)

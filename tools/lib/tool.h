@@ -47,6 +47,7 @@ struct tool_command {
     const char *summary; /* one line, for the list of commands */
     const char *usage;   /* what follows "compshim NAME", also in compshim(1) */
     const char *details; /* what --help prints below the options, or NULL */
+    const char *advice;  /* behind the message of an option that it has not; NULL: none */
     bool takes_command;  /* its operands are a command line, which may have options of its own */
     const struct tool_option *options;
     int (*run)(char **words); /* the operands, up to a NULL; returns the exit status */
