@@ -115,6 +115,11 @@ expect "other metrics" 0 "$tool" compare --modes off --metric-time 'took ([0-9.]
     -- echo took 3.5 score=77.25 each 8.5
 check "are found" grep -qE 'off \(native\) +3\.5 +1\.00 +8\.5$' <<<"$output"
 check "as is the accuracy" grep -qE 'off \(native\) +77\.25$' <<<"$output"
+check "and nothing is warned of" test "${output#*not every output}" = "$output"
+expect "metrics that nothing matches" 0 "$tool" compare --modes off --repeat 2 --metric-time 'took ([0-9.]+)' \
+    --metric-step 'each ([0-9.]+)' -- echo nothing
+contains "are warned of" "compshim: --metric-time 'took ([0-9.]+)': not every output has a match"
+check "once each" test "$(grep -c "': not every output has a match" <<<"$output")" = 2
 expect "no metrics" 0 "$tool" compare --modes off -- echo nothing
 contains "the wall clock stands in, and is told" "Time of the whole command"
 expect "a log that is not left" 0 "$tool" compare --modes off -- true '{log}'
@@ -178,6 +183,7 @@ check "the page too" shows failed.html "Stopped early"
 check "the page is whole" page failed.html
 expect "a program that is not there" 1 "$tool" compare --modes off --html none.html -- ./missing
 contains "is named" "cannot run './missing'"
+check "no table is printed" test "${output#*Environment}" = "$output"
 check "the page of no runs is whole" page none.html
 check "and has no plots" lacks none.html Plots
 

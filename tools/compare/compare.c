@@ -16,9 +16,6 @@ static struct compare_options chosen = {
     .ranks = "2",
     .title = "All-reduce, compressed and not",
     .link = "shared memory",
-    .metrics = {[COMPARE_FIGURE_TIME] = "train time +([0-9.]+)",
-                [COMPARE_FIGURE_STEP] = "step +([0-9.]+) ms",
-                [COMPARE_FIGURE_ACCURACY] = "test accuracy +([0-9.]+)"},
     .repeat = 1,
     .min_size = 65536,
 };
@@ -49,20 +46,28 @@ static const struct tool_option options[] = {
     {0},
 };
 
+static const struct {
+    const char *option, *expression; /* that is taken without the option */
+} metrics[COMPARE_METRIC_COUNT] = {
+    [COMPARE_FIGURE_TIME] = {"--metric-time", "train time +([0-9.]+)"},
+    [COMPARE_FIGURE_STEP] = {"--metric-step", "step +([0-9.]+) ms"},
+    [COMPARE_FIGURE_ACCURACY] = {"--metric-accuracy", "test accuracy +([0-9.]+)"},
+};
+
 static void compile_metrics(struct compare_plan *plan)
 {
-    static const char *const names[COMPARE_METRIC_COUNT] = {"--metric-time", "--metric-step",
-                                                            "--metric-accuracy"};
     for (size_t i = 0; i < COMPARE_METRIC_COUNT; i++) {
-        const char *text = plan->options->metrics[i];
+        const char *given = plan->options->metrics[i];
+        const char *text = given != NULL ? given : metrics[i].expression;
         int error = regcomp(&plan->metrics[i], text, REG_EXTENDED | REG_NEWLINE);
         if (error != 0) {
             char message[256];
             regerror(error, &plan->metrics[i], message, sizeof message);
-            tool_misuse("%s: '%s': %s", names[i], text, message);
+            tool_misuse("%s: '%s': %s", metrics[i].option, text, message);
         }
         if (plan->metrics[i].re_nsub < 1)
-            tool_misuse("%s: '%s' has no group in round brackets for the number", names[i], text);
+            tool_misuse("%s: '%s' has no group in round brackets for the number", metrics[i].option,
+                        text);
     }
 }
 
@@ -151,11 +156,9 @@ static void add_ranks(struct compare_plan *plan, const char *list)
 /* Ends the tool if an option's file cannot be written, or has to be spared. */
 static void check_writable(const char *option, const char *path, const char *pattern)
 {
-    if (path == NULL)
-        return;
     tool_spare_file(option, path, pattern);
-    FILE *file = fopen(path, "ae");
-    if (file == NULL || fclose(file) != 0)
+    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
+    if (path != NULL && (file == NULL || fclose(file) != 0))
         err(TOOL_SYSTEM, "%s", path);
 }
 
@@ -283,8 +286,7 @@ static int run(char **words)
     struct compare_plan plan;
     if (*words == NULL)
         tool_misuse("no command to run");
-    const char *ending = strrchr(*words, '.');
-    if (ending != NULL && strcmp(ending, ".json") == 0)
+    if (fnmatch("*.json", *words, 0) == 0)
         tool_misuse("'%s' is a report: 'compshim report' shows reports side by side", *words);
     make_plan(&plan, &chosen, words);
     child_catch_signals();
@@ -293,9 +295,14 @@ static int run(char **words)
     enum child_end end = run_all(&plan);
     compare_add_load(plan.environment);
     plan.is_complete = end == CHILD_DONE;
-    if (!plan.is_complete)
+    for (enum compare_figure i = 0; i < COMPARE_METRIC_COUNT; i++)
+        if (chosen.metrics[i] != NULL && compare_misses(&plan, i))
+            warnx("%s '%s': not every output has a match", metrics[i].option, chosen.metrics[i]);
+    const bool has_results = plan.is_complete || seconds_left(&plan) >= 0;
+    if (!plan.is_complete && has_results)
         warnx("stopped early; what was finished:");
-    compare_write_text(&plan, stdout);
+    if (has_results)
+        compare_write_text(&plan, stdout);
     bool written = write_file(&plan, chosen.json, compare_write_json);
     written = write_file(&plan, chosen.markdown, compare_write_markdown) && written;
     written = write_file(&plan, chosen.html, compare_write_page) && written;

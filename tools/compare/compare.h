@@ -34,7 +34,7 @@ struct compare_options {
     const char *serial; /* for sh -c, or NULL */
     const char *json, *markdown, *html;
     const char *title, *link;
-    const char *metrics[COMPARE_METRIC_COUNT]; /* regular expressions */
+    const char *metrics[COMPARE_METRIC_COUNT]; /* regular expressions, or NULL */
     uint32_t repeat;
     uint64_t min_size; /* bytes */
 };
@@ -84,6 +84,9 @@ bool compare_has(char *const *command, const char *part);
  * "accuracy_over_time" and "output_tail". What is not known is null. */
 enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
+
+/* Whether the output of some run has no match for a metric. Times are of whole commands then. */
+bool compare_misses(const struct compare_plan *plan, enum compare_figure metric);
 
 /* The names of the figures in JSON. */
 extern const char *const compare_figure_names[COMPARE_FIGURE_COUNT];

@@ -13,12 +13,12 @@
 const char *const compare_figure_names[COMPARE_FIGURE_COUNT] = {
     "time", "step_ms", "accuracy", "bytes_native", "bytes_wire", "speed_up", "ratio"};
 
-/* Whether times are of the whole command, because some output has no match for --metric-time. */
-static bool uses_wall(const struct compare_plan *plan)
+bool compare_misses(const struct compare_plan *plan, enum compare_figure metric)
 {
+    const char *name = compare_figure_names[metric];
     for (size_t i = 0; i < plan->cell_count; i++)
         for (size_t run = 0; run < json_array_size(plan->cells[i].runs); run++)
-            if (!json_is_number(json_object_get(json_array_get(plan->cells[i].runs, run), "time")))
+            if (!json_is_number(json_object_get(json_array_get(plan->cells[i].runs, run), name)))
                 return true;
     return false;
 }
@@ -40,7 +40,7 @@ static double run_figure(const struct compare_plan *plan, const struct compare_c
     if (figure == COMPARE_FIGURE_RATIO)
         return quotient(run_figure(plan, cell, COMPARE_FIGURE_NATIVE, run),
                         run_figure(plan, cell, COMPARE_FIGURE_WIRE, run));
-    bool wall = figure == COMPARE_FIGURE_TIME && uses_wall(plan);
+    bool wall = figure == COMPARE_FIGURE_TIME && compare_misses(plan, figure);
     const json_t *value = json_object_get(json_array_get(cell->runs, run),
                                           wall ? "wall_seconds" : compare_figure_names[figure]);
     return json_is_number(value) ? json_number_value(value) : UNKNOWN;
@@ -257,10 +257,11 @@ static void make_tables(const struct compare_plan *plan, struct tool_table table
     const struct layout traffic = {3, true, false, bytes};
     const char *whole = " of the whole command (not every output has a match for --metric-time)";
     tables[0] = environment_table(plan);
-    tables[1] = mode_table(plan, "time",
-                           tool_format("Time%s, %s; speed-up against off with as many ranks",
-                                       uses_wall(plan) ? whole : "", runs),
-                           &times);
+    tables[1] =
+        mode_table(plan, "time",
+                   tool_format("Time%s, %s; speed-up against off with as many ranks",
+                               compare_misses(plan, COMPARE_FIGURE_TIME) ? whole : "", runs),
+                   &times);
     tables[2] = is_known(plan, COMPARE_FIGURE_ACCURACY)
                     ? mode_table(plan, "accuracy", tool_format("Accuracy, %s", runs), &accuracies)
                     : (struct tool_table){0};
@@ -344,8 +345,8 @@ static json_t *make_json(const struct compare_plan *plan)
     return json_pack("{s:s, s:o, s:b, s:I, s:s, s:O, s:o}", "compshim", CSHIM_VERSION, "title",
                      tool_json_text(plan->options->title), "complete", plan->is_complete, "repeat",
                      (json_int_t)plan->options->repeat, "time_is",
-                     uses_wall(plan) ? "wall" : "metric", "environment", plan->environment,
-                     "results", results);
+                     compare_misses(plan, COMPARE_FIGURE_TIME) ? "wall" : "metric", "environment",
+                     plan->environment, "results", results);
 }
 
 void compare_write_json(const struct compare_plan *plan, FILE *file)
