@@ -63,9 +63,7 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
     snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
-/* Whether a file that is there holds something else than what compshim writes, which has the mark
- * at its beginning. */
-static bool is_foreign(const char *path, const char *mark)
+bool cshim_is_foreign(const char *path, const char *mark)
 {
     char beginning[64] = "";
     struct stat facts;
@@ -93,7 +91,7 @@ static bool check_file(const char *kind, const char *variable, const char *path,
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
                     strerror(is_folder ? EISDIR : errno), variable);
-    if (!is_foreign(path, mark))
+    if (!cshim_is_foreign(path, mark))
         return true;
     snprintf(message, size,
              "the %s would take the place of %.200s, which is no %s: name another file by %s, or "

@@ -59,6 +59,10 @@ const char *cshim_environment_trace(void);
  * otherwise; else the message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
+/* Whether a file that is there holds something else than what compshim writes, which has the mark
+ * in its first 63 bytes. False of an empty file. */
+bool cshim_is_foreign(const char *path, const char *mark);
+
 /* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to
  * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*. */
 static inline bool cshim_is_forwarded(const char *entry)

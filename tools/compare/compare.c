@@ -154,9 +154,9 @@ static void add_ranks(struct compare_plan *plan, const char *list)
 }
 
 /* Ends the tool if an option's file cannot be written, or has to be spared. */
-static void check_writable(const char *option, const char *path, const char *pattern)
+static void check_writable(const char *option, const char *path, const char *mark)
 {
-    tool_spare_file(option, path, pattern);
+    tool_spare_file(option, path, mark);
     FILE *file = path != NULL ? fopen(path, "ae") : NULL;
     if (path != NULL && (file == NULL || fclose(file) != 0))
         err(TOOL_SYSTEM, "%s", path);
@@ -204,9 +204,9 @@ static void make_plan(struct compare_plan *plan, const struct compare_options *o
     for (size_t mode = 0; mode < plan->mode_count && plan->library == NULL; mode++)
         if (plan->modes[mode].has_shim)
             plan->library = launch_find_library();
-    check_writable("--json", options->json, "{*\"compshim\"*");
-    check_writable("--markdown", options->markdown, "#*");
-    check_writable("--html", options->html, PAGE_PATTERN);
+    check_writable("--json", options->json, "\"compshim\"");
+    check_writable("--markdown", options->markdown, "# ");
+    check_writable("--html", options->html, PAGE_MARK);
     make_files(plan);
     plan->environment = compare_environment(options->link);
 }

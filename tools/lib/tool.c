@@ -3,13 +3,12 @@
 #include "tools/lib/tool.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "shim/core/environment.h"
 #include "shim/core/words.h"
 
 void *tool_allocate(size_t count, size_t size)
@@ -51,17 +50,9 @@ char *tool_format(const char *format, ...)
     return text;
 }
 
-void tool_spare_file(const char *option, const char *path, const char *pattern)
+void tool_spare_file(const char *option, const char *path, const char *mark)
 {
-    char begin[64] = "";
-    struct stat status;
-    const bool is_there = path != NULL && stat(path, &status) == 0 && S_ISREG(status.st_mode);
-    FILE *file = is_there ? fopen(path, "re") : NULL;
-    if (file == NULL)
-        return;
-    const size_t length = fread(begin, 1, sizeof begin - 1, file);
-    fclose(file);
-    if (length > 0 && fnmatch(pattern, begin, 0) != 0)
+    if (path != NULL && cshim_is_foreign(path, mark))
         errx(TOOL_NOT_SO, "%s is not replaced: it is not what %s writes; name another file", path,
              option);
 }

@@ -93,9 +93,9 @@ void *tool_append(void *array, size_t *count, size_t size, const void *element);
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Exits with TOOL_NOT_SO if an option's file is there, is not empty, and does not match the pattern
- * of fnmatch(3) for what the option writes. A NULL path is no file. */
-void tool_spare_file(const char *option, const char *path, const char *pattern);
+/* Exits with TOOL_NOT_SO if an option's file holds something else than what the option writes,
+ * which has the mark in its first 63 bytes. A NULL path is no file. */
+void tool_spare_file(const char *option, const char *path, const char *mark);
 
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);

@@ -368,7 +368,7 @@ static int run(char **words)
     for (enum table which = SUMMARY + 1; which < TABLES; which++)
         tables[which] = array_table(&set, which, csv);
     if (html != NULL && !is_printed) {
-        tool_spare_file("--html", html, PAGE_PATTERN);
+        tool_spare_file("--html", html, PAGE_MARK);
         /* stdout becomes the page's file, so that tool_finish finds what is lost. */
         if (freopen(html, "we", stdout) == NULL)
             err(TOOL_SYSTEM, "cannot write %s", html);

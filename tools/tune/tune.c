@@ -190,8 +190,8 @@ static int run(char **words)
         set_sizes(chosen.sizes, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
-    tool_spare_file("--save", chosen.save, "{*\"ranks\"*");
-    tool_spare_file("--machine", chosen.machine, "; Facts of a machine*");
+    tool_spare_file("--save", chosen.save, "\"ranks\"");
+    tool_spare_file("--machine", chosen.machine, "; Facts of a machine");
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
