@@ -35,6 +35,10 @@ contains "says so" "Nothing was faster than the library itself."
 
 expect "no launcher" 2 "$tool" tune
 contains "says what one is" "no command that starts ranks, such as 'mpirun -n 4'"
+for option in --sizes=1MiB --machine=facts --time=5; do
+    expect "measurements and $option" 2 "$tool" tune --from measured.json $option
+    contains "is refused" "--from takes what was measured: leave out "
+done
 expect "measurements and a launcher" 2 "$tool" tune --from measured.json -- mpirun
 expect "an error that is none" 2 "$tool" tune --max-rel-error 2 -- true
 contains "is quoted" "--max-rel-error: '2' is not a number from 0 to 1"

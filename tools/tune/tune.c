@@ -12,14 +12,13 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
+#define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* if not said */
+
 static struct {
     const char *output, *max_rel_error, *sizes, *save, *from, *machine;
     bool force;
-    uint32_t time;
-} chosen = {.output = "policy.ini",
-            .time = 120,
-            .max_rel_error = "0.01",
-            .sizes = "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB"};
+    uint32_t time; /* 0: 120 */
+} chosen = {.output = "policy.ini", .max_rel_error = "0.01"};
 
 static const struct tool_option options[] = {
     {"output", 'o', TOOL_TEXT, &chosen.output, "FILE", "the policy to write (default policy.ini)"},
@@ -186,8 +185,10 @@ static int run(char **words)
     if ((*words == NULL) == (chosen.from == NULL))
         tool_misuse(*words == NULL ? "no command that starts ranks, such as 'mpirun -n 4'"
                                    : "--from needs no command: nothing is run");
+    if (chosen.from != NULL && (chosen.sizes != NULL || chosen.machine != NULL || chosen.time > 0))
+        tool_misuse("--from takes what was measured: leave out --sizes, --machine and --time");
     if (chosen.from == NULL)
-        set_sizes(chosen.sizes, &measured);
+        set_sizes(chosen.sizes != NULL ? chosen.sizes : SIZES, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
     tool_spare_file("--save", chosen.save, "\"ranks\"");
@@ -195,7 +196,7 @@ static int run(char **words)
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
-        tune_measure(words, chosen.time, chosen.output, &measured);
+        tune_measure(words, chosen.time > 0 ? chosen.time : 120, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         save(&measured, chosen.save);
