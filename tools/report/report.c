@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim report: the JSON reports of one or several runs, side by side. Each table is described
  * by its columns: which member of the JSON a cell shows, and in which form. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/html/page.h"
@@ -166,10 +167,14 @@ static char *size_text(const json_t *kind)
     char *from = tool_bytes(ledger_number(kind, "bytes"));
     if (json_object_get(kind, "bytes_below") == NULL)
         return from;
-    return tool_format("%s to %s", from, tool_bytes(ledger_number(kind, "bytes_below")));
+    char *below = tool_bytes(ledger_number(kind, "bytes_below"));
+    char *text = tool_format("%s to %s", from, below);
+    free(from);
+    free(below);
+    return text;
 }
 
-/* The text of a cell. `exact` is for programs: bytes and seconds in full. */
+/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);
@@ -260,6 +265,7 @@ static struct tool_table summary_table(const struct report_set *set)
     }
     add_counts(&table, set, "passed_through", "passed on", cells);
     add_counts(&table, set, "not_compressed", "not compressed", cells);
+    free(cells);
     return table;
 }
 
@@ -297,6 +303,7 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
             tool_table_add(&table, cells);
         }
     }
+    free(cells);
     return table;
 }
 
@@ -333,6 +340,7 @@ static void print_page(const struct report_set *set, const struct tool_table tab
                       : tool_format("%s: %.2f times fewer bytes", name,
                                     wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
     page_write(title, make_json(set), "", tables, TABLES, stdout);
+    free(title);
 }
 
 static bool is_report(const char *path)
@@ -381,6 +389,11 @@ static int run(char **words)
         tool_json_print(make_json(&set));
     else
         print_tables(tables);
+    for (enum table which = 0; which < TABLES; which++)
+        tool_table_free(&tables[which]);
+    for (size_t i = 0; i < count; i++)
+        json_decref(reports[i]);
+    free(reports);
     return tool_finish(TOOL_GOOD);
 }
 
