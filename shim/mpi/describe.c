@@ -69,14 +69,12 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
     return CSHIM_REASON_COMPRESS;
 }
 
-/* The elements of a call on so many ranks, and of a reduce_scatter those of its largest result; 0
- * where a length is wrong. */
-static uint64_t count_elements(const struct cshim_arguments *arguments, struct cshim_call *call)
+/* The elements of a call on so many ranks that has blocks, and of a reduce_scatter those of its
+ * largest result; 0 where a length is wrong. */
+static uint64_t count_blocks(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     uint64_t count = 0;
     call->block = 0;
-    if (!cshim_shapes[arguments->collective].has_blocks)
-        return arguments->count;
     if (arguments->recvcounts == NULL || arguments->collective == CSHIM_ALLTOALL) {
         call->block = arguments->count;
         return arguments->count * call->ranks;
@@ -172,11 +170,14 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return datatype_reason(arguments->datatype);
     if (arguments->op != MPI_SUM)
         return CSHIM_REASON_OP;
-    if (has_blocks)
+    *count = arguments->count;
+    call->block = 0;
+    if (has_blocks) {
         reason = describe_ranks(arguments->comm, call);
-    if (reason != CSHIM_REASON_COMPRESS)
-        return reason;
-    *count = count_elements(arguments, call);
+        if (reason != CSHIM_REASON_COMPRESS)
+            return reason;
+        *count = count_blocks(arguments, call);
+    }
     if (*count == 0)
         return CSHIM_REASON_EMPTY;
     if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
@@ -254,7 +255,10 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     call->ranks = call->nodes = call->ranks_per_node = 1;
     const enum cshim_reason reason = describe_ranks(arguments->comm, call);
     PMPI_Type_size(arguments->datatype, &element);
-    call->bytes = count_elements(arguments, call) * (uint64_t)element;
+    call->block = 0;
+    call->bytes = (cshim_shapes[arguments->collective].has_blocks ? count_blocks(arguments, call)
+                                                                  : arguments->count) *
+                  (uint64_t)element;
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
 }
 
