@@ -91,7 +91,9 @@ static bool check_file(const char *kind, const char *variable, const char *path,
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
                     strerror(is_folder ? EISDIR : errno), variable);
-    if (!cshim_is_foreign(path, mark))
+    /* What is somebody else's is refused when it is opened: they could end jobs by it here. */
+    const bool is_own = lstat(path, &facts) != 0 || facts.st_uid == geteuid();
+    if (!is_own || !cshim_is_foreign(path, mark))
         return true;
     snprintf(message, size,
              "the %s would take the place of %.200s, which is no %s: name another file by %s, or "

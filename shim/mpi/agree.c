@@ -160,7 +160,7 @@ static void warn_without_root(void)
     gethostname(host, sizeof host - 1);
     cshim_log(
         CSHIM_LOG_WARN,
-        "nothing is compressed: not all ranks have this shim: rank %d (%s) has it, these do not: "
+        "nothing is compressed: not all ranks have this shim: rank %d (%s) has it, but not ranks "
         "%s; start all with the same LD_PRELOAD and COMPSHIM (mpirun -x LD_PRELOAD)",
         cshim_job.rank, host, silent);
 }
