@@ -392,7 +392,7 @@ install: all
 
 .PHONY: uninstall
 uninstall:
-	@[ -e $(DESTDIR)$(LIBDIR)/libcompshim.so ] || { \
+	@[ -e $(DESTDIR)$(LIBDIR)/libcompshim.so ] || [ -e $(DESTDIR)$(BINDIR)/compshim ] || { \
 		echo "$(DESTDIR)$(LIBDIR) has no libcompshim.so: take the PREFIX and DESTDIR of make install" >&2; exit 1; }
 	$(call say,RM,$(DESTDIR)$(PREFIX))rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(installed_libraries)) $(DESTDIR)$(BINDIR)/compshim \
 		$(foreach page,$(manual_pages),$(DESTDIR)$(MANDIR)/$(call manual_path,$(page))) \

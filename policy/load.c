@@ -125,7 +125,7 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
         snprintf(message, CSHIM_MESSAGE_MAX, "built-in default: out of memory");
     else
         *length = strlen(text);
-    snprintf(source, CSHIM_PATH_MAX, "%s", CSHIM_POLICY_BUILT_IN);
+    snprintf(source, CSHIM_PATH_MAX, "built-in default");
     return text;
 }
 

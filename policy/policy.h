@@ -90,7 +90,7 @@ struct cshim_rule {
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
 struct cshim_policy {
-    char source[CSHIM_PATH_MAX]; /* the file it came from, or CSHIM_POLICY_BUILT_IN */
+    char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
     char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
     enum cshim_log_level log;
     uint64_t seed;            /* of stochastic rounding */
@@ -136,9 +136,6 @@ const char *cshim_policy_default_text(void);
  * file may come from anywhere, with what the user has unpacked there: it names no files to write.
  */
 #define CSHIM_POLICY_HERE "./policy.ini"
-
-/* The source of the policy that is taken where there is no file. */
-#define CSHIM_POLICY_BUILT_IN "built-in default"
 
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the

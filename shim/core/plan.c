@@ -266,15 +266,18 @@ static void choose_grid(struct cshim_plan *plan)
     }
 }
 
-/* The ranks with which one exchanges messages. Inside a node they may need no connections, but that
- * is the library's own affair. */
+/* At most so many ranks exchange messages with one. Ranks of a node are counted, too: where the
+ * library has no shared memory they need connections. */
 static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_call *call)
 {
-    const uint32_t longest = (uint32_t)cshim_divide_up(plan->peers, plan->grid.rows);
-    const uint32_t inside = plan->shares > 1 ? call->ranks_per_node - 1 : 0;
     if (plan->algorithm == CSHIM_ALGORITHM_CAST)
         return 0; /* the library's own exchange */
-    return longest - 1 + plan->grid.rows - 1 + inside;
+    const uint32_t longest = (uint32_t)cshim_divide_up(plan->peers, plan->grid.rows);
+    const uint32_t column = plan->grid.rows > 1 ? cshim_grid_depth(&plan->grid) : 1;
+    const uint32_t inside = plan->peers == plan->ranks
+                                ? 0 /* else the fullest node has one more at most */
+                                : plan->ranks - (plan->peers - 1) * call->ranks_per_node - 1;
+    return longest - 1 + column - 1 + inside;
 }
 
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
@@ -360,7 +363,7 @@ static double cost_of(const struct cshim_plan *plan)
 }
 
 /* `auto` with facts of the machine: the algorithm that costs least. Without them it is that of
- * choose_algorithm, or where that cannot be planned the first that can. */
+ * choose_algorithm, or where that needs too many connections the first that does not. */
 static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struct cshim_call *call,
                                       uint64_t count)
 {
@@ -369,7 +372,8 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
         CSHIM_ALGORITHM_GRID};
     struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     const bool is_planned = fastest.reason == CSHIM_REASON_COMPRESS;
-    if ((is_planned && !(fastest.seconds > 0)) || can(call, rule->algorithm))
+    if ((is_planned && !(fastest.seconds > 0)) || can(call, rule->algorithm) ||
+        fastest.reason == CSHIM_REASON_NO_MEMORY)
         return fastest;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         if (candidates[i] == fastest.algorithm || !can(call, candidates[i]))

@@ -32,7 +32,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_DTYPE] = "an element type that the codec, or any codec, cannot carry",
         [CSHIM_REASON_OP] = "only sums are compressed, and NCCL's averages",
         [CSHIM_REASON_EMPTY] = "there are no elements",
-        [CSHIM_REASON_TOO_SMALL] = "smaller than the calls that the policy compresses",
+        [CSHIM_REASON_TOO_SMALL] = "too small, by the sizes in the rules of the policy",
         [CSHIM_REASON_RULE_NONE] = "the rule says codec = none",
         [CSHIM_REASON_NO_RULE] = "no rule of the policy matches",
         [CSHIM_REASON_SINGLE_RANK] = "one rank alone sends nothing",
@@ -49,7 +49,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "a gloo that is not known",
         [CSHIM_REASON_NO_GAIN] = "it is not foretold to save a tenth of the time (see worth)",
         [CSHIM_REASON_SECOND_LIBRARY] = "calls of a second gloo in the process",
-        [CSHIM_REASON_NO_DESCRIPTORS] = "too few files may be open for as many connections",
+        [CSHIM_REASON_NO_DESCRIPTORS] = "too few files may be open for the connections that it needs",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? words[reason] : "?";
 }

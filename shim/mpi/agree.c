@@ -12,12 +12,9 @@
  * receive that nobody answers stays posted, so that a late message never meets a receive of the
  * program's.
  */
-#include <dirent.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -256,28 +253,11 @@ static MPI_Comm find_nodes(void)
     return node;
 }
 
-/* How many files this process may still open. The library may take a file for each rank that
- * another speaks to, and dies where it gets none. */
-static int free_descriptors(void)
-{
-    struct rlimit limit;
-    int left = INT_MAX;
-    DIR *open_files = opendir("/proc/self/fd");
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX)
-        left = (int)limit.rlim_cur;
-    if (open_files == NULL)
-        return left;
-    while (left > 0 && readdir(open_files) != NULL)
-        left--;
-    closedir(open_files);
-    return left;
-}
-
 /* Half of what the rank with the fewest has left is for compressed calls; the rest is the
  * program's, and the library's for calls that are passed on. */
 static void find_partners(void)
 {
-    int own = free_descriptors() / 2, least = 0;
+    int own = cshim_mpi_free_descriptors() / 2, least = 0;
     cshim_mpi.real->MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
     cshim_mpi.partners = least > 0 ? (uint32_t)least : 1;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/communicator.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "shim/core/log.h"
 #include "shim/host/segment.h"
@@ -213,17 +217,45 @@ static bool take_memory(struct cshim_comm *state)
            state->statuses != NULL && state->indices != NULL;
 }
 
+int cshim_mpi_free_descriptors(void)
+{
+    struct rlimit limit;
+    int left = INT_MAX;
+    DIR *open_files = opendir("/proc/self/fd");
+    if (open_files == NULL && (errno == EMFILE || errno == ENFILE))
+        return 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX)
+        left = (int)limit.rlim_cur;
+    if (open_files == NULL)
+        return left;
+    while (left > 0 && readdir(open_files) != NULL)
+        left--;
+    closedir(open_files);
+    return left;
+}
+
+/* Whether this process may open too few files for what a call on a communicator may need, and for
+ * half of that again: other communicators may have taken theirs. */
+static bool lacks_descriptors(const struct cshim_comm *state)
+{
+    const uint32_t most = cshim_mpi.partners, others = (uint32_t)state->host.ranks - 1;
+    const uint32_t needed = others < most ? others : most;
+    return (uint32_t)cshim_mpi_free_descriptors() < needed + needed / 2;
+}
+
 /* Takes the memory, and the number that rank 0 gives, by one collective call on the program's
  * communicator. What a rank lacks turns compression off on all: the reason says so. Returns an MPI
  * error. */
 static int agree(struct cshim_comm *state, MPI_Comm comm)
 {
-    enum { LACKS_MEMORY, NUMBER, COUNT };
+    enum { LACKS_MEMORY, LACKS_DESCRIPTORS, NUMBER, COUNT };
     int own[COUNT], largest[COUNT] = {0};
     own[LACKS_MEMORY] = !take_memory(state);
+    own[LACKS_DESCRIPTORS] = lacks_descriptors(state);
     own[NUMBER] = state->host.rank == 0 ? take_number() : -1;
     const int status = cshim_mpi.real->MPI_Allreduce(own, largest, COUNT, MPI_INT, MPI_MAX, comm);
-    if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && largest[NUMBER] >= 0) {
+    if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && !largest[LACKS_DESCRIPTORS] &&
+        largest[NUMBER] >= 0) {
         state->number = largest[NUMBER];
         state->first_tag =
             FIRST_TAG + state->number * tags_per_number() + state->world_ranks[0] * CSHIM_MESSAGES;
@@ -232,8 +264,9 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
     }
     if (own[NUMBER] >= 0)
         give_number(own[NUMBER]);
-    state->reason = CSHIM_REASON_NO_MEMORY;
-    if (status != MPI_SUCCESS || state->host.rank != 0)
+    state->reason =
+        largest[LACKS_DESCRIPTORS] ? CSHIM_REASON_NO_DESCRIPTORS : CSHIM_REASON_NO_MEMORY;
+    if (status != MPI_SUCCESS || state->host.rank != 0 || largest[LACKS_DESCRIPTORS])
         return status;
     if (largest[LACKS_MEMORY])
         cshim_log(CSHIM_LOG_WARN,

@@ -39,6 +39,11 @@ MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds what is known of a communicator, without a word to the other ranks. Ends the job where
  * there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
+/* How many files this process may still open. Over TCP the library takes one for each rank that
+ * another speaks to, and ends the job where it gets none. Where /proc is not there, or there is no
+ * limit, all that are allowed. */
+int cshim_mpi_free_descriptors(void);
+
 /* Makes what compressed calls need, once. Collective then, with the same outcome on all ranks: it
  * may leave a reason against compressing. No communicator is made: that could wait for a collective
  * call of another thread, and libraries have few. Returns an MPI error. */

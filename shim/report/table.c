@@ -153,17 +153,13 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
 {
     const struct cshim_ledger *ledger = &job->ledger;
     const struct cshim_row total = cshim_ledger_total(ledger);
-    const bool is_one_node_of_default =
-        job->nodes == 1 && strcmp(job->policy->source, CSHIM_POLICY_BUILT_IN) == 0;
     fprintf(stream, "compshim %s: %s, %d rank%s on %u node%s, policy %s\n", CSHIM_VERSION,
             job->library, job->ranks, job->ranks == 1 ? "" : "s", job->nodes,
             job->nodes == 1 ? "" : "s", job->policy->source);
     if (job->observed != NULL)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)
-        fprintf(stream, "compshim: nothing was compressed%s%s\n",
-                is_one_node_of_default ? ": inside a node the built-in policy compresses little"
-                                       : "",
+        fprintf(stream, "compshim: nothing was compressed%s\n",
                 ledger->policy->rule_count == 0 ? ": the policy has no rules"
                                                 : "; COMPSHIM_POLICY=FILE takes another policy");
     else

@@ -54,7 +54,7 @@ done 3<<'ROWS'
 1|the trace would take the place of good.ini, which is no trace: name another file by COMPSHIM_TRACE|job good COMPSHIM_TRACE=good.ini
 1|the report and the trace are both to be written to ./both.json|job good COMPSHIM_REPORT=./both.json COMPSHIM_TRACE=./both.json
 0|COMPSHIM_LOG=verbose is not known: error, warn, info or debug; COMPSHIM_LIVE=of is not known: take on or off|job good COMPSHIM_LOG=verbose COMPSHIM_LIVE=of
-0|nothing was compressed: inside a node the built-in policy compresses|unnamed
+0|nothing was compressed; COMPSHIM_POLICY=FILE takes another policy|unnamed
 1|damaged.json:1: not JSON: |compshim report damaged.json
 1|; COMPSHIM_REPORT=FILE writes a report|compshim report damaged.json
 0|cannot write the report missing/b.json: No such file or directory: name another by COMPSHIM_REPORT; COMPSHIM_POLCY is not known|job lost COMPSHIM_POLCY=x

@@ -54,6 +54,6 @@ check "both parts of its table end with the last figure of some ranks" test "$(g
 check "and none within their figures" test -z "$(grep -E '^mode .*(time s|speed-up)$' <<<"$output")"
 narrow "top, with the jobs that there are" 0 sh -c '"$1" top --once || [ $? = 1 ]' sh "$tool"
 narrow "the table of a job" 0 shimmed 2 COMPSHIM_POLICY=p.ini "$build/tests/mpi_one_of_each"
-contains "with reasons in words" "smaller than the calls that the policy compresses"
+contains "with reasons in words" "too small, by the sizes in the rules of the policy"
 narrow "the table of an observed job" 0 shimmed 2 COMPSHIM=observe COMPSHIM_POLICY=p.ini "$build/tests/mpi_one_of_each"
 finish

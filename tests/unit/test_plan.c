@@ -514,18 +514,18 @@ TEST(owners_rotate)
     assert_true(begin == 0 && length == 256);
 }
 
-/* Two-shot speaks to all, a grid to a row and a column of six, hierarchical to one rank of each node
- * and those of its own. */
+/* Two-shot speaks to all, a grid to a row and a column of six, hierarchical to one rank of each
+ * node and those of its own. */
 TEST(connections_are_limited)
 {
-    struct cshim_call call = {.dtype = CSHIM_FLOAT32, .bytes = 4 * MIB, .ranks = 36, .nodes = 12,
-                              .ranks_per_node = 3};
+    struct cshim_call call = {
+        .dtype = CSHIM_FLOAT32, .bytes = 4 * MIB, .ranks = 36, .nodes = 12, .ranks_per_node = 3};
     const struct {
         enum cshim_algorithm named, planned;
         uint32_t partners;
     } cases[] = {
         {CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_TWO_SHOT, 35},
-        {CSHIM_ALGORITHM_GRID, CSHIM_ALGORITHM_GRID, 2 + 3 + 2},
+        {CSHIM_ALGORITHM_GRID, CSHIM_ALGORITHM_GRID, 3 + 2 + 2},
         {CSHIM_ALGORITHM_HIERARCHICAL, CSHIM_ALGORITHM_HIERARCHICAL, 11 + 2},
         {CSHIM_ALGORITHM_CAST, CSHIM_ALGORITHM_CAST, 1},
         {CSHIM_ALGORITHM_AUTO, CSHIM_ALGORITHM_HIERARCHICAL, 13},
@@ -536,9 +536,18 @@ TEST(connections_are_limited)
         call.partners = cases[i].partners;
         assert_int_equal(cshim_plan_call(policy, &call, MIB).algorithm, cases[i].planned);
         call.partners--;
-        if (cases[i].planned != CSHIM_ALGORITHM_CAST && cases[i].planned == cases[i].named)
+        if (cases[i].planned == cases[i].named ? cases[i].planned != CSHIM_ALGORITHM_CAST
+                                               : cases[i].planned == CSHIM_ALGORITHM_GRID)
             assert_int_equal(cshim_plan_call(policy, &call, MIB).reason,
                              CSHIM_REASON_NO_DESCRIPTORS);
         cshim_policy_free(policy);
     }
+}
+
+/* A call that takes too much memory is passed on, not made by an algorithm that sends far more. */
+TEST(too_many_ranks_for_the_scratch)
+{
+    struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_AUTO);
+    assert_int_equal(plan_mpi(policy, CSHIM_FLOAT64, 2000, 2 * MIB).reason, CSHIM_REASON_NO_MEMORY);
+    cshim_policy_free(policy);
 }

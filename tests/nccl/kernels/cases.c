@@ -104,8 +104,9 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] < shape->pieces &&
               memcmp(words + 2, messages->host + words[1] * stride, HEADER) == 0,
           "the fault of", codec, dtype, shape->count, words[0]);
-    parameters.encoded = messages->device + (shape->pieces - 1 - words[1]) * stride;
-    parameters.count = elements_of(shape, shape->pieces - 1 - words[1]);
+    const uint32_t other = shape->pieces > 1 ? (words[1] + 1) % shape->pieces : 0;
+    parameters.encoded = messages->device + other * stride;
+    parameters.count = elements_of(shape, other);
     parameters.pieces = 1;
     machine_launch(CSHIM_KERNEL_DECODE, codec, shape->count, &parameters);
     machine_read(later, fault.device, sizeof later);
