@@ -545,7 +545,7 @@ TEST(connections_are_limited)
 }
 
 /* A call that takes too much memory is passed on, not made by an algorithm that sends far more. */
-TEST(too_many_ranks_for_the_scratch)
+TEST(too_much_memory_is_no_case_for_one_shot)
 {
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_AUTO);
     assert_int_equal(plan_mpi(policy, CSHIM_FLOAT64, 2000, 2 * MIB).reason, CSHIM_REASON_NO_MEMORY);
