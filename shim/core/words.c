@@ -49,7 +49,8 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "a gloo that is not known",
         [CSHIM_REASON_NO_GAIN] = "it is not foretold to save a tenth of the time (see worth)",
         [CSHIM_REASON_SECOND_LIBRARY] = "calls of a second gloo in the process",
-        [CSHIM_REASON_NO_DESCRIPTORS] = "too few files may be open for the connections that it needs",
+        [CSHIM_REASON_NO_DESCRIPTORS] =
+            "too few files may be open for the connections that it needs",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? words[reason] : "?";
 }
