@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 NOTHING = re.compile(r"(@!?\w+ )?(NOP|MEMBAR|ERRBAR|CGAERRBAR|CCTL|YIELD|BRA\.DIV)|.*: membar")
-COPY = re.compile(r"(@!?\w+ )?(U?MOV|IMAD\.MOV|R2UR|LDCU?)\b")
+COPY = re.compile(r"(@!?\w+ )?(U?MOV|IMAD\.MOV|R2UR|U?LDCU?|CS2R)\b")
 
 
 def run(program, **settings):
