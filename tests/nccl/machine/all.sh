@@ -17,7 +17,7 @@ for device in H100 A100 L4; do python3 tests/nccl/machine/roof.py $device "$scra
 python3 tests/nccl/machine/mutants.py 50 1 "${machines[@]}" | tee "$scratch/mutants"
 found=$(sed -nE 's/^([0-9]+) of 50 deletions are found.*$/\1/p' "$scratch/mutants")
 # A few cannot be found: guards of loops that always run, what makes NaNs canonical where only finite values count, clamps
-# beyond what the formats reach. Draws that nobody had looked at found 45 to 49, 48 on the average.
+# beyond what the formats reach. Draws that nobody had looked at found 45 to 49.
 check "of 50 deleted instructions at least 45 are found: $found" test "${found:-0}" -ge 45
 
 # defect NAME FILE SED: a copy of the kernels with it, compiled for one architecture
