@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Non-blocking communicators, one case a run: every result must be exact, natively and under a
+ * policy with `raw`.
+ *
+ *   nccl_nonblocking CASE
+ */
+#include "tests/nccl/cases.h"
+
+enum { COUNT = 70001 };
+
+static struct gpu_world world;
+
+static void settle(ncclComm_t comm)
+{
+    ncclResult_t state;
+    do {
+        usleep(1000);
+        NCCL(ncclCommGetAsyncError(comm, &state));
+    } while (state == ncclInProgress);
+    NCCL(state);
+}
+
+static ncclComm_t make_nonblocking(const char *suffix)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm;
+    config.blocking = 0;
+    const ncclUniqueId id = gpu_share_id(world.rank, suffix);
+    const ncclResult_t made = ncclCommInitRankConfig(&comm, world.ranks, id, world.rank, &config);
+    WANT(made == ncclSuccess || made == ncclInProgress, "made: %d", (int)made);
+    return comm;
+}
+
+static void begin_sum(ncclComm_t comm, float *data)
+{
+    const ncclResult_t called =
+        ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
+    WANT(called == ncclSuccess || called == ncclInProgress, "called: %d", (int)called);
+}
+
+/* A communicator that the program does not wait for. */
+static void case_nonblocking(void)
+{
+    world = gpu_join();
+    const ncclComm_t comm = make_nonblocking(".2");
+    settle(comm);
+    float *data = device_part(world.rank, 1, COUNT);
+    begin_sum(comm, data);
+    settle(comm);
+    synchronize(&world);
+    want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
+    reduce_on(&world, world.comm, 2, COUNT, "a blocking one beside it");
+    NCCL(ncclCommAbort(comm));
+    gpu_leave(&world);
+}
+
+/* A group of calls, one of them NCCL's own, with an operation that ends in it. */
+static void case_nonblocking_group(void)
+{
+    float one = 1;
+    ncclRedOp_t op;
+    world = gpu_join();
+    const ncclComm_t comm = make_nonblocking(".group");
+    settle(comm);
+    for (int round = 0; round < 3; round++) {
+        float *first = device_part(world.rank, 1, COUNT),
+              *second = device_part(world.rank, 2, COUNT);
+        int *numbers = gpu_allocate(5 * sizeof *numbers), sums[5],
+            own[5] = {world.rank, 1, 2, 3, 4};
+        gpu_write(numbers, own, sizeof own);
+        NCCL(ncclRedOpCreatePreMulSum(&op, &one, ncclFloat32, ncclScalarHostImmediate, comm));
+        NCCL(ncclGroupStart());
+        begin_sum(comm, first);
+        NCCL(ncclAllReduce(numbers, numbers, 5, ncclInt32, ncclSum, comm, world.stream));
+        NCCL(ncclAllReduce(second, second, COUNT, ncclFloat32, op, comm, world.stream));
+        NCCL(ncclRedOpDestroy(op, comm));
+        const ncclResult_t ended = ncclGroupEnd();
+        WANT(ended == ncclSuccess || ended == ncclInProgress, "ended: %d", (int)ended);
+        settle(comm);
+        synchronize(&world);
+        want_sum(first, world.ranks, 1, COUNT, "the first of a nonblocking group");
+        want_sum(second, world.ranks, 2, COUNT, "the second of a nonblocking group");
+        gpu_read(sums, numbers, sizeof sums);
+        WANT(sums[0] == world.ranks * (world.ranks - 1) / 2 && sums[4] == 4 * world.ranks,
+             "sums: %d and %d", sums[0], sums[4]);
+        gpu_free(numbers);
+    }
+    const ncclResult_t ending = ncclCommFinalize(comm);
+    WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
+    settle(comm);
+    NCCL(ncclCommDestroy(comm));
+    gpu_leave(&world);
+}
+
+/* One rank calls, the others do not: the call is under way until the program aborts it. */
+static void case_nonblocking_alone(void)
+{
+    ncclResult_t state;
+    world = gpu_join();
+    const ncclComm_t comm = make_nonblocking(".alone");
+    settle(comm);
+    float *data = device_part(world.rank, 1, COUNT);
+    if (world.rank == 0) {
+        begin_sum(comm, data);
+        for (int i = 0; i < 100; i++) {
+            usleep(1000);
+            NCCL(ncclCommGetAsyncError(comm, &state));
+        }
+        const ncclResult_t again =
+            ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
+        fprintf(stderr, "state %d, called again %d\n", (int)state, (int)again);
+    }
+    reduce_on(&world, world.comm, 2, COUNT, "a blocking one beside it");
+    NCCL(ncclCommAbort(comm));
+    gpu_leave(&world);
+}
+
+/* Such ones end in every state: while they are made, while a call is under way, finalized, with a
+ * part of their own. */
+static void case_nonblocking_ends(void)
+{
+    ncclComm_t child;
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    NCCL(ncclCommAbort(make_nonblocking(".made")));
+    ncclComm_t comm = make_nonblocking(".called");
+    settle(comm);
+    begin_sum(comm, data);
+    NCCL(ncclCommAbort(comm));
+    synchronize(&world);
+    gpu_free(data);
+    data = device_part(world.rank, 2, COUNT);
+    comm = make_nonblocking(".finalized");
+    settle(comm);
+    const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
+    WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
+    settle(comm);
+    settle(child);
+    begin_sum(child, data);
+    settle(child);
+    synchronize(&world);
+    want_sum(data, world.ranks, 2, COUNT, "a part of a nonblocking communicator");
+    NCCL(ncclCommDestroy(child));
+    const ncclResult_t ending = ncclCommFinalize(comm);
+    WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
+    settle(comm);
+    NCCL(ncclCommDestroy(comm));
+    reduce_on(&world, world.comm, 3, COUNT, "a blocking one behind them");
+    gpu_leave(&world);
+}
+
+static const struct gpu_case cases[] = {
+    CASE(nonblocking),
+    CASE(nonblocking_ends),
+    CASE(nonblocking_group),
+    CASE(nonblocking_alone),
+};
+
+int main(int argc, char **argv)
+{
+    return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
+}
