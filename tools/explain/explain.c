@@ -115,7 +115,7 @@ static void check_choice(void)
         tool_misuse("--link goes with --report");
     if (chosen.report != NULL &&
         (chosen.library != NULL || chosen.collective != NULL || chosen.dtype != NULL ||
-         chosen.op != NULL || chosen.ranks + chosen.nodes > 0))
+         chosen.op != NULL || chosen.ranks > 0 || chosen.nodes > 0))
         tool_misuse("--report FILE says itself what was called: leave out --library, "
                     "--collective, --dtype, --op, --ranks and --nodes");
 }

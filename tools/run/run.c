@@ -440,7 +440,7 @@ static int watch_command(char **words, int receiver)
     if (WIFSIGNALED(watch.status))
         end_by(WTERMSIG(watch.status));
     const char *program = *check_behind_launchers(words);
-    if (watch.receiver >= 0 && !watch.interrupted && WEXITSTATUS(watch.status) == 0)
+    if (watch.receiver >= 0 && !watch.interrupted && watch.status == 0)
         warnx("nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
               "through the library; 'compshim check %s' tells more%s",
               program != NULL ? program : "PROGRAM",

@@ -12,12 +12,13 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
+#define SECONDS 120
 #define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* if not said */
 
 static struct {
     const char *output, *max_rel_error, *sizes, *save, *from, *machine;
     bool force;
-    uint32_t time; /* 0: 120 */
+    uint32_t time; /* 0: SECONDS */
 } chosen = {.output = "policy.ini", .max_rel_error = "0.01"};
 
 static const struct tool_option options[] = {
@@ -196,7 +197,7 @@ static int run(char **words)
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
-        tune_measure(words, chosen.time > 0 ? chosen.time : 120, chosen.output, &measured);
+        tune_measure(words, chosen.time > 0 ? chosen.time : SECONDS, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
     if (chosen.save != NULL)
         save(&measured, chosen.save);
