@@ -171,6 +171,10 @@ $(BUILD)/tests/gloo_%: $(BUILD)/obj/tests/gloo/%.o $(BUILD)/obj/tests/gloo/job.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
 
+# By hand (tests/bench/gloo.sh).
+$(BUILD)/gloo_loopback_bench: $(BUILD)/obj/tests/bench/gloo_loopback_bench.o $(BUILD)/obj/tests/gloo/job.o
+	$(call say,LD,$@)$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
+
 # A stand-in for libgloo whose structures are laid out otherwise.
 $(BUILD)/tests/standin_gloo.so: $(BUILD)/obj/tests/gloo/standin/gloo.o
 	@mkdir -p $(@D)

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measures PyTorch's DistributedDataParallel over gloo: as it is, with PyTorch's own 16-bit hooks, and under
 # the shim; and Horovod over MPI, as it is, with its own 16 bits, and under the shim; on four emulated hosts
-# (tests/net/hosts.sh). And what the built-in policy costs on this machine alone, where it passes on what is
-# small.
+# (tests/net/hosts.sh). And what the built-in policy costs on this machine alone, where it passes calls on.
 #
-#   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--results DIR]
+#   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--pairs N] [--results DIR]
 #   gloo.sh --page [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
 # Rates of the hosts' links: 1gbit,100mbit; without root they are left out. Modes: off, bf16-hook, fp16-hook,
 # codecs, horovod, horovod-fp16 (its own), and horovod-CODEC (under the shim). STEPS (60) are those of the
-# transformer of examples/python. SIZES, in bytes, are those over loopback; "" leaves loopback out. The modes
-# take turns in every repeat, and each figure is the median of the repeats' medians. Results:
+# transformer of examples/python. The modes take turns in every repeat, and each figure is the median of the
+# repeats' medians. Sizes, in bytes, are those over loopback; "" leaves it out. There Debian's gloo is called N
+# (4000) times through the shim and N times without it, in turns, by gloo_loopback_bench. Results:
 # DIR/gloo-RATE.json and DIR/gloo-loopback.json (DIR is tests/bench/results); it prints the tables of them.
 # --page has `compshim compare` run all modes and write a page for each rate, DIR/gloo-RATE.html and .md:
 # time and accuracy are of the transformer, the step is that of two buckets of 25 MiB. There a mode without
@@ -25,7 +25,7 @@ build=$(realpath "${BUILD:-build}")
 rates=1gbit,100mbit repeats=3 training=60 page=no started_by_compare=
 codecs=fp16,fp8_e4m3,int8,int6 others=bf16-hook,fp16-hook,horovod,horovod-fp16,horovod-fp8_e4m3
 modes=off,$codecs,$others
-sizes=4,1024,16384,262144,4194304,26214400 results=tests/bench/results
+sizes=4,1024,16384,262144,4194304,26214400 pairs=4000 results=tests/bench/results
 while [ $# -gt 0 ]; do
     case $1 in
     --page)
@@ -39,6 +39,7 @@ while [ $# -gt 0 ]; do
     --repeats) repeats=${2-} ;;
     --training) training=${2-} ;;
     --sizes) sizes=${2-} ;;
+    --pairs) pairs=${2-} ;;
     --results) results=${2-} ;;
     *)
         sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
@@ -47,11 +48,11 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-if [ -z "${TORCH-}" ]; then
+if [ -n "$rates" ] && [ -z "${TORCH-}" ]; then
     export TORCH=$build/torch/2.15.0
     tools/get-torch.sh 2.15.0 "$TORCH"
 fi
-if [ $page = yes ] || [[ $modes == *horovod* ]]; then
+if [ -n "$rates" ] && { [ $page = yes ] || [[ $modes == *horovod* ]]; }; then
     bash tests/clients/build_horovod.sh "$build/clients/horovod"
 fi
 mkdir -p "$results"
@@ -65,21 +66,17 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_PORT=29555
 
-# job RANKS ADDRESS ENTER ARGUMENT...: starts ranks, each by the function ENTER; prints what rank 0 does.
-# VARIABLES has what they get besides.
+# job ARGUMENT...: starts a rank on each host; prints what rank 0 does. VARIABLES has what they get besides.
 job() {
-    local ranks=$1 address=$2 enter=$3 rank pids=() status=0
-    shift 3
-    for rank in $(seq 0 $((ranks - 1))); do
-        $enter "$rank" timeout --kill-after=10 900 env MASTER_ADDR="$address" RANK="$rank" WORLD_SIZE="$ranks" \
+    local rank pids=() status=0
+    for rank in 0 1 2 3; do
+        "${hosts[@]}" exec $((rank + 1)) timeout --kill-after=10 900 env MASTER_ADDR=cshimgloo1 RANK="$rank" WORLD_SIZE=4 \
             "${variables[@]}" "$TORCH/bin/python3" "$PWD/tests/bench/gloo_bench.py" "$@" &
         pids+=($!)
     done
     for rank in "${pids[@]}"; do wait "$rank" || status=1; done
     return $status
 }
-in_host() { "${hosts[@]}" exec $(($1 + 1)) "${@:2}"; }
-here() { "${@:2}"; }
 
 # shim CODEC: $variables for a rule with this codec, or for the built-in policy
 shim() {
@@ -98,10 +95,10 @@ on_hosts() {
         [ "$mode" != horovod-fp16 ] || horovod=fp16
         "${hosts[@]}" run --seconds 900 env MASTER_ADDR=cshimgloo1 PYTHONPATH="$build/clients/horovod" \
             HOROVOD_LOG_LEVEL=error "${variables[@]}" \
-            /usr/bin/python3 "$PWD/tests/bench/gloo_bench.py" hosts --horovod "$horovod" "$@"
+            /usr/bin/python3 "$PWD/tests/bench/gloo_bench.py" --horovod "$horovod" "$@"
         ;;
-    *-hook) job 4 cshimgloo1 in_host hosts --hook "${mode%-hook}" "$@" ;;
-    *) job 4 cshimgloo1 in_host hosts "$@" ;;
+    *-hook) job --hook "${mode%-hook}" "$@" ;;
+    *) job "$@" ;;
     esac
 }
 
@@ -147,18 +144,11 @@ write_page() {
 }
 
 measure_loopback() {
-    local repeat mode variables ranks measured
-    for repeat in $(seq $((3 * repeats))); do
-        for ranks in 2 4; do
-            for mode in off default; do
-                echo "loopback, $ranks ranks, repeat $repeat of $((3 * repeats)): $mode" >&2
-                variables=()
-                [ "$mode" = off ] || shim "$mode"
-                measured=$(job "$ranks" 127.0.0.1 here sizes "$sizes" --calls 40)
-                printf '{"mode": "%s", "ranks": %s, "measured": %s}\n' "$mode" "$ranks" "$measured" \
-                    >>"$scratch/loopback"
-            done
-        done
+    local variables ranks
+    shim default
+    for ranks in 2 4; do
+        echo "loopback, $ranks ranks" >&2
+        env "${variables[@]}" bash tests/nccl/launch.sh "$ranks" "$build/gloo_loopback_bench" "$pairs" ${sizes//,/ } >>"$scratch/loopback"
     done
     python3 tests/bench/gloo_table.py loopback "$scratch/loopback" >"$results/gloo-loopback.json"
 }
@@ -178,5 +168,8 @@ for rate in ${rates//,/ }; do
     "${hosts[@]}" down >&2
 done
 [ $page = no ] || exit 0
-[ -z "$sizes" ] || measure_loopback
-python3 tests/bench/gloo_table.py table "$results"/gloo-*.json
+if [ -n "$sizes" ]; then
+    make -s "$build/gloo_loopback_bench" BUILD="$build"
+    measure_loopback
+fi
+python3 tests/bench/gloo_table.py table "$results"/gloo-*bit.json "$results/gloo-loopback.json"

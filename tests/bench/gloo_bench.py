@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of what gloo.sh measures; rank 0 prints a line of JSON.
+"""One rank of what gloo.sh measures on hosts; rank 0 prints a line of JSON.
 
-gloo_bench.py hosts [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
+gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
     seconds of all-reduces of one bucket, of steps with two of them by DistributedDataParallel, and per step of the
     transformer of examples/python, with its loss and accuracy; with PyTorch's hook, which only DistributedDataParallel
     has, or by Horovod with its compression. --lines: lines that `compshim compare` reads, instead of JSON
-gloo_bench.py sizes LIST [--calls N]
-    the median seconds of all-reduces of so many bytes each, of small ones many in a row
 """
 import argparse
 import json
@@ -25,8 +23,7 @@ import chars_ddp
 import ddp_job
 
 HOOKS = {"bf16": default_hooks.bf16_compress_hook, "fp16": default_hooks.fp16_compress_hook}
-MEBI = 1 << 20
-BUCKET = 25 * MEBI  # bytes: DistributedDataParallel's own
+BUCKET = 25 << 20  # bytes: DistributedDataParallel's own
 
 
 class Buckets(nn.Module):
@@ -87,15 +84,14 @@ class ByHorovod:
         optimizer.synchronize()
 
 
-def seconds_of(count, call, in_a_row=1):
-    """Of a call in each of count rows of them, behind one row that warms up; all ranks begin a row together."""
+def seconds_of(count, call):
+    """Of each of count calls, behind one that warms up; all ranks begin a call together."""
     seconds = []
     for _ in range(count + 1):
         torch.distributed.barrier()
         began = time.perf_counter()
-        for _ in range(in_a_row):
-            call()
-        seconds.append((time.perf_counter() - began) / in_a_row)
+        call()
+        seconds.append(time.perf_counter() - began)
     return seconds[1:]
 
 
@@ -131,40 +127,22 @@ def print_lines(arguments, measured):
     print(f"test accuracy {measured['training_accuracy']:.3f} %", flush=True)
 
 
-def measure_sizes(arguments):
-    medians = {}
-    for size in map(int, arguments.list.split(",")):
-        values = torch.full((size // 4,), 1e-9)
-        in_a_row = max(1, min(100, MEBI // size))
-        seconds = seconds_of(arguments.calls, lambda: torch.distributed.all_reduce(values), in_a_row)
-        medians[size] = statistics.median(seconds)
-    return medians
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers(dest="command", required=True)
-    hosts = commands.add_parser("hosts")
-    hosts.set_defaults(measure=measure_hosts)
-    ways = hosts.add_mutually_exclusive_group()
+    ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--hook", choices=HOOKS)
     ways.add_argument("--horovod", choices=("none", "fp16"))
-    hosts.add_argument("--lines", action="store_true")
-    hosts.add_argument("--steps", type=int, default=3)
-    hosts.add_argument("--training-steps", type=int, default=60)
-    sizes = commands.add_parser("sizes")
-    sizes.set_defaults(measure=measure_sizes)
-    sizes.add_argument("list")
-    sizes.set_defaults(lines=False)
-    for command in (hosts, sizes):
-        command.add_argument("--calls", type=int, default=5)
+    parser.add_argument("--lines", action="store_true")
+    parser.add_argument("--calls", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--training-steps", type=int, default=60)
     return parser.parse_args()
 
 
 def main():
     arguments = parse_arguments()
     ddp_job.join_job(argparse.Namespace(seed=1, backend="gloo"))
-    measured = arguments.measure(arguments)
+    measured = measure_hosts(arguments)
     if torch.distributed.get_rank() == 0:
         if arguments.lines:
             print_lines(arguments, measured)

@@ -68,27 +68,15 @@ def summarize_hosts(rate, name):
 
 
 def summarize_loopback(name):
-    results = []
-    for (mode, ranks), samples in read_samples(name, "mode", "ranks").items():
-        for size in samples[0]["measured"]:
-            seconds = [sample["measured"][size] for sample in samples]
-            results.append(
-                {
-                    "mode": mode,
-                    "ranks": ranks,
-                    "bytes": int(size),
-                    "seconds": statistics.median(seconds),
-                    "seconds_least": min(seconds),
-                    "seconds_of_repeats": seconds,
-                }
-            )
-    print_json("loopback", results)
+    with open(name, encoding="utf-8") as file:
+        print_json("loopback", list(map(json.loads, file)))
 
 
 def print_hosts(data):
     results = data["results"]
     native = next(result for result in results if result["mode"] == "off")
-    print(f"\n{data['network']}, PyTorch {native['torch']}, {data['revision']}, {data['date']}, load", end=" ")
+    torch = data.get("torch", native.get("torch"))
+    print(f"\n{data['network']}, PyTorch {torch}, {data['revision']}, {data['date']}, load", end=" ")
     print(f"{data['machine']['load_at_the_end']:.1f}")
     print("| | one bucket, ms | of the limit | speed | step of two, ms | speed | training step, ms | speed | loss |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -107,16 +95,14 @@ def print_hosts(data):
 
 def print_loopback(data):
     print(f"\nloopback, {data['revision']}, {data['date']}, load {data['machine']['load_at_the_end']:.1f}")
-    print("| ranks | bytes | off, µs | built-in policy, µs | more | least: off, µs | built-in policy, µs |")
-    print("|---|---|---|---|---|---|---|")
-    cells = {(result["mode"], result["ranks"], result["bytes"]): result for result in data["results"]}
-    for (mode, ranks, size), off in cells.items():
-        if mode != "off":
-            continue
-        ours = cells["default", ranks, size]
-        more = ours["seconds"] / off["seconds"] - 1
-        texts = [f"{result[key] * 1e6:.1f}" for key in ("seconds", "seconds_least") for result in (off, ours)]
-        print(f"| {ranks} | {size} | {texts[0]} | {texts[1]} | {more * 100:+.1f} % | {texts[2]} | {texts[3]} |")
+    print("| ranks | bytes | pairs | gloo's own call, µs | through the shim, µs more (95 %) | more |")
+    print("|---|---|---|---|---|---|")
+    for result in data["results"]:
+        low, high = result["interval"]
+        more, own = result["seconds_more"], result["seconds"]
+        cells = [str(result[key]) for key in ("ranks", "bytes", "pairs")] + [f"{own * 1e6:.1f}"]
+        cells += [f"{more * 1e6:+.2f} ({low * 1e6:+.2f} to {high * 1e6:+.2f})", f"{more / own * 100:+.2f} %"]
+        print("| " + " | ".join(cells) + " |")
 
 
 def print_tables(names):

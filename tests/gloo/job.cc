@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/gloo/job.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -149,6 +150,17 @@ template <typename Call> char *text_of_exception(Call call)
     return nullptr;
 }
 
+using Allreduce = void (*)(const gloo::AllreduceOptions &);
+Allreduce real_allreduce()
+{
+    static const auto real =
+        reinterpret_cast<Allreduce>(dlsym(dlopen("libgloo.so.0", RTLD_LAZY | RTLD_NOLOAD),
+                                          "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"));
+    if (real == nullptr)
+        throw std::runtime_error(dlerror());
+    return real;
+}
+
 template <typename T> void set_buffers(gloo::AllreduceOptions &options, const struct sum_call *call)
 {
     std::vector<T *> inputs, outputs;
@@ -258,7 +270,10 @@ char *allreduce(struct context *context, const struct sum_call *call)
             options.setTimeout(milliseconds(call->timeout));
         if (call->segment != 0)
             options.setMaxSegmentSize(call->segment);
-        gloo::allreduce(options);
+        if (call->straight)
+            real_allreduce()(options);
+        else
+            gloo::allreduce(options);
     });
 }
 

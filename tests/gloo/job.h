@@ -38,6 +38,7 @@ struct sum_call {
     uint32_t tag;
     int timeout;    /* ms */
     size_t segment; /* bytes; 0: gloo's choice */
+    bool straight;  /* to gloo's own function, past the shim */
 };
 
 struct context; /* a gloo::Context */
