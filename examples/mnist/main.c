@@ -273,7 +273,7 @@ static bool train(const struct options *options, const struct dataset *dataset)
     good = close_log(&trainer) && good;
     if (good && trainer.rank == 0) {
         double steps = (double)trainer.steps_per_epoch * options->epochs;
-        printf("final: test accuracy %.2f %%  loss %.4f  train time %.1f s  step %.1f ms  "
+        printf("final: test accuracy %.2f %%  loss %.4f  train time %.3f s  step %.1f ms  "
                "allreduce %.1f %%\n",
                accuracy, loss, trainer.train_seconds, 1e3 * trainer.train_seconds / steps,
                100 * trainer.allreduce_seconds / trainer.train_seconds);
