@@ -76,6 +76,14 @@ output=$("$tool" report --html run.json)
 contains "the older form still prints the page" "<html"
 check "and leaves the report alone" grep -q '"rows"' run.json
 expect "a page in the place of a page" 0 compshim report --html page.html run.json
+printf '# mine\n' >mine.md
+printf '<!DOCTYPE html>\n<html>mine' >mine.html
+for words in "report --html mine.html run.json" "compare --modes off --html mine.html true" \
+    "compare --modes off --markdown mine.md true"; do
+    # shellcheck disable=SC2086
+    expect "a page and notes that are not the tool's: $words" 1 compshim $words
+    contains "are not replaced" "is not replaced: it is not what --"
+done
 echo '{"mine": 1}' >notes.json
 for words in "report --html notes.json run.json" "compare --modes off --html notes.json true" \
     "compare --modes off --markdown notes.json true" "compare --modes off --json notes.json true" \

@@ -205,7 +205,7 @@ static void make_plan(struct compare_plan *plan, const struct compare_options *o
         if (plan->modes[mode].has_shim)
             plan->library = launch_find_library();
     check_writable("--json", options->json, "\"compshim\"");
-    check_writable("--markdown", options->markdown, "# ");
+    check_writable("--markdown", options->markdown, COMPARE_MARKDOWN_MARK);
     check_writable("--html", options->html, PAGE_MARK);
     make_files(plan);
     plan->environment = compare_environment(options->link);

@@ -99,6 +99,8 @@ void compare_watch_load(void);
 /* Adds these two to the environment. */
 void compare_add_load(json_t *environment);
 
+#define COMPARE_MARKDOWN_MARK "<!-- Tables of compshim compare -->" /* for tool_spare_file */
+
 /* These write the results: tables as text or as Markdown; everything as JSON; a page with plots. */
 void compare_write_text(const struct compare_plan *plan, FILE *file);
 void compare_write_markdown(const struct compare_plan *plan, FILE *file);

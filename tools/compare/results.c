@@ -312,7 +312,7 @@ void compare_write_text(const struct compare_plan *plan, FILE *file)
 
 void compare_write_markdown(const struct compare_plan *plan, FILE *file)
 {
-    fputs("# ", file);
+    fputs(COMPARE_MARKDOWN_MARK "\n# ", file);
     tool_print_markdown(plan->options->title, file);
     fputc('\n', file);
     write_tables(plan, true, file);

@@ -10,7 +10,7 @@
 
 #include "tools/lib/tool.h"
 
-#define PAGE_MARK "<!DOCTYPE html" /* for tool_spare_file */
+#define PAGE_MARK "<!-- A page of compshim" /* for tool_spare_file */
 
 /* Writes a page, and releases `data`, which is for the script: an object with either "comparison"
  * (the results as `compshim compare --json` writes them) or "reports" (as `compshim report --json`
