@@ -13,7 +13,7 @@
  *   MACHINE_BLOCKS=N            so many blocks
  *   MACHINE_DELETE=KERNEL:N     without instruction N of a kernel
  *   MACHINE_WATCH=KERNEL:N      says at the end if the instruction never changed a register
- *   MACHINE_COUNTS=FILE         how often each instruction ran: KERNEL N COUNT TEXT
+ *   MACHINE_COUNTS=FILE         how often each instruction ran: KERNEL N ISSUED EXECUTED TEXT
  */
 extern "C" {
 #include "kernels/kernels.h"
@@ -66,7 +66,12 @@ uint32_t lane_block, warp_of_block;
 
 static const struct layout *layout;
 static const struct kernel *kernel;
-static std::vector<std::vector<uint64_t>> counts;
+/* How often warps, or parts of them, came to an instruction, and did so with lanes whose guard let
+ * them execute it. */
+struct count {
+    uint64_t issued, executed;
+};
+static std::vector<std::vector<struct count>> counts;
 static std::mt19937 chance;
 static uint32_t blocks_wanted, launch_number, warp_number, epoch, place;
 static uint64_t descriptor; /* of memory; its bits mean nothing here */
@@ -481,7 +486,7 @@ static uint32_t condition(uint16_t predicate)
 }
 
 /* Runs a group to where it waits or ends. */
-static void run_group(struct group group, uint64_t *count, uint32_t *steps)
+static void run_group(struct group group, struct count *count, uint32_t *steps)
 {
     while (group.lanes != 0) {
         place = group.at;
@@ -490,9 +495,10 @@ static void run_group(struct group group, uint64_t *count, uint32_t *steps)
         const struct instruction &code = kernel->code[place];
         if (++*steps > STEPS_MAX)
             fail("does not come to an end");
-        count[place]++;
         const uint32_t guard = code.is_negated ? ~masks[code.guard] : masks[code.guard];
         const uint32_t lanes = group.lanes & guard;
+        count[place].issued++;
+        count[place].executed += lanes != 0;
         const uint32_t warp_lanes = ~ended;
         const unsigned barrier = code.operands[0] % BARRIERS;
         switch (code.kind) {
@@ -597,7 +603,7 @@ static void poison()
     }
 }
 
-static void run_warp(uint32_t number, uint64_t *count)
+static void run_warp(uint32_t number, struct count *count)
 {
     uint32_t steps = 0;
     warp_number = number;
@@ -619,8 +625,9 @@ static void write_counts()
     FILE *file = fopen(getenv("MACHINE_COUNTS"), "w");
     for (uint32_t k = 0; k < program.kernel_count; k++) {
         for (uint32_t i = 0; i < program.kernels[k].length; i++)
-            fprintf(file, "%s %u %llu %s\n", program.kernels[k].name, i,
-                    (unsigned long long)counts[k][i], program.kernels[k].code[i].text);
+            fprintf(file, "%s %u %llu %llu %s\n", program.kernels[k].name, i,
+                    (unsigned long long)counts[k][i].issued,
+                    (unsigned long long)counts[k][i].executed, program.kernels[k].code[i].text);
     }
     fclose(file);
 }
@@ -681,7 +688,7 @@ void machine_open(void)
     for (uint32_t k = 0; k < program.kernel_count; k++) {
         most_rows = most(most_rows, program.kernels[k].rows);
         most_masks = most(most_masks, program.kernels[k].masks);
-        counts.push_back(std::vector<uint64_t>(program.kernels[k].length));
+        counts.push_back(std::vector<struct count>(program.kernels[k].length));
     }
     rows = (row *)calloc(most_rows, sizeof *rows);
     masks = (uint32_t *)calloc(most_masks, sizeof *masks);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes one instruction each, drawn by chance among those that the few cases execute and that do
-something in machine.cc, and says how many of the deletions are found: by the results of the few cases or else of the
+"""Deletes one instruction each, drawn by chance among those that the few cases execute, in at least one lane, and that
+do something in machine.cc, and says how many of the deletions are found: by the results of the few cases or else of the
 quick ones, or since the same cases take more instructions: lanes that go the slow way to the same bits, or apart from
 their warp for longer.
 A copy that only ever copies what is there already does nothing, which no case can find: another is drawn instead.
@@ -31,16 +31,17 @@ def run(program, cases, **settings):
 
 
 def counted(program, cases, **settings):
-    """Whether all cases passed, what the first said that did not, and how often each instruction was executed."""
+    """Whether all cases passed, what the first said that did not, and each instruction with how often a warp came to it,
+    and how often that with lanes whose guard let them execute it."""
     with tempfile.NamedTemporaryFile() as file:
         passed, line = run(program, cases, MACHINE_COUNTS=file.name, **settings)
-        lines = [line.rstrip("\n").split(" ", 3) for line in open(file.name)]
-    return passed, line, [(kernel, number, int(count), text) for kernel, number, count, text in lines]
+        lines = [line.rstrip("\n").split(" ", 4) for line in open(file.name)]
+    return passed, line, [(kernel, number, int(came), int(did), text) for kernel, number, came, did, text in lines]
 
 
 @functools.cache
 def original(program, cases):
-    """How often each instruction is executed by the cases, which pass."""
+    """The instructions with their counts under the cases, which pass."""
     passed, line, counts = counted(program, cases)
     if not passed:
         sys.exit(f"{program} fails as it is: {line}")
@@ -48,7 +49,7 @@ def original(program, cases):
 
 
 def total(counts):
-    return sum(count for _, _, count, _ in counts)
+    return sum(came for _, _, came, _, _ in counts)
 
 
 def delete(program, kernel, place, text):
@@ -67,8 +68,8 @@ def delete(program, kernel, place, text):
 
 number, chance, programs = int(sys.argv[1]), random.Random(sys.argv[2]), sys.argv[3:]
 found = {"results": 0, "counts": 0, "nothing": 0, "no means": 0}
-executed = {program: [(kernel, place, text) for kernel, place, count, text in original(program, "few")
-                      if count > 0 and not NOTHING.match(text.split(" ", 1)[-1])] for program in programs}
+executed = {program: [(kernel, place, text) for kernel, place, _, did, text in original(program, "few")
+                      if did > 0 and not NOTHING.match(text.split(" ", 1)[-1])] for program in programs}
 for i in range(number):
     program = programs[i % len(programs)]
     by = "no means"

@@ -31,7 +31,7 @@ for operation in ("encode", "decode", "reduce"):
                                   env={**os.environ, "MACHINE_COUNTS": file.name, "MACHINE_BLOCKS": "1"}).stdout
             counts = collections.Counter()
             for line in open(file.name):
-                _, _, count, _, *words = line.split()
+                _, _, count, _, _, *words = line.split()
                 op = next(word for word in words if not word.startswith("@"))
                 counts[UNIT_OF.get(op.split(".")[0], "control")] += int(count) / 64
         cycles = float(text) / (speed / clock / processors)  # that the bytes take on one multiprocessor
