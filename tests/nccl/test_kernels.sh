@@ -7,6 +7,8 @@
 cd "$top" || exit 3
 
 check "the kernels' source on the host against the codecs" limited "$build/tests/kernels_host" quick
+check "what docs/measurements.md counts is these kernels (tests/nccl/machine/roof.py makes its table)" \
+    grep -q "$(sh kernels/hash.sh | cut -c 1-16)" docs/measurements.md
 
 results=tests/bench/results/gpu.json
 if [ ! -e $results ]; then
