@@ -369,7 +369,8 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     const float single = in_memory ? factor_of(dtype, &factor_at) : (float)factor;
     struct array input = make_elements(element, all, shift);
     struct array output = make_elements(element, all, shift);
-    struct array codes = make_elements(code, all, 0), largest = make_array(sizeof(uint32_t), 0);
+    struct array codes = make_elements(code, all, next_random() % 3);
+    struct array largest = make_array(sizeof(uint32_t), 0);
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
     /* What was found before may be more. */
     uint32_t most = next_random() % 2 ? 0 : cshim_finite_magnitude(8 * value_of(NORMAL));
@@ -439,6 +440,41 @@ static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum ki
     drop_array(&codes);
     drop_array(&largest);
     drop_array(&factor_at);
+}
+
+/* Whichever of the elements that a lane loads at once has the largest magnitude, with and without a
+ * factor, for which there are loops of their own. */
+static void test_places(enum cshim_dtype dtype)
+{
+    const uint64_t count = 512, lane = 16;
+    const uint32_t none = 0;
+    for (uint64_t i = 0; i < 2 * lane; i++) {
+        const uint64_t place = i % lane;
+        const float factor = i < lane ? 1 : 4;
+        const uint32_t most = cshim_finite_magnitude(8 * factor);
+        struct array input = make_elements(cshim_dtype_bytes(dtype), count, 0);
+        struct array largest = make_array(sizeof most, 0);
+        float *values = room_for(count * sizeof *values);
+        for (uint64_t j = 0; j < count; j++)
+            values[j] = value_of(NORMAL);
+        values[lane * (next_random() % (count / lane)) + place] = next_random() % 2 ? 8.0f : -8.0f;
+        narrow(dtype, values, count, input.host);
+        memcpy(largest.host, &none, sizeof none);
+        give_array(&input);
+        give_array(&largest);
+        struct cshim_kernel_cast find = {.dtype = dtype,
+                                         .input = input.device,
+                                         .count = count,
+                                         .factor = factor,
+                                         .largest = (uint32_t *)(void *)largest.device};
+        machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
+        memcpy(largest.host, &most, sizeof most);
+        judge(is_as_expected(&largest), "largest, by its place", CSHIM_CODEC_NONE, dtype, count,
+              place);
+        free(values);
+        drop_array(&input);
+        drop_array(&largest);
+    }
 }
 
 /* Every value of 16 bits, and every so many-th of 32, in rising order: blocks of like magnitude. */
@@ -546,6 +582,8 @@ int main(int argc, char **argv)
                    cshim_dtype_name(dtype), passed, failed);
             fflush(stdout);
             const bool plain = codec >= CSHIM_CODEC_FP32 && codec <= CSHIM_CODEC_BF16;
+            if (codec == CSHIM_CODEC_RAW)
+                test_places(dtype);
             for (enum kind kind = NORMAL; plain && kind < KINDS; kind++) {
                 for (enum factors factors = NONE; factors <= IN_MEMORY; factors++)
                     test_cast(codec, dtype, kind, 1000 + kind, next_random() % 3, factors);
