@@ -138,7 +138,7 @@ static bool take(struct cshim_gloo_agreement *agreement, enum word word)
 static bool wait_for(struct cshim_gloo_agreement *agreement, enum word word, unsigned count,
                      double seconds)
 {
-    const double deadline = cshim_seconds() + seconds;
+    const double began = cshim_seconds();
     const struct incoming *incoming = &agreement->received[word];
     void *exception = NULL;
     while (!agreement->is_broken && incoming->come < count) {
@@ -146,11 +146,12 @@ static bool wait_for(struct cshim_gloo_agreement *agreement, enum word word, uns
             take(agreement, word);
             continue;
         }
-        if (cshim_seconds() > deadline)
+        const double waited = cshim_seconds() - began;
+        if (waited > seconds)
             return false;
         cshim_gloo_look(incoming->buffer, &exception);
         if (check(agreement, exception))
-            usleep(100);
+            cshim_pause(waited);
     }
     return !agreement->is_broken;
 }

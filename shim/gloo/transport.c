@@ -157,28 +157,11 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
     return status;
 }
 
-/* Every rank of the node adds the elements of its share, in rank order. */
-static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
+static int spread_inside(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const int *lengths)
 {
-    const struct cshim_communicator *host = exchange->communicator;
-    const int rank = host->layout.local_rank;
-    const size_t element = exchange->element_bytes, own = (size_t)lengths[rank] * element;
-    uint8_t *parts = malloc((size_t)host->layout.local_ranks * own + 1);
-    if (parts == NULL) { /* the other ranks are in the call */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
-        _exit(1);
-    }
-    const int status = exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts);
-    if (status != 0) /* gloo may still write there: it is lost */
-        return status;
-    for (int i = 0; i < host->layout.local_ranks; i++)
-        host->parts[i] = parts + (size_t)i * own;
-    host->parts[rank] = (const uint8_t *)input + (size_t)host->share_begins[rank] * element;
-    cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, host->parts,
-                 (unsigned)host->layout.local_ranks, (size_t)lengths[rank], share, NULL);
-    free(parts);
-    return status;
+    (void)lengths;
+    return exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts);
 }
 
 static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
@@ -250,7 +233,7 @@ const struct cshim_transport cshim_gloo_transport = {
     .receive = receive,
     .send = send,
     .complete = complete,
-    .reduce_inside = reduce_inside,
+    .spread_inside = spread_inside,
     .gather_inside = gather_inside,
     .sum = sum,
     .sum_narrowed = sum_narrowed,

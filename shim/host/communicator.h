@@ -53,6 +53,10 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator);
 /* Frees the memory, the residuals and the layout. */
 void cshim_communicator_free(struct cshim_communicator *communicator);
 
+/* Behind the scratch that other processes may read: what the ranks of a node tell each other. */
+#define CSHIM_SCRATCH_INSIDE ((uint64_t)16 << 20)
+#define CSHIM_SCRATCH_SHARED (CSHIM_SCRATCH_LIMIT + CSHIM_SCRATCH_INSIDE)
+
 /* scratch.c: the scratch of calls under way: pieces of CSHIM_SCRATCH_LIMIT bytes of address space,
  * of which a process keeps as many as it has had calls under way at once. Their pages stay.
  * Thread-safe. */
@@ -62,8 +66,9 @@ void *cshim_scratch_map(size_t bytes);
 /* Makes the first piece, if there is none yet: a process with one call at a time needs no other.
  * Returns false without memory. */
 bool cshim_scratch_reserve(void);
-/* Makes the first piece of a file that other processes can map. Returns the file, which the caller
- * closes, and what it is; -1 where the system has none. Called before the functions below. */
+/* Makes the first piece of a file of CSHIM_SCRATCH_SHARED bytes that other processes can map.
+ * Returns the file, which the caller closes, and what it is; -1 where the system has none. Called
+ * before the functions below. */
 struct stat;
 int cshim_scratch_share(struct stat *is);
 /* Has it be like any other piece: nobody reads it. */

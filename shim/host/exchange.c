@@ -77,6 +77,8 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
     find_lines(exchange, peer);
     exchange->is_shared = communicator->transport->scratch_of != NULL && layout->local_ranks > 1 &&
                           cshim_steps_may_share(exchange->plan);
+    exchange->is_shared_inside = cshim_steps_may_share_inside(exchange);
+    exchange->meetings = 0;
     exchange->turn = 0;
     exchange->stage = CSHIM_STAGE_ENTER;
 }
@@ -87,6 +89,8 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
     static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, 1, 2, 2, FINISH_LAG};
     const uint64_t turn = exchange->turn, lag = lags[exchange->stage];
     *done = true;
+    if (turn == exchange->plan->segments + FINISH_LAG && exchange->plan->schedule->staged)
+        return exchange->stage == CSHIM_STAGE_ENTER ? cshim_steps_close_inside(exchange) : 0;
     if (turn == exchange->plan->segments + FINISH_LAG)
         return cshim_steps_close(exchange, exchange->stage == CSHIM_STAGE_ENTER, done);
     if (turn < lag || turn - lag >= exchange->plan->segments)
@@ -107,7 +111,8 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
 
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
 {
-    const uint64_t turns = exchange->plan->segments + FINISH_LAG + exchange->is_shared;
+    const uint64_t turns =
+        exchange->plan->segments + FINISH_LAG + (exchange->is_shared || exchange->is_shared_inside);
     int status = 0;
     *done = true;
     if (exchange->nonblocking)

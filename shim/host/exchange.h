@@ -48,7 +48,9 @@ struct cshim_exchange {
     uint32_t root;                        /* peer of the plan's root */
     uint32_t first_of_row;                /* peer */
     uint32_t column;                      /* where this rank has a place */
-    bool is_shared;                       /* ranks of a node read each other's scratch */
+    bool is_shared;                       /* ranks of a node read each other's scratch, ... */
+    bool is_shared_inside;                /* ... or that in hierarchical, ... */
+    uint32_t meetings;                    /* ... which have met so often for it */
     bool has_options;                     /* of the encoding: these two */
     struct cshim_residual *residual;      /* or NULL */
     uint64_t keys[CSHIM_MESSAGES];        /* of random numbers, by kind of message */

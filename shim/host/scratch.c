@@ -42,12 +42,12 @@ bool cshim_scratch_reserve(void)
 int cshim_scratch_share(struct stat *is)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < CSHIM_SCRATCH_LIMIT)
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < CSHIM_SCRATCH_SHARED)
         return -1;
     void *memory = MAP_FAILED;
     const int file = memfd_create("compshim", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, CSHIM_SCRATCH_LIMIT) == 0 && fstat(file, is) == 0)
-        memory = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+    if (file >= 0 && ftruncate(file, CSHIM_SCRATCH_SHARED) == 0 && fstat(file, is) == 0)
+        memory = mmap(NULL, CSHIM_SCRATCH_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                       file, 0);
     if (memory != MAP_FAILED) {
         shared = memory;

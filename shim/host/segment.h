@@ -127,9 +127,15 @@ bool cshim_steps_may_share(const struct cshim_plan *plan);
  * `begins`, then *done says whether that is so. */
 int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done);
 
-/* inside.c: inside a node the library itself adds the elements of a segment, and gathers the job's
- * sums of all shares. Around the stages above, in hierarchical. */
+/* inside.c: the ranks of a node add the elements of a segment, and gather the job's sums of all
+ * shares. Around the stages above, in hierarchical. They do so in memory that they share; where
+ * they have none, or little to add, the library does. */
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
 int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
+/* Whether that memory may be used, which is the same on all ranks of the node. The first of the
+ * functions above finds out whether all of them have it. */
+bool cshim_steps_may_share_inside(const struct cshim_exchange *exchange);
+/* Behind all segments: nobody reads this rank's scratch any more. */
+int cshim_steps_close_inside(struct cshim_exchange *exchange);
 
 #endif

@@ -27,9 +27,9 @@ struct cshim_transport {
                    size_t bytes, int from, enum cshim_message kind);
     int (*send)(const struct cshim_exchange *exchange, unsigned request, const void *message,
                 size_t bytes, int to, enum cshim_message kind);
-    /* Another peer's shared scratch (cshim_scratch_share), where this process can read it, or NULL.
+    /* Another rank's shared scratch (cshim_scratch_share), where this process can read it, or NULL.
      * A library without this has NULL in its place. */
-    const uint8_t *(*scratch_of)(const struct cshim_exchange *exchange, int peer);
+    const uint8_t *(*scratch_of)(const struct cshim_exchange *exchange, int rank);
     /* Completes the requests [first, first + count), of which some may never have been started.
      * Waits for them, unless the exchange is nonblocking: then *done says whether all are complete.
      * If a message was longer than its place, *too_long is the number of its request less first;
@@ -37,14 +37,19 @@ struct cshim_transport {
     int (*complete)(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long);
 
-    /* Adds `input` of all ranks of the node, elements of the call's type, and leaves this rank's
-     * share of the sum in `share`; lengths has the elements of each local rank's share. */
-    int (*reduce_inside)(const struct cshim_exchange *exchange, const void *input, void *share,
+    /* Sends each rank of the node its share of `input`, elements of the call's type, and leaves
+     * theirs of this rank's share in `parts`, one behind the other. This rank's own part may be
+     * missing there. `lengths` has the elements of each local rank's share. */
+    int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const int *lengths);
     /* Collects the shares of all ranks of the node in `output`, each at its place in begins: on all
      * of them, or on the call's root only. */
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins);
+
+    /* Waits for all ranks of the node, and says whether `own` is true on all of them. NULL where
+     * there is no scratch_of. */
+    int (*meet_inside)(const struct cshim_exchange *exchange, bool own, bool *all);
 
     /* The library's own all-reduce of the call's type; input may equal output. */
     int (*sum)(const struct cshim_exchange *exchange, const void *input, void *output,

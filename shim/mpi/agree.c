@@ -55,14 +55,15 @@ static int tag_of(enum word word)
 /* Waits until all requests are done. Returns false after so many seconds. */
 static bool wait_for(int count, MPI_Request *requests, double seconds)
 {
-    const double deadline = cshim_seconds() + seconds;
+    const double began = cshim_seconds();
     int done = 0;
     while (!done) {
         PMPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
-        if (!done && cshim_seconds() > deadline)
+        const double waited = cshim_seconds() - began;
+        if (!done && waited > seconds)
             return false;
         if (!done)
-            usleep(100);
+            cshim_pause(waited);
     }
     return true;
 }

@@ -31,7 +31,7 @@ static const uint8_t *map(const struct offer *offer)
         is.st_ino != offer->is.st_ino || is.st_size != offer->is.st_size)
         return NULL;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
-    const void *memory = mmap(NULL, CSHIM_SCRATCH_LIMIT, PROT_READ, MAP_SHARED, file, 0);
+    const void *memory = mmap(NULL, CSHIM_SCRATCH_SHARED, PROT_READ, MAP_SHARED, file, 0);
     if (file >= 0)
         close(file);
     return memory == MAP_FAILED ? NULL : memory;
@@ -70,7 +70,7 @@ void cshim_share_teardown(void)
     const uint8_t **scratch_of = cshim_mpi.scratch_of;
     for (int rank = 0; rank < cshim_job.ranks && scratch_of != NULL; rank++)
         if (scratch_of[rank] != NULL)
-            munmap((void *)scratch_of[rank], CSHIM_SCRATCH_LIMIT);
+            munmap((void *)scratch_of[rank], CSHIM_SCRATCH_SHARED);
     free((void *)scratch_of);
     cshim_mpi.scratch_of = NULL;
     cshim_scratch_unshare();

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
 #include "shim/mpi/nonblocking.h"
 
 static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
@@ -39,9 +41,10 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
                       cshim_mpi.world, &comm_of(exchange)->requests[request]);
 }
 
-static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int peer)
+static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int rank)
 {
-    return cshim_mpi.scratch_of != NULL ? cshim_mpi.scratch_of[rank_of(exchange, peer)] : NULL;
+    return cshim_mpi.scratch_of != NULL ? cshim_mpi.scratch_of[comm_of(exchange)->world_ranks[rank]]
+                                        : NULL;
 }
 
 /* MPICH's error codes say more than their class. */
@@ -90,12 +93,27 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
                : status;
 }
 
-static int reduce_inside(const struct cshim_exchange *exchange, const void *input, void *share,
+static int spread_inside(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const int *lengths)
 {
-    return cshim_mpi.real->MPI_Reduce_scatter(input, share, lengths,
-                                              cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
-                                              comm_of(exchange)->node);
+    const struct cshim_layout *layout = &exchange->communicator->layout;
+    const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
+    const int ranks = layout->local_ranks, own = lengths[layout->local_rank];
+    int *counts = calloc(3 * (size_t)ranks, sizeof *counts), begin = 0;
+    if (counts == NULL)
+        cshim_mpi_end_job("no memory for the sum of a node"); /* the other ranks wait */
+    int *sent_begins = counts + ranks, *begins = sent_begins + ranks;
+    for (int i = 0; i < ranks; i++) {
+        counts[i] = own;
+        begins[i] = i * own;
+        sent_begins[i] = begin;
+        begin += lengths[i];
+    }
+    const int status =
+        cshim_mpi.real->MPI_Alltoallv(input, lengths, sent_begins, datatype, parts, counts, begins,
+                                      datatype, comm_of(exchange)->node);
+    free(counts);
+    return status;
 }
 
 static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
@@ -110,6 +128,16 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
                                            layout->local_of[exchange->plan->root], node);
     return cshim_mpi.real->MPI_Allgatherv(share, own, datatype, output, lengths, begins, datatype,
                                           node);
+}
+
+static int meet_inside(const struct cshim_exchange *exchange, bool own, bool *all)
+{
+    const int is_own = own;
+    int is_all = 0;
+    const int status = cshim_mpi.real->MPI_Allreduce(&is_own, &is_all, 1, MPI_INT, MPI_MIN,
+                                                     comm_of(exchange)->node);
+    *all = is_all != 0;
+    return status;
 }
 
 /* Collective calls among all ranks are made on the program's communicator, at the place of its own
@@ -201,8 +229,9 @@ const struct cshim_transport cshim_mpi_transport = {
     .send = send,
     .scratch_of = scratch_of,
     .complete = complete,
-    .reduce_inside = reduce_inside,
+    .spread_inside = spread_inside,
     .gather_inside = gather_inside,
+    .meet_inside = meet_inside,
     .sum = sum,
     .sum_narrowed = sum_narrowed,
     .maximum = maximum,
