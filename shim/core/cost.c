@@ -97,19 +97,18 @@ static double work(const struct cshim_machine *machine, double bytes, double per
     return busy(machine, bytes / per_second);
 }
 
-/* What so many seconds of processor time take while all ranks of a node work, that were measured
- * while only so many of them did. */
-static double crowded(const struct topology *topology, double seconds, double measured)
+/* What so many seconds of processor time take while all ranks of a node work, that one of them has
+ * measured. */
+static double crowded(const struct topology *topology, double seconds)
 {
-    const double more = topology->per_node / measured;
     const double all = busy(topology->machine, seconds);
-    return more <= 1 ? seconds : all < more * seconds ? all : more * seconds;
+    return all < topology->per_node * seconds ? all : topology->per_node * seconds;
 }
 
-/* What goes from rank to rank of a node: two of them have measured it. */
+/* What goes from rank to rank of a node, while all of them work. */
 static double inside(const struct topology *topology, double bytes)
 {
-    return crowded(topology, bytes / topology->machine->bandwidth_inside, 2);
+    return bytes / topology->machine->bandwidth_inside;
 }
 
 /* Bytes per second of a node that exchanges messages of so many bytes with one other. */
@@ -219,6 +218,34 @@ static double codec_seconds(const struct cshim_machine *machine, const struct cs
            (own > 0 ? work(machine, share, machine->decode[plan->codec]) : 0);
 }
 
+/* What the ranks of a node do in memory that they share: each copies what the others add, adds its
+ * share of all, and copies the sums. They meet before each of the latter two, and at the end. */
+static double shared_seconds(const struct topology *topology, const struct cshim_plan *plan,
+                             double bytes)
+{
+    const struct cshim_machine *machine = topology->machine;
+    const double meetings = 2 * (double)plan->segments + 1;
+    unsigned steps = 0;
+    for (uint32_t ranks = topology->per_node; ranks > 1; ranks = (ranks + 1) / 2)
+        steps++;
+    return work(machine, bytes * (3 - 1.0 / topology->per_node), machine->add) +
+           meetings * steps * machine->latency_inside;
+}
+
+/* What they send each other, of which a part `sent` is left, and what they add of it. */
+static double sent_seconds(const struct topology *topology, const struct cshim_plan *plan,
+                           double sent, double bytes)
+{
+    const struct cshim_machine *machine = topology->machine;
+    const double stays = sent * (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
+    double seconds = stays > 0 ? inside(topology, stays) : 0;
+    if (plan->schedule->staged)
+        seconds +=
+            work(machine, bytes * (topology->per_node - 1) / topology->per_node, machine->add) +
+            2 * machine->latency_inside;
+    return seconds;
+}
+
 double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_plan *plan,
                        const struct cshim_call *call)
 {
@@ -240,19 +267,15 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
     const double network = topology.several ? sent * plan->crowding * (double)plan->bytes_network /
                                                   call->nodes / machine->bandwidth_between
                                             : 0;
-    const double stays = sent * (double)(plan->bytes_wire - plan->bytes_network) / plan->ranks;
-    processor += crowded(&topology, messages * machine->message, 1);
-    if (stays > 0)
-        processor += inside(&topology, stays);
-    if (plan->schedule->staged) /* the library's reduce-scatter inside the node adds, too */
-        processor +=
-            work(machine, (double)call->bytes * (topology.per_node - 1) / topology.per_node,
-                 machine->add);
+    processor += crowded(&topology, messages * machine->message);
+    if (plan->schedule->staged && call->library == CSHIM_MPI)
+        processor += shared_seconds(&topology, plan, (double)call->bytes);
+    else
+        processor += sent_seconds(&topology, plan, sent, (double)call->bytes);
     const double alone = network + processor; /* if nothing of it were beside the other */
     processor += machine->busy_between * network;
     const double step = topology.several ? machine->latency_between : machine->latency_inside;
     const double longer = network > processor ? network : processor;
     /* While one segment is on the wire others are encoded: only the first and the last wait. */
-    return steps * step + (plan->shares > 1 ? 2 * machine->latency_inside : 0) + longer +
-           (alone > longer ? alone - longer : 0) / segments;
+    return steps * step + longer + (alone > longer ? alone - longer : 0) / segments;
 }

@@ -74,7 +74,7 @@ struct cshim_partners cshim_layout_partners(const struct cshim_layout *layout, i
 {
     struct cshim_partners partners = {.is_first =
                                           ((inside ? layout->local_rank : layout->node) & 1) == 0};
-    if (layout->local_rank > inside)
+    if (!inside && layout->local_rank > 0)
         return partners;
     for (int distance = 1; distance <= (inside ? 1 : CSHIM_PARTNERS); distance++) {
         const int rank = inside

@@ -27,8 +27,8 @@ void cshim_layout_free(struct cshim_layout *layout);
  * this rank's place in their nodes (0 where a node has no such place). Either array may be NULL. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
-/* The ranks with which one tries out links: inside a node its first two ranks each other; between
- * nodes the first ranks of four neighbours each other. */
+/* The ranks with which one tries out links: inside a node each two neighbours each other; between
+ * nodes the first ranks of four neighbours. */
 #define CSHIM_PARTNERS 3
 struct cshim_partners {
     int ranks[CSHIM_PARTNERS];

@@ -11,9 +11,10 @@
 #include "shim/host/segment.h"
 
 #define PINGS 24
-#define TRAIN 12             /* messages on the way at once, to 1, 2 or 3 peers */
-#define SHORT_BYTES 61440    /* the planner's largest message */
-#define LONG_BYTES (1 << 20) /* more than the library leaves to the system's buffers */
+#define TRAIN 12                     /* messages on the way at once, to 1, 2 or 3 peers */
+#define SHORT_BYTES 61440            /* the planner's largest message */
+#define LONG_BYTES (2 << 20)         /* more than the library leaves to the system's buffers */
+#define LONG_MEMORY (4 * LONG_BYTES) /* that they are sent from, or received in, in turn */
 #define SMALL_MESSAGES (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_LINK_PEERS)
 #define ROW_SECONDS 2e-3     /* of exchanges without a round trip between them */
 #define MESSAGE_SECONDS 2e-3 /* that are spent on small messages, ... */
@@ -23,14 +24,14 @@
 #define FEW 3                /* ... of which there are at least so many, unless one is slow */
 #define SLOW_SECONDS 20e-3   /* of a link that leaves the processor alone */
 #define LONG_SECONDS 100e-3  /* on a slower link no long message is tried */
-#define CODEC_ELEMENTS ((size_t)1 << 18) /* 1 MiB: about a segment */
-#define CODEC_REPEATS 5
+#define CODEC_ELEMENTS ((size_t)1 << 20) /* 4 MiB: more than a core's own caches */
+#define CODEC_REPEATS 3
 #define CORES_SECONDS 12e-3 /* ranks that share a core take shorter turns */
 #define PARTS 4             /* that are added up */
 #define LEAST_BUSY 0.01     /* since 0 is a fact that is not known */
 #define PIECE_ELEMENTS ((size_t)SHORT_BYTES / sizeof(float))
 
-_Static_assert(CSHIM_LINK_BYTES >= 2 * LONG_BYTES && LONG_BYTES / SHORT_BYTES >= TRAIN,
+_Static_assert(CSHIM_LINK_BYTES >= 2 * LONG_MEMORY && LONG_BYTES / SHORT_BYTES >= TRAIN,
                "the memory of a link has room for what is sent and received");
 _Static_assert(LONG_BYTES >= 3 * SHORT_BYTES, "... and for what is encoded beside short messages");
 
@@ -41,6 +42,7 @@ struct link {
     int count; /* of the peers that get something */
     bool is_first;
     uint8_t *sent, *received;
+    size_t place;    /* of the messages in that memory */
     unsigned pieces; /* that are encoded beside each message */
     int status;      /* of the transport; after an error nothing is done any more */
 };
@@ -48,6 +50,13 @@ struct link {
 static double smaller(double a, double b)
 {
     return a < b ? a : b;
+}
+
+static double middle(double a, double b, double c)
+{
+    if ((a <= b) == (b <= c))
+        return b;
+    return (b <= a) == (a <= c) ? a : c;
 }
 
 /* The requests of a transfer have numbers for each segment in flight and each peer: so many
@@ -86,11 +95,12 @@ static void move(struct link *link, int sent, int received, size_t bytes)
     const struct cshim_transport *transport = link->exchange.communicator->transport;
     for (int i = 0; i < received * link->count && link->status == 0; i++)
         link->status = transport->receive(&link->exchange, request_of(CSHIM_RECEIVE_PARTS, i),
-                                          link->received + (size_t)i * bytes, bytes,
+                                          link->received + link->place + (size_t)i * bytes, bytes,
                                           link->peers[i % link->count], CSHIM_MESSAGE_PARTS);
     for (int i = 0; i < sent * link->count && link->status == 0; i++) {
-        link->status = transport->send(&link->exchange, request_of(CSHIM_SEND_PARTS, i), link->sent,
-                                       bytes, link->peers[i % link->count], CSHIM_MESSAGE_PARTS);
+        link->status = transport->send(&link->exchange, request_of(CSHIM_SEND_PARTS, i),
+                                       link->sent + link->place, bytes,
+                                       link->peers[i % link->count], CSHIM_MESSAGE_PARTS);
         encode_pieces(link, link->pieces);
     }
     complete(link, CSHIM_RECEIVE_PARTS, received * link->count);
@@ -127,16 +137,20 @@ static double measure_latency(struct link *link)
 static double repeat(struct link *link, int messages, size_t bytes, double seconds)
 {
     const double first = cshim_seconds();
-    double counted = 0, count = 0;
+    double counted = 0, count = 0, exchange = 0;
     unsigned exchanges = 1;
     move(link, (messages + 3) / 4, (messages + 3) / 4, bytes);
     ping(link, true);
     while (exchanges > 0) {
         const double began = cshim_seconds();
-        for (unsigned i = 0; i < exchanges; i++)
+        for (unsigned i = 0; i < exchanges; i++) {
+            link->place = bytes < LONG_BYTES ? 0 : i * bytes % LONG_MEMORY;
             move(link, messages, messages, bytes);
+        }
+        link->place = 0;
         ping(link, true);
         const double row = cshim_seconds() - began, more = ROW_SECONDS * exchanges / row;
+        exchange = row / exchanges;
         if (began - first >= ROW_SECONDS || row >= 2 * ROW_SECONDS) {
             counted += row;
             count += exchanges;
@@ -144,7 +158,7 @@ static double repeat(struct link *link, int messages, size_t bytes, double secon
         exchanges = more < 1 ? 1 : (unsigned)smaller(more, UINT8_MAX);
         exchanges = ping(link, counted < seconds ? exchanges : 0);
     }
-    return counted / count;
+    return count > 0 ? counted / count : exchange; /* the other rank decides when it is over */
 }
 
 static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
@@ -171,18 +185,32 @@ static unsigned agree(struct link *link, unsigned number)
 /* Seconds of one exchange of a train with all peers at once, of so many in a row. What comes before
  * ends what a link that has rested lets through. All begin and end at once: else one that is late
  * would find what the others have sent. */
-static double repeat_with_all(struct link *link, unsigned exchanges)
+static double row_with_all(struct link *link, unsigned exchanges)
 {
     const int messages = TRAIN / link->count;
-    move(link, (messages + 1) / 2, (messages + 1) / 2, SHORT_BYTES);
-    for (unsigned i = 0; i < exchanges / 2; i++)
-        move(link, messages, messages, SHORT_BYTES);
     agree(link, 0);
     const double began = cshim_seconds();
     for (unsigned i = 0; i < exchanges; i++)
         move(link, messages, messages, SHORT_BYTES);
     agree(link, 0);
     return (cshim_seconds() - began) / exchanges;
+}
+
+/* The middle one of three rows, because a row may be interrupted by what else the machine does; of
+ * slow links, whose rows have one exchange, one. */
+static double repeat_with_all(struct link *link, unsigned exchanges)
+{
+    const int messages = TRAIN / link->count;
+    double rows[3];
+    move(link, (messages + 1) / 2, (messages + 1) / 2, SHORT_BYTES);
+    for (unsigned i = 0; i < exchanges / 2; i++)
+        move(link, messages, messages, SHORT_BYTES);
+    for (int i = 0; i < 3; i++) {
+        rows[i] = row_with_all(link, exchanges);
+        if (exchanges == 1)
+            return rows[0];
+    }
+    return middle(rows[0], rows[1], rows[2]);
 }
 
 /* Seconds in which this rank encodes a piece, of which it has a share of a core. */
@@ -239,7 +267,7 @@ struct cshim_link_facts cshim_measure_links(struct cshim_communicator *communica
                         .count = 1,
                         .is_first = partners->is_first,
                         .sent = memory,
-                        .received = memory + LONG_BYTES};
+                        .received = memory + LONG_MEMORY};
     struct cshim_link_facts facts = {.pair.latency = 0};
     communicator->transport->forget(&link.exchange, 0, CSHIM_ROW_TRANSFERS * SMALL_MESSAGES);
     if (partners->is_paired)

@@ -8,7 +8,7 @@
 #include "shim/host/communicator.h"
 
 /* Memory that links are measured with: what is sent, and behind it what is received. */
-#define CSHIM_LINK_BYTES ((size_t)2 << 20)
+#define CSHIM_LINK_BYTES ((size_t)16 << 20)
 /* The transport gets requests as of a call among so many peers. */
 #define CSHIM_LINK_PEERS 16
 
