@@ -54,7 +54,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator);
 void cshim_communicator_free(struct cshim_communicator *communicator);
 
 /* Behind the scratch that other processes may read: what the ranks of a node tell each other. */
-#define CSHIM_SCRATCH_INSIDE ((uint64_t)16 << 20)
+#define CSHIM_SCRATCH_INSIDE ((uint64_t)4 << 20)
 #define CSHIM_SCRATCH_SHARED (CSHIM_SCRATCH_LIMIT + CSHIM_SCRATCH_INSIDE)
 
 /* scratch.c: the scratch of calls under way: pieces of CSHIM_SCRATCH_LIMIT bytes of address space,

@@ -47,8 +47,8 @@ int cshim_scratch_share(struct stat *is)
     void *memory = MAP_FAILED;
     const int file = memfd_create("compshim", MFD_CLOEXEC);
     if (file >= 0 && ftruncate(file, CSHIM_SCRATCH_SHARED) == 0 && fstat(file, is) == 0)
-        memory = mmap(NULL, CSHIM_SCRATCH_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                      file, 0);
+        memory = mmap(NULL, CSHIM_SCRATCH_SHARED, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE, file, 0);
     if (memory != MAP_FAILED) {
         shared = memory;
         reserved = true;

@@ -5,8 +5,9 @@
 
 #include "shim/core/log.h"
 
-/* Ranks of a node read each other's messages from this size on. */
-#define SHARED_BYTES 16384u
+/* Ranks of a node read each other's messages from this size on: shorter ones the libraries send at
+ * once, while longer ones wait for their receiver first (btl_vader_eager_limit). */
+#define SHARED_BYTES 4096u
 
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 
@@ -527,10 +528,10 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
     return status;
 }
 
-/* Messages of a few KiB cost less in a copy than in the word that they were read. What ranks read
- * is encoded anew CSHIM_SEGMENTS_IN_FLIGHT segments later. By then all peers are done with it if
- * each of them sends something to all others in every segment, behind what it reads: in an
- * all-reduce whose owners are all peers, or whose parts go to all. */
+/* A shorter message costs less in a copy than in the word that it was read. What ranks read is
+ * encoded anew CSHIM_SEGMENTS_IN_FLIGHT segments later. By then all peers are done with it if each
+ * of them sends something to all others in every segment, behind what it reads: in an all-reduce
+ * whose owners are all peers, or whose parts go to all. */
 bool cshim_steps_may_share(const struct cshim_plan *plan)
 {
     return plan->collective == CSHIM_ALLREDUCE && plan->piece_bytes >= SHARED_BYTES &&

@@ -62,6 +62,21 @@ levels 0,1,1,2,2,2,1 7 int8
 levels 0,0,1,1,2 5 fp16 float64
 levels 0,0,1,1,2,2,3,3 8 raw float64 grid 3 # a grid of nodes
 
+# bits RANKS NODES UNSHARED: the digest of sums by hierarchical, where the rank UNSHARED has no memory to share. Segments of
+# ten ranks are longer than the memory has room for.
+bits() {
+    policy "$scratch/policy.ini" fp8_e4m3 hierarchical
+    mpi "$1" STANDIN_NODES="$2" STANDIN_UNSHARED="$3" COMPSHIM_POLICY="$scratch/policy.ini" \
+        LD_PRELOAD="$build/tests/standin_nodes.so:$build/tests/standin_unshared.so:$preload" \
+        "$build/tests/mpi_repeated_sum" 2 1500001 2>&1 | grep -o 'digest [0-9a-f]*'
+}
+for nodes in 0,0,0,1,1,2 0,0,0,0,0,1,1,1,1,1; do
+    ranks=$(tr -cd 0-9 <<<$nodes | wc -c)
+    first=$(bits "$ranks" $nodes none)
+    check "nodes $nodes: there are sums" test -n "$first"
+    check "nodes $nodes: where the ranks of one send messages, the bits are the same" test "$first" = "$(bits "$ranks" $nodes 1)"
+done
+
 matches 4 fp8_e4m3 two_shot 2
 first=$(digest)
 matches 4 fp8_e4m3 two_shot 2

@@ -67,6 +67,10 @@ printf '[compshim]\nreport = %s\n[rule %s]\nmax_size = 16KiB\ncodec = raw\n[rule
     off small large >"$scratch/policy.ini"
 expect "threads that call at once" 0 shimmed 3 "$build/tests/mpi_threads"
 contains "threads: the sums are right" "work done, 0 failures"
+policy "$scratch/policy.ini" raw hierarchical
+expect "threads that call at once, by nodes" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_threads"
+contains "threads, by nodes: the sums are right" "work done, 0 failures"
 
 policy "$scratch/policy.ini" fp16
 sed -i "s|^report = off|report = $scratch/report.json|" "$scratch/policy.ini"
