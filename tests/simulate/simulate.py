@@ -93,7 +93,7 @@ def command_of(folder, fabric, ranks, per_node, mode, sizes, with_data=False):
     if not is_engine and mode not in SELECTORS:
         options["smpi/allreduce"] = mode
     if not with_data:
-        options["smpi/auto-shared-malloc-thresh"] = str(3 << 20)  # not what links are measured with: it says how often
+        options["smpi/auto-shared-malloc-thresh"] = str(17 << 20)  # not what links are measured with: it says how often
         options["smpi/shared-malloc-blocksize"] = str(32 << 20)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COMPSHIM")}
     environment.update(
