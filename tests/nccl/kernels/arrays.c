@@ -36,6 +36,14 @@ static float rare_value(void)
     return cshim_bits_float(rare[next_random() % 10]);
 }
 
+/* 1 to 12 bits: one more than the significands of some format have. */
+static float graded_value(void)
+{
+    const int largest = 2 << next_random() % 12, exponent = -(int)(next_random() % 28);
+    return ldexpf((float)(int)(next_random() % (2 * (unsigned)largest + 1)) - (float)largest,
+                  exponent);
+}
+
 float value_of(enum kind kind)
 {
     const double uniform = (double)(next_random() >> 11) * 0x1p-53;
@@ -49,7 +57,7 @@ float value_of(enum kind kind)
     case ZEROS:
         return next_random() % 2 ? 0.0f : -0.0f;
     case GRADED:
-        return ldexpf((float)(int)(next_random() % 65) - 32, -(int)(next_random() % 28));
+        return graded_value();
     case HUGE_VALUES:
         return (float)(normal * 0x1p127);
     default:

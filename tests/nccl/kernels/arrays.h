@@ -12,8 +12,8 @@
 #include "codecs/codec.h"
 
 /* MIXED: each lane's eight have a magnitude of their own, the same in every buffer, and maybe one
- * rare value anywhere. GRADED: few bits at any place, so that some are halfway between two codes,
- * and some are subnormal in small formats. */
+ * rare value anywhere. GRADED: up to 12 bits at any place, so that some are halfway between two
+ * codes of whatever format, and some are subnormal in small formats. */
 enum kind { NORMAL, ANY_BITS, SPARSE_RARE, MIXED, GRADED, ZEROS, HUGE_VALUES, TINY_VALUES, KINDS };
 
 /* The next of a fixed sequence. */

@@ -25,6 +25,7 @@ struct shape {
     uint64_t count, chunk;
     uint32_t pieces;
     size_t shift; /* of the caller's buffer, in elements */
+    size_t gap;   /* elements between two pieces in it */
 };
 
 /* Those of a message. */

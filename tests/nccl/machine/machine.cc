@@ -73,7 +73,7 @@ struct count {
 };
 static std::vector<std::vector<struct count>> counts;
 static std::mt19937 chance;
-static uint32_t blocks_wanted, launch_number, warp_number, epoch, place;
+static uint32_t blocks_wanted, first_seed, launch_number, warp_number, epoch, place;
 static uint64_t descriptor; /* of memory; its bits mean nothing here */
 static bool is_ptx;
 
@@ -693,7 +693,8 @@ void machine_open(void)
     rows = (row *)calloc(most_rows, sizeof *rows);
     masks = (uint32_t *)calloc(most_masks, sizeof *masks);
     masks[TRUE_MASK] = ~0u;
-    chance.seed(getenv("MACHINE_SEED") ? (unsigned)atoi(getenv("MACHINE_SEED")) : 1);
+    first_seed = getenv("MACHINE_SEED") ? (uint32_t)atoi(getenv("MACHINE_SEED")) : 1;
+    chance.seed(first_seed);
     blocks_wanted = getenv("MACHINE_BLOCKS") ? (uint32_t)atoi(getenv("MACHINE_BLOCKS")) : 0;
     if (getenv("MACHINE_DELETE"))
         delete_instruction(getenv("MACHINE_DELETE"));
@@ -803,6 +804,9 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     if (kernel->parameter_bytes != kernel_parameter_bytes(operation))
         fail("takes %u bytes of parameters", kernel->parameter_bytes);
     cshim_kernel_set_codec(parameters, codec);
+    /* What one launch draws does not move what the next one does: counts (MACHINE_COUNTS) can be
+     * compared. */
+    chance.seed(0x9e3779b9u * first_seed + ++launch_number);
     const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
     const bool is_large = count >> 32 != 0;
     const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few,
@@ -819,7 +823,6 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
         set_bank(layout->base, &base, sizeof base);
     else
         set_bank(layout->parameters, &at, sizeof at);
-    launch_number++;
     map_frames();
     poison();
     std::vector<uint32_t> order(blocks * (CSHIM_KERNEL_THREADS / LANES));

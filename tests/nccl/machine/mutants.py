@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 NOTHING = re.compile(r"(@!?\w+ )?(NOP|MEMBAR|ERRBAR|CGAERRBAR|CCTL|YIELD|BRA\.DIV)|.*: membar")
-COPY = re.compile(r"(@!?\w+ )?(U?MOV|IMAD\.MOV|R2UR|U?LDCU?|CS2R)\b")
+COPY = re.compile(r"(@!?%?\w+ )?(U?MOV|IMAD\.MOV|R2UR|U?LDCU?|CS2R|mov)\b")
 
 
 def run(program, cases, **settings):
