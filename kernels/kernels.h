@@ -93,7 +93,9 @@ struct cshim_kernel_reduce {
     uint32_t ranks;
     void *output;    /* the sum, rounded once to dtype; or NULL */
     void *reencoded; /* the sum as a message; or NULL */
-    double factor;   /* the sum is multiplied by it before it is rounded or encoded; 1 for none */
+    /* The sum is multiplied by it before it is rounded or encoded; 1 for none. That of float64 is
+     * positive and finite, as that of a mean is: what pads a message is multiplied, too. */
+    double factor;
     uint32_t header[CSHIM_KERNEL_HEADER_WORDS];           /* expected of the parts */
     uint32_t reencoded_header[CSHIM_KERNEL_HEADER_WORDS]; /* written */
     uint32_t *fault;
