@@ -27,7 +27,7 @@ struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
     uint64_t in_flight; /* segments */
-    bool adds_apart;    /* the library puts a node's sum of blocks beside these, not over them */
+    bool adds_apart;    /* a node's sum of blocks lies beside these, not over them */
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},

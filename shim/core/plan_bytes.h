@@ -22,7 +22,7 @@ static inline uint64_t cshim_multiply(uint64_t a, uint64_t b)
 uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
 /* What all ranks send, each message counted as often as it is sent; and of it, what leaves a node.
- * Inside the nodes the library reduces, and may gather: as the fewest bytes that takes. */
+ * Inside the nodes ranks add, and may gather: as the fewest bytes that messages take. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
 /* What the busiest peer receives of so many elements, and in *mean what each does on the mean. Of a

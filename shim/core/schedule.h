@@ -25,7 +25,7 @@ extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
 
 /* The steps of a segment, in their order. A schedule has some of them. */
 enum cshim_step {
-    CSHIM_STEP_REDUCE_INSIDE, /* the library adds inside the node; each local rank gets a share */
+    CSHIM_STEP_REDUCE_INSIDE, /* the ranks of a node add; each gets a share */
     CSHIM_STEP_ENCODE,        /* parts are encoded; in cast, the largest magnitude is found */
     CSHIM_STEP_EXCHANGE,      /* parts go to their receivers; in cast, the magnitude is agreed */
     CSHIM_STEP_NARROW,        /* cast only: elements are narrowed by the agreed scale */
@@ -34,7 +34,7 @@ enum cshim_step {
     CSHIM_STEP_COLLECT,       /* sums go to their receivers; in cast, the library's all-reduce */
     CSHIM_STEP_FORWARD,       /* sums that came through a column of a grid go along the row */
     CSHIM_STEP_DECODE,        /* sums, or parts that nobody adds up, are decoded */
-    CSHIM_STEP_GATHER_INSIDE, /* the library gathers the shares inside the node */
+    CSHIM_STEP_GATHER_INSIDE, /* the ranks of a node gather the shares */
     CSHIM_STEPS
 };
 
@@ -83,7 +83,7 @@ static inline bool cshim_schedule_has(const struct cshim_schedule *schedule, enu
     return (schedule->steps >> step & 1) != 0;
 }
 
-/* Whether a step is one of the library's own collectives, which the caller has to wait for. */
+/* Whether a step needs one of the library's own collectives, which the caller has to wait for. */
 bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 
 /* Whether a peer gets the sums of elements that another peer has added up. `root` is the call's. */

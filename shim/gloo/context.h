@@ -72,8 +72,8 @@ void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_
 /* In a child of fork: its parent's contexts are none of its own. */
 void cshim_gloo_contexts_abandon(void);
 
-/* measure.c: the first ranks of the nodes measure the links between two nodes each and inside their
- * own. Every rank of an agreed context calls it; the facts count at rank 0. */
+/* measure.c: the first ranks of the nodes measure the links between nodes, and all ranks those
+ * inside, two and two. Every rank of an agreed context calls it; the facts count at rank 0. */
 typedef void cshim_gloo_measuring(struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments,
                                   struct cshim_machine *machine, void **exception);

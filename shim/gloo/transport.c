@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gloo/context.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "codecs/codec.h"
-#include "shim/core/log.h"
 
 /* Below the tag, a slot has two bits for the kind of message and the rest for the segment. */
 #define KIND_SHIFT 22
@@ -109,18 +107,19 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     return status;
 }
 
-/* Has the ranks of this node exchange a message, each with each. To be added, the elements of each
- * share go to its rank, and parts of the own share come, one behind the other. Once they are added,
- * the own share goes to all, and theirs come to their places. */
+/* Has the ranks of this node exchange a message, each with each. To be added, a block of each share
+ * goes to its rank, and parts of the own share come, one behind the other. Once they are added, the
+ * own share goes to all, and theirs come to their places. */
 static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
-                           const void *source, void *target)
+                           const void *source, void *target, const struct cshim_range *block)
 {
     struct cshim_gloo_call *call = call_of(exchange);
     const struct cshim_communicator *host = &call->host;
     const int *begins = host->share_begins, *lengths = host->share_lengths;
     const int last = host->layout.local_ranks - 1, rank = host->layout.local_rank;
     const bool adds = kind == CSHIM_MESSAGE_PARTS;
-    const size_t element = exchange->element_bytes, own = (size_t)lengths[rank] * element;
+    const size_t element = exchange->element_bytes;
+    const size_t own = cshim_range_within(block, lengths[rank]) * element;
     const size_t whole = (size_t)(begins[last] + lengths[last]) * element;
     const uint64_t slot = CSHIM_GLOO_SLOT_INSIDE | (uint64_t)call->arguments->tag << TAG_SHIFT |
                           (uint64_t)kind << KIND_SHIFT;
@@ -133,7 +132,8 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
     unsigned sending = 0, receiving = 0;
     int status = sent == NULL || received == NULL;
     for (int i = 0; i <= last && status == 0; i++) {
-        const size_t begin = (size_t)begins[i] * element, theirs = (size_t)lengths[i] * element;
+        const size_t begin = ((size_t)begins[i] + block->begin) * element;
+        const size_t theirs = cshim_range_within(block, lengths[i]) * element;
         const size_t in = adds ? own : theirs, out = adds ? theirs : own;
         if (i == rank)
             continue;
@@ -158,10 +158,9 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
 }
 
 static int spread_inside(const struct cshim_exchange *exchange, const void *input, void *parts,
-                         const int *lengths)
+                         const struct cshim_range *block)
 {
-    (void)lengths;
-    return exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts);
+    return exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts, block);
 }
 
 static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
@@ -171,7 +170,8 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
     const int rank = exchange->communicator->layout.local_rank;
     memcpy((uint8_t *)output + (size_t)begins[rank] * element, share,
            (size_t)lengths[rank] * element);
-    return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output);
+    return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output,
+                           &(struct cshim_range){0, UINT64_MAX});
 }
 
 /* gloo's own all-reduce, with another reduction than the call's unless it is NULL. */

@@ -12,6 +12,13 @@ struct cshim_range {
     uint64_t length;
 };
 
+/* How many elements of the first `length` a range has. */
+static inline size_t cshim_range_within(const struct cshim_range *range, int length)
+{
+    const uint64_t left = (uint64_t)length > range->begin ? (uint64_t)length - range->begin : 0;
+    return left < range->length ? left : range->length;
+}
+
 /* What a turn of an exchange does, one after the other. */
 enum cshim_stage {
     CSHIM_STAGE_ENTER,
@@ -48,9 +55,9 @@ struct cshim_exchange {
     uint32_t root;                        /* peer of the plan's root */
     uint32_t first_of_row;                /* peer */
     uint32_t column;                      /* where this rank has a place */
-    bool is_shared;                       /* ranks of a node read each other's scratch, ... */
-    bool is_shared_inside;                /* ... or that in hierarchical, ... */
-    uint32_t meetings;                    /* ... which have met so often for it */
+    bool is_shared;                       /* ranks of a node read each other's messages */
+    bool is_shared_inside;                /* by nodes: they read each other's elements */
+    uint32_t meetings;                    /* of the node so far, for that */
     bool has_options;                     /* of the encoding: these two */
     struct cshim_residual *residual;      /* or NULL */
     uint64_t keys[CSHIM_MESSAGES];        /* of random numbers, by kind of message */

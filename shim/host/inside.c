@@ -57,8 +57,7 @@ static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *r
 }
 
 /* Where this rank's share of the node's elements begins: those of all local ranks follow each
- * other.
- */
+ * other. */
 static const uint8_t *own_share(const struct cshim_exchange *exchange, const uint8_t *input)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -68,92 +67,105 @@ static const uint8_t *own_share(const struct cshim_exchange *exchange, const uin
 }
 
 /* The most elements that a local rank's share has. */
-static int longest_share(const struct cshim_communicator *communicator)
+static size_t longest_share(const struct cshim_communicator *communicator)
 {
     int longest = 0;
     for (int i = 0; i < communicator->layout.local_ranks; i++)
         if (communicator->share_lengths[i] > longest)
             longest = communicator->share_lengths[i];
-    return longest;
+    return (size_t)longest;
 }
 
-/* The part of a share of `length` elements that is behind the first `done`, up to a block of them.
- */
-static size_t part_bytes(const struct cshim_exchange *exchange, int length, int done, int block)
-{
-    const int left = length - done;
-    return left <= 0 ? 0 : (size_t)(left < block ? left : block) * exchange->element_bytes;
-}
-
-/* Copies a part of the share of each other rank of the node to where it can be read. */
-static void tell_parts(const struct cshim_exchange *exchange, const uint8_t *input, int done,
-                       int block, uint8_t *half)
+/* Copies a block of the share of each other rank of the node to where it can be read. */
+static void tell_block(const struct cshim_exchange *exchange, const uint8_t *input,
+                       const struct cshim_range *block, uint8_t *half)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    const size_t element = exchange->element_bytes;
+    const size_t element = exchange->element_bytes, room = block->length * element;
     if (!cshim_scratch_is_shared(communicator->scratch)) /* which the others will be told */
         return;
     for (int i = 0; i < communicator->layout.local_ranks; i++) {
         const int length = communicator->share_lengths[i];
         if (i != communicator->layout.local_rank)
-            memcpy(half + (size_t)i * (size_t)block * element, input + (size_t)done * element,
-                   part_bytes(exchange, length, done, block));
+            memcpy(half + (size_t)i * room, input + block->begin * element,
+                   cshim_range_within(block, length) * element);
         input += (size_t)length * element;
     }
 }
 
-/* Adds this rank's share of `input` by memory that all ranks of the node can read. */
-static int reduce_shared(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
+/* Has all ranks of the node tell each other a block of their shares by memory that they share, and
+ * finds the parts of the own one. */
+static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
+                       const struct cshim_range *block)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_layout *layout = &communicator->layout;
+    const uint64_t half = CSHIM_SCRATCH_LIMIT + exchange->meetings % 2 * HALF;
+    const uint64_t own = (uint64_t)layout->local_rank * block->length * exchange->element_bytes;
+    int next = 0;
+    tell_block(exchange, input, block, communicator->scratch + half);
+    const int status = meet(exchange);
+    for (int i = 0; i < layout->local_ranks && exchange->is_shared_inside; i++)
+        communicator->parts[i] = next_scratch(exchange, &next) + half + own;
+    return status;
+}
+
+/* The same by messages, to memory for a block of each rank. */
+static int send_block(const struct cshim_exchange *exchange, const uint8_t *input,
+                      const struct cshim_range *block, uint8_t *memory)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_layout *layout = &communicator->layout;
+    const int length = communicator->share_lengths[layout->local_rank];
+    const size_t bytes = cshim_range_within(block, length) * exchange->element_bytes;
+    for (int i = 0; i < layout->local_ranks; i++)
+        communicator->parts[i] = memory + (size_t)i * bytes;
+    return communicator->transport->spread_inside(exchange, input, memory, block);
+}
+
+/* Memory for a block of so many elements from each rank of the node, which are all in the call. */
+static uint8_t *memory_for(const struct cshim_exchange *exchange, size_t length)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    uint8_t *memory =
+        malloc((size_t)communicator->layout.local_ranks * length * exchange->element_bytes);
+    if (memory == NULL) {
+        cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
+        communicator->transport->abort(exchange);
+    }
+    return memory;
+}
+
+/* Adds this rank's share of `input`, block by block and in the order of ranks, so that sums are the
+ * same in either way. */
+static int reduce(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
     const size_t element = exchange->element_bytes;
-    const size_t block = HALF / (unsigned)layout->local_ranks / CSHIM_GRAIN / element * CSHIM_GRAIN;
-    const int longest = longest_share(communicator);
-    for (int done = 0; done < longest; done += (int)block) {
-        const uint64_t half = CSHIM_SCRATCH_LIMIT + exchange->meetings % 2 * HALF;
-        int next = 0;
-        tell_parts(exchange, input, done, (int)block, communicator->scratch + half);
-        const int status = meet(exchange);
-        if (status != 0 || !exchange->is_shared_inside)
+    const size_t longest = longest_share(communicator);
+    const uint64_t grains = HALF / (unsigned)layout->local_ranks / CSHIM_GRAIN / element;
+    struct cshim_range block = {0, (grains > 0 ? grains : 1) * CSHIM_GRAIN};
+    uint8_t *memory = NULL;
+    int status = 0;
+    for (; block.begin < longest && status == 0; block.begin += block.length) {
+        if (exchange->is_shared_inside)
+            status = share_block(exchange, input, &block);
+        if (status == 0 && !exchange->is_shared_inside) {
+            if (memory == NULL)
+                memory = memory_for(exchange, block.length < longest ? block.length : longest);
+            status = send_block(exchange, input, &block, memory);
+        }
+        if (status != 0) /* the library may still write to the memory: it is lost */
             return status;
-        for (int i = 0; i < layout->local_ranks; i++)
-            communicator->parts[i] =
-                next_scratch(exchange, &next) + half + (size_t)layout->local_rank * block * element;
         communicator->parts[layout->local_rank] =
-            own_share(exchange, input) + (size_t)done * element;
+            own_share(exchange, input) + block.begin * element;
         cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, communicator->parts,
                      (unsigned)layout->local_ranks,
-                     part_bytes(exchange, communicator->share_lengths[layout->local_rank], done,
-                                (int)block) /
-                         element,
-                     share + (size_t)done * element, NULL);
+                     cshim_range_within(&block, communicator->share_lengths[layout->local_rank]),
+                     share + block.begin * element, NULL);
     }
-    return 0;
-}
-
-/* The same by messages: the sums are the same, bit by bit. */
-static int reduce_sent(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
-{
-    const struct cshim_communicator *communicator = exchange->communicator;
-    const struct cshim_layout *layout = &communicator->layout;
-    const size_t length = (size_t)communicator->share_lengths[layout->local_rank];
-    const size_t bytes = length * exchange->element_bytes;
-    uint8_t *parts = malloc((size_t)layout->local_ranks * bytes + 1);
-    if (parts == NULL) { /* the other ranks are in the call */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
-        communicator->transport->abort(exchange);
-    }
-    const int status =
-        communicator->transport->spread_inside(exchange, input, parts, communicator->share_lengths);
-    if (status != 0) /* the library may still write there: it is lost */
-        return status;
-    for (int i = 0; i < layout->local_ranks; i++)
-        communicator->parts[i] = parts + (size_t)i * bytes;
-    communicator->parts[layout->local_rank] = own_share(exchange, input);
-    cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, communicator->parts,
-                 (unsigned)layout->local_ranks, length, share, NULL);
-    free(parts);
+    free(memory);
     return status;
 }
 
@@ -234,11 +246,7 @@ int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshi
     } else {
         find_shares(exchange, &segment->whole);
     }
-    int status = 0;
-    if (exchange->is_shared_inside)
-        status = reduce_shared(exchange, input, segment->stage);
-    if (status == 0 && !exchange->is_shared_inside)
-        status = reduce_sent(exchange, input, segment->stage);
+    const int status = reduce(exchange, input, segment->stage);
     count_inside(exchange, (uint64_t)(communicator->layout.local_ranks - 1) * elements);
     cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE);
     return status;

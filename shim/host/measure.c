@@ -139,13 +139,15 @@ static double repeat(struct link *link, int messages, size_t bytes, double secon
     const double first = cshim_seconds();
     double counted = 0, count = 0, exchange = 0;
     unsigned exchanges = 1;
+    size_t place = 0;
     move(link, (messages + 3) / 4, (messages + 3) / 4, bytes);
     ping(link, true);
     while (exchanges > 0) {
         const double began = cshim_seconds();
         for (unsigned i = 0; i < exchanges; i++) {
-            link->place = bytes < LONG_BYTES ? 0 : i * bytes % LONG_MEMORY;
+            link->place = place;
             move(link, messages, messages, bytes);
+            place = bytes < LONG_BYTES ? 0 : (place + bytes) % LONG_MEMORY;
         }
         link->place = 0;
         ping(link, true);
@@ -166,8 +168,10 @@ static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
     struct cshim_pair_facts facts = {.latency = measure_latency(link)};
     facts.message = repeat(link, SMALL_MESSAGES, 8, MESSAGE_SECONDS) / SMALL_MESSAGES;
     facts.bandwidth = TRAIN * SHORT_BYTES / repeat(link, TRAIN, SHORT_BYTES, TRAIN_SECONDS);
-    if (with_long && ping(link, LONG_BYTES / facts.bandwidth < LONG_SECONDS))
+    if (with_long && ping(link, LONG_BYTES / facts.bandwidth < LONG_SECONDS)) {
+        memset(link->sent, 1, LONG_MEMORY); /* else it has no pages of its own */
         facts.bandwidth_long = LONG_BYTES / repeat(link, 1, LONG_BYTES, LARGE_SECONDS);
+    }
     return facts;
 }
 

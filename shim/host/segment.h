@@ -128,8 +128,8 @@ bool cshim_steps_may_share(const struct cshim_plan *plan);
 int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done);
 
 /* inside.c: the ranks of a node add the elements of a segment, and gather the job's sums of all
- * shares. Around the stages above, in hierarchical. They do so in memory that they share; where
- * they have none, or little to add, the library does. */
+ * shares. Around the stages above, in hierarchical. They do so in memory that they share;
+ * where they have none, by messages, with the same sums. */
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
 int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
 /* Whether that memory may be used, which is the same on all ranks of the node. The first of the

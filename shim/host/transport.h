@@ -10,6 +10,7 @@
 #include "shim/core/header.h"
 
 struct cshim_exchange;
+struct cshim_range;
 
 /* What a receive that failed was waiting for. */
 enum { CSHIM_NO_PEER = -1 };
@@ -37,11 +38,11 @@ struct cshim_transport {
     int (*complete)(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long);
 
-    /* Sends each rank of the node its share of `input`, elements of the call's type, and leaves
-     * theirs of this rank's share in `parts`, one behind the other. This rank's own part may be
-     * missing there. `lengths` has the elements of each local rank's share. */
+    /* Sends each other rank of the node a block of its share of `input`, elements of the call's
+     * type, and leaves theirs of this rank's share in `parts`, one behind the other, with room for
+     * its own. The shares have share_lengths, and follow each other. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
-                         const int *lengths);
+                         const struct cshim_range *block);
     /* Collects the shares of all ranks of the node in `output`, each at its place in begins: on all
      * of them, or on the call's root only. */
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,

@@ -69,7 +69,7 @@ void cshim_comm_leave(struct cshim_comm *state);
 /* Frees the memory of every state left. */
 void cshim_comm_teardown(void);
 
-/* share.c: setup fills cshim_mpi.scratch_of where an all-reduce may be compressed, and all ranks of
+/* share.c: setup fills cshim_mpi.scratch_of where sums may be compressed, and all ranks of
  * this node can read each other's scratch. It is collective among them. */
 void cshim_share_setup(MPI_Comm node);
 void cshim_share_teardown(void);

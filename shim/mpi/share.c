@@ -37,11 +37,22 @@ static const uint8_t *map(const struct offer *offer)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+/* Whether the policy compresses a collective whose ranks read each other's scratch. */
+static bool compresses_sums(void)
+{
+    static const enum cshim_collective sums[] = {CSHIM_ALLREDUCE, CSHIM_REDUCE,
+                                                 CSHIM_REDUCE_SCATTER};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (cshim_policy_smallest(cshim_job.policy, sums[i]) != UINT64_MAX)
+            return true;
+    return false;
+}
+
 void cshim_share_setup(MPI_Comm node)
 {
     const int ranks = cshim_mpi.layout.local_ranks;
     int able = 1, all = 0;
-    if (ranks == 1 || cshim_policy_smallest(cshim_job.policy, CSHIM_ALLREDUCE) == UINT64_MAX)
+    if (ranks == 1 || !compresses_sums())
         return;
     struct offer own = {.world_rank = cshim_job.rank, .process = getpid()};
     struct offer *offers = calloc((size_t)ranks, sizeof *offers);

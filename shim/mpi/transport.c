@@ -94,23 +94,28 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
 }
 
 static int spread_inside(const struct cshim_exchange *exchange, const void *input, void *parts,
-                         const int *lengths)
+                         const struct cshim_range *block)
 {
     const struct cshim_layout *layout = &exchange->communicator->layout;
+    const int *lengths = exchange->communicator->share_lengths;
     const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
-    const int ranks = layout->local_ranks, own = lengths[layout->local_rank];
-    int *counts = calloc(3 * (size_t)ranks, sizeof *counts), begin = 0;
+    const int ranks = layout->local_ranks;
+    const int own = (int)cshim_range_within(block, lengths[layout->local_rank]);
+    int *counts = calloc(4 * (size_t)ranks, sizeof *counts), begin = (int)block->begin;
     if (counts == NULL)
         cshim_mpi_end_job("no memory for the sum of a node"); /* the other ranks wait */
-    int *sent_begins = counts + ranks, *begins = sent_begins + ranks;
+    int *begins = counts + ranks, *sent = begins + ranks, *sent_begins = sent + ranks;
     for (int i = 0; i < ranks; i++) {
-        counts[i] = own;
         begins[i] = i * own;
         sent_begins[i] = begin;
         begin += lengths[i];
+        if (i == layout->local_rank)
+            continue;
+        counts[i] = own;
+        sent[i] = (int)cshim_range_within(block, lengths[i]);
     }
     const int status =
-        cshim_mpi.real->MPI_Alltoallv(input, lengths, sent_begins, datatype, parts, counts, begins,
+        cshim_mpi.real->MPI_Alltoallv(input, sent, sent_begins, datatype, parts, counts, begins,
                                       datatype, comm_of(exchange)->node);
     free(counts);
     return status;

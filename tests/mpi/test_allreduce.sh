@@ -62,13 +62,13 @@ levels 0,1,1,2,2,2,1 7 int8
 levels 0,0,1,1,2 5 fp16 float64
 levels 0,0,1,1,2,2,3,3 8 raw float64 grid 3 # a grid of nodes
 
-# bits RANKS NODES UNSHARED: the digest of sums by hierarchical, where the rank UNSHARED has no memory to share. Segments of
-# ten ranks are longer than the memory has room for.
+# bits RANKS NODES UNSHARED: the digest of sums by hierarchical, where the rank UNSHARED has no memory to share. Shares of
+# ten ranks are longer than the memory has room for, and there are more segments than are in flight.
 bits() {
     policy "$scratch/policy.ini" fp8_e4m3 hierarchical
     mpi "$1" STANDIN_NODES="$2" STANDIN_UNSHARED="$3" COMPSHIM_POLICY="$scratch/policy.ini" \
         LD_PRELOAD="$build/tests/standin_nodes.so:$build/tests/standin_unshared.so:$preload" \
-        "$build/tests/mpi_repeated_sum" 2 1500001 2>&1 | grep -o 'digest [0-9a-f]*'
+        "$build/tests/mpi_repeated_sum" 2 4000001 2>&1 | grep -o 'digest [0-9a-f]*'
 }
 for nodes in 0,0,0,1,1,2 0,0,0,0,0,1,1,1,1,1; do
     ranks=$(tr -cd 0-9 <<<$nodes | wc -c)

@@ -51,6 +51,19 @@ levels 0,1,1,0,2,2 fp8_e4m3 1 scatter
 levels 1,0,0,1 lossless 3 scatter float64
 levels 0,0,0,1,1 int8 1 scatter "" two_shot # nodes that are not equally full
 
+# Inside a node ranks add in memory that they share, and by messages where one of them has none.
+policy "$scratch/policy.ini" fp16 hierarchical
+for collective in reduce scatter; do
+    steps=2
+    [ $collective = reduce ] || steps=1
+    for rank in none 1; do
+        expect "$collective, by nodes, without memory to share: rank $rank" 0 on_nodes 0,0,0,1,1,1 STANDIN_UNSHARED=$rank \
+            LD_PRELOAD="$build/tests/standin_nodes.so:$build/tests/standin_unshared.so:$preload" "$program" fp16 $steps $collective
+        digest >"$scratch/$rank.digest"
+    done
+    check "$collective: the bits are the same" test -s "$scratch/none.digest" -a "$(cat "$scratch/none.digest")" = "$(cat "$scratch/1.digest")"
+done
+
 matches 4 fp8_e4m3 two_shot 2 reduce
 first=$(digest)
 matches 4 fp8_e4m3 two_shot 2 reduce
