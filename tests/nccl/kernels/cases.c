@@ -71,7 +71,7 @@ static uint64_t begin_of(const struct shape *shape, uint64_t piece)
 
 static uint64_t buffer_elements(const struct shape *shape)
 {
-    return shape->count + (shape->count - 1) / shape->chunk * shape->gap;
+    return shape->count + (shape->pieces - 1) * shape->gap;
 }
 
 static size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype,
