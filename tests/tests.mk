@@ -134,8 +134,8 @@ $(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(warp_flags) -include tests/nccl/kernels/warp.h -c -o $@ $<
 
-$(BUILD)/tests/kernels_host: $(call objects,tests/nccl/kernels/cases.c tests/nccl/kernels/large_cases.c \
-		tests/nccl/kernels/arrays.c kernels/kernels.c \
+kernel_cases := $(addprefix tests/nccl/kernels/,cases.c cast_cases.c sum_cases.c large_cases.c products.c arrays.c)
+$(BUILD)/tests/kernels_host: $(call objects,$(kernel_cases) kernels/kernels.c \
 		$(filter codecs/%,$(pure_sources))) \
 		$(addprefix $(BUILD)/obj/tests/nccl/kernels/,host.o warp.o)
 	@mkdir -p $(@D)
@@ -146,7 +146,7 @@ $(BUILD)/tests/kernels_gpu $(BUILD)/tests/kernels_bandwidth: $(BUILD)/tests/kern
 		$(filter codecs/%,$(pure_sources))) $(BUILD)/obj/kernels/binary.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lm
-$(BUILD)/tests/kernels_gpu: $(addprefix $(BUILD)/obj/tests/nccl/kernels/,cases.o large_cases.o arrays.o)
+$(BUILD)/tests/kernels_gpu: $(call objects,$(kernel_cases))
 $(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
 
 # Linked to the stand-ins, by the names of the real libraries: a GPU's are found there.

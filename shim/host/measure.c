@@ -169,7 +169,7 @@ static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
     facts.message = repeat(link, SMALL_MESSAGES, 8, MESSAGE_SECONDS) / SMALL_MESSAGES;
     facts.bandwidth = TRAIN * SHORT_BYTES / repeat(link, TRAIN, SHORT_BYTES, TRAIN_SECONDS);
     if (with_long && ping(link, LONG_BYTES / facts.bandwidth < LONG_SECONDS)) {
-        memset(link->sent, 1, LONG_MEMORY); /* else it has no pages of its own */
+        memset(link->sent, 0x3f, LONG_MEMORY); /* else it has no pages of its own; floats near 1 */
         facts.bandwidth_long = LONG_BYTES / repeat(link, 1, LONG_BYTES, LARGE_SECONDS);
     }
     return facts;

@@ -13,9 +13,8 @@
 #include "codecs/scalar.h"
 #include "tests/nccl/kernels/cases.h"
 #include "tests/nccl/kernels/machine.h"
+#include "tests/nccl/kernels/products.h"
 #include "tests/nccl/kernels/sizes.h"
-
-enum { RANKS_MAX = 9 };
 
 static unsigned passed, failed;
 
@@ -40,8 +39,7 @@ void judge(bool good, const char *what, enum cshim_codec_id codec, enum cshim_dt
 const uint32_t header[CSHIM_KERNEL_HEADER_WORDS] = {0x9d3c81f2, 0x4ae60b77, 0xe1527c39, 0x38b9d4c6,
                                                     0xc70f5ea8, 0,          0x5b94a213, 0xf26de08d};
 
-/* Changes a bit of a word that is compared, but not of the number of elements. */
-static void damage_header(void *words)
+void damage_header(void *words)
 {
     unsigned word = (unsigned)(next_random() % (CSHIM_KERNEL_HEADER_COMPARED - 1));
     word += word >= CSHIM_KERNEL_HEADER_ELEMENTS;
@@ -74,8 +72,7 @@ static uint64_t buffer_elements(const struct shape *shape)
     return shape->count + (shape->pieces - 1) * shape->gap;
 }
 
-static size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype,
-                        const struct shape *shape)
+size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype, const struct shape *shape)
 {
     return HEADER + cshim_encoded_bytes(codec, dtype, shape->chunk) + 48;
 }
@@ -126,61 +123,6 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
           words[0]);
     drop_array(&output);
     drop_array(&fault);
-}
-
-/* Not a short number in float64 nor in float32. */
-static const double third = -1.0 / 3;
-
-/* That, or one that is rare: subnormal in some type, too large for some, none at all. */
-static double any_factor(void)
-{
-    static const double rare[] = {1, 0, 0x1.4p-22, 0x1.4p-130, 0x1p-1070, 0x1.4p100, HUGE_VAL, NAN};
-    return next_random() % 4 != 0 ? third : rare[next_random() % (sizeof rare / sizeof *rare)];
-}
-
-/* A factor that is one element in the machine's memory. */
-static struct array make_factor(enum cshim_dtype dtype, double factor)
-{
-    const float value = (float)factor;
-    struct array array = make_array(cshim_dtype_bytes(dtype), 0);
-    if (dtype == CSHIM_FLOAT64)
-        memcpy(array.host, &factor, sizeof factor);
-    else
-        cshim_decode(CSHIM_CODEC_FP32, dtype, &value, 1, array.host);
-    give_array(&array);
-    return array;
-}
-
-/* The factor as the kernels read it. */
-static double factor_of(enum cshim_dtype dtype, const struct array *factor)
-{
-    double value;
-    float values[CSHIM_WIRE_ALIGN / sizeof(float)];
-    if (dtype == CSHIM_FLOAT64) {
-        memcpy(&value, factor->host, sizeof value);
-        return value;
-    }
-    cshim_encode(CSHIM_CODEC_FP32, dtype, factor->host, 1, values);
-    return values[0];
-}
-
-/* Products as the kernels make them. */
-static void multiply(float *values, uint64_t count, double factor)
-{
-    for (uint64_t i = 0; i < count && factor != 1; i++)
-        values[i] = cshim_canonical(values[i] * (float)factor);
-}
-
-static void multiply_doubles(void *values, uint64_t count, double factor)
-{
-    double *const value = values;
-    for (uint64_t i = 0; i < count && factor != 1; i++)
-        value[i] = cshim_sum_double(value[i] * factor, -0.0);
-}
-
-static void narrow(enum cshim_dtype dtype, const float *values, uint64_t count, void *output)
-{
-    cshim_decode(CSHIM_CODEC_FP32, dtype, values, count, output);
 }
 
 /* Encodes what is multiplied first: in float32, or in float64. */
@@ -281,261 +223,6 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&own);
     drop_array(&residual);
     drop_array(&factor_at);
-}
-
-/* The sums that are expected, where they are multiplied: from those in float32 or in float64. */
-static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
-                          const void *const *parts, unsigned ranks, uint64_t count, double factor,
-                          void *output, void *reencoded, const struct cshim_encoding *encoding)
-{
-    const bool is_double = dtype == CSHIM_FLOAT64, is_raw = codec == CSHIM_CODEC_RAW && !is_double;
-    const enum cshim_dtype wide = is_double ? CSHIM_FLOAT64 : CSHIM_FLOAT32;
-    const size_t bytes = count * cshim_dtype_bytes(dtype);
-    const size_t each = cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count);
-    unsigned char *floats = room_for(ranks * each);
-    void *sums = room_for(count * sizeof(double)), *rounded = room_for(bytes);
-    const void *added[RANKS_MAX];
-    for (unsigned rank = 0; rank < ranks; rank++) {
-        added[rank] = is_raw ? floats + rank * each : parts[rank];
-        if (is_raw)
-            cshim_encode(CSHIM_CODEC_FP32, dtype, parts[rank], count, floats + rank * each);
-    }
-    cshim_reduce(is_raw ? CSHIM_CODEC_FP32 : codec, wide, added, ranks, count, sums, NULL);
-    if (is_double) {
-        multiply_doubles(sums, count, factor);
-        memcpy(rounded, sums, bytes);
-    } else {
-        multiply(sums, count, factor);
-        narrow(dtype, sums, count, rounded);
-    }
-    if (output != NULL)
-        memcpy(output, rounded, bytes);
-    if (reencoded != NULL && is_raw)
-        cshim_encode(codec, dtype, rounded, count, reencoded);
-    else if (reencoded != NULL)
-        cshim_encode_with(codec, wide, sums, count, encoding, reencoded);
-    free(floats);
-    free(rounded);
-    free(sums);
-}
-
-/* Options: as of test_encode, but bit 3 that the sum is not an output, bit 4 that it is not
- * encoded, bit 5 that the parts are damaged. */
-static void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
-                        uint64_t count, unsigned ranks, unsigned options)
-{
-    const struct shape shape = {count, count, 1, 0, 0};
-    const size_t element = cshim_dtype_bytes(dtype), stride = stride_of(codec, dtype, &shape);
-    const size_t bytes = HEADER + cshim_encoded_bytes(codec, dtype, count);
-    struct array parts = make_array(stride * ranks, 0), reencoded = make_array(bytes, 0);
-    struct array output = make_array(count * element, element * (next_random() % 4 % 3));
-    struct array residual = make_array(count * sizeof(float), 0);
-    struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
-    const void *payloads[RANKS_MAX];
-    const bool has_output = !(options & 8), has_reencoded = !(options & 16);
-    /* That of a mean is not negative. */
-    const double factor = options & 4 ? (dtype == CSHIM_FLOAT64 ? -third : third) : 1;
-    const uint64_t key = next_random(), first = next_random() / 256 * 256;
-    void *input = room_for(count * element);
-    for (unsigned rank = 0; rank < ranks; rank++) {
-        fill(dtype, kind, input, count);
-        put_header(parts.host + rank * stride, count);
-        cshim_encode(codec, dtype, input, count, parts.host + rank * stride + HEADER);
-        if (options & 32)
-            damage(parts.host + rank * stride + HEADER, bytes - HEADER);
-        payloads[rank] = parts.host + rank * stride + HEADER;
-    }
-    float *const lost = (float *)(void *)residual.host;
-    for (uint64_t i = 0; i < count; i++)
-        lost[i] = (i % 3 == 0 ? 10 : 0.01f) * value_of(NORMAL);
-    memset(fault.host, 0, fault.bytes);
-    give_array(&parts);
-    give_array(&reencoded);
-    give_array(&output);
-    give_array(&residual);
-    give_array(&fault);
-    struct cshim_kernel_reduce parameters = {
-        .dtype = dtype,
-        .parts = parts.device,
-        .stride = stride,
-        .count = count,
-        .ranks = ranks,
-        .output = has_output ? output.device : NULL,
-        .reencoded = has_reencoded ? reencoded.device : NULL,
-        .factor = factor,
-        .fault = (uint32_t *)(void *)fault.device,
-        .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
-                    .key = key,
-                    .first = first,
-                    .stochastic = options >> 1 & 1},
-    };
-    memcpy(parameters.header, header, sizeof header);
-    memcpy(parameters.reencoded_header, header, sizeof header);
-    machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
-    const struct cshim_encoding encoding = {
-        options & 1 ? lost : NULL, options >> 1 & 1, key, first, 0, 0};
-    const struct cshim_encoding *const with = options & 3 ? &encoding : NULL;
-    void *const sum = has_output ? output.host : NULL;
-    void *const again = has_reencoded ? reencoded.host + HEADER : NULL;
-    if (has_reencoded)
-        put_header(reencoded.host, count);
-    if (options & 4)
-        multiply_sums(codec, dtype, payloads, ranks, count, factor, sum, again, with);
-    else
-        cshim_reduce_with(codec, dtype, payloads, ranks, count, sum, again, with);
-    judge(is_as_expected(&output), "sum of", codec, dtype, count, ranks + 100 * kind);
-    judge(is_as_expected(&reencoded), "reencoded sum of", codec, dtype, count, ranks + 100 * kind);
-    judge(is_as_expected(&residual), "residual of the sum of", codec, dtype, count, options);
-    judge(is_as_expected(&fault), "no fault of the sum of", codec, dtype, count, ranks);
-    if (count == 1) {
-        const unsigned damaged = ranks > 1 ? (unsigned)(next_random() % ranks) : 0;
-        damage_header(parts.host + damaged * stride);
-        give_array(&parts);
-        machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
-        uint32_t words[CSHIM_KERNEL_FAULT_WORDS];
-        machine_read(words, fault.device, sizeof words);
-        judge(words[0] == CSHIM_KERNEL_FAULT_WRITTEN && words[1] == damaged &&
-                  memcmp(words + 2, parts.host + damaged * stride, HEADER) == 0,
-              "the fault of the sum of", codec, dtype, count, ranks);
-    }
-    free(input);
-    drop_array(&parts);
-    drop_array(&reencoded);
-    drop_array(&output);
-    drop_array(&residual);
-    drop_array(&fault);
-}
-
-/* An array of a buffer's elements. */
-static struct array make_elements(size_t element, uint64_t count, size_t shift)
-{
-    return count >> 32 != 0 ? make_large_elements(element, count)
-                            : make_array(count * element, shift * element);
-}
-
-/* What a cast multiplies by: its input and its output, or its input by a factor in memory. */
-enum factors { NONE, BOTH, IN_MEMORY };
-
-/* In the machine the buffer has `all` elements, of which the host has `count`. */
-static void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
-                      uint64_t all, size_t shift, enum factors factors)
-{
-    const uint32_t headroom = (uint32_t)(next_random() % 20);
-    const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
-    const bool in_memory = factors == IN_MEMORY;
-    const double factor = factors != NONE ? any_factor() : 1;
-    const double mean = factors == BOTH ? any_factor() : 1;
-    const uint64_t count = all >> 32 != 0 ? large_kept(all) : all;
-    struct array factor_at = make_factor(dtype, factor);
-    const double multiplier = in_memory ? factor_of(dtype, &factor_at) : factor;
-    struct array input = make_elements(element, all, shift);
-    struct array output = make_elements(element, all, shift);
-    struct array codes = make_elements(code, all, next_random() % 3);
-    struct array largest = make_array(sizeof(uint32_t), 0);
-    float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
-    /* What was found before may be more. */
-    uint32_t most = next_random() % 2 ? 0 : cshim_finite_magnitude(8 * value_of(NORMAL));
-    fill(dtype, kind, input.host, count);
-    memcpy(largest.host, &most, sizeof most);
-    give_array(&input);
-    give_array(&output);
-    give_array(&codes);
-    give_array(&largest);
-    struct cshim_kernel_cast find = {.dtype = dtype,
-                                     .input = input.device,
-                                     .count = all,
-                                     .factor = in_memory ? 3 : factor,
-                                     .factor_at = in_memory ? factor_at.device : NULL,
-                                     .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, all, &find);
-    struct cshim_kernel_cast cast = {.dtype = dtype,
-                                     .input = input.device,
-                                     .output = codes.device,
-                                     .count = all,
-                                     .headroom = headroom,
-                                     .factor = in_memory ? 3 : factor,
-                                     .factor_at = in_memory ? factor_at.device : NULL,
-                                     .largest = (uint32_t *)(void *)largest.device};
-    machine_launch(CSHIM_KERNEL_NARROW, codec, all, &cast);
-    cast.input = codes.device;
-    cast.output = output.device;
-    cast.factor = mean;
-    cast.factor_at = NULL;
-    machine_launch(CSHIM_KERNEL_WIDEN, codec, all, &cast);
-    if (dtype == CSHIM_FLOAT64)
-        multiply_doubles(input.host, count, multiplier);
-    cshim_encode(CSHIM_CODEC_FP32, dtype, input.host, count, values);
-    if (dtype != CSHIM_FLOAT64)
-        multiply(values, count, multiplier);
-    for (uint64_t i = 0; i < count; i++) {
-        const uint32_t magnitude = cshim_finite_magnitude(values[i]);
-        most = magnitude > most ? magnitude : most;
-    }
-    memcpy(largest.host, &most, sizeof most);
-    const int exponent = cshim_cast_exponent(most, (int)headroom);
-    for (uint64_t i = 0; i < count; i++) {
-        const uint16_t half = codec == CSHIM_CODEC_FP16 ? cshim_fp16_encode(values[i], exponent)
-                                                        : cshim_bf16_encode(values[i]);
-        if (codec == CSHIM_CODEC_FP32)
-            memcpy(codes.host + 4 * i, values + i, 4);
-        else
-            memcpy(codes.host + 2 * i, &half, 2);
-        if (codec == CSHIM_CODEC_FP16)
-            values[i] = cshim_fp16_decode(half, exponent);
-        else if (codec == CSHIM_CODEC_BF16)
-            values[i] = cshim_bf16_decode(half);
-    }
-    if (dtype != CSHIM_FLOAT64)
-        multiply(values, count, mean);
-    narrow(dtype, values, count, output.host);
-    if (dtype == CSHIM_FLOAT64)
-        multiply_doubles(output.host, count, mean);
-    judge(is_as_expected(&largest), "largest", CSHIM_CODEC_NONE, dtype, all, kind);
-    judge(is_as_expected(&codes), "narrow", codec, dtype, all, kind);
-    judge(is_as_expected(&output), "widen", codec, dtype, all, kind);
-    free(values);
-    drop_array(&input);
-    drop_array(&output);
-    drop_array(&codes);
-    drop_array(&largest);
-    drop_array(&factor_at);
-}
-
-/* Whichever of the elements that a lane loads at once has the largest magnitude, with and without a
- * factor, for which there are loops of their own, and with and without a NaN beside it. */
-static void test_places(enum cshim_dtype dtype)
-{
-    const uint64_t count = 512, lane = 16;
-    const uint32_t none = 0;
-    for (uint64_t i = 0; i < 4 * lane; i++) {
-        const uint64_t place = lane * (next_random() % (count / lane)) + i % lane;
-        const float factor = i / lane % 2 == 0 ? 1 : 4;
-        const uint32_t most = cshim_finite_magnitude(8 * factor);
-        struct array input = make_elements(cshim_dtype_bytes(dtype), count, 0);
-        struct array largest = make_array(sizeof most, 0);
-        float *values = room_for(count * sizeof *values);
-        for (uint64_t j = 0; j < count; j++)
-            values[j] = value_of(NORMAL);
-        values[place] = next_random() % 2 ? 8.0f : -8.0f;
-        if (i >= 2 * lane)
-            values[place ^ (1 + next_random() % 7)] = NAN;
-        narrow(dtype, values, count, input.host);
-        memcpy(largest.host, &none, sizeof none);
-        give_array(&input);
-        give_array(&largest);
-        struct cshim_kernel_cast find = {.dtype = dtype,
-                                         .input = input.device,
-                                         .count = count,
-                                         .factor = factor,
-                                         .largest = (uint32_t *)(void *)largest.device};
-        machine_launch(CSHIM_KERNEL_LARGEST, CSHIM_CODEC_FP16, count, &find);
-        memcpy(largest.host, &most, sizeof most);
-        judge(is_as_expected(&largest), "largest, by its place", CSHIM_CODEC_NONE, dtype, count,
-              place);
-        free(values);
-        drop_array(&input);
-        drop_array(&largest);
-    }
 }
 
 /* Every value of 16 bits, and every so many-th of 32, in rising order: blocks of like magnitude. */

@@ -34,7 +34,7 @@ for code in "$folder"/*.cubin "$folder"/*.ptx; do
     esac
     python3 tests/nccl/machine/translate.py "$name" "${from[@]}" >"$folder/$name.cc"
     $compile -O1 -o "$folder/$name.o" "$folder/$name.cc"
-    ${CXX:-g++} -o "$folder/$name" "$folder/$name.o" "$build/obj/tests/nccl/kernels/"{,large_}cases.o "${objects[@]}" -lm
+    ${CXX:-g++} -o "$folder/$name" "$folder/$name.o" "$build/obj/tests/nccl/kernels/"{{,cast_,sum_,large_}cases,products}.o "${objects[@]}" -lm
     ${CXX:-g++} -o "$folder/${name}_grains" "$folder/$name.o" "$folder/grains.o" "${objects[@]}" -lm
     echo "$folder/$name"
 done
