@@ -69,10 +69,16 @@ static inline void gpu_free(void *memory)
     CUDA(cuMemFree((CUdeviceptr)(uintptr_t)memory));
 }
 
+/* Waits until the device has the bytes. cuMemcpyHtoD alone does not: it returns when the driver has
+ * put bytes that are not in pinned memory into memory of its own. They are copied from there on the
+ * default stream, and a stream that is made with CU_STREAM_NON_BLOCKING does not wait for that
+ * one. */
 static inline void gpu_write(void *device, const void *host, size_t bytes)
 {
-    if (bytes > 0)
-        CUDA(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)device, host, bytes));
+    if (bytes == 0)
+        return;
+    CUDA(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)device, host, bytes));
+    CUDA(cuStreamSynchronize(NULL));
 }
 
 static inline void gpu_read(void *host, const void *device, size_t bytes)
