@@ -180,6 +180,66 @@ static void case_lazy(void)
     CUDA(cuStreamSynchronize(stream));
 }
 
+/* Copies of the host's memory
+ * --------------------------------------------------------------------*/
+enum { SMALL = 64 << 10, LARGE = SMALL + 4 };
+
+/* Such a copy is not there when the call returns, and reads nothing of the host's memory any more.
+ * What another stream does meanwhile sees the old bytes. To be run with STANDIN_LAZY=1, which holds
+ * the copy back. */
+static void case_late_copy(void)
+{
+    const CUstream hasty = new_stream(), patient = new_stream();
+    unsigned char *host = malloc(LARGE), *memory = gpu_allocate(LARGE), *seen;
+    int flag = 0;
+    CUDA(cuMemAllocHost((void **)&seen, 1));
+    CUDA(cuMemsetD8(address(memory), 1, LARGE));
+    memset(host, 2, LARGE);
+    CUDA(cuMemcpyHtoD(address(memory), host, LARGE));
+    memset(host, 3, LARGE);
+    CUDA(cuMemcpyAsync(address(seen), address(memory), 1, hasty));
+    CUDA(cuLaunchHostFunc(hasty, set_flag, &flag));
+    CUDA(cuStreamDestroy(hasty)); /* lets run what this stream has, and no other */
+    wait_for_flag(&flag);
+    want(*seen == 1, "a stream that does not wait for stream 0 reads the old bytes");
+    CUDA(cuStreamSynchronize(NULL));
+    CUDA(cuMemcpyAsync(address(seen), address(memory) + LARGE - 1, 1, patient));
+    CUDA(cuStreamSynchronize(patient));
+    want(*seen == 2, "behind stream 0 are the bytes of the call");
+    free(host);
+}
+
+/* Another stream reads what was copied, after the host has waited for stream 0 or not. */
+static CUresult read_copy(const void *host, size_t bytes, int waits)
+{
+    const CUstream stream = new_stream();
+    void *memory = gpu_allocate(LARGE), *other = gpu_allocate(LARGE);
+    CUDA(cuMemcpyHtoD(address(memory), host, bytes));
+    if (waits)
+        CUDA(cuStreamSynchronize(NULL));
+    CUDA(cuMemcpyDtoDAsync(address(other), address(memory), bytes, stream));
+    const CUresult own = cuStreamSynchronize(stream), copy = cuStreamSynchronize(NULL);
+    return own != CUDA_SUCCESS ? own : copy;
+}
+
+static void case_copy_race(void)
+{
+    void *host = calloc(LARGE, 1);
+    EXPECT(read_copy(host, LARGE, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+    free(host);
+}
+
+static void case_copy_no_race(void)
+{
+    void *host = calloc(LARGE, 1), *pinned;
+    CUDA(cuMemAllocHost(&pinned, LARGE));
+    memset(pinned, 0, LARGE);
+    EXPECT(read_copy(host, LARGE, 1), CUDA_SUCCESS);
+    EXPECT(read_copy(host, SMALL, 0), CUDA_SUCCESS);
+    EXPECT(read_copy(pinned, LARGE, 0), CUDA_SUCCESS);
+    free(host);
+}
+
 static void case_legacy(void)
 {
     CUstream blocking;
@@ -308,10 +368,10 @@ static void case_faults(void) /* STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719 *
 }
 
 static const struct gpu_case cases[] = {
-    CASE(touch),          CASE(memory),     CASE(bounds),  CASE(freed),    CASE(pool),
-    CASE(pool_unordered), CASE(race),       CASE(no_race), CASE(lazy),     CASE(legacy),
-    CASE(callback),       CASE(fork),       CASE(faults),  CASE(contexts), CASE(graph_race),
-    CASE(graph_no_race),  CASE(priorities),
+    CASE(touch),          CASE(memory),     CASE(bounds),    CASE(freed),     CASE(pool),
+    CASE(pool_unordered), CASE(race),       CASE(no_race),   CASE(lazy),      CASE(legacy),
+    CASE(callback),       CASE(fork),       CASE(faults),    CASE(contexts),  CASE(graph_race),
+    CASE(graph_no_race),  CASE(priorities), CASE(late_copy), CASE(copy_race), CASE(copy_no_race),
 };
 
 int main(int argc, char **argv)

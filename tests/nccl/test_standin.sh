@@ -15,11 +15,12 @@ ranks() { # N CASE [VARIABLE=VALUE...]
 }
 
 # The driver -------------------------------------------------------------------------------------
-for case in memory no_race graph_no_race legacy contexts fork priorities; do
+for case in memory no_race graph_no_race copy_no_race legacy contexts fork priorities; do
     check "driver: $case" driver "$case"
 done
 check "driver: nothing runs before a synchronisation" driver lazy STANDIN_LAZY=1
 expect "driver: with operations at once, lazy fails" 1 driver lazy
+check "driver: a copy of the host's memory may be late" driver late_copy STANDIN_LAZY=1 STANDIN_RACES=0
 expect "driver: the host dies where it touches device memory" 139 \
     driver touch ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0
 
@@ -33,6 +34,7 @@ refused pool ": freed"
 refused pool_unordered "standin libcuda: "
 refused race "is not ordered with cuMemsetD8Async on another stream"
 refused graph_race "is not ordered with cuMemsetD8Async on another stream"
+refused copy_race "is not ordered with cuMemcpy"
 refused callback "called from a host function"
 expect "driver: races are found only when wanted" 1 driver race STANDIN_RACES=0
 expect "driver: faults" 0 driver faults STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719

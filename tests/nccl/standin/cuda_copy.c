@@ -59,6 +59,29 @@ static bool is_pageable(uintptr_t address)
            !standin_is_device_address((const void *)address);
 }
 
+/* The host waits for the copies of memory that is not pinned until their source may be used again.
+ * The driver has put the bytes into memory of its own then, and the device may get them later.
+ * Small copies go to the device by the way of the kernels' launches, and are there before them. */
+enum { SMALL_COPY = 64 << 10 };
+
+static bool arrives_later(const struct transfer *transfer)
+{
+    return transfer->width == 0 && transfer->bytes > SMALL_COPY && is_pageable(transfer->from) &&
+           standin_is_device_address((const void *)transfer->to);
+}
+
+/* Takes in a transfer, if it must, behind all that the stream has done; the lock is held. */
+static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_all)
+{
+    const CUresult status = behind_all ? standin_stream_synchronize(stream) : CUDA_SUCCESS;
+    if (status == CUDA_SUCCESS)
+        return standin_push(
+            stream, standin_op_new(transfer->name, run_transfer, release_transfer, transfer));
+    release_transfer(transfer);
+    return status;
+}
+
+/* Starts a transfer; the host waits for its end if `wait`, or if the host's memory is written. */
 static CUresult start(CUstream handle, struct transfer wanted, bool wait)
 {
     CUstream stream;
@@ -72,15 +95,15 @@ static CUresult start(CUstream handle, struct transfer wanted, bool wait)
         transfer->staged = standin_zeros(transfer->bytes);
         memcpy(transfer->staged, (const void *)transfer->from, transfer->bytes);
     }
-    wait = wait || is_pageable(transfer->to);
+    const bool is_late = wait && arrives_later(transfer);
+    wait = !is_late && (wait || is_pageable(transfer->to));
     pthread_mutex_lock(&standin_lock);
     if (wait && stream->capture != NULL) {
         standin_capture_invalidate(stream->capture);
         status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         release_transfer(transfer);
     } else {
-        status = standin_push(
-            stream, standin_op_new(wanted.name, run_transfer, release_transfer, transfer));
+        status = take_in(stream, transfer, is_late);
     }
     if (status == CUDA_SUCCESS && wait)
         status = standin_wait(stream, stream->enqueued, &stream->clock);

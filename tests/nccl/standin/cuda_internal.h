@@ -134,6 +134,8 @@ void standin_release_all(void);
 /* Waits until a stream has done so many operations, or its context has an error; lock held. */
 CUresult standin_wait(CUstream stream, uint64_t position, const struct standin_clock *clock);
 CUresult standin_context_wait(CUcontext context);
+/* What cuStreamSynchronize does; the lock is held. */
+CUresult standin_stream_synchronize(CUstream stream);
 CUstream standin_stream_new(CUcontext context, unsigned flags);
 double standin_seconds(void);
 

@@ -356,13 +356,9 @@ STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 
 /* Synchronisation and questions
  * ------------------------------------------------------------------*/
-STANDIN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
+CUresult standin_stream_synchronize(CUstream stream)
 {
-    STANDIN_ENTER();
-    CUstream stream;
-    STANDIN_CHECK(standin_stream_of(handle, &stream));
     CUresult status = CUDA_SUCCESS;
-    pthread_mutex_lock(&standin_lock);
     if (stream->capture != NULL) {
         standin_capture_invalidate(stream->capture);
         status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -372,6 +368,16 @@ STANDIN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
     }
     if (status == CUDA_SUCCESS)
         status = standin_wait(stream, stream->enqueued, &stream->clock);
+    return status;
+}
+
+STANDIN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
+{
+    STANDIN_ENTER();
+    CUstream stream;
+    STANDIN_CHECK(standin_stream_of(handle, &stream));
+    pthread_mutex_lock(&standin_lock);
+    const CUresult status = standin_stream_synchronize(stream);
     pthread_mutex_unlock(&standin_lock);
     return status;
 }

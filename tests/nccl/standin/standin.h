@@ -9,7 +9,8 @@
  *   STANDIN_DEVICES=4        devices; STANDIN_SM=90 their compute capability
  *   STANDIN_MEMORY=8192      MiB of each device
  *   STANDIN_SEED, STANDIN_DELAY_US=0   each operation of a stream is late by up to so much
- *   STANDIN_LAZY=1           no operation runs before the host synchronises or queries
+ *   STANDIN_LAZY=1           no operation runs before the host synchronises or queries; copies that
+ *                            cuMemcpyHtoD only begins are held back, too
  *   STANDIN_RACES=1          finds operations that use the same memory and are not ordered
  *   STANDIN_ORDER=FILE       the operations that ran as JSON lines, with the clock that each had:
  *                            what is ordered before it; {rank} in the name
