@@ -3,10 +3,18 @@
  * them, compiled for every architecture, are in each copy of the library. */
 #include "kernels/message.cuh"
 
+/* A multiprocessor of compute capability 7.5 holds four blocks at most. After 10.0 more than four
+ * would have too few registers. */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ > 1000)
+#define BLOCKS(wanted) ((wanted) < 4 ? (wanted) : 4)
+#else
+#define BLOCKS(wanted) (wanted)
+#endif
+
 /* A kernel; its parameter is called `parameters`. A multiprocessor holds this many blocks at once:
- * the fewest with which enough loads are under way. */
+ * the most for which the registers of its loop suffice. */
 #define KERNEL(name, parameter, blocks)                                                            \
-    extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, blocks)                     \
+    extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, BLOCKS(blocks))             \
         cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)
 
 /* Encoding, decoding and adding the pieces of a segment ---------------------------------------- */
@@ -60,27 +68,33 @@ CSHIM_RARE void multiply_doubles(const double *from, int valid, struct factor fa
         to[i] = i < valid ? multiply_double(from[i], factor) : 0.0;
 }
 
+/* Multiplies elements of a type other than float64. */
+CSHIM_RARE void multiply_elements(uint32_t dtype, struct place from, struct factor factor,
+                                  struct place to)
+{
+    struct lane_values values;
+    load_values_singly(dtype, from.address, from.valid, factor, &values);
+    store_values_singly(dtype, to.address, to.valid, &values);
+}
+
 CSHIM_DEVICE void encode_raw_grain(uint32_t dtype, const struct place &from, struct factor factor,
                                    const struct place &to)
 {
-    if (factor.is_one) {
+    if (factor.is_one)
         copy_elements(element_bytes(dtype), from, to);
-    } else if (dtype == CSHIM_FLOAT64) {
+    else if (dtype == CSHIM_FLOAT64)
         multiply_doubles((const double *)from.address, from.valid, factor, (double *)to.address,
                          to.valid);
-    } else {
-        struct lane_values values;
-        load_values(dtype, from, factor, values);
-        store_values(dtype, to, values, lane_largest(values));
-    }
+    else
+        multiply_elements(dtype, from, factor, to);
 }
 
-KERNEL(encode, encode, 4)
+KERNEL(encode, encode, 5)
 {
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     const unsigned bytes = element_bytes(dtype);
     const struct factor factor = read_factor(parameters.factor, parameters.factor_at, dtype);
-    for_each_piece(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain &first) {
+    const auto encode_piece = [&](struct grain &first) {
         const uint8_t *input =
             (const uint8_t *)parameters.input + parameters.input_stride * first.piece * bytes;
         const struct buffer buffer = buffer_of(input, bytes, first.elements);
@@ -88,7 +102,7 @@ KERNEL(encode, encode, 4)
         void *to = is_own ? parameters.own
                           : (uint8_t *)parameters.encoded + parameters.stride * first.piece;
         const struct message message = message_at(&parameters.format, to, first.elements);
-        for_each_grain(first, [&](const struct grain &grain) {
+        return for_each_grain(first, [&](const struct grain &grain) {
             const struct place place = place_of(buffer, grain);
             if (codec == CSHIM_CODEC_RAW) {
                 encode_raw_grain(dtype, place, factor, raw_place(message, bytes, grain));
@@ -99,38 +113,77 @@ KERNEL(encode, encode, 4)
                              lane_largest(values));
             }
             if (grain.number == 0)
-                write_header(message.payload - HEADER_BYTES, parameters.header, grain.elements);
+                begin_message(codec, &parameters.format, message, parameters.header,
+                              grain.elements);
+            return true;
         });
-    });
+    };
+    for_each_piece(parameters.count, parameters.chunk, parameters.pieces, encode_piece,
+                   [](const struct grain &) {});
 }
 
-KERNEL(decode, decode, 4)
+/* The buffer of a piece. */
+CSHIM_DEVICE struct buffer output_of(const struct cshim_kernel_decode &parameters,
+                                     const struct grain &grain)
+{
+    const unsigned bytes = element_bytes(parameters.dtype);
+    return buffer_of((uint8_t *)parameters.output + parameters.output_stride * grain.piece * bytes,
+                     bytes, grain.elements);
+}
+
+/* Stores a lane's values of a grain, which are made one by one where they are not known. */
+CSHIM_RARE void decode_rest(const struct cshim_kernel_decode *parameters, struct grain grain,
+                            bool is_known, struct lane_values values)
+{
+    if (!is_known) {
+        struct lane_values made;
+        const uint8_t *at = (const uint8_t *)parameters->encoded + parameters->stride * grain.piece;
+        sum_singly(&parameters->format, message_at(&parameters->format, at, grain.elements), 0, 1,
+                   first_element(grain), valid_elements(grain), &made);
+        values = made;
+    }
+    finish_sum(parameters->codec, true, values);
+    const struct place place = place_of(output_of(*parameters, grain), grain);
+    const struct lane_values stored = values;
+    store_values_singly(parameters->dtype, place.address, place.valid, &stored);
+}
+
+KERNEL(decode, decode, 5)
 {
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
-    const unsigned bytes = element_bytes(dtype);
-    for_each_piece(parameters.count, parameters.chunk, parameters.pieces, [&](struct grain &first) {
+    struct lane_values values;
+    bool is_known = false;
+    const auto decode_piece = [&](struct grain &first) {
         const uint8_t *header =
             (const uint8_t *)parameters.encoded + parameters.stride * first.piece;
-        uint8_t *output =
-            (uint8_t *)parameters.output + parameters.output_stride * first.piece * bytes;
-        const struct buffer buffer = buffer_of(output, bytes, first.elements);
-        const struct parts parts =
-            parts_of(codec, &parameters.format, header, first.elements, 0, 1);
-        for_each_grain(first, [&](const struct grain &grain) {
-            const struct place place = place_of(buffer, grain);
-            if (grain.number == 0)
-                check_header(header, parameters.header, grain.elements, grain.piece,
-                             parameters.fault);
-            if (codec == CSHIM_CODEC_RAW) {
-                copy_elements(bytes, raw_place(parts.first, bytes, grain), place);
-            } else {
-                struct lane_values values;
-                sum_parts<1>(parts, grain, values);
-                const uint32_t largest = finish_sum(parts, values);
-                store_values(dtype, place, values, largest);
-            }
-        });
-    });
+        const struct buffer buffer = output_of(parameters, first);
+        const struct parts parts = {1, 0, message_at(&parameters.format, header, first.elements)};
+        if (first.number == 0)
+            check_header(header, parameters.header, first.elements, first.piece, parameters.fault);
+        return for_each_grain(
+            first,
+            [&](const struct grain &grain) {
+                const struct place place = place_of(buffer, grain);
+                if (codec == CSHIM_CODEC_RAW) {
+                    copy_elements(buffer.bytes, raw_place(parts.first, buffer.bytes, grain), place);
+                    return true;
+                }
+                with_format<false>(
+                    codec,
+                    [&](auto format) {
+                        is_known = sum_parts<decltype(format), 1>(parts, grain, values);
+                    });
+                if (!place.is_plain || dtype == CSHIM_FLOAT64)
+                    return false;
+                if (__any_sync(ALL_LANES, !is_known || lane_largest(values) >= BF16_TOO_LARGE))
+                    return false;
+                store_plain(dtype, place.address, values);
+                return true;
+            });
+    };
+    for_each_piece(
+        parameters.count, parameters.chunk, parameters.pieces, decode_piece,
+        [&](const struct grain &grain) { decode_rest(&parameters, grain, is_known, values); });
 }
 
 CSHIM_DEVICE const uint8_t *part_of(const struct cshim_kernel_reduce &parameters, uint32_t rank)
@@ -171,47 +224,105 @@ CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64
     }
 }
 
-KERNEL(reduce, reduce, 3)
+/* Multiplies sums; a NaN may get any payload. */
+CSHIM_DEVICE void scale_sum(float factor, struct lane_values &sum)
 {
-    const uint32_t codec = parameters.codec, dtype = parameters.dtype;
-    const unsigned bytes = element_bytes(dtype);
-    const struct factor factor = read_factor(parameters.factor, NULL, dtype);
-    const struct parts parts =
-        parts_of(part_codec(codec, dtype), &parameters.format, parameters.parts, parameters.count,
-                 parameters.stride, parameters.ranks);
-    const struct buffer output = buffer_of(parameters.output, bytes, parameters.count);
-    const struct message message =
-        message_at(&parameters.format, parameters.reencoded, parameters.count);
-    struct grain first = {0, warp_number(), parameters.count};
-    for_each_grain(first, [&](const struct grain &grain) {
-        struct lane_values sum;
+    if (factor == 1.0f)
+        return;
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        sum.value[i] *= factor;
+}
+
+/* Checks the headers of all parts, and writes that of the sum. */
+CSHIM_DEVICE void begin_reduction(const struct cshim_kernel_reduce &parameters,
+                                  const struct message &message)
+{
 #pragma unroll 1
-        for (uint32_t rank = 0; rank < parameters.ranks && grain.number == 0; rank++)
-            check_header(part_of(parameters, rank), parameters.header, grain.elements, rank,
-                         parameters.fault);
-        if (dtype == CSHIM_FLOAT64) {
-            struct lane_values narrowed;
-            sum_doubles(parameters, first_element(grain), &narrowed);
-            sum = narrowed;
-        } else {
-            sum_parts<4>(parts, grain, sum);
-            multiply_all(sum, factor);
-            if (!is_whole(grain))
-                zero_invalid(sum, valid_elements(grain));
-        }
-        const uint32_t largest = finish_sum(parts, sum);
-        if (dtype != CSHIM_FLOAT64 && parameters.output != NULL)
-            store_values(dtype, place_of(output, grain), sum, largest);
-        if (parameters.reencoded == NULL)
+    for (uint32_t rank = 0; rank < parameters.ranks; rank++)
+        check_header(part_of(parameters, rank), parameters.header, parameters.count, rank,
+                     parameters.fault);
+    if (parameters.reencoded != NULL)
+        begin_message(parameters.codec, &parameters.format, message, parameters.reencoded_header,
+                      parameters.count);
+}
+
+/* Sums a lane's elements of a grain one by one. */
+CSHIM_DEVICE void sum_rest(const struct cshim_kernel_reduce &parameters, const struct grain &grain,
+                           struct lane_values &sum)
+{
+    const struct cshim_format *const format = &parameters.format;
+    struct lane_values made;
+    if (parameters.dtype == CSHIM_FLOAT64) {
+        sum_doubles(parameters, first_element(grain), &made);
+    } else {
+        sum_singly(format, message_at(format, parameters.parts, parameters.count),
+                   parameters.stride, parameters.ranks, first_element(grain), valid_elements(grain),
+                   &made);
+        scale_sum((float)parameters.factor, made);
+    }
+    sum = made;
+}
+
+/* Stores the sums of a grain in the output, or encodes them where that is not for encode_ordinary.
+ * A lane's sums are made here if they are not known. */
+CSHIM_RARE void reduce_rest(const struct cshim_kernel_reduce *parameters, struct grain grain,
+                            bool is_known, struct lane_values sum)
+{
+    const uint32_t codec = parameters->codec, dtype = parameters->dtype;
+    const unsigned bytes = element_bytes(dtype);
+    const bool is_single = parameters->ranks == 1 && parameters->factor == 1;
+    const bool is_message = parameters->reencoded != NULL;
+    const struct message message =
+        message_at(&parameters->format, parameters->reencoded, parameters->count);
+    if (!is_known)
+        sum_rest(*parameters, grain, sum);
+    zero_invalid(sum, valid_elements(grain));
+    const uint32_t largest = finish_sum(part_codec(codec, dtype), is_single, sum);
+    if (is_message && codec != CSHIM_CODEC_RAW) {
+        struct lane_values values = sum;
+        const struct target target = {message, grain, 0};
+        encode_grain_with(&parameters->format, &target, &parameters->options, &values);
+    } else if (dtype != CSHIM_FLOAT64) { /* those of float64 have been stored */
+        const struct buffer output = buffer_of(parameters->output, bytes, parameters->count);
+        store_values(dtype, is_message ? raw_place(message, bytes, grain) : place_of(output, grain),
+                     sum, largest);
+    }
+}
+
+KERNEL(reduce, reduce, 4)
+{
+    struct grain grain = {0, warp_number(), parameters.count};
+    const uint64_t scales =
+        HEADER_BYTES + payload_bytes((unsigned)parameters.format.bits, parameters.count);
+    uint8_t *const from = (uint8_t *)parameters.parts, *const to = (uint8_t *)parameters.reencoded;
+    const struct parts parts = {
+        parameters.ranks, parameters.stride, {from + HEADER_BYTES, from + scales}};
+    const struct message message = {to + HEADER_BYTES, to + scales};
+    const bool encodes =
+        to != NULL && parameters.codec != CSHIM_CODEC_RAW && are_ordinary(parameters.options);
+    const float factor = (float)parameters.factor;
+    const uint32_t grains = grains_of(parameters.count);
+    if (grain.number == 0 && grains > 0)
+        begin_reduction(parameters, message);
+    while (grain.number < grains) {
+        struct lane_values sum;
+        bool is_known = false, is_done = false;
+        if (parameters.dtype != CSHIM_FLOAT64)
+            with_format<true>(part_codec(parameters.codec, parameters.dtype), [&](auto format) {
+                typedef decltype(format) FORMAT;
+                is_done = for_each_grain(grain, [&](const struct grain &at) {
+                    is_known = sum_parts<FORMAT, 4>(parts, at, sum);
+                    scale_sum(factor, sum);
+                    return encodes && is_whole(at) &&
+                           encode_ordinary<FORMAT>(message, at, sum, lane_largest(sum), is_known);
+                });
+            });
+        if (is_done)
             return;
-        if (codec != CSHIM_CODEC_RAW)
-            encode_grain(parameters, 0, message, grain, sum, largest);
-        else if (dtype != CSHIM_FLOAT64)
-            store_values(dtype, raw_place(message, bytes, grain), sum, largest);
-        if (grain.number == 0)
-            write_header((uint8_t *)parameters.reencoded, parameters.reencoded_header,
-                         grain.elements);
-    });
+        reduce_rest(&parameters, grain, is_known, sum);
+        grain.number += warps();
+    }
 }
 
 /* The algorithm cast --------------------------------------------------------------------------- */
@@ -228,6 +339,7 @@ KERNEL(largest, cast, 4)
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)
             largest = max(largest, cshim_finite_magnitude(values.value[i]));
+        return true;
     });
     largest = block_largest<CSHIM_GRAIN>(largest);
     if (lane_number() == 0 && largest > 0)
@@ -277,6 +389,7 @@ KERNEL(narrow, cast, 4)
         load_values(dtype, place_of(input, grain), factor, values);
         scale_all(values, -exponent);
         store_values(narrow, place_of(output, grain), values, lane_largest(values));
+        return true;
     });
 }
 
@@ -313,5 +426,6 @@ KERNEL(widen, cast, 4)
             multiply_all(values, factor);
             store_values(dtype, to, values, lane_largest(values));
         }
+        return true;
     });
 }

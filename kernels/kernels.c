@@ -38,7 +38,7 @@ uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t cou
 {
     enum { ELEMENTS_PER_BLOCK = CSHIM_KERNEL_THREADS * 8 };
     const uint64_t wanted = count / ELEMENTS_PER_BLOCK + (count % ELEMENTS_PER_BLOCK != 0);
-    const uint64_t most = (uint64_t)processors * (operation == CSHIM_KERNEL_REDUCE ? 6 : 8);
+    const uint64_t most = (uint64_t)processors * (operation == CSHIM_KERNEL_REDUCE ? 32 : 40);
     const uint64_t blocks = wanted < most ? wanted : most;
     return blocks > 0 ? (uint32_t)blocks : 1;
 }

@@ -72,32 +72,41 @@ CSHIM_DEVICE uint32_t warps()
     return gridDim.x * (CSHIM_KERNEL_THREADS / 32);
 }
 
-/* Calls a function for each grain of this warp, from the one given on. All warps stride over the
- * grains of one piece. */
-template <typename FUNCTION> CSHIM_DEVICE void for_each_grain(struct grain &grain, FUNCTION work)
+/* Calls a function for each grain of this warp, from the one given on, until one returns false:
+ * that grain is left to the caller. A loop that calls nothing keeps what all grains need in
+ * registers. All warps stride over the grains of one piece. */
+template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grain, FUNCTION work)
 {
 #pragma unroll 1
     for (; grain.number < grains_of(grain.elements); grain.number += warps())
-        work(grain);
+        if (!work(grain))
+            return false;
+    return true;
 }
 
 /* Calls a function for each piece of which this warp has grains, with the first of them, which
- * for_each_grain takes to the end. The warps stride over the grains of all pieces. */
-template <typename FUNCTION>
-CSHIM_DEVICE void for_each_piece(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work)
+ * for_each_grain takes to the end or to a grain that `rest` is called for. The warps stride over
+ * the grains of all pieces. */
+template <typename FUNCTION, typename REST>
+CSHIM_DEVICE void for_each_piece(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work,
+                                 REST rest)
 {
     const uint32_t grains = max(grains_of(chunk), 1u);
     struct grain grain = {0, warp_number(), 0};
-    /* Only the last piece can have fewer grains. */
-    do {
+    for (;;) {
         grain.piece += grain.number / grains;
         grain.number %= grains;
         const uint64_t first = grain.piece * chunk;
         if (grain.piece >= pieces || first >= count)
             return;
         grain.elements = count - first < chunk ? count - first : chunk;
-        work(grain);
-    } while (grain.number >= grains);
+        if (!work(grain)) {
+            rest(grain);
+            grain.number += warps();
+        } else if (grain.number < grains) { /* only the last piece can have fewer grains */
+            return;
+        }
+    }
 }
 
 CSHIM_DEVICE unsigned element_bytes(uint32_t dtype)
@@ -206,11 +215,10 @@ CSHIM_DEVICE void load_message(const uint8_t *from, int64_t left, uint32_t *code
     }
 }
 
-/* Stores the lane's codes in a grain of which the message has so many bytes. Where lanes share
- * words each stores the words, one or two, that begin in its bytes, of which the next lane may have
- * the rest: all lanes must come here. */
-template <int BITS>
-CSHIM_DEVICE void store_message(uint8_t *grain, unsigned bytes, const uint32_t *codes)
+/* Stores the lane's codes in a whole grain. Where lanes share words each stores the words, one or
+ * two, that begin in its bytes, of which the next lane may have the rest: all lanes must come here.
+ */
+template <int BITS> CSHIM_DEVICE void store_message(uint8_t *grain, const uint32_t *codes)
 {
     const unsigned at = BITS * lane_number();
     uint8_t *to = grain + at;
@@ -221,14 +229,12 @@ CSHIM_DEVICE void store_message(uint8_t *grain, unsigned bytes, const uint32_t *
         const uint64_t both = own | next << 8 * BITS % 64;
         const uint32_t low = (uint32_t)both, high = (uint32_t)(both >> 32);
         const uint32_t after = (uint32_t)(next >> (64 - 8 * BITS) % 64);
-        if (skipped < BITS && at + skipped < bytes)
+        if (skipped < BITS)
             *(uint32_t *)(to + skipped) = __funnelshift_r(low, high, 8 * skipped);
-        if (skipped + 4 < BITS && at + skipped + 4 < bytes)
+        if (skipped + 4 < BITS)
             *(uint32_t *)(to + skipped + 4) = __funnelshift_r(high, after, 8 * skipped);
         return;
     }
-    if (at >= bytes)
-        return;
     if (BITS == 4) {
         *(uint32_t *)to = codes[0];
     } else if (BITS == 8) {
@@ -236,8 +242,7 @@ CSHIM_DEVICE void store_message(uint8_t *grain, unsigned bytes, const uint32_t *
     } else {
 #pragma unroll
         for (int unit = 0; unit < BITS / 16; unit++)
-            if (at + 16 * unit < bytes)
-                store_units<1>(to + 16 * unit, codes + 4 * unit);
+            store_units<1>(to + 16 * unit, codes + 4 * unit);
     }
 }
 

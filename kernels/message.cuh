@@ -124,30 +124,24 @@ struct target {
     uint64_t chunk; /* elements before each piece but the first */
 };
 
-/* Stores a scale, if the lane is the first of its block and has elements. */
-CSHIM_DEVICE void store_scale(uint8_t *at, const struct grain &grain, unsigned block,
-                              unsigned scale_bytes, uint32_t stored)
+/* Stores a block's scale. */
+CSHIM_DEVICE void store_scale(uint8_t *at, unsigned scale_bytes, uint32_t stored)
 {
-    const unsigned first = LANE_ELEMENTS * lane_number();
-    if (first % block != 0 || first >= grain_elements(grain))
-        return;
     if (scale_bytes == 1)
         *at = (uint8_t)stored;
     else
         *(uint16_t *)at = (uint16_t)stored;
 }
 
-/* Stores the lane's codes and scale. */
+/* Stores the lane's codes and scale of a whole grain. */
 template <typename FORMAT>
 CSHIM_DEVICE void store_codes(const struct message &message, const struct grain &grain,
                               const uint32_t *codes, uint32_t stored)
 {
-    const unsigned bytes = (unsigned)payload_bytes(FORMAT::BITS, grain_elements(grain));
     store_message<FORMAT::BITS>(message.payload + (uint64_t)grain.number * (32 * FORMAT::BITS),
-                                bytes, codes);
-    if (FORMAT::SCALE_BYTES > 0)
-        store_scale(scale_of<FORMAT>(message, grain.number), grain, FORMAT::BLOCK,
-                    FORMAT::SCALE_BYTES, stored);
+                                codes);
+    if (FORMAT::SCALE_BYTES > 0 && LANE_ELEMENTS * lane_number() % FORMAT::BLOCK == 0)
+        store_scale(scale_of<FORMAT>(message, grain.number), FORMAT::SCALE_BYTES, stored);
 }
 
 /* Pads the scales of a message. */
@@ -157,6 +151,16 @@ CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales,
 #pragma unroll 1
     for (uint64_t at = end; at < padded(end) && lane_number() == 0; at++)
         scales[at] = 0;
+}
+
+/* Writes the header of a message and pads its scales. The warp with the first grain calls it. */
+CSHIM_DEVICE void begin_message(uint32_t codec, const struct cshim_format *format,
+                                const struct message &message, const uint32_t *header,
+                                uint64_t elements)
+{
+    write_header(message.payload - HEADER_BYTES, header, elements);
+    if (codec != CSHIM_CODEC_RAW)
+        pad_scales(format, message.scales, elements);
 }
 
 /* The random number of an element. */
@@ -219,9 +223,10 @@ CSHIM_RARE void store_singly(const struct cshim_format *format, const struct tar
 #pragma unroll 1
     for (unsigned i = 0; i < bits && i < left; i++)
         to[i] = (uint8_t)(codes->word[i / 4] >> i % 4 * 8);
-    if (scale_bytes > 0)
-        store_scale(target->message.scales + block_of(format, first) * scale_bytes, target->grain,
-                    (unsigned)format->block, scale_bytes, stored);
+    const unsigned number = LANE_ELEMENTS * lane_number();
+    if (scale_bytes > 0 && number % format->block == 0 && number < grain_elements(target->grain))
+        store_scale(target->message.scales + block_of(format, first) * scale_bytes, scale_bytes,
+                    stored);
 }
 
 /* Keeps what the codes of a lane's valid elements leave out of its values. */
@@ -260,6 +265,31 @@ CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struc
         keep_residuals(format, values, &codes, stored, valid_elements(target->grain), residual);
 }
 
+/* Encodes a whole grain of values, of which the lane's largest magnitude is given, in the way for
+ * ordinary blocks. Returns false, with nothing stored, if one of them is not ordinary or a lane's
+ * values are not known. All lanes must come here. */
+template <typename FORMAT>
+CSHIM_DEVICE bool encode_ordinary(const struct message &message, const struct grain &grain,
+                                  const struct lane_values &values, uint32_t largest, bool is_known)
+{
+    const bool has_scale = FORMAT::SCALE_BYTES > 0;
+    const struct block_scale scale =
+        FORMAT::choose(has_scale ? block_largest<FORMAT::BLOCK>(largest) : largest);
+    const bool is_number = FORMAT::BITS < 32 || largest <= CSHIM_INFINITY_BITS;
+    if (__any_sync(ALL_LANES, !is_known || !scale.is_fast || !is_number))
+        return false;
+    uint32_t codes[FORMAT::WORDS];
+    FORMAT::encode_fast(values.value, scale.factor, codes);
+    store_codes<FORMAT>(message, grain, codes, scale.stored);
+    return true;
+}
+
+/* Whether the options leave an encoding to encode_ordinary. */
+CSHIM_DEVICE bool are_ordinary(const struct cshim_kernel_options &options)
+{
+    return options.residual == NULL && options.stochastic == 0;
+}
+
 /* Encodes a grain of values, of which the lane's largest magnitude is given, as a kernel's
  * parameters say. There are `chunk` elements before each piece but the first. */
 template <typename PARAMETERS>
@@ -267,60 +297,25 @@ CSHIM_DEVICE void encode_grain(const PARAMETERS &parameters, uint64_t chunk,
                                const struct message &message, const struct grain &grain,
                                const struct lane_values &values, uint32_t largest)
 {
-    const struct cshim_kernel_options *const options = &parameters.options;
     bool is_encoded = false;
-    if (options->residual == NULL && options->stochastic == 0) {
-        with_format<false>(
-            parameters.codec,
-            [&](auto format) {
-                typedef decltype(format) FORMAT;
-                const bool has_scale = FORMAT::SCALE_BYTES > 0;
-                const struct block_scale scale =
-                    FORMAT::choose(has_scale ? block_largest<FORMAT::BLOCK>(largest) : largest);
-                if (__any_sync(ALL_LANES, !scale.is_fast))
-                    return;
-                uint32_t codes[FORMAT::WORDS];
-                FORMAT::encode_fast(values.value, scale.factor, codes);
-                store_codes<FORMAT>(message, grain, codes, scale.stored);
-                is_encoded = true;
-            });
-    }
+    if (is_whole(grain) && are_ordinary(parameters.options))
+        with_format<false>(parameters.codec, [&](auto format) {
+            is_encoded = encode_ordinary<decltype(format)>(message, grain, values, largest, true);
+        });
     if (!is_encoded) {
         /* Copies, so that only these lie in memory. */
-        struct lane_values values_copy = values;
+        struct lane_values copy = values;
         const struct target target = {message, grain, chunk};
-        encode_grain_with(&parameters.format, &target, options, &values_copy);
+        encode_grain_with(&parameters.format, &target, &parameters.options, &copy);
     }
-    /* The scales are padded when the message's last grain has been written. */
-    if (grain.number + 1 == grains_of(grain.elements))
-        pad_scales(&parameters.format, message.scales, grain.elements);
 }
 
-/* Messages with the same elements, which are added in their order. Where the lane's part of a grain
- * lies is known before the format is, so that no format has code for it. */
+/* Messages with the same elements, which are added in their order. */
 struct parts {
-    uint32_t codec; /* not raw; RAW_HALF is allowed */
-    const struct cshim_format *format;
     uint32_t ranks;
     uint64_t stride; /* in bytes */
     struct message first;
-    struct lane_part lane;            /* of the first message's first grain */
-    uint32_t codes_step, scales_step; /* bytes of a grain */
 };
-
-CSHIM_DEVICE struct parts parts_of(uint32_t codec, const struct cshim_format *format,
-                                   const void *address, uint64_t elements, uint64_t stride,
-                                   uint32_t ranks)
-{
-    const unsigned bits = (unsigned)format->bits, scale_bytes = (unsigned)format->scale_bytes;
-    const struct message first = message_at(format, address, elements);
-    const uint8_t *codes = first.payload + first_word(bits);
-    const unsigned block = (unsigned)block_of(format, LANE_ELEMENTS * lane_number());
-    return {codec,     format,
-            ranks,     stride,
-            first,     {codes, first.scales + block * scale_bytes, first.scales - codes},
-            32 * bits, (unsigned)block_of(format, CSHIM_GRAIN) * scale_bytes};
-}
 
 CSHIM_DEVICE void go_on(struct lane_part &part, uint64_t stride)
 {
@@ -329,14 +324,12 @@ CSHIM_DEVICE void go_on(struct lane_part &part, uint64_t stride)
 }
 
 /* Adds the next parts, PARTS of them but not more than `left`, and goes on to those after them; all
- * of their loads are under way at once. Returns false, with all as it was, if the next has to be
- * added by add_singly. */
+ * of their loads are under way at once. Adds to doubts what there is against it. */
 template <typename FORMAT, int PARTS>
-CSHIM_DEVICE bool add_parts(struct lane_part &part, uint64_t stride, uint32_t left, float *sum)
+CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t left, float *sum,
+                            struct doubts &doubts)
 {
     uint32_t codes[PARTS][FORMAT::WORDS], stored[PARTS];
-    struct lane_part next = part;
-    struct doubts doubts = {0, 0};
 #pragma unroll
     for (unsigned i = 0; i < PARTS; i++) {
         stored[i] = FORMAT::UNIT;
@@ -344,82 +337,71 @@ CSHIM_DEVICE bool add_parts(struct lane_part &part, uint64_t stride, uint32_t le
         for (int k = 0; k < FORMAT::WORDS; k++)
             codes[i][k] = FORMAT::nothing(k);
         if (i == 0 || i < left)
-            stored[i] = load_codes<FORMAT>(next, codes[i]);
-        go_on(next, stride);
+            stored[i] = load_codes<FORMAT>(part, codes[i]);
+        go_on(part, stride);
     }
 #pragma unroll
-    for (int i = 0; i < PARTS; i++)
+    for (int i = 0; i < PARTS; i++) {
         FORMAT::look(codes[i], stored[i], doubts);
-    const bool is_fast = doubts.codes == 0 && doubts.scale <= FORMAT::FAST_SPAN;
-    if (is_fast) {
-#pragma unroll
-        for (int i = 0; i < PARTS; i++)
-            FORMAT::add_fast(codes[i], stored[i], sum);
-        part = next;
+        FORMAT::add_fast(codes[i], stored[i], sum);
     }
-    return is_fast;
 }
 
-/* Adds a lane's elements of one part. */
-CSHIM_RARE void add_singly(const struct cshim_format *format, const struct message *part,
-                           const struct grain *grain, struct lane_values *sum)
-{
-    const uint64_t first = first_element(*grain);
-    const int valid = valid_elements(*grain);
-#pragma unroll 1
-    for (int i = 0; i < valid; i++)
-        sum->value[i] = sum->value[i] + value_at(format, part, first + i);
-}
-
-/* The sum of a grain of all parts, of which AT_ONCE are loaded at a time. NaNs may have any
- * payload; but the floats of a single part, to which nothing is added, are left as they are. */
-template <int AT_ONCE>
-CSHIM_DEVICE void sum_parts(const struct parts &parts, const struct grain &grain,
+/* Sums a lane's elements of a grain of all parts, of which AT_ONCE at most are loaded at a time:
+ * fewer where they take many registers or much code. NaNs may have any payload; but the floats of a
+ * single part, to which nothing is added, are left as they are. Returns false if the sums have to
+ * be made by sum_singly. */
+template <typename FORMAT, int AT_ONCE>
+CSHIM_DEVICE bool sum_parts(const struct parts &parts, const struct grain &grain,
                             struct lane_values &sum)
 {
+    const int most = FORMAT::WORDS > 2 || FORMAT::BITS % 4 != 0 ? 2 : 4,
+              count = most < AT_ONCE ? most : AT_ONCE;
     const bool has_elements = LANE_ELEMENTS * lane_number() < grain_elements(grain);
-    const uint64_t codes = (uint64_t)grain.number * parts.codes_step;
-    struct lane_part part = {parts.lane.codes + codes,
-                             parts.lane.scale + (uint64_t)grain.number * parts.scales_step,
-                             parts.lane.left - (int64_t)codes};
+    const uint8_t *codes = parts.first.payload + (uint64_t)grain.number * (32 * FORMAT::BITS) +
+                           first_word(FORMAT::BITS);
+    struct lane_part part = {codes, scale_of<FORMAT>(parts.first, grain.number),
+                             parts.first.scales - codes};
+    struct doubts doubts = {0, 0};
     uint32_t rank = has_elements ? 0 : parts.ranks;
     /* The sum of -0 and a value is the value. */
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         sum.value[i] = -0.0f;
-    while (rank < parts.ranks) {
-        with_format<(AT_ONCE > 1)>(parts.codec, [&](auto format) {
-            typedef decltype(format) FORMAT;
-            const int most = FORMAT::WORDS > 2 ? 2 : 4, count = most < AT_ONCE ? most : AT_ONCE;
-            if (FORMAT::BITS == 32 && parts.ranks == 1) {
-                load_codes<FORMAT>(part, (uint32_t *)sum.value);
-                rank++;
-            }
+    if (FORMAT::BITS == 32 && parts.ranks == 1 && has_elements) {
+        load_codes<FORMAT>(part, (uint32_t *)sum.value);
+        return true;
+    }
 #pragma unroll 1
-            while (rank < parts.ranks &&
-                   add_parts<FORMAT, count>(part, parts.stride, parts.ranks - rank, sum.value))
-                rank += count;
-        });
-        if (rank < parts.ranks) {
-            struct lane_values copy = sum;
-            const struct grain grain_copy = grain;
-            const uint64_t offset = parts.stride * rank;
-            const struct message message = {parts.first.payload + offset,
-                                            parts.first.scales + offset};
-            add_singly(parts.format, &message, &grain_copy, &copy);
-            sum = copy;
-            rank++;
-            go_on(part, parts.stride);
+    for (; rank < parts.ranks; rank += count)
+        add_parts<FORMAT, count>(part, parts.stride, parts.ranks - rank, sum.value, doubts);
+    return doubts.codes == 0 && doubts.scale <= FORMAT::FAST_SPAN;
+}
+
+/* Sums the first `valid` of a lane's elements one by one; the others become 0. */
+CSHIM_RARE void sum_singly(const struct cshim_format *format, struct message part, uint64_t stride,
+                           uint32_t ranks, uint64_t first, int valid, struct lane_values *sum)
+{
+#pragma unroll 1
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        sum->value[i] = 0.0f;
+#pragma unroll 1
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+#pragma unroll 1
+        for (int i = 0; i < valid; i++) {
+            const float value = value_at(format, &part, first + i);
+            sum->value[i] = rank == 0 ? value : sum->value[i] + value;
         }
+        part.payload += stride;
+        part.scales += stride;
     }
 }
 
 /* Makes NaNs canonical, unless the values are those of a single part of floats. Returns the largest
  * magnitude, as lane_largest does. */
-CSHIM_DEVICE uint32_t finish_sum(const struct parts &parts, struct lane_values &sum)
+CSHIM_DEVICE uint32_t finish_sum(uint32_t codec, bool is_single, struct lane_values &sum)
 {
-    return parts.codec == CSHIM_CODEC_FP32 && parts.ranks == 1 ? lane_largest(sum)
-                                                               : make_canonical(sum);
+    return codec == CSHIM_CODEC_FP32 && is_single ? lane_largest(sum) : make_canonical(sum);
 }
 
 #endif

@@ -299,6 +299,27 @@ CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
     }
 }
 
+/* Rounds values to elements and stores them 16 bytes at a time. Those of 16 bits have to be below
+ * BF16_TOO_LARGE; NaNs of float32 have to be canonical. */
+CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lane_values &values)
+{
+    uint32_t words[LANE_ELEMENTS];
+    if (dtype == CSHIM_FLOAT32) {
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i++)
+            words[i] = cshim_float_bits(values.value[i]);
+        store_units<2>(address, words);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i += 2) {
+        const float first = values.value[i], second = values.value[i + 1];
+        words[i / 2] =
+            dtype == CSHIM_FLOAT16 ? halves_of(first, second) : upper_halves_of(first, second);
+    }
+    store_units<1>(address, words);
+}
+
 /* Rounds values, whose largest magnitude is given as bits, to elements and stores them. NaNs of
  * float32 and float64 have to be canonical. */
 CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
@@ -308,22 +329,8 @@ CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
     if (!is_plain || (dtype != CSHIM_FLOAT32 && largest >= BF16_TOO_LARGE)) {
         const struct lane_values stored = values;
         store_values_singly(dtype, place.address, place.valid, &stored);
-        return;
-    }
-    uint32_t words[LANE_ELEMENTS];
-    if (dtype == CSHIM_FLOAT32) {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i++)
-            words[i] = cshim_float_bits(values.value[i]);
-        store_units<2>(place.address, words);
     } else {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i += 2) {
-            const float first = values.value[i], second = values.value[i + 1];
-            words[i / 2] =
-                dtype == CSHIM_FLOAT16 ? halves_of(first, second) : upper_halves_of(first, second);
-        }
-        store_units<1>(place.address, words);
+        store_plain(dtype, place.address, values);
     }
 }
 

@@ -29,10 +29,11 @@ fi
 # zstd makes it small, which drivers know from R550 on; what is built for older ones has LZ4.
 images=$(python3 tests/nccl/fatbin.py "$build/kernels/kernels.fatbin")
 limit=300000
-grep -q zstd <<<"$images" || limit=528000
+grep -q zstd <<<"$images" || limit=545000
 check "the binary has less than $limit bytes" test "$(stat -c %s "$build/kernels/kernels.fatbin")" -lt $limit
-no_spills() { # LOG
-    grep -q "Compiling entry function" "$1" && ! grep -E "[1-9][0-9]* bytes spill" "$1"
+no_spills() { # LOG: what is not inlined may spill, but not the kernels themselves
+    awk '/Function properties for cshim_/ { kernels++; name = $NF; getline; if (/[1-9][0-9]* bytes spill/) { print name, $0; spills++ } }
+        END { exit kernels == 0 || spills > 0 }' "$1"
 }
 check "no spills in what is shipped" no_spills "$build/kernels/ptxas.log"
 assembler=$(PATH=$cuda/bin:$PATH command -v ptxas-12)

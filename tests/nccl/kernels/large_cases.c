@@ -67,7 +67,6 @@ void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t coun
                                          .count = count,
                                          .ranks = RANKS,
                                          .output = sum.device,
-                                         .reencoded = reencoded.device,
                                          .factor = 1,
                                          .fault = (uint32_t *)(void *)fault.device};
     memcpy(encode.header, header, sizeof header);
@@ -76,6 +75,9 @@ void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t coun
     memcpy(reduce.reencoded_header, header, sizeof header);
     machine_launch(CSHIM_KERNEL_ENCODE, codec, count, &encode);
     machine_launch(CSHIM_KERNEL_DECODE, codec, count, &decode);
+    machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &reduce);
+    reduce.output = NULL;
+    reduce.reencoded = reencoded.device;
     machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &reduce);
     unsigned char *to = messages.host;
     for (uint64_t piece = 0, first = 0; piece < pieces; piece++) {

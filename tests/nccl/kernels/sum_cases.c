@@ -82,8 +82,6 @@ void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind ki
         .stride = stride,
         .count = count,
         .ranks = ranks,
-        .output = has_output ? output.device : NULL,
-        .reencoded = has_reencoded ? reencoded.device : NULL,
         .factor = factor,
         .fault = (uint32_t *)(void *)fault.device,
         .options = {.residual = options & 1 ? (float *)(void *)residual.device : NULL,
@@ -93,7 +91,15 @@ void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind ki
     };
     memcpy(parameters.header, header, sizeof header);
     memcpy(parameters.reencoded_header, header, sizeof header);
-    machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
+    if (has_output) {
+        parameters.output = output.device;
+        machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
+    }
+    if (has_reencoded) {
+        parameters.output = NULL;
+        parameters.reencoded = reencoded.device;
+        machine_launch(CSHIM_KERNEL_REDUCE, codec, count, &parameters);
+    }
     const struct cshim_encoding encoding = {
         options & 1 ? lost : NULL, options >> 1 & 1, key, first, 0, 0};
     const struct cshim_encoding *const with = options & 3 ? &encoding : NULL;

@@ -35,7 +35,7 @@ defect() {
 }
 defect "accesses of 16 bytes at multiples of 8" memory.cuh 's/\(uint64_t\)address % 16 == 0/(uint64_t)address % 8 == 0/'
 defect "codes loaded past the end" message.cuh 's/has_elements \? 0/true ? 0/'
-defect "a word stored past the end" memory.cuh 's/at \+ skipped < bytes/at + skipped <= bytes/'
+defect "codes stored past the end" message.cuh 's/i < bits && i < left/i < bits/'
 defect "a warp that skips no piece" memory.cuh 's/grain.piece \+= grain.number \/ grains/grain.piece += grain.number >= grains/'
 defect "halves in the wrong order" values.cuh '0,/"f"\(second\), "f"\(first\)/s//"f"(first), "f"(second)/'
 defect "the first pair of fp8 taken twice" values.cuh 's/codes\[i \/ 2\] >> i % 2 \* 16/codes[i \/ 2]/'

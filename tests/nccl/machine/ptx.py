@@ -108,6 +108,7 @@ TABLE = [
     (r"mov\." + ANY, move),
     (r"cvta(\.to)?\.(local|global|param)\.u64", "$E0 = $q1;"),
     (r"cvt\.(?P<to>u16|u32|u64|s64)\.(?P<t>u16|u32|u64|s32)", convert),
+    (r"cvt\.s32\.s8", "$D0 = (uint32_t)(int32_t)(int8_t)$1;"),
     (r"cvt\.rn\.f16x2\.f32", "$D0 = pair(half_of($f1), half_of($f2), 16);"),
     (r"cvt\.f32\.f16", "$D0 = float_of_half($1);"),
     (r"cvt\.rn\.satfinite\.(?P<to>e4m3|e5m2)x2\.f32",

@@ -16,7 +16,7 @@ ADD = "const uint64_t sum = $w3 + $w4 + $w5 + $p6 + $p7; $D0 = sum; $P1 = sum >>
 WIDE = "const uint64_t product = (uint64_t)$2 * $3, sum = product + $q4; "
 COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 BOTH = {"AND": "&&", "OR": "||"}
-WORDS = {"": ("uint32_t", 1), "U8": ("uint8_t", 1), "U16": ("uint16_t", 1), "64": ("uint32_t", 2), "128": ("uint32_t", 4)}
+WORDS = {"": ("uint32_t", 1), "U8": ("uint8_t", 1), "U16": ("uint16_t", 1), "S16": ("int16_t", 1), "64": ("uint32_t", 2), "128": ("uint32_t", 4)}
 SPACE = {"LDG": "GLOBAL", "STG": "GLOBAL", "LD": "GENERIC", "ST": "GENERIC", "LDL": "LOCAL", "STL": "LOCAL"}
 
 
@@ -38,7 +38,7 @@ def compare_floats(m):
     a, b = ("$d2", "$d3") if m["type"] == "D" else ("$f2", "$f3")
     if m["ftz"]:
         a, b = "F32(flush(bits32($f2)))", "F32(flush(bits32($f3)))"
-    truth = {"NAN": f"isnan({a}) || isnan({b})", "NEU": f"!({a} == {b})", "NE": f"{a} < {b} || {a} > {b}",
+    truth = {"NAN": f"isnan({a}) || isnan({b})", "NEU": f"!({a} == {b})", "EQ": f"{a} == {b}", "NE": f"{a} < {b} || {a} > {b}",
              "GEU": f"!({a} < {b})", "LT": f"{a} < {b}"}[m["compare"]]
     return f"$P0 = ({truth}) && $p4;"
 
@@ -103,7 +103,7 @@ TABLE = [
     (r"S2R", "$D0 = $s1;"),
     (r"P2R", "$D0 = ($p1 | $p2 << 1 | $p3 << 2 | $p4 << 3 | $p5 << 4 | $p6 << 5 | $p7 << 6) & $8;"),
     (r"ISETP\.(?P<compare>\w\w)(\.(?P<sign>U32|U64|S64))?\.(?P<both>AND|OR)(?P<ex>\.EX)?", compare),
-    (r"(?P<type>F|D)SETP\.(?P<compare>NAN|NEU|NE|GEU|LT)(?P<ftz>\.FTZ)?\.AND", compare_floats),
+    (r"(?P<type>F|D)SETP\.(?P<compare>NAN|NEU|NE|EQ|GEU|LT)(?P<ftz>\.FTZ)?\.AND", compare_floats),
     (r"FADD", "$D0 = R32($f1 + $f2);"),
     (r"FMNMX\.NAN", "if ($p3) fail(\"is a minimum\"); $D0 = most_float($f1, $f2);"),
     (r"FMNMX3\.NAN", "if ($p4) fail(\"is a minimum\"); $D0 = most_float(F32(most_float($f1, $f2)), $f3);"),
@@ -130,7 +130,7 @@ TABLE = [
     (r"F2FP\.F16\.E4M3\.UNPACK_B", "$D0 = pair(half_of_e4m3($1 >> 8 & 255), half_of_e4m3($1 & 255), 16);"),
     (r"LDCU?(\.(?P<bits>64|128))?", constants),
     (r"(?P<op>LDG|STG|LD|ST)\.E(\.(?P<width>U8|U16|64|128))?(?P<strong>\.STRONG)?(\.SYS)?", memory),
-    (r"(?P<op>LDL|STL)(\.LU)?(\.(?P<width>U8|U16|64|128))?(?P<strong>!)?", memory),
+    (r"(?P<op>LDL|STL)(\.LU)?(\.(?P<width>U8|U16|S16|64|128))?(?P<strong>!)?", memory),
     (r"ATOMG\.E\.CAS\.STRONG\.GPU", "$D1 = atomic_swap($q2 + $q3 + $q4, $5, $6, l);"),
     (r"REDG?\.E\.MAX\.STRONG\.GPU", "atomic_max($q2 + $q3 + $q4, $1, l);"),
     (r"SHFL\.(?P<mode>BFLY|IDX)", lambda m: f"whole: const uint32_t have = shuffle("
@@ -140,13 +140,13 @@ TABLE = [
     (r"VOTE\.ANY", VOTE.format(1) + "EACH_LANE($P0 = votes != 0;)"),
     (r"C?REDUX\.MAX", "whole: give_all($r0, largest_of(active, $r1));"),
     (r"R2UR", "whole: if (active != 0) give_all($r0, common_value(active, $r1));"),
-    (r"NOP|MEMBAR\.SC\.SYS|ERRBAR|CGAERRBAR|CCTL\.IVALL", ""),
+    (r"DEPBAR\.LE|NOP|MEMBAR\.SC\.SYS|ERRBAR|CGAERRBAR|CCTL\.IVALL", ""),
 ]
 KINDS = {"BRA": "BRANCH", "BRA.U": "BRANCH", "CALL.REL.NOINC": "BRANCH", "RET.REL.NODEC": "JUMP", "BRX": "JUMP",
          "BRXU": "JUMP", "BSSY": "GATHER", "BSYNC": "JOIN", "BREAK": "LEAVE", "BMOV.32.CLEAR": "FORGET",
          "BRA.DIV": "IF_DIVERGED", "BRA.CONV": "IF_CONVERGED", "EXIT": "END", "YIELD": "YIELDS",
          "WARPSYNC": "MEET", "WARPSYNC.ALL": "MEET", "WARPSYNC.COLLECTIVE": "NEVER", "ENDCOLLECTIVE": "NEVER"}
-UNIFORM = r"U(?=IADD|IMAD|ISETP|LEA|LOP|MOV|SEL|SHF|LDC|BREV|FLO|F2I|I2F|VIMNMX)|LDCU"
+UNIFORM = r"U(?=IADD|IMAD|ISETP|LEA|LOP|MOV|PRMT|SEL|SHF|LDC|BREV|FLO|F2I|I2F|VIMNMX)|LDCU"
 FLOATS = ("FADD", "FMNMX", "FMNMX3", "FMUL", "FFMA", "FSEL", "FSETP", "HFMA2", "DADD", "DMUL", "DSETP")
 
 
@@ -380,6 +380,8 @@ def translate(cubin, listing, output):
                 raise Unknown(f"{name}: the listing lacks what is before {at}")
             rest = re.sub(r"\(\*.*?\*\)", "", rest).replace(".reuse", "").strip()
             text = f"{'@' + guard + ' ' if guard else ''}{op} {rest}"
+            if op == "DEPBAR.LE":  # waits for loads, which are done here when the next instruction comes
+                rest = ""
             try:
                 state.add(int(at, 16), guard, op, split(rest), int(raw, 16), text)
             except (Unknown, KeyError, IndexError) as error:
