@@ -10,12 +10,13 @@
 #include "tests/nccl/kernels/gpu.h"
 #include "tests/nccl/kernels/machine.h"
 
-enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, RANKS = 4, REPEATS = 9, MIB = 1 << 20 };
+enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, RANKS_MAX = 8, REPEATS = 9, MIB = 1 << 20 };
 
 struct setting {
     enum cshim_codec_id codec;
     uint64_t count;
     size_t message;
+    unsigned ranks; /* whose parts are added */
     void *values, *other, *parts, *sum;
     uint32_t *fault;
 };
@@ -58,7 +59,7 @@ static void reduce(const struct setting *setting)
                                              .parts = setting->parts,
                                              .stride = setting->message,
                                              .count = setting->count,
-                                             .ranks = RANKS,
+                                             .ranks = setting->ranks,
                                              .reencoded = setting->sum,
                                              .factor = 1,
                                              .fault = setting->fault};
@@ -107,9 +108,10 @@ static void measure(const char *name, void (*run)(const struct setting *), doubl
     const double copied = 2.0 * (double)setting->count * sizeof(float);
     const double copying = copied / seconds_of(copy, setting);
     const double seconds = seconds_of(run, setting);
-    printf("%s\n  {\"kernel\": \"%s\", \"codec\": \"%s\", \"bytes\": %llu, \"seconds\": %.3g, "
+    printf("%s\n  {\"kernel\": \"%s\", \"codec\": \"%s\", \"parts\": %u, \"bytes\": %llu, "
+           "\"seconds\": %.3g, "
            "\"bytes_per_second\": %.4g, \"copy_bytes_per_second\": %.4g, \"of_copy\": %.3f}",
-           is_first ? "[" : ",", name, cshim_codec_name(setting->codec),
+           is_first ? "[" : ",", name, cshim_codec_name(setting->codec), setting->ranks,
            (unsigned long long)setting->count * sizeof(float), seconds, bytes / seconds, copying,
            bytes / seconds / copying);
     is_first = false;
@@ -139,7 +141,7 @@ int main(int argc, char **argv)
     machine_open();
     struct setting setting = {.values = machine_allocate(maximum * MIB),
                               .other = machine_allocate(maximum * MIB),
-                              .parts = machine_allocate(RANKS * (maximum * MIB + 4096)),
+                              .parts = machine_allocate(RANKS_MAX * (maximum * MIB + 4096)),
                               .sum = machine_allocate(maximum * MIB + 4096),
                               .fault = machine_allocate(4 * CSHIM_KERNEL_FAULT_WORDS)};
     fill(setting.values, maximum * MIB / sizeof(float));
@@ -155,15 +157,17 @@ int main(int argc, char **argv)
             const size_t encoded = cshim_encoded_bytes(codec, CSHIM_FLOAT32, setting.count);
             setting.message = HEADER + encoded;
             const double plain = (double)(setting.count * sizeof(float));
+            setting.ranks = 1;
             measure("encode", encode, plain + (double)encoded, &setting);
             const size_t message = setting.message; /* the other ranks' parts are the first's */
-            for (int rank = 1; rank < RANKS; rank++)
+            for (int rank = 1; rank < RANKS_MAX; rank++)
                 gpu_check(gpu_cuda()->MemcpyDtoDAsync(
                               (CUdeviceptr)(uintptr_t)setting.parts + rank * message,
                               (CUdeviceptr)(uintptr_t)setting.parts, message, NULL),
                           "copying");
             measure("decode", decode, plain + (double)encoded, &setting);
-            measure("reduce", reduce, (RANKS + 1) * (double)encoded, &setting);
+            for (setting.ranks = 4; setting.ranks <= RANKS_MAX; setting.ranks *= 2)
+                measure("reduce", reduce, (setting.ranks + 1) * (double)encoded, &setting);
         }
     }
     printf("\n]\n");
