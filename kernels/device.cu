@@ -3,8 +3,8 @@
  * them, compiled for every architecture, are in each copy of the library. */
 #include "kernels/message.cuh"
 
-/* A multiprocessor of compute capability 7.5 holds four blocks at most. After 10.0 more than four
- * would have too few registers. */
+/* A multiprocessor of compute capability 7.5 holds four blocks at most. After 10.0 five have
+ * ptxas spill registers. */
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ > 1000)
 #define BLOCKS(wanted) ((wanted) < 4 ? (wanted) : 4)
 #else

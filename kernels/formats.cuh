@@ -170,7 +170,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         const uint32_t upper = cshim_float_bits(lower) + (lower * top < most ? 0x10000u : 0);
         const uint32_t step = largest == 0 ? cshim_float_bits(1.0f) : upper;
         const uint32_t stored = (step >> 16) + CSHIM_INTEGER_SCALE_OFFSET;
-        /* The first scale is also what this makes of the largest scale that is no normal float. */
+        /* The largest scale below the normal floats is rounded up to the first ordinary one here,
+         * so that one is left out. */
         return {stored, reciprocal(cshim_bits_float(step)), stored - FIRST_FAST - 1 < FAST_SPAN};
     }
     /* Each integer is the last bits of a float whose other bits are those of 2^23. With the highest

@@ -30,9 +30,9 @@ void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec)
     begin->format.scale_bytes = 0;
 }
 
-/* Kernels stride over their grains, so that a few blocks per multiprocessor fill the device: twice
- * as many as it holds at once (device.cu). There are fewer where there is no grain for each warp.
- */
+/* Kernels stride over their grains. There are eight to ten times as many blocks as a device holds
+ * at once (device.cu), so that those that end early make room for others, and fewer where there is
+ * no grain for each warp. */
 uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t count,
                              uint32_t processors)
 {

@@ -91,8 +91,9 @@ struct cshim_kernel_reduce {
     uint64_t stride;
     uint64_t count; /* elements of the chunk */
     uint32_t ranks;
-    void *output;    /* the sum, rounded once to dtype; or NULL, and then */
-    void *reencoded; /* the sum as a message; or NULL */
+    /* Exactly one of these is not NULL. */
+    void *output;    /* the sum, rounded once to dtype */
+    void *reencoded; /* the sum as a message */
     /* The sum is multiplied by it before it is rounded or encoded; 1 for none. That of float64 is
      * positive and finite, as that of a mean is: what pads a message is multiplied, too. */
     double factor;

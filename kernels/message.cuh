@@ -324,7 +324,8 @@ CSHIM_DEVICE void go_on(struct lane_part &part, uint64_t stride)
 }
 
 /* Adds the next parts, PARTS of them but not more than `left`, and goes on to those after them; all
- * of their loads are under way at once. Adds to doubts what there is against it. */
+ * of their loads are under way at once. Adds to doubts what there is against adding codes
+ * fast. */
 template <typename FORMAT, int PARTS>
 CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t left, float *sum,
                             struct doubts &doubts)

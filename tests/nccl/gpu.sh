@@ -11,21 +11,29 @@
 #   trainer     the MNIST trainer on GPUs against the one on the processor
 #   pytorch     DistributedDataParallel, where PyTorch is there
 #   sanitizer   compute-sanitizer, where it is installed
-# Exit status: 0 all good, 1 something is wrong, 3 no GPU.
+# The results name the sections and what was left out. Exit status: 0 all good, 1 something is wrong, 2 no
+# such section, 3 no GPU. The device needs 12 GiB of memory.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 results=${1:-$top/tests/bench/results/gpu.json}
+all=(kernels sums programs errors sockets trainer pytorch sanitizer)
 sections=("${@:2}")
-[ ${#sections[@]} -gt 0 ] || sections=(kernels sums programs errors sockets trainer pytorch sanitizer)
+[ ${#sections[@]} -gt 0 ] || sections=("${all[@]}")
+for section in "${sections[@]}"; do
+    case " ${all[*]} " in
+    *" $section "*) ;;
+    *) echo "gpu.sh: no section $section; there are: ${all[*]}" >&2 && exit 2 ;;
+    esac
+done
 cuda=${CUDA_HOME:-/usr/local/cuda}
 data=${MNIST_DIR:-../shared/mnist}
 
-programs=("$build/libcompshim.so" "$build/libcompshim-nccl.so")
+needed=("$build/libcompshim.so" "$build/libcompshim-nccl.so")
 for program in kernels_gpu kernels_bandwidth nccl_{allreduce,sampled,call_time,groups,graphs,nonblocking,lifetime,moves,feedback}; do
-    programs+=("$build/tests/$program")
+    needed+=("$build/tests/$program")
 done
-if ! ls "${programs[@]}" >/dev/null 2>&1; then
-    make -s -j "$(nproc)" BUILD="$build" "${programs[@]}" >"$scratch/make" 2>&1 ||
+if ! ls "${needed[@]}" >/dev/null 2>&1; then
+    make -s -j "$(nproc)" BUILD="$build" "${needed[@]}" >"$scratch/make" 2>&1 ||
         { tail -20 "$scratch/make" && echo "gpu.sh: cannot build; a BUILD made elsewhere will do" && exit 1; }
 fi
 
@@ -49,17 +57,25 @@ timeout 120 "$build/tests/kernels_bandwidth" 1 >"$scratch/first" 2>&1
 # multi-process service they use the GPU at once, as those of several GPUs do; else they take turns.
 export NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_RAS_ENABLE=0 NODES=0,1,2,3
 export COMPSHIM_POLICY=$scratch/policy.ini
-sharing="take turns"
+sharing="take turns" daemon='' can_share=${CUDA_MPS_PIPE_DIRECTORY:+0}
+command -v nvidia-cuda-mps-control >/dev/null || can_share=0
 share() {
-    command -v nvidia-cuda-mps-control >/dev/null || return
+    [ "${can_share:-1}" = 1 ] || return 0
+    mkdir -p "$scratch/mps"
     export CUDA_MPS_PIPE_DIRECTORY=$scratch/mps CUDA_MPS_LOG_DIRECTORY=$scratch/mps
-    mkdir "$scratch/mps" && nvidia-cuda-mps-control -d >/dev/null 2>&1 &&
-        timeout 30 "$build/tests/kernels_bandwidth" 1 >/dev/null 2>&1 && sharing="at once" && return
-    stop_sharing
+    nvidia-cuda-mps-control -d >/dev/null 2>&1 && daemon=$scratch/mps
+    if [ -n "$daemon" ] && timeout 30 "$build/tests/kernels_bandwidth" 1 >/dev/null 2>&1; then
+        sharing="at once"
+    else
+        can_share=0
+        stop_sharing
+    fi
 }
-stop_sharing() {
-    [ -z "${CUDA_MPS_PIPE_DIRECTORY-}" ] || timeout 20 nvidia-cuda-mps-control <<<quit >/dev/null 2>&1
+stop_sharing() { # only what share has started
+    [ -n "$daemon" ] || return 0
+    timeout 20 nvidia-cuda-mps-control <<<quit >/dev/null 2>&1
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+    daemon=''
 }
 trap 'stop_sharing; rm -rf "$scratch"' EXIT
 
@@ -88,7 +104,7 @@ kernels() {
 sums() {
     rule none auto
     expect "NCCL's own sum, 2 ranks" 0 ranks 2 "$build/tests/nccl_allreduce" none 1
-    local codec algorithm steps
+    local codec algorithm steps count setting collective
     for count in 2 4; do
         for setting in "raw two_shot 2" "fp16 two_shot 2" "fp8_e4m3 two_shot 2" "int8 two_shot 2" \
             "raw one_shot 1" "fp8_e4m3 one_shot 1" "fp16 cast 0"; do
@@ -161,7 +177,7 @@ P
 
 # Runs of all modes take turns. The limit is what one connection of the loopback device carries.
 sockets() {
-    local mode
+    local mode turn
     for ((turn = 0; turn < 3; turn++)); do
         for mode in off fp16 fp8_e4m3 int8; do
             rule "${mode/off/none}" two_shot
@@ -173,7 +189,7 @@ sockets() {
             echo "$mode $(grep -x '[0-9.]*' "$scratch/time")" >>"$scratch/sockets"
         done
     done
-    python3 - >"$scratch/loopback" <<'P'
+    python3 - >"$scratch/loopback" <<'P' || fail "one connection of the loopback device"
 import socket, threading, time
 size, listener = 1 << 30, socket.create_server(("127.0.0.1", 0))
 block = memoryview(bytearray(1 << 20))
@@ -193,10 +209,9 @@ P
 # The trainer computes on the GPU what it computes on the processor, and learns under the shim.
 trainer() {
     local trainers=("$build/mnist_train" "$build/mnist_train_nccl")
-    if ! command -v mpirun >/dev/null || ! { ls "${trainers[@]}" || make -s BUILD="$build" "${trainers[@]}"; } >"$scratch/make" 2>&1; then
-        echo "left out: mnist_train_nccl (no mpirun, or it cannot be built): $(tail -1 "$scratch/make")"
-        return
-    fi
+    command -v mpirun >/dev/null || { skip "mnist_train_nccl: no mpirun" && return; }
+    { ls "${trainers[@]}" || make -s BUILD="$build" "${trainers[@]}"; } >"$scratch/make" 2>&1 ||
+        { fail "mnist_train_nccl can be built" "$(tail -3 "$scratch/make")" && return; }
     train() { timeout --kill-after=5 120 "$@" --data generated --limit 640 --epochs 1; }
     expect "mnist_train" 0 train "${trainers[0]}" --log "$scratch/processor.csv"
     expect "mnist_train_nccl" 0 train "${trainers[1]}" --log "$scratch/gpu.csv"
@@ -214,7 +229,7 @@ trainer() {
 
 pytorch() {
     if ! python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || [ ! -d "$data" ]; then
-        echo "left out: PyTorch DDP (no torch with CUDA, or no MNIST in $data)"
+        skip "PyTorch DDP: no torch with CUDA, or no MNIST in $data"
         return
     fi
     rule fp8_e4m3 auto
@@ -224,8 +239,7 @@ pytorch() {
 }
 
 sanitizer() {
-    command -v compute-sanitizer >/dev/null || { echo "left out: compute-sanitizer is not installed" && return; }
-    stop_sharing
+    command -v compute-sanitizer >/dev/null || { skip "compute-sanitizer is not installed" && return; }
     for tool in memcheck racecheck; do
         check "compute-sanitizer $tool" timeout 100 compute-sanitizer --error-exitcode 1 --tool "$tool" \
             "$build/tests/kernels_bandwidth" 1
@@ -234,15 +248,19 @@ sanitizer() {
 
 for section in "${sections[@]}"; do
     began=$SECONDS
-    [ "$section" = kernels ] || [ "$section" = sanitizer ] || [ "$sharing" = "at once" ] || share
+    case $section in
+    kernels | sanitizer) stop_sharing ;; # these are alone on the device
+    *) [ -n "$daemon" ] || share ;;
+    esac
     "$section"
     echo "$section: $((SECONDS - began)) s"
 done
 
-python3 - "$results" "$scratch" "$(sh kernels/hash.sh)" "$passed" "$failed" "$sharing" \
-    "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1)" <<'P'
+device=unknown
+! command -v nvidia-smi >/dev/null || device=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)
+python3 - "$results" "$scratch" "$(sh kernels/hash.sh)" "$passed" "$failed" "$skipped" "$sharing" "$device" "${sections[*]}" <<'P' ||
 import collections, json, os, statistics, sys
-path, scratch, digest, passed, failed, sharing, device = sys.argv[1:]
+path, scratch, digest, passed, failed, skipped, sharing, device, sections = sys.argv[1:]
 def lines(name):
     file = os.path.join(scratch, name)
     return open(file).read() if os.path.exists(file) else ""
@@ -261,11 +279,12 @@ for line in lines("sockets").splitlines():
 medians = {mode: statistics.median(seconds) for mode, seconds in times.items() if seconds}
 loopback = float(lines("loopback") or 0)
 for mode, seconds in medians.items():
-    print(f"64 MiB float32, 2 ranks by sockets, {mode}: {seconds * 1e3:.1f} ms, {medians['off'] / seconds:.2f} x")
+    print(f"64 MiB float32, 2 ranks by sockets, {mode}: {seconds * 1e3:.1f} ms, {medians.get('off', 0) / seconds:.2f} x")
 if loopback:
     print(f"one connection of the loopback device: {loopback / 1e9:.2f} GB/s, 64 MiB in {(64 << 20) / loopback * 1e3:.1f} ms")
-json.dump({"kernels": digest, "device": device, "passed": int(passed), "failed": int(failed), "bandwidth": rows, "ranks_on_the_gpu": sharing,
+json.dump({"kernels": digest, "device": device, "sections": sections.split(), "passed": int(passed), "failed": int(failed), "skipped": int(skipped), "bandwidth": rows, "ranks_on_the_gpu": sharing,
            "loopback_bytes_per_second": loopback, "sockets_64MiB_seconds": medians}, open(path, "w"), indent=1)
 P
+    fail "the results are written to $results"
 echo "gpu.sh: $SECONDS s"
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The kernels without a GPU: what they compute, run on the host; that they compile for every current
-# architecture without spilling registers, and are small; that their names and parameters are those
+# architecture without spilling registers (functions that are not inlined may), and are small; that their names and parameters are those
 # of kernels.h; and whether what was measured on a GPU was measured with these kernels.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3

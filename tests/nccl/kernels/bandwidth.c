@@ -18,6 +18,7 @@ struct setting {
     size_t message;
     unsigned ranks; /* whose parts are added */
     void *values, *other, *parts, *sum;
+    void *output; /* where sums go that are not encoded; or NULL */
     uint32_t *fault;
 };
 
@@ -60,7 +61,8 @@ static void reduce(const struct setting *setting)
                                              .stride = setting->message,
                                              .count = setting->count,
                                              .ranks = setting->ranks,
-                                             .reencoded = setting->sum,
+                                             .output = setting->output,
+                                             .reencoded = setting->output ? NULL : setting->sum,
                                              .factor = 1,
                                              .fault = setting->fault};
     machine_launch(CSHIM_KERNEL_REDUCE, setting->codec, setting->count, &parameters);
@@ -166,8 +168,13 @@ int main(int argc, char **argv)
                               (CUdeviceptr)(uintptr_t)setting.parts, message, NULL),
                           "copying");
             measure("decode", decode, plain + (double)encoded, &setting);
-            for (setting.ranks = 4; setting.ranks <= RANKS_MAX; setting.ranks *= 2)
+            for (setting.ranks = 4; setting.ranks <= RANKS_MAX; setting.ranks *= 2) {
+                setting.output = NULL;
                 measure("reduce", reduce, (setting.ranks + 1) * (double)encoded, &setting);
+                setting.output = setting.other;
+                measure("reduce to elements", reduce, setting.ranks * (double)encoded + plain,
+                        &setting);
+            }
         }
     }
     printf("\n]\n");
