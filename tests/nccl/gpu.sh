@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What only a machine with an NVIDIA GPU can show; one GPU is enough, takes less than 8 minutes.
+# What only a machine with an NVIDIA GPU can show; one GPU is enough, takes 3 minutes on an H200.
 #   tests/nccl/gpu.sh [RESULTS.json [SECTION...]]      (tests/bench/results/gpu.json, all sections)
 # Builds what is missing. The sections, in this order:
 #   kernels     the kernels against the codecs of the CPU, and their bandwidth beside that of a copy
