@@ -13,6 +13,8 @@
 #   sanitizer   compute-sanitizer, where it is installed
 # The results name the sections and what was left out. Exit status: 0 all good, 1 something is wrong, 2 no
 # such section, 3 no GPU. The device needs 12 GiB of memory.
+#   GPU_LIMIT=90      seconds that a job may take
+#   GPU_CASES=quick   of the kernels: quick, few, or empty for all values of float32
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 results=${1:-$top/tests/bench/results/gpu.json}
@@ -96,7 +98,7 @@ P
 }
 
 kernels() {
-    check "kernels against the codecs of the CPU" timeout 200 "$build/tests/kernels_gpu" "${GPU_CASES:-quick}"
+    check "kernels against the codecs of the CPU" timeout 200 "$build/tests/kernels_gpu" "${GPU_CASES-quick}"
     timeout 120 "$build/tests/kernels_bandwidth" 1024 >"$scratch/bandwidth.json" ||
         fail "bandwidth of the kernels" "$(tail -3 "$scratch/bandwidth.json")"
 }
