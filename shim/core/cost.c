@@ -16,6 +16,7 @@ struct topology {
 /* Before a message above this Open MPI asks the receiver over TCP, and waits for the answer
  * (btl_tcp_eager_limit). */
 #define EAGER 65536.0
+#define SHORT_MESSAGE EAGER
 
 /* How a library makes an all-reduce (Thakur, Rabenseifner, Gropp: Optimization of Collective
  * Communication Operations in MPICH, 2005). */
@@ -116,6 +117,8 @@ static double between(const struct cshim_machine *machine, double bytes)
 {
     if (bytes > LONG_MESSAGE && machine->bandwidth_long > 0)
         return machine->bandwidth_long;
+    if (bytes <= SHORT_MESSAGE && machine->bandwidth_short > 0)
+        return machine->bandwidth_short;
     return machine->bandwidth_pair > 0 ? machine->bandwidth_pair : machine->bandwidth_between;
 }
 
@@ -136,7 +139,8 @@ static double exchange(const struct topology *topology, uint32_t distance, doubl
 static double ring_step(const struct topology *topology, double bytes)
 {
     const struct cshim_machine *machine = topology->machine;
-    return topology->several ? machine->latency_between + bytes / between(machine, 0)
+    const double at_most = bytes < LONG_MESSAGE ? bytes : LONG_MESSAGE;
+    return topology->several ? machine->latency_between + bytes / between(machine, at_most)
                              : exchange(topology, 1, bytes);
 }
 
@@ -262,12 +266,14 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
     const double steps = plan->schedule->sums_to == CSHIM_TO_NOBODY ? 1 : 2 * levels;
     const double segments = (double)plan->segments;
     const double others = (double)grid->peers / grid->rows - 1 + grid->rows - 1;
-    const double messages = steps / levels * others * segments;
+    /* The first message of each step is in its latency. */
+    const double messages = steps / levels * others * segments - steps;
     const double sent = cshim_codec_typical_share(plan->codec, plan->dtype);
     const double network = topology.several ? sent * plan->crowding * (double)plan->bytes_network /
                                                   call->nodes / machine->bandwidth_between
                                             : 0;
-    processor += crowded(&topology, messages * machine->message);
+    if (messages > 0)
+        processor += crowded(&topology, messages * machine->message);
     if (plan->schedule->staged && call->library == CSHIM_MPI)
         processor += shared_seconds(&topology, plan, (double)call->bytes);
     else

@@ -26,12 +26,13 @@ static const struct {
     size_t offset;
     const char *help;
 } links[] = {
-    {FACT(latency_between), "seconds of a short message from node to node"},
+    {FACT(latency_between), "seconds of a step in which two nodes send each other a short message"},
     {FACT(bandwidth_between),
      "bytes per second of a node, both ways at once, in messages of 60 KiB with several others"},
     {FACT(bandwidth_pair), "the same with one other node"},
+    {FACT(bandwidth_short), "the same of one message each way after a rest"},
     {FACT(bandwidth_long), "the same in messages of 2 MiB"},
-    {FACT(latency_inside), "seconds of a short message between two ranks of a node"},
+    {FACT(latency_inside), "the same of two ranks of a node"},
     {FACT(bandwidth_inside),
      "bytes per second between two ranks of a node, both ways at once, like all"},
     {FACT(message), "seconds of processor time for one message more"},

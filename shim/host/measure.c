@@ -10,7 +10,8 @@
 #include "shim/core/log.h"
 #include "shim/host/segment.h"
 
-#define PINGS 24
+#define STEPS 16                     /* of a byte each way, of which a row is made, ... */
+#define SHORT_STEPS 2                /* ... and of as much as a short message has */
 #define TRAIN 12                     /* messages on the way at once, to 1, 2 or 3 peers */
 #define SHORT_BYTES 61440            /* the planner's largest message */
 #define LONG_BYTES (2 << 20)         /* more than the library leaves to the system's buffers */
@@ -121,13 +122,32 @@ static unsigned ping(struct link *link, unsigned number)
     return link->status == 0 ? link->received[0] : 0;
 }
 
-static double measure_latency(struct link *link)
+/* All peers tell each other a number below 256. Returns the largest, on all of them. */
+static unsigned agree(struct link *link, unsigned number)
 {
-    ping(link, true);
-    const double began = cshim_seconds();
-    for (int i = 0; i < PINGS; i++)
-        ping(link, true);
-    return (cshim_seconds() - began) / PINGS / 2;
+    link->sent[0] = (uint8_t)number;
+    move(link, 1, 1, 1);
+    for (int i = 0; i < link->count; i++)
+        if (link->received[i] > number)
+            number = link->received[i];
+    return number;
+}
+
+/* Seconds of a step in which all peers send each other a message of so many bytes, as all ranks do
+ * in the steps of a collective: those that share a core take longer for it than for a message that
+ * one of them waits for. The middle one of three rows of steps, because a row may be interrupted by
+ * what else the machine does. */
+static double measure_step(struct link *link, int steps, size_t bytes)
+{
+    double rows[3];
+    for (int i = 0; i < 3; i++) {
+        agree(link, 0);
+        const double began = cshim_seconds();
+        for (int step = 0; step < steps; step++)
+            move(link, 1, 1, bytes);
+        rows[i] = (cshim_seconds() - began) / steps;
+    }
+    return middle(rows[0], rows[1], rows[2]);
 }
 
 /* Seconds of one exchange of so many messages each way: the mean of those that are made, without a
@@ -165,7 +185,10 @@ static double repeat(struct link *link, int messages, size_t bytes, double secon
 
 static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
 {
-    struct cshim_pair_facts facts = {.latency = measure_latency(link)};
+    struct cshim_pair_facts facts = {.latency = measure_step(link, STEPS, 1)};
+    const double step = measure_step(link, SHORT_STEPS, SHORT_BYTES);
+    if (step > facts.latency)
+        facts.bandwidth_short = SHORT_BYTES / (step - facts.latency);
     facts.message = repeat(link, SMALL_MESSAGES, 8, MESSAGE_SECONDS) / SMALL_MESSAGES;
     facts.bandwidth = TRAIN * SHORT_BYTES / repeat(link, TRAIN, SHORT_BYTES, TRAIN_SECONDS);
     if (with_long && ping(link, LONG_BYTES / facts.bandwidth < LONG_SECONDS)) {
@@ -173,17 +196,6 @@ static struct cshim_pair_facts measure_pair(struct link *link, bool with_long)
         facts.bandwidth_long = LONG_BYTES / repeat(link, 1, LONG_BYTES, LARGE_SECONDS);
     }
     return facts;
-}
-
-/* All peers tell each other a number below 256. Returns the largest, on all of them. */
-static unsigned agree(struct link *link, unsigned number)
-{
-    link->sent[0] = (uint8_t)number;
-    move(link, 1, 1, 1);
-    for (int i = 0; i < link->count; i++)
-        if (link->received[i] > number)
-            number = link->received[i];
-    return number;
 }
 
 /* Seconds of one exchange of a train with all peers at once, of so many in a row. What comes before
@@ -200,8 +212,7 @@ static double row_with_all(struct link *link, unsigned exchanges)
     return (cshim_seconds() - began) / exchanges;
 }
 
-/* The middle one of three rows, because a row may be interrupted by what else the machine does; of
- * slow links, whose rows have one exchange, one. */
+/* The middle one of three rows; of slow links, whose rows have one exchange, one. */
 static double repeat_with_all(struct link *link, unsigned exchanges)
 {
     const int messages = TRAIN / link->count;
@@ -234,15 +245,20 @@ static double measure_piece(struct link *link, double cores)
 /* Measures what all partners exchange at once. The exchange is repeated with as much time of
  * encoding beside it: what both take longer than the encoding is the processor's work for the
  * exchange. */
-static void measure_group(struct link *link, double pair_bandwidth, double cores,
-                          struct cshim_link_facts *facts)
+static void measure_group(struct link *link, double cores, struct cshim_link_facts *facts)
 {
-    const double pair = pair_bandwidth > 0 ? TRAIN * SHORT_BYTES / pair_bandwidth : SLOW_SECONDS;
+    const double pair =
+        facts->pair.bandwidth > 0 ? TRAIN * SHORT_BYTES / facts->pair.bandwidth : SLOW_SECONDS;
     double wanted = GROUP_SECONDS / pair;
     if (pair >= SLOW_SECONDS)
         wanted = 1;
     else if (wanted < FEW)
         wanted = FEW;
+    if (link->count > 1) {
+        const double step = measure_step(link, STEPS, 1);
+        if (facts->pair.latency > 0 && step > facts->pair.latency)
+            facts->pair.message = (step - facts->pair.latency) / (link->count - 1);
+    }
     const unsigned exchanges = agree(link, (unsigned)smaller(wanted, UINT8_MAX));
     const double exchange = repeat_with_all(link, exchanges);
     facts->bandwidth = TRAIN * SHORT_BYTES / exchange;
@@ -278,7 +294,7 @@ struct cshim_link_facts cshim_measure_links(struct cshim_communicator *communica
         facts.pair = measure_pair(&link, with_long);
     link.count = partners->count;
     if (cores > 0)
-        measure_group(&link, facts.pair.bandwidth, cores, &facts);
+        measure_group(&link, cores, &facts);
     return link.status == 0 ? facts : (struct cshim_link_facts){.pair.latency = 0};
 }
 
@@ -288,6 +304,7 @@ void cshim_measured_links(struct cshim_machine *machine, const struct cshim_link
     machine->latency_between = between->pair.latency;
     machine->bandwidth_between = between->bandwidth;
     machine->bandwidth_pair = between->pair.bandwidth;
+    machine->bandwidth_short = between->pair.bandwidth_short;
     machine->bandwidth_long = between->pair.bandwidth_long;
     machine->busy_between = between->busy;
     machine->message = between->pair.message;

@@ -20,6 +20,7 @@ struct cshim_link_facts {
         double latency;
         double message;
         double bandwidth;
+        double bandwidth_short;
         double bandwidth_long; /* unless it would take too long */
     } pair;                    /* with the first partner */
 };

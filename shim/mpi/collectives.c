@@ -9,6 +9,25 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define APART __attribute__((noinline))
 
+/* The plan of a call that a rule wants compressed: for an all-reduce of a kind that was planned
+ * lately, the same again. */
+static struct cshim_plan plan_call(struct cshim_comm *state, const struct cshim_call *call,
+                                   uint64_t count, const struct cshim_rule *rule)
+{
+    if (call->collective != CSHIM_ALLREDUCE)
+        return cshim_plan_call(cshim_job.policy, call, count);
+    for (unsigned i = 0; i < CSHIM_PLANS; i++) {
+        const struct cshim_planned *known = &state->planned[i];
+        if (known->rule == rule && known->count == count && known->dtype == call->dtype &&
+            known->instead == call->instead)
+            return known->plan;
+    }
+    struct cshim_planned *planned = &state->planned[state->plans++ % CSHIM_PLANS];
+    *planned = (struct cshim_planned){rule, count, call->dtype, call->instead,
+                                      cshim_plan_call(cshim_job.policy, call, count)};
+    return planned->plan;
+}
+
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
 static APART bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
@@ -34,7 +53,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
     if (plan.reason == CSHIM_REASON_COMPRESS)
-        plan = cshim_plan_call(cshim_job.policy, call, count);
+        plan = plan_call(state, call, count, rule);
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         return false;

@@ -9,6 +9,18 @@
 
 struct pending; /* nonblocking.c */
 
+#define CSHIM_PLANS 4
+
+/* The plan of an all-reduce, which on one communicator follows from what stands before it. To make
+ * it again would take a few microseconds, and a small call cannot lose them. */
+struct cshim_planned {
+    const struct cshim_rule *rule; /* NULL: nothing is kept here */
+    uint64_t count;
+    enum cshim_dtype dtype;
+    enum cshim_codec_id instead;
+    struct cshim_plan plan;
+};
+
 struct cshim_comm {
     struct cshim_communicator host; /* first: the transport finds the rest by it */
     uint32_t references;            /* the communicator's, and one of each that holds it; atomic */
@@ -26,12 +38,14 @@ struct cshim_comm {
     int first_tag;    /* ... and the first tag that follows from it */
     MPI_Comm node;    /* hierarchical: the ranks of this node, errors returned; ... */
     int *across;      /* ... and the world ranks of this local rank on all nodes */
-    struct pending *active;  /* the nonblocking call that has the scratch, or NULL; ... */
-    uint32_t pending;        /* ... and how many are under way; atomic */
-    MPI_Request *requests;   /* CSHIM_REQUESTS(ranks) */
-    MPI_Status *statuses;    /* of one transfer's requests, by rank ... */
-    int *indices;            /* ... or of those of them that have ended */
-    struct cshim_comm *next; /* in the list of all states */
+    struct pending *active; /* the nonblocking call that has the scratch, or NULL; ... */
+    uint32_t pending;       /* ... and how many are under way; atomic */
+    MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) */
+    MPI_Status *statuses;   /* of one transfer's requests, by rank ... */
+    int *indices;           /* ... or of those of them that have ended */
+    struct cshim_planned planned[CSHIM_PLANS]; /* of the latest kinds of calls ... */
+    unsigned plans;                            /* ... of so many */
+    struct cshim_comm *next;                   /* in the list of all states */
 };
 
 /* The communicator whose error handler is told of errors. */

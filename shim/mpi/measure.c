@@ -41,7 +41,7 @@ static enum cshim_native find_native(void)
     return strncmp(version, "Open MPI", 8) == 0 ? CSHIM_NATIVE_OPENMPI : CSHIM_NATIVE_MPICH;
 }
 
-#define AVERAGED 6 /* at most */
+#define AVERAGED 7 /* at most */
 
 /* Puts in the place of what this rank has found the mean of what has been found anywhere: 0 if it
  * has been found nowhere. Collective. */
@@ -70,6 +70,7 @@ static struct cshim_link_facts mean_of_links(const struct cshim_link_facts *own)
                               own->pair.message,
                               inverse(own->bandwidth),
                               inverse(own->pair.bandwidth),
+                              inverse(own->pair.bandwidth_short),
                               inverse(own->pair.bandwidth_long)};
     average(found, AVERAGED);
     return (struct cshim_link_facts){.busy = found[0],
@@ -77,7 +78,8 @@ static struct cshim_link_facts mean_of_links(const struct cshim_link_facts *own)
                                      .pair.message = found[2],
                                      .bandwidth = inverse(found[3]),
                                      .pair.bandwidth = inverse(found[4]),
-                                     .pair.bandwidth_long = inverse(found[5])};
+                                     .pair.bandwidth_short = inverse(found[5]),
+                                     .pair.bandwidth_long = inverse(found[6])};
 }
 
 static void measure(void *of, struct cshim_machine *machine)

@@ -3,19 +3,22 @@
  * preload.
  *
  *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE]
- *                   [--collective allreduce|reduce|reduce_scatter]
+ *                   [--collective allreduce|reduce|reduce_scatter] [--alternate]
  *
  * A reduce goes to rank 0, a reduce_scatter is MPI_Reduce_scatter_block; both are never in place.
  * FILE has float32 to add up, over and over, each rank from another place on: for codecs whose
  * messages are as long as their data need. Without it they are uniformly distributed. Per size it
  * prints one line: bytes, calls, the median and the smallest seconds of a call, each call counted
  * as its slowest rank, and the processor seconds that all ranks together take for a GiB. It repeats
- * each size until S seconds are over, 5 calls at least.
+ * each size until S seconds are over, 5 calls at least. With --alternate each call is followed by
+ * one of the MPI library's own all-reduce, which no preload sees, and the line ends with the median
+ * seconds of those: how two jobs differ by chance is not in that comparison.
  *
  * Processor seconds are those of the processes, threads and kernel included, while they are in the
  * call. A rank that waits for others looks for messages all the time: where it has a core of its
  * own, waiting counts like work. Where ranks share a core, it counts as far as nobody else runs.
  */
+#include <dlfcn.h>
 #include <getopt.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -28,7 +31,7 @@
 
 static double budget = 1.0;
 static const char *input_path;
-static int in_place;
+static int in_place, alternate;
 static const char *collective = "allreduce";
 
 static size_t parse_size(const char *text, char **end)
@@ -60,8 +63,14 @@ static double processor_seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static void sum(const float *input, float *output, int count)
+struct buffers {
+    float *input, *output;
+};
+
+static void sum(struct buffers buffers, int count)
 {
+    const float *input = buffers.input;
+    float *output = buffers.output;
     int ranks;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (strcmp(collective, "reduce") == 0)
@@ -73,13 +82,38 @@ static void sum(const float *input, float *output, int count)
                       MPI_SUM, MPI_COMM_WORLD);
 }
 
+static int (*native_allreduce)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+
+static void find_native(void)
+{
+    static const char *const names[] = {"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && native_allreduce == NULL; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+        if (library != NULL)
+            *(void **)&native_allreduce = dlsym(library, "MPI_Allreduce");
+    }
+    if (native_allreduce == NULL) {
+        fprintf(stderr, "allreduce_bench: --alternate: neither Open MPI 4 or 5 nor MPICH\n");
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+}
+
+static void sum_natively(struct buffers buffers, int count)
+{
+    native_allreduce(in_place ? MPI_IN_PLACE : (const void *)buffers.input, buffers.output, count,
+                     MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
 /* Adds the processor seconds that this rank takes to *processor. */
-static double time_call(const float *input, float *output, int count, double *processor)
+static double time_call(void (*call)(struct buffers, int), struct buffers buffers, int count,
+                        double *processor)
 {
     double slowest = 0;
+    if (in_place)
+        memcpy(buffers.output, buffers.input, (size_t)count * sizeof(float));
     MPI_Barrier(MPI_COMM_WORLD);
     const double processor_began = processor_seconds(), began = MPI_Wtime();
-    sum(input, output, count);
+    call(buffers, count);
     const double own = MPI_Wtime() - began;
     *processor += processor_seconds() - processor_began;
     MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -110,53 +144,87 @@ static void read_input(float *values, size_t count, int rank)
     fclose(file);
 }
 
-static void measure(size_t bytes, int rank)
+static float *allocate(size_t bytes)
 {
-    static double seconds[CALLS_MAX];
-    const int count = (int)(bytes / sizeof(float));
-    float *input = malloc(bytes), *output = malloc(bytes);
-    if (input == NULL || output == NULL) {
-        fprintf(stderr, "allreduce_bench: no memory for two buffers of %zu bytes\n", bytes);
+    float *values = malloc(bytes);
+    if (values == NULL) {
+        fprintf(stderr, "allreduce_bench: no memory for a buffer of %zu bytes\n", bytes);
         MPI_Abort(MPI_COMM_WORLD, 3);
         abort();
     }
+    return values;
+}
+
+static struct buffers make_buffers(size_t bytes, int rank)
+{
+    const struct buffers made = {allocate(bytes), allocate(bytes)};
+    const size_t count = bytes / sizeof(float);
     unsigned state = 12345u + (unsigned)rank;
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
-        input[i] = output[i] = (float)(int)state * 0x1p-31f;
+        made.input[i] = (float)(int)state * 0x1p-31f;
     }
-    if (input_path != NULL) {
-        read_input(input, (size_t)count, rank);
-        memcpy(output, input, bytes);
-    }
-    double processor = 0, all = 0;
-    time_call(input, output, count, &processor); /* warms up */
-    processor = 0;
+    if (input_path != NULL)
+        read_input(made.input, count, rank);
+    memcpy(made.output, made.input, bytes);
+    return made;
+}
+
+static void free_buffers(struct buffers buffers)
+{
+    free(buffers.input);
+    free(buffers.output);
+}
+
+static double median_of(double *seconds, int calls)
+{
+    qsort(seconds, (size_t)calls, sizeof *seconds, by_value);
+    return seconds[calls / 2];
+}
+
+/* The native calls have buffers of their own: one that another rank has read is slower to write. */
+static void measure(size_t bytes, int rank)
+{
+    static double seconds[CALLS_MAX], native[CALLS_MAX];
+    const int count = (int)(bytes / sizeof(float));
+    const struct buffers own = make_buffers(bytes, rank);
+    const struct buffers others = alternate ? make_buffers(bytes, rank) : own;
+    double processor = 0, all = 0, unused = 0;
+    time_call(sum, own, count, &unused); /* warms up */
+    if (alternate)
+        time_call(sum_natively, others, count, &unused);
     int calls = 0, more = 1;
     for (double spent = 0; more && calls < CALLS_MAX; calls++) {
-        if (in_place)
-            memcpy(output, input, bytes);
-        seconds[calls] = time_call(input, output, count, &processor);
+        seconds[calls] = time_call(sum, own, count, &processor);
+        if (alternate)
+            native[calls] = time_call(sum_natively, others, count, &unused);
         spent += seconds[calls];
         more = calls + 1 < CALLS_MIN || spent < budget;
     }
     MPI_Reduce(&processor, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        qsort(seconds, (size_t)calls, sizeof *seconds, by_value);
-        printf("%zu %d %.9f %.9f %.4f\n", bytes, calls, seconds[calls / 2], seconds[0],
+        const double median = median_of(seconds, calls);
+        printf("%zu %d %.9f %.9f %.4f", bytes, calls, median, seconds[0],
                all / calls / (double)bytes * 0x1p30);
+        if (alternate)
+            printf(" %.9f", median_of(native, calls));
+        puts("");
         fflush(stdout);
     }
-    free(input);
-    free(output);
+    free_buffers(own);
+    if (alternate)
+        free_buffers(others);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"sizes", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
-        {"in-place", no_argument, NULL, 'i'},         {"input", required_argument, NULL, 'f'},
-        {"collective", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
+                                            {"seconds", required_argument, NULL, 't'},
+                                            {"in-place", no_argument, NULL, 'i'},
+                                            {"input", required_argument, NULL, 'f'},
+                                            {"collective", required_argument, NULL, 'c'},
+                                            {"alternate", no_argument, NULL, 'a'},
+                                            {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
     MPI_Init(&argc, &argv);
@@ -168,12 +236,16 @@ int main(int argc, char **argv)
             budget = atof(optarg);
         else if (option == 'i')
             in_place = 1;
+        else if (option == 'a')
+            alternate = 1;
         else if (option == 'f')
             input_path = optarg;
         else if (option == 'c')
             collective = optarg;
         else
             MPI_Abort(MPI_COMM_WORLD, 2);
+    if (alternate)
+        find_native();
     for (char *next = sizes; *next != '\0'; next += *next == ',') {
         measure(parse_size(next, &next), rank);
         if (*next != ',' && *next != '\0') {

@@ -73,13 +73,16 @@ policy_of() {
     echo "$scratch/$1.ini"
 }
 
-# launch NETWORK MODE SIZES SECONDS: one job; its lines are those of allreduce_bench
+# launch NETWORK MODE SIZES SECONDS: one job; its lines are those of allreduce_bench. Between hosts, where
+# chance has a say in how fast a job is, the shim's calls of up to 1 MiB take turns with native ones. With
+# the shim the job's report is left in $scratch/report.json.
 launch() {
     local network=$1 mode=$2 policy options=() variables=()
     local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
     policy=$(policy_of "$mode")
     [ -z "$policy" ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$policy"
-        COMPSHIM_REPORT=off)
+        "COMPSHIM_REPORT=$scratch/report.json")
+    [ -z "$policy" ] || [[ $network = shm-* || ,$3 =~ ,([2-9]|[1-9][0-9]+)MiB ]] || job+=(--alternate)
     [ "$mode" != ring ] ||
         options=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4)
     case $network in
@@ -95,7 +98,42 @@ launch() {
     esac
 }
 
-# Adds to the samples: network, mode, repeat, bytes, calls, median and least seconds, processor seconds per GiB.
+# facts NETWORK MODE: leaves in $scratch/machine what the job of the report has measured of its links and
+# processors; for a mode without the shim, what a job with all codecs measures. Nothing of one host.
+facts() {
+    local codec size=1
+    rm -f "$scratch/machine"
+    [[ $1 != shm-* ]] || return 0
+    if [ -z "$(policy_of "$2")" ]; then
+        for codec in ${modes//,/ }; do
+            case $codec in off | ring | default | *-allreduce) continue ;; esac
+            printf '[rule %s]\nmax_size = %sKiB\ncodec = %s\n' "$codec" $((size++)) "$codec"
+        done >"$scratch/facts.ini"
+        env "LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/facts.ini" \
+            "COMPSHIM_REPORT=$scratch/report.json" "${hosts[@]}" run --ranks-per-host "${1##*x}" \
+            "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>&1
+    fi
+    python3 -c 'import json, sys
+for name, value in json.load(open(sys.argv[1]))["machine"].items():
+    if name != "source": print(name, "=", value)' "$scratch/report.json" >"$scratch/machine"
+}
+
+# plan NETWORK MODE SIZES: adds to the plans what the planner says, by the facts of the job, of each size
+plan() {
+    local network=$1 mode=$2 size policy explained options=()
+    policy=$(policy_of "$mode")
+    facts "$network" "$mode"
+    [ ! -e "$scratch/machine" ] || options=(--machine "$scratch/machine")
+    for size in ${3//,/ }; do
+        explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" "${options[@]}" \
+            --size "$size" --ranks "$ranks" --nodes "$host_count" --json | tr -d '\n')
+        echo "$mode $explained" >>"$scratch/$network.plans"
+    done
+}
+
+# sample NETWORK SIZES SECONDS REPEATS: adds to the plans, and to the samples: network, mode, repeat, bytes,
+# calls, median and least seconds, processor seconds per GiB, and the median seconds of native calls where
+# they take turns.
 sample() {
     local network=$1 list=$2 seconds=$3 count=$4 repeat mode
     [ -n "$list" ] || return 0
@@ -104,35 +142,7 @@ sample() {
             printf '%s, repeat %s of %s: %s (%s)\n' "$network" "$repeat" "$count" "$mode" "$list" >&2
             launch "$network" "$mode" "$list" "$seconds" |
                 sed "s/^/$network $mode $repeat /" >>"$scratch/$network.samples"
-        done
-    done
-}
-
-# facts NETWORK: leaves in $scratch/NETWORK.machine what the library measures there, with all codecs
-facts() {
-    local mode size=1
-    for mode in ${modes//,/ }; do
-        case $mode in off | ring | default | *-allreduce) continue ;; esac
-        printf '[rule %s]\nmax_size = %sKiB\ncodec = %s\n' "$mode" $((size++)) "$mode"
-    done >"$scratch/facts.ini"
-    env "LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/facts.ini" \
-        "COMPSHIM_REPORT=$scratch/facts.json" "${hosts[@]}" run --ranks-per-host "${1##*x}" \
-        "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>&1
-    python3 -c 'import json, sys
-for name, value in json.load(open(sys.argv[1])).get("machine", {}).items():
-    if name != "source": print(name, "=", value)' "$scratch/facts.json" >"$scratch/$1.machine"
-}
-
-# Adds to the plans what the planner says of each mode and size: the bytes, for the link's limit.
-plan() {
-    local network=$1 ranks=$2 nodes=$3 mode size policy explained options=()
-    [ ! -e "$scratch/$network.machine" ] || options=(--machine "$scratch/$network.machine")
-    for mode in ${modes//,/ }; do
-        policy=$(policy_of "$mode")
-        for size in ${sizes//,/ }; do
-            explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" "${options[@]}" \
-                --size "$size" --ranks "$ranks" --nodes "$nodes" --json | tr -d '\n')
-            echo "$mode $explained" >>"$scratch/$network.plans"
+            plan "$network" "$mode" "$list"
         done
     done
 }
@@ -156,8 +166,6 @@ measure() {
         "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
         ;;
     esac
-    [ "$host_count" = 1 ] || facts "$network"
-    plan "$network" "$ranks" "$host_count"
     sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"
     sample "$network" "$(sizes_matching '^([2-9]|[1-5][0-9]|6[0-4])MiB$')" 0.3 "$repeats"
     sample "$network" "$(sizes_matching '^(6[5-9]|[7-9][0-9]|[0-9]{3,})MiB$')" 0.3 1

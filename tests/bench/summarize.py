@@ -46,15 +46,32 @@ def link_bytes(plan, native, hosts, ranks_per_host):
     return 2 * (hosts - 1) / hosts * native / (2 * (ranks - 1))
 
 
+def algorithm_of(explained):
+    return explained["plan"]["algorithm"] if explained.get("plan") else "native"
+
+
+def foretold_seconds(explained):
+    """Of the call as it is made by that plan; None where it is not known."""
+    foretold, algorithm = explained.get("foretold"), algorithm_of(explained)
+    if not foretold:
+        return None
+    return foretold["native"] if algorithm == "native" else foretold["by"][algorithm]
+
+
 def one_result(network, mode, size, samples, plans):
+    """The plans are those of the samples' jobs, in the same order."""
     hosts, ranks_per_host, rate = parse_network(network)
     ranks = hosts * ranks_per_host
-    plan = None if mode in ("off", "ring") else plans[mode, size].get("plan")
+    if mode in ("off", "ring"):
+        plans = [{**plan, "plan": None} for plan in plans]
+    algorithms = [algorithm_of(plan) for plan in plans]
+    algorithm = statistics.mode(algorithms)
+    plan = plans[algorithms.index(algorithm)].get("plan")
     median = statistics.median(sample["median"] for sample in samples)
     result = {
         "mode": mode,
         "bytes": size,
-        "algorithm": plan["algorithm"] if plan else "native",
+        "algorithm": algorithm,
         "repeats": len(samples),
         "calls": sum(sample["calls"] for sample in samples),
         "seconds": median,
@@ -62,9 +79,13 @@ def one_result(network, mode, size, samples, plans):
         "bytes_per_second": size / median,
         "processor_seconds_per_gib": statistics.median(sample["processor"] for sample in samples),
     }
-    foretold = plans[mode, size].get("foretold")
-    if foretold and mode != "ring":
-        result["seconds_foretold"] = foretold["by"][plan["algorithm"]] if plan else foretold["native"]
+    if all("native" in sample for sample in samples):
+        result["native_seconds_of_repeats"] = [sample["native"] for sample in samples]
+    foretold = [foretold_seconds(plan) for plan in plans]
+    if all(foretold) and mode != "ring":
+        result["algorithm_of_repeats"] = algorithms
+        result["seconds_foretold_of_repeats"] = foretold
+        result["of_foretold"] = statistics.median(sample["median"] / of for sample, of in zip(samples, foretold))
     if rate is not None:
         native = 2 * (ranks - 1) * size
         limit = link_bytes(plan, native, hosts, ranks_per_host) * FRAMING / rate
@@ -94,14 +115,16 @@ def summarize(samples_file, plans_file):
     groups, plans = {}, {}
     with open(samples_file, encoding="ascii") as file:
         for line in file:
-            network, mode, _, size, calls, median, _, processor = line.split()
+            network, mode, _, size, calls, median, _, processor, *native = line.split()
             sample = {"calls": int(calls), "median": float(median), "processor": float(processor)}
+            if native:
+                sample["native"] = float(native[0])
             groups.setdefault((mode, int(size)), []).append(sample)
     with open(plans_file, encoding="utf-8") as file:
         for line in file:
             mode, text = line.split(" ", 1)
             explained = json.loads(text)
-            plans[mode, explained["call"]["bytes"]] = explained
+            plans.setdefault((mode, explained["call"]["bytes"]), []).append(explained)
     head = {
         "network": network,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -109,7 +132,7 @@ def summarize(samples_file, plans_file):
         "machine": machine(),
         "framing": FRAMING,
     }
-    results = [one_result(network, *key, samples, plans) for key, samples in groups.items()]
+    results = [one_result(network, *key, samples, plans[key]) for key, samples in groups.items()]
     # One line for the head, then one for each result.
     print(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}")
 
@@ -133,7 +156,7 @@ def cell(result, natives):
     share = result.get("share_of_limit")
     text += f" {processor:6.2f}" if processor is not None else "      -"
     text += f" {share * 100:3.0f}%" if share is not None else "    -"
-    return text + (f" {result['seconds'] / result['seconds_foretold']:4.2f}" if "seconds_foretold" in result else "    -")
+    return text + (f" {result['of_foretold']:4.2f}" if "of_foretold" in result else "    -")
 
 
 def print_table(files):
@@ -154,6 +177,13 @@ def print_table(files):
             print(f"{size_text(size):>8}" + "".join(f"{text:>34}" for text in cells))
 
 
+def against(result, off):
+    """Seconds more than natively, and the speed: in pairs of its own jobs where it has them, else against off."""
+    own = result["seconds_of_repeats"] if "native_seconds_of_repeats" in result else [result["seconds"]]
+    pairs = list(zip(own, result.get("native_seconds_of_repeats", [off["seconds"]])))
+    return statistics.median(ours - native for ours, native in pairs), statistics.median(native / ours for ours, native in pairs)
+
+
 def print_choices(files):
     cells = slower = missed = foretold = right = 0
     print("network     size      off ms  default  chose         best forced            of foretold")
@@ -163,21 +193,20 @@ def print_choices(files):
             by_size.setdefault(result["bytes"], {})[result["mode"]] = result
         for size, row in sorted(by_size.items()):
             off, default = row["off"], row["default"]
-            forced = min((row[mode] for mode in row if mode not in ("off", "ring", "default")), key=lambda r: r["seconds"])
-            passes = default["algorithm"] == "native"
-            gap = default["seconds"] - off["seconds"]
+            best, mode = max((against(row[mode], off)[1], mode) for mode in row if mode not in ("off", "ring", "default"))
+            gap, speed = against(default, off)
             costs = gap > max(SLOWER * off["seconds"], SLOWER_SECONDS)
-            misses = costs if not passes else forced["seconds"] < (1 - GAIN) * off["seconds"]
+            misses = costs if default["algorithm"] != "native" else best > 1 / (1 - GAIN)
             cells, slower, missed = cells + 1, slower + costs, missed + misses
             share = ""
-            if size >= FORETOLD_FROM and "seconds_foretold" in default:
-                share = default["seconds"] / default["seconds_foretold"]
+            if size >= FORETOLD_FROM and "of_foretold" in default:
+                share = default["of_foretold"]
                 foretold, right = foretold + 1, right + (1 / (1 + FORETOLD) <= share <= 1 + FORETOLD)
                 share = f"{share:.2f}"
             print(
                 f"{data['network']:11} {size_text(size):>8} {off['seconds'] * 1e3:9.3f} "
-                f"{off['seconds'] / default['seconds']:6.2f}x  {default['algorithm']:12}  {forced['mode']:10} "
-                f"{off['seconds'] / forced['seconds']:6.2f}x  {share:>5} {'SLOWER ' * costs}{'MISSED' * misses}"
+                f"{speed:6.2f}x  {default['algorithm']:12}  {mode:10} "
+                f"{best:6.2f}x  {share:>5} {'SLOWER ' * costs}{'MISSED' * misses}"
             )
     print(f"{cells} cells: {slower} slower than off, {missed} miss the better choice; foretold within 25 %: {right} of {foretold}")
 

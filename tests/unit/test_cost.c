@@ -75,6 +75,41 @@ TEST(adding_inside_a_node)
     assert_float_equal(after - before, 3 * 16.0 * (double)MIB / 1e9, 1e-6);
 }
 
+/* A message after a rest may be faster than many in a row. One that is longer is among many. */
+TEST(short_messages)
+{
+    struct cshim_machine machine = slow_links();
+    const double before = plan_with(&machine, FP8, 4, 4, 16 * MIB).seconds_native;
+    machine.bandwidth_short = 236e6;
+    const double halves = 1.5 * 65536;
+    assert_float_equal(plan_with(&machine, FP8, 4, 4, 65536).seconds_native,
+                       4 * 20e-6 + halves / 236e6, 1e-7);
+    assert_true(plan_with(&machine, FP8, 4, 4, 16 * MIB).seconds_native == before);
+    const struct cshim_call call = {
+        .library = CSHIM_GLOO, .bytes = 65536, .ranks = 4, .nodes = 4, .ranks_per_node = 1};
+    assert_float_equal(cshim_cost_native(&machine, &call), 6 * (20e-6 + 16384 / 236e6), 1e-7);
+}
+
+/* A step's latency is that of its first message. One shot among four ranks has two more, two shots
+ * have two more each, and each of the four steps of a grid of 2 x 2 has one message only. */
+TEST(messages_beyond_the_first)
+{
+    static const struct {
+        const char *algorithm;
+        double messages;
+    } cases[] = {{"one_shot", 2}, {"two_shot", 4}, {"grid", 0}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct cshim_machine machine = slow_links();
+        char text[128];
+        snprintf(text, sizeof text, "[rule a]\ncodec = fp16\nalgorithm = %s\nworth = always\n",
+                 cases[i].algorithm);
+        const double before = plan_with(&machine, text, 4, 4, 16384).seconds;
+        machine.message = 1;
+        const double after = plan_with(&machine, text, 4, 4, 16384).seconds;
+        assert_float_equal(after - before, cases[i].messages, 1e-2);
+    }
+}
+
 TEST(each_library_chooses)
 {
     struct cshim_machine machine = slow_links();
@@ -305,6 +340,7 @@ TEST(facts_are_written_and_read)
     size_t length;
     machine.native = CSHIM_NATIVE_MPICH;
     machine.bandwidth_long = 1.25e8;
+    machine.bandwidth_short = 1.5e8;
     setlocale(LC_ALL, "de_DE.UTF-8"); /* where it is installed, a comma for the point */
     FILE *file = open_memstream(&text, &length);
     cshim_machine_print(file, &machine);
