@@ -29,6 +29,10 @@ $(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/ncc
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lm
 
+$(BUILD)/tests/test_detour: $(call objects,tests/unit/test_detour.c shim/host/detour.c)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
+
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
 		$(call objects,tools/tune/decide.c tools/lib/table.c tools/lib/tool.c $(pure_sources))
 	@mkdir -p $(@D)

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "shim/core/log.h"
+#include "shim/host/detour.h"
 
 /* Ranks of a node read each other's messages from this size on: shorter ones the libraries send at
  * once, while longer ones wait for their receiver first (btl_vader_eager_limit). */
 #define SHARED_BYTES 4096u
-
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 
 /* The pieces of a message of the row: as many as a column has places. Those in a column are one. */
@@ -206,6 +206,25 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
     return encoding;
 }
 
+/* Encodes elements that are this rank's part of what a peer of the row owns. Returns their bytes.
+ */
+static size_t encode_range(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                           int owner, const struct cshim_range *range, uint8_t *place)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    struct cshim_encoding encoding;
+    struct cshim_detour detour =
+        cshim_detour_begin(shares(exchange) && !cshim_codec_is_exact(plan->codec), place,
+                           cshim_encoded_bytes(plan->codec, plan->dtype, range->length));
+    cshim_encode_with(plan->codec, plan->dtype,
+                      cshim_segment_source(exchange, segment, owner, range->begin), range->length,
+                      options(exchange, segment, CSHIM_MESSAGE_PARTS, range->begin, &encoding),
+                      detour.encoded);
+    const size_t bytes = bytes_at(exchange, CSHIM_MESSAGE_PARTS, range->length, detour.encoded);
+    cshim_detour_end(&detour, bytes);
+    return bytes;
+}
+
 /* Encodes this rank's part of what a peer of the row owns, header first and piece by piece. Returns
  * its bytes. */
 static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_segment *segment,
@@ -217,16 +236,11 @@ static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_se
             ? cshim_segment_message(exchange, segment, CSHIM_SEND_PARTS, owner)
             : cshim_segment_owned(exchange, segment, owner);
     uint8_t *end = message + CSHIM_HEADER_BYTES;
-    struct cshim_encoding encoding;
     write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part.length, message);
     for (uint32_t i = 0; i < pieces_in(exchange, CSHIM_SEND_PARTS); i++) {
         const struct cshim_range piece =
             plan->grid.rows > 1 ? cshim_segment_piece_owned(exchange, segment, owner, i) : part;
-        cshim_encode_with(plan->codec, plan->dtype,
-                          cshim_segment_source(exchange, segment, owner, piece.begin), piece.length,
-                          options(exchange, segment, CSHIM_MESSAGE_PARTS, piece.begin, &encoding),
-                          end);
-        end += bytes_at(exchange, CSHIM_MESSAGE_PARTS, piece.length, end);
+        end += encode_range(exchange, segment, owner, &piece, end);
     }
     return (size_t)(end - message);
 }
@@ -313,17 +327,20 @@ static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segm
         return 0;
     }
     write_header(exchange, segment, kind, range->length, sum);
+    struct cshim_detour detour =
+        cshim_detour_begin(shares(exchange), sum + CSHIM_HEADER_BYTES,
+                           cshim_encoded_bytes(codec, plan->dtype, range->length));
+    const struct cshim_encoding *chosen = options(exchange, segment, kind, range->begin, &encoding);
     if (codec != plan->codec) {
         cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);
-        cshim_encode_with(codec, plan->dtype, target, range->length,
-                          options(exchange, segment, kind, range->begin, &encoding),
-                          sum + CSHIM_HEADER_BYTES);
+        cshim_encode_with(codec, plan->dtype, target, range->length, chosen, detour.encoded);
     } else {
-        cshim_reduce_with(codec, plan->dtype, encoded, parts, range->length, NULL,
-                          sum + CSHIM_HEADER_BYTES,
-                          options(exchange, segment, kind, range->begin, &encoding));
+        cshim_reduce_with(codec, plan->dtype, encoded, parts, range->length, NULL, detour.encoded,
+                          chosen);
     }
-    return CSHIM_HEADER_BYTES + bytes_at(exchange, kind, range->length, sum + CSHIM_HEADER_BYTES);
+    const size_t bytes = bytes_at(exchange, kind, range->length, detour.encoded);
+    cshim_detour_end(&detour, bytes);
+    return CSHIM_HEADER_BYTES + bytes;
 }
 
 /* Finds the parts of what this rank adds up: all that have come, in the order of their places.

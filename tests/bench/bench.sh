@@ -95,7 +95,7 @@ launch() {
         env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" "${options[@]}" \
             "${job[@]}"
         ;;
-    esac
+    esac 2> >(grep -v '^compshim: ' >&2)
 }
 
 # facts NETWORK MODE: leaves in $scratch/machine what the job of the report has measured of its links and
