@@ -4,12 +4,14 @@
 # emulated hosts, with the shim off, on, and against the library's own ring.
 #
 #   bench.sh [--quick] [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N]
-#            [--results DIR] [--picture FILE]
+#            [--results DIR] [--picture FILE] [--paced]
 #
 # A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2; none-4x1
 # has links without a limit. What the built-in policy chooses is judged by
-#   bench.sh --networks shm-2,shm-4,100mbit-4x1,1gbit-4x1,10gbit-4x1,none-4x1,1gbit-2x2,1gbit-16x1 \
-#       --modes off,default,fp16 --results DIR && summarize.py choices DIR/*.json
+#   bench.sh --paced --networks 100mbit-4x1,1gbit-4x1,1gbit-2x2 --modes off,default,fp16 --results DIR
+#   bench.sh --networks shm-2,shm-4,10gbit-4x1,none-4x1,1gbit-16x1 --modes off,default,fp16 --results DIR
+#   summarize.py choices DIR/*.json
+# since small calls tell of a link only where that is paced (tests/net/hosts.sh).
 # Networks other than shared memory need root (tests/net/hosts.sh); without it they are left out.
 # Modes: off, ring (Open MPI's), default (the built-in policy), bf16-allreduce (16 bit by the library's
 # own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.
@@ -23,11 +25,16 @@ build=$(realpath "${BUILD:-build}")
 networks=1gbit-4x1,shm-2,1gbit-2x1,1gbit-2x2,10gbit-4x1
 modes=off,ring,bf16-allreduce,raw,fp16,fp8_e4m3,int8,default
 sizes=1KiB,4KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB,256MiB
-repeats=3 results=tests/bench/results picture=docs/bandwidth.svg
+repeats=3 results=tests/bench/results picture=docs/bandwidth.svg paced=()
 while [ $# -gt 0 ]; do
     case $1 in
     --quick)
         networks=1gbit-4x1,shm-2 sizes=64KiB,1MiB,16MiB
+        shift
+        continue
+        ;;
+    --paced)
+        paced=(--paced)
         shift
         continue
         ;;
@@ -95,7 +102,7 @@ launch() {
         env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" "${options[@]}" \
             "${job[@]}"
         ;;
-    esac 2> >(grep -v '^compshim: ' >&2)
+    esac 2> >(grep -v '^compshim' >&2)
 }
 
 # facts NETWORK MODE: leaves in $scratch/machine what the job of the report has measured of its links and
@@ -163,7 +170,7 @@ measure() {
         fi
         host_count=${network#*-} host_count=${host_count%x*}
         ranks=$((host_count * ${network##*x}))
-        "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
+        "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" "${paced[@]}" >&2
         ;;
     esac
     sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"

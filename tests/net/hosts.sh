@@ -4,7 +4,8 @@
 # directions, each host with its own hostname, /etc/hosts and TMPDIR. Open MPI starts one daemon in
 # each, so the ranks' traffic really crosses the limited links.
 #
-#   hosts.sh up [--hosts N] [--rate RATE]    makes N hosts (4) with links of RATE (1gbit; none: no limit)
+#   hosts.sh up [--hosts N] [--rate RATE] [--paced]
+#                                            makes N hosts (4) with links of RATE (1gbit; none: no limit)
 #   hosts.sh rate RATE                       changes the limit of the links
 #   hosts.sh run [--hosts N] [--ranks-per-host R] [--seconds S] [MPIRUN-OPTION...] PROGRAM [ARGUMENT...]
 #                                            R ranks (1) on each of the first N hosts (all), ended after
@@ -16,6 +17,9 @@
 #   hosts.sh with RATE COMMAND [ARGUMENT...] runs a command that finds 4 hosts up, with links of RATE.
 #                                            They are its own, in namespaces that end with it; where
 #                                            users may make namespaces, it needs no root
+#
+# A limited link lets 256 KiB pass at once after a rest, or at least what it carries in a millisecond. A paced
+# one lets 8 KiB pass, and takes more of the processors: two of them can pace 4 hosts of up to 2.5 Gbit/s.
 #
 # --name NAME before the command tells several sets of hosts apart (cshim). RATE is what tc takes:
 # 200mbit, 1gbit, 10gbit. Needs root (but for with), iproute2, util-linux and, for run, Open MPI.
@@ -71,7 +75,7 @@ check_rate() {
 
 # limit RATE DEVICE [TC-OPTION...]: what the device sends, in place of an older limit. The bucket makes up
 # for timers that come late: a millisecond of the rate, and at least 256 KiB, since a smaller one drops the
-# packets of 64 KiB that TCP hands to the device in one piece. So much also passes at once after a rest.
+# packets of 64 KiB that TCP hands to the device in one piece.
 limit() {
     local rate=$1 device=$2 bits burst
     shift 2
@@ -82,23 +86,21 @@ limit() {
     tc "$@" qdisc add dev "$device" root tbf rate "$rate" burst $burst latency 50ms
 }
 
-# pace RATE HOST: the limit of what a host sends, without what passes at once. TCP hands over pieces of
-# 8 KiB, and no more than one of them exceeds 1.1 times the rate.
+# pace RATE HOST: the limit of what a host sends. TCP hands over pieces of 8 KiB, and no more than one of them
+# exceeds 1.1 times the rate.
 pace() {
     local bits
     bits=$(bits_per_second "$1")
     ip -n "$name$2" link set eth0 gso_max_size 8192 &&
         tc -n "$name$2" qdisc replace dev eth0 root tbf rate "$1" burst 262144 latency 50ms \
-            peakrate $((bits / 10 * 11))bit mtu 9000
+            peakrate $((bits * 11 / 10))bit mtu 9000
 }
 
-# Pacing takes processor time for each piece: two processors have it for 4 hosts and 2.5 Gbit/s.
 set_rate() {
-    local rate=$1 host paced=false
-    [ "$rate" = none ] || [ "$(host_count)" -gt 4 ] || [ "$(bits_per_second "$rate")" -gt 2500000000 ] || paced=true
+    local rate=$1 host
     for host in $(seq "$(host_count)"); do
         limit "$rate" "${name}v$host" || die "cannot limit what host $host receives"
-        if $paced; then
+        if [ -e "$state/paced" ] && [ "$rate" != none ]; then
             pace "$rate" "$host"
         else
             ip -n "$name$host" link set eth0 gso_max_size 65536 && limit "$rate" eth0 -n "$name$host"
@@ -156,11 +158,16 @@ undo() {
 }
 
 up() {
-    local count=4 rate=1gbit host
+    local count=4 rate=1gbit paced=false host
     while [ $# -gt 0 ]; do
         case $1 in
         --hosts) count=${2-} ;;
         --rate) rate=${2-} ;;
+        --paced)
+            paced=true
+            shift
+            continue
+            ;;
         *) usage ;;
         esac
         shift 2 || usage
@@ -181,6 +188,7 @@ up() {
     done
     write_scripts || exit
     echo "$count" >"$state/count"
+    ! $paced || touch "$state/paced"
     set_rate "$rate"
     trap - EXIT INT TERM
     say "$count hosts are up, links of $rate"

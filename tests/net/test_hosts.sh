@@ -42,16 +42,19 @@ else
 fi
 ip link delete "${prefix}v2"
 
-expect "up" 0 hosts up --hosts 2 --rate 1gbit
+expect "up" 0 hosts up --hosts 2 --rate 1gbit --paced
 expect "up twice" 3 hosts up
 contains "says what to do" "hosts.sh down"
 expect "the limit of a link" 0 ip netns exec "${prefix}1" tc qdisc show dev eth0 root
 contains "is set where it sends" "rate 1Gbit"
+contains "and paced" "peakrate 1100Mbit"
 expect "the limit towards it" 0 tc qdisc show dev "${prefix}v1" root
 contains "is set, too" "rate 1Gbit"
 expect "another rate" 0 hosts rate 200mbit
 expect "the limit now" 0 tc qdisc show dev "${prefix}v2" root
 contains "is changed" "rate 200Mbit"
+expect "the limit of the other link, which is paced" 0 ip netns exec "${prefix}1" tc qdisc show dev eth0 root
+contains "still is" "peakrate 220Mbit"
 expect "a command in a host" 0 hosts exec 2 sh -c 'hostname; cat /etc/hosts; echo "$TMPDIR"'
 contains "has its hostname" "${prefix}2"
 contains "knows its neighbours" "10.231.78.1 ${prefix}1"
