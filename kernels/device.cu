@@ -74,7 +74,7 @@ CSHIM_RARE void multiply_elements(uint32_t dtype, struct place from, struct fact
 {
     struct lane_values values;
     load_values_singly(dtype, from.address, from.valid, factor, &values);
-    store_values_singly(dtype, to.address, to.valid, &values);
+    store_values_singly<false>(dtype, to.address, to.valid, &values);
 }
 
 CSHIM_DEVICE void encode_raw_grain(uint32_t dtype, const struct place &from, struct factor factor,
@@ -113,8 +113,7 @@ KERNEL(encode, encode, 5)
                              lane_largest(values));
             }
             if (grain.number == 0)
-                begin_message(codec, &parameters.format, message, parameters.header,
-                              grain.elements);
+                begin_message(&parameters.format, message, parameters.header, grain.elements);
             return true;
         });
     };
@@ -145,7 +144,7 @@ CSHIM_RARE void decode_rest(const struct cshim_kernel_decode *parameters, struct
     finish_sum(parameters->codec, true, values);
     const struct place place = place_of(output_of(*parameters, grain), grain);
     const struct lane_values stored = values;
-    store_values_singly(parameters->dtype, place.address, place.valid, &stored);
+    store_values_singly<true>(parameters->dtype, place.address, place.valid, &stored);
 }
 
 KERNEL(decode, decode, 5)
@@ -243,8 +242,7 @@ CSHIM_DEVICE void begin_reduction(const struct cshim_kernel_reduce &parameters,
         check_header(part_of(parameters, rank), parameters.header, parameters.count, rank,
                      parameters.fault);
     if (parameters.reencoded != NULL)
-        begin_message(parameters.codec, &parameters.format, message, parameters.reencoded_header,
-                      parameters.count);
+        begin_message(&parameters.format, message, parameters.reencoded_header, parameters.count);
 }
 
 /* Sums a lane's elements of a grain one by one. */
@@ -314,7 +312,7 @@ KERNEL(reduce, reduce, 4)
                 is_done = for_each_grain(grain, [&](const struct grain &at) {
                     is_known = sum_parts<FORMAT, 4>(parts, at, sum);
                     scale_sum(factor, sum);
-                    return encodes && is_whole(at) &&
+                    return encodes && FORMAT::IS_ENCODED && is_whole(at) &&
                            encode_ordinary<FORMAT>(message, at, sum, lane_largest(sum), is_known);
                 });
             });

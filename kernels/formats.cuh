@@ -67,6 +67,7 @@ template <int ID> struct layout {
     static const int BLOCK_EXPONENT = BLOCK == 32 ? 5 : BLOCK == 64 ? 6 : BLOCK == 128 ? 7 : 8;
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* of a lane's codes */
+    static const bool IS_ENCODED = true;     /* messages of sums have its codes */
 
     /* A word of codes that leave every sum as it is: -0, or 0 where there is no -0. */
     CSHIM_DEVICE uint32_t nothing(int word)
@@ -261,6 +262,7 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
 /* The elements of a buffer of float16 as a message of the codec raw has them. */
 struct raw_half : format<CSHIM_CODEC_FP16> {
     static const int SCALE_BYTES = 0;
+    static const bool IS_ENCODED = false;
 };
 
 /* The largest magnitude of each lane's block, as bits, from those of the lanes. */

@@ -154,12 +154,11 @@ CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales,
 }
 
 /* Writes the header of a message and pads its scales. The warp with the first grain calls it. */
-CSHIM_DEVICE void begin_message(uint32_t codec, const struct cshim_format *format,
-                                const struct message &message, const uint32_t *header,
-                                uint64_t elements)
+CSHIM_DEVICE void begin_message(const struct cshim_format *format, const struct message &message,
+                                const uint32_t *header, uint64_t elements)
 {
     write_header(message.payload - HEADER_BYTES, header, elements);
-    if (codec != CSHIM_CODEC_RAW)
+    if (format->scale_bytes > 0)
         pad_scales(format, message.scales, elements);
 }
 

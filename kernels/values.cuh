@@ -283,13 +283,15 @@ CSHIM_DEVICE void load_values(uint32_t dtype, const struct place &place, struct 
     multiply_all(values, factor);
 }
 
+/* Rounds values to elements, of float64 only if that may be asked for, and stores them. */
+template <bool DOUBLES>
 CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
                                     const struct lane_values *values)
 {
 #pragma unroll 1
     for (int i = 0; i < valid; i++) {
         const float value = values->value[i];
-        if (dtype == CSHIM_FLOAT64)
+        if (DOUBLES && dtype == CSHIM_FLOAT64)
             ((double *)address)[i] = cshim_widen_float(value);
         else if (dtype == CSHIM_FLOAT32)
             ((float *)address)[i] = value;
@@ -320,15 +322,14 @@ CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lan
     store_units<1>(address, words);
 }
 
-/* Rounds values, whose largest magnitude is given as bits, to elements and stores them. NaNs of
- * float32 and float64 have to be canonical. */
+/* Rounds values, whose largest magnitude is given as bits, to elements of a type other than float64
+ * and stores them. NaNs of float32 have to be canonical. */
 CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
                                const struct lane_values &values, uint32_t largest)
 {
-    const bool is_plain = place.is_plain && dtype != CSHIM_FLOAT64;
-    if (!is_plain || (dtype != CSHIM_FLOAT32 && largest >= BF16_TOO_LARGE)) {
+    if (!place.is_plain || (dtype != CSHIM_FLOAT32 && largest >= BF16_TOO_LARGE)) {
         const struct lane_values stored = values;
-        store_values_singly(dtype, place.address, place.valid, &stored);
+        store_values_singly<false>(dtype, place.address, place.valid, &stored);
     } else {
         store_plain(dtype, place.address, values);
     }
