@@ -17,18 +17,19 @@ static struct {
     unsigned timed;
 } ways;
 
-struct cshim_detour cshim_detour_begin(bool is_read, uint8_t *place, size_t bytes)
+struct cshim_detour cshim_detour_begin(enum cshim_writing what, uint8_t *place, size_t bytes)
 {
     static _Alignas(LINE) uint8_t own[LONGEST + LINE];
     struct cshim_detour detour = {place, place, 0};
-    if (!is_read || bytes > LONGEST)
+    const bool is_timed = what == CSHIM_WRITING_PART && bytes >= TIMED;
+    if (what == CSHIM_WRITING_UNREAD || bytes > LONGEST)
         return detour;
     bool is_taken = ways.seconds[1] < WORTH * ways.seconds[0];
-    if (bytes >= TIMED && ways.timed++ % TRIED == 0)
+    if (is_timed && ways.timed++ % TRIED == 0)
         is_taken = !is_taken;
     if (is_taken)
         detour.encoded = own + (uintptr_t)place % LINE;
-    detour.began = bytes >= TIMED ? cshim_seconds() : 0;
+    detour.began = is_timed ? cshim_seconds() : 0;
     return detour;
 }
 

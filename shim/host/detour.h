@@ -18,9 +18,16 @@ struct cshim_detour {
     double began;     /* seconds; 0: not timed */
 };
 
-/* Before so many bytes are encoded. The place is in the shared scratch, which one call at a time
- * has, if `is_read`; else nothing is to be gained. */
-struct cshim_detour cshim_detour_begin(bool is_read, uint8_t *place, size_t bytes);
+/* What comes to a place. */
+enum cshim_writing {
+    CSHIM_WRITING_UNREAD, /* nobody reads it there, or it is a copy already */
+    CSHIM_WRITING_PART,   /* encoded elements; these are timed */
+    CSHIM_WRITING_SUM     /* they go the way that was faster for parts */
+};
+
+/* Before so many bytes are written. The place of what is read is in the shared scratch, which one
+ * call at a time has. */
+struct cshim_detour cshim_detour_begin(enum cshim_writing what, uint8_t *place, size_t bytes);
 
 /* When so many have been: now they are in their place. */
 void cshim_detour_end(const struct cshim_detour *detour, size_t bytes);

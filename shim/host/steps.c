@@ -213,9 +213,10 @@ static size_t encode_range(struct cshim_exchange *exchange, const struct cshim_s
 {
     const struct cshim_plan *plan = exchange->plan;
     struct cshim_encoding encoding;
-    struct cshim_detour detour =
-        cshim_detour_begin(shares(exchange) && !cshim_codec_is_exact(plan->codec), place,
-                           cshim_encoded_bytes(plan->codec, plan->dtype, range->length));
+    struct cshim_detour detour = cshim_detour_begin(
+        shares(exchange) && !cshim_codec_is_exact(plan->codec) ? CSHIM_WRITING_PART
+                                                               : CSHIM_WRITING_UNREAD,
+        place, cshim_encoded_bytes(plan->codec, plan->dtype, range->length));
     cshim_encode_with(plan->codec, plan->dtype,
                       cshim_segment_source(exchange, segment, owner, range->begin), range->length,
                       options(exchange, segment, CSHIM_MESSAGE_PARTS, range->begin, &encoding),
@@ -327,9 +328,9 @@ static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segm
         return 0;
     }
     write_header(exchange, segment, kind, range->length, sum);
-    struct cshim_detour detour =
-        cshim_detour_begin(shares(exchange), sum + CSHIM_HEADER_BYTES,
-                           cshim_encoded_bytes(codec, plan->dtype, range->length));
+    struct cshim_detour detour = cshim_detour_begin(
+        shares(exchange) ? CSHIM_WRITING_SUM : CSHIM_WRITING_UNREAD, sum + CSHIM_HEADER_BYTES,
+        cshim_encoded_bytes(codec, plan->dtype, range->length));
     const struct cshim_encoding *chosen = options(exchange, segment, kind, range->begin, &encoding);
     if (codec != plan->codec) {
         cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);

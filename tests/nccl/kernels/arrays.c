@@ -98,8 +98,22 @@ static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
     }
 }
 
+/* One NaN among the eight elements that a lane loads at once, in each of their places. */
+static void fill_lone_nans(enum cshim_dtype dtype, void *buffer, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const bool is_nan = i % 8 == i / 8 % 8;
+        const float nan = cshim_bits_float(0x7fc12345u | (uint32_t)next_random() << 31);
+        put_element(dtype, buffer, i, is_nan ? nan : value_of(NORMAL));
+    }
+}
+
 void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
 {
+    if (kind == LONE_NANS) {
+        fill_lone_nans(dtype, buffer, count);
+        return;
+    }
     if (kind == MIXED)
         fill_mixed(dtype, buffer, count);
     else if (kind == TINY_VALUES)

@@ -14,7 +14,18 @@
 /* MIXED: each lane's eight have a magnitude of their own, the same in every buffer, and maybe one
  * rare value anywhere. GRADED: up to 12 bits at any place, so that some are halfway between two
  * codes of whatever format, and some are subnormal in small formats. */
-enum kind { NORMAL, ANY_BITS, SPARSE_RARE, MIXED, GRADED, ZEROS, HUGE_VALUES, TINY_VALUES, KINDS };
+enum kind {
+    NORMAL,
+    ANY_BITS,
+    SPARSE_RARE,
+    MIXED,
+    GRADED,
+    ZEROS,
+    HUGE_VALUES,
+    TINY_VALUES,
+    KINDS,
+    LONE_NANS
+};
 
 /* The next of a fixed sequence. */
 uint64_t next_random(void);

@@ -347,6 +347,10 @@ int main(int argc, char **argv)
                     test_cast(codec, dtype, kind, 1000 + kind, next_random() % 3, factors);
                 test_cast(codec, dtype, kind, 512, 0, NONE);
             }
+            if (plain) {
+                test_cast(codec, dtype, LONE_NANS, 512, 0, NONE);
+                test_cast(codec, dtype, LONE_NANS, 512, 0, BOTH);
+            }
             for (int i = 0; i < 2 && machine_is_simulated(); i++) {
                 if (is_left_out())
                     continue;
