@@ -16,7 +16,8 @@ struct topology {
 /* Before a message above this Open MPI asks the receiver over TCP, and waits for the answer
  * (btl_tcp_eager_limit). */
 #define EAGER 65536.0
-#define SHORT_MESSAGE EAGER
+/* Messages up to this are foretold by bandwidth_short, whoever sends them. */
+#define SHORT_MESSAGE 65536.0
 
 /* How a library makes an all-reduce (Thakur, Rabenseifner, Gropp: Optimization of Collective
  * Communication Operations in MPICH, 2005). */
@@ -139,8 +140,8 @@ static double exchange(const struct topology *topology, uint32_t distance, doubl
 static double ring_step(const struct topology *topology, double bytes)
 {
     const struct cshim_machine *machine = topology->machine;
-    const double at_most = bytes < LONG_MESSAGE ? bytes : LONG_MESSAGE;
-    return topology->several ? machine->latency_between + bytes / between(machine, at_most)
+    const double alike = bytes < LONG_MESSAGE ? bytes : LONG_MESSAGE; /* never as a long one */
+    return topology->several ? machine->latency_between + bytes / between(machine, alike)
                              : exchange(topology, 1, bytes);
 }
 

@@ -23,9 +23,9 @@ struct cshim_machine {
     double latency_between;   /* of a step in which two nodes send each other a short message */
     double bandwidth_between; /* of a node that exchanges messages of up to 60 KiB with several */
     double bandwidth_pair;    /* the same with a single other node */
-    double bandwidth_short;   /* the same, of one message each way after a rest */
-    double bandwidth_long;    /* the same in long messages */
-    double latency_inside;    /* the same of two ranks of a node */
+    double bandwidth_short;   /* the same, of one message each way before the link is busy */
+    double bandwidth_long;    /* the same as bandwidth_pair, in long messages */
+    double latency_inside;    /* of such a step between two ranks of a node */
     double bandwidth_inside;  /* of a rank that sends to another of its node, and receives */
     double message;           /* of processor time for one message more */
     double busy_between;      /* share of such an exchange in which the processor works for it */

@@ -20,7 +20,7 @@ struct cshim_detour {
 
 /* What comes to a place. */
 enum cshim_writing {
-    CSHIM_WRITING_UNREAD, /* nobody reads it there, or it is a copy already */
+    CSHIM_WRITING_UNREAD, /* what nobody reads there, or what takes no longer there */
     CSHIM_WRITING_PART,   /* encoded elements; these are timed */
     CSHIM_WRITING_SUM     /* they go the way that was faster for parts */
 };

@@ -9,6 +9,7 @@
 /* Ranks of a node read each other's messages from this size on: shorter ones the libraries send at
  * once, while longer ones wait for their receiver first (btl_vader_eager_limit). */
 #define SHARED_BYTES 4096u
+
 /* Messages: headers, requests, and what became of them ----------------------------------------- */
 
 /* The pieces of a message of the row: as many as a column has places. Those in a column are one. */
@@ -206,17 +207,28 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
     return encoding;
 }
 
-/* Encodes elements that are this rank's part of what a peer of the row owns. Returns their bytes.
- */
+/* What a part for an owner is where it is encoded. Copies need no detour, and lossless codecs take
+ * longer than any waiting. */
+static enum cshim_writing writing_of(const struct cshim_exchange *exchange, int owner)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    bool is_read = shares(exchange);
+    if (plan->schedule->parts_to == CSHIM_TO_OWNER)
+        is_read = is_read && owner != exchange->lines[CSHIM_ROW].rank &&
+                  scratch_of(exchange, peer_at(exchange, CSHIM_ROW, owner)) != NULL;
+    return is_read && !cshim_codec_is_exact(plan->codec) ? CSHIM_WRITING_PART
+                                                         : CSHIM_WRITING_UNREAD;
+}
+
+/* Encodes elements of this rank's part of what a peer of the row owns. Returns their bytes. */
 static size_t encode_range(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                            int owner, const struct cshim_range *range, uint8_t *place)
 {
     const struct cshim_plan *plan = exchange->plan;
     struct cshim_encoding encoding;
-    struct cshim_detour detour = cshim_detour_begin(
-        shares(exchange) && !cshim_codec_is_exact(plan->codec) ? CSHIM_WRITING_PART
-                                                               : CSHIM_WRITING_UNREAD,
-        place, cshim_encoded_bytes(plan->codec, plan->dtype, range->length));
+    struct cshim_detour detour =
+        cshim_detour_begin(writing_of(exchange, owner), place,
+                           cshim_encoded_bytes(plan->codec, plan->dtype, range->length));
     cshim_encode_with(plan->codec, plan->dtype,
                       cshim_segment_source(exchange, segment, owner, range->begin), range->length,
                       options(exchange, segment, CSHIM_MESSAGE_PARTS, range->begin, &encoding),

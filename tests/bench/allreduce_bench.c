@@ -244,6 +244,10 @@ int main(int argc, char **argv)
             collective = optarg;
         else
             MPI_Abort(MPI_COMM_WORLD, 2);
+    if (alternate && strcmp(collective, "allreduce") != 0) {
+        fprintf(stderr, "allreduce_bench: --alternate goes with allreduce only\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     if (alternate)
         find_native();
     for (char *next = sizes; *next != '\0'; next += *next == ',') {

@@ -80,6 +80,13 @@ policy_of() {
     echo "$scratch/$1.ini"
 }
 
+# give_up WHAT: shows what a job that failed has said
+give_up() {
+    cat "$scratch/errors" >&2
+    echo "bench.sh: $1 failed" >&2
+    exit 1
+}
+
 # launch NETWORK MODE SIZES SECONDS: one job; its lines are those of allreduce_bench. Between hosts, where
 # chance has a say in how fast a job is, the shim's calls of up to 1 MiB take turns with native ones. With
 # the shim the job's report is left in $scratch/report.json.
@@ -102,7 +109,7 @@ launch() {
         env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" "${options[@]}" \
             "${job[@]}"
         ;;
-    esac 2> >(grep -v '^compshim' >&2)
+    esac
 }
 
 # facts NETWORK MODE: leaves in $scratch/machine what the job of the report has measured of its links and
@@ -112,16 +119,17 @@ facts() {
     rm -f "$scratch/machine"
     [[ $1 != shm-* ]] || return 0
     if [ -z "$(policy_of "$2")" ]; then
-        for codec in ${modes//,/ }; do
+        for codec in $(printf 'fp16\n%s\n' "${modes//,/$'\n'}" | sort -u); do
             case $codec in off | ring | default | *-allreduce) continue ;; esac
             printf '[rule %s]\nmax_size = %sKiB\ncodec = %s\n' "$codec" $((size++)) "$codec"
         done >"$scratch/facts.ini"
         env "LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/facts.ini" \
             "COMPSHIM_REPORT=$scratch/report.json" "${hosts[@]}" run --ranks-per-host "${1##*x}" \
-            "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>&1
+            "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>"$scratch/errors" ||
+            give_up "$1: the job that measures the machine"
     fi
     python3 -c 'import json, sys
-for name, value in json.load(open(sys.argv[1]))["machine"].items():
+for name, value in json.load(open(sys.argv[1])).get("machine", {}).items():
     if name != "source": print(name, "=", value)' "$scratch/report.json" >"$scratch/machine"
 }
 
@@ -147,8 +155,10 @@ sample() {
     for repeat in $(seq "$count"); do
         for mode in ${modes//,/ }; do
             printf '%s, repeat %s of %s: %s (%s)\n' "$network" "$repeat" "$count" "$mode" "$list" >&2
-            launch "$network" "$mode" "$list" "$seconds" |
-                sed "s/^/$network $mode $repeat /" >>"$scratch/$network.samples"
+            rm -f "$scratch/report.json"
+            launch "$network" "$mode" "$list" "$seconds" >"$scratch/lines" 2>"$scratch/errors" ||
+                give_up "$network: $mode"
+            sed "s/^/$network $mode $repeat /" "$scratch/lines" >>"$scratch/$network.samples"
             plan "$network" "$mode" "$list"
         done
     done

@@ -18,8 +18,9 @@
 #                                            They are its own, in namespaces that end with it; where
 #                                            users may make namespaces, it needs no root
 #
-# A limited link lets 256 KiB pass at once after a rest, or at least what it carries in a millisecond. A paced
-# one lets 8 KiB pass, and takes more of the processors: two of them can pace 4 hosts of up to 2.5 Gbit/s.
+# After a rest a host sends 256 KiB at once, or what a link carries in a millisecond where that is more. On a
+# paced link it is 8 KiB, and then 1.1 times the rate until the rest is made up for; what a host receives is
+# limited as ever. Pacing takes processor time: two have it for 4 hosts of up to 2.5 Gbit/s.
 #
 # --name NAME before the command tells several sets of hosts apart (cshim). RATE is what tc takes:
 # 200mbit, 1gbit, 10gbit. Needs root (but for with), iproute2, util-linux and, for run, Open MPI.
