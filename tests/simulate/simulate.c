@@ -270,6 +270,9 @@ static void prepare(void)
     cshim_comm_find(MPI_COMM_WORLD, &state);
     cshim_comm_prepare(MPI_COMM_WORLD, state);
     cshim_comm_prepare_levels(state);
+    /* Of a program's thousands of calls the first are sampled: those that are measured are not. */
+    for (size_t i = 0; i < cshim_job.policy->rule_count; i++)
+        state->host.calls_by_rule[i] = CSHIM_SAMPLES_AT_FIRST + 1;
 }
 
 /* Prints what the engine has planned for the call. */
