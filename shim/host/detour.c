@@ -11,7 +11,7 @@
 #define WORTH 0.8      /* of the time that the direct way takes */
 #define LINE 64u
 
-/* Whoever has the shared scratch has these. */
+/* The call that has the shared scratch has these to itself. */
 static struct {
     double seconds[2]; /* that a byte takes, on the mean of the latest: directly, by the detour */
     unsigned timed;
