@@ -104,7 +104,8 @@ set_rate() {
         if [ -e "$state/paced" ] && [ "$rate" != none ]; then
             pace "$rate" "$host"
         else
-            ip -n "$name$host" link set eth0 gso_max_size 65536 && limit "$rate" eth0 -n "$name$host"
+            { [ ! -e "$state/paced" ] || ip -n "$name$host" link set eth0 gso_max_size 65536; } &&
+                limit "$rate" eth0 -n "$name$host"
         fi || die "cannot limit what host $host sends"
     done
     echo "$rate" >"$state/rate"

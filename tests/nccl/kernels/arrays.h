@@ -13,7 +13,8 @@
 
 /* MIXED: each lane's eight have a magnitude of their own, the same in every buffer, and maybe one
  * rare value anywhere. GRADED: up to 12 bits at any place, so that some are halfway between two
- * codes of whatever format, and some are subnormal in small formats. */
+ * codes of whatever format, and some are subnormal in small formats. LONE_NANS is
+ * for casts only. */
 enum kind {
     NORMAL,
     ANY_BITS,
