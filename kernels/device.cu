@@ -42,22 +42,28 @@ CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint
             ((uint16_t *)to)[i] = i < valid ? ((const uint16_t *)from)[i] : 0;
 }
 
-/* Copies a lane's elements; both places have to be plain for whole words. */
+/* Copies whole grains of so many units of 16 bytes a lane. */
+template <int UNITS> CSHIM_DEVICE void copy_units(const uint8_t *from, uint8_t *to)
+{
+    uint32_t words[4 * UNITS];
+    load_units<UNITS, 32>(from, words);
+    store_units<UNITS, 32>(to, words);
+}
+
+/* Copies a lane's elements; both places have to be plain for whole words. Lanes then copy
+ * neighbouring units, whoever has the elements: a store of half a sector costs as much as one of it
+ * all. */
 CSHIM_DEVICE void copy_elements(unsigned bytes, const struct place &from, const struct place &to)
 {
-    uint32_t words[2 * LANE_ELEMENTS];
-    if (!from.is_plain || !to.is_plain) {
+    const unsigned before = (LANE_ELEMENTS * bytes - 16) * lane_number();
+    if (!from.is_plain || !to.is_plain)
         copy_singly(bytes, from.address, from.valid, to.address, to.valid);
-    } else if (bytes == 2) {
-        load_units<1>(from.address, words);
-        store_units<1>(to.address, words);
-    } else if (bytes == 4) {
-        load_units<2>(from.address, words);
-        store_units<2>(to.address, words);
-    } else {
-        load_units<4>(from.address, words);
-        store_units<4>(to.address, words);
-    }
+    else if (bytes == 2)
+        copy_units<1>(from.address - before, to.address - before);
+    else if (bytes == 4)
+        copy_units<2>(from.address - before, to.address - before);
+    else
+        copy_units<4>(from.address - before, to.address - before);
 }
 
 CSHIM_RARE void multiply_doubles(const double *from, int valid, struct factor factor, double *to,
@@ -297,8 +303,14 @@ KERNEL(reduce, reduce, 4)
     const struct parts parts = {
         parameters.ranks, parameters.stride, {from + HEADER_BYTES, from + scales}};
     const struct message message = {to + HEADER_BYTES, to + scales};
-    const bool encodes =
-        to != NULL && parameters.codec != CSHIM_CODEC_RAW && are_ordinary(parameters.options);
+    const struct buffer output = buffer_of(to == NULL ? parameters.output : message.payload,
+                                           sizeof(float), parameters.count);
+    /* The loop encodes the sums of this many grains, or stores those of this many as float32. */
+    uint32_t encoded = 0, stored = 0;
+    if (to != NULL && parameters.codec != CSHIM_CODEC_RAW)
+        encoded = are_ordinary(parameters.options) ? (uint32_t)(parameters.count / CSHIM_GRAIN) : 0;
+    else if (parameters.dtype == CSHIM_FLOAT32)
+        stored = output.plain;
     const float factor = (float)parameters.factor;
     const uint32_t grains = grains_of(parameters.count);
     if (grain.number == 0 && grains > 0)
@@ -312,8 +324,15 @@ KERNEL(reduce, reduce, 4)
                 is_done = for_each_grain(grain, [&](const struct grain &at) {
                     is_known = sum_parts<FORMAT, 4>(parts, at, sum);
                     scale_sum(factor, sum);
-                    return encodes && FORMAT::IS_ENCODED && is_whole(at) &&
-                           encode_ordinary<FORMAT>(message, at, sum, lane_largest(sum), is_known);
+                    const uint32_t largest = lane_largest(sum);
+                    if (at.number < encoded)
+                        return FORMAT::IS_ENCODED &&
+                               encode_ordinary<FORMAT>(message, at, sum, largest, is_known);
+                    const bool is_special = !is_known || largest > CSHIM_INFINITY_BITS;
+                    if (at.number >= stored || __any_sync(ALL_LANES, is_special))
+                        return false;
+                    store_plain(CSHIM_FLOAT32, place_of(output, at).address, sum);
+                    return true;
                 });
             });
         if (is_done)

@@ -8,8 +8,11 @@
  *
  *   choose(largest)                      the scale of a block, if encode_fast may be called
  *   encode_fast(values, factor, codes)   the codes of values that the scale's factor multiplies
- *   look(codes, stored, doubts)          adds what there is against add_fast to doubts
- *   add_fast(codes, stored, sum)         adds the decoded values to sums
+ *   special(codes)                       has bits of SPECIAL if they are not for add_fast
+ *   further(stored, distance)            the scale's distance from the first that is fast, or the
+ *                                        one given if it is more; FAST_SPAN at most for add_fast
+ *   factor_of(stored)                    what add_fast multiplies by
+ *   add_fast(codes, factor, sum)         adds the decoded values to sums
  *
  * As numbers: single elements, through codecs/scalar.h in functions that exist once per kernel, and
  * the way to a codec's type. The format's numbers come with the kernel's parameters.
@@ -53,13 +56,6 @@ struct block_scale {
     bool is_fast;
 };
 
-/* What there is against adding codes fast: bits of codes that need care, and the largest distance
- * of a scale from the first with which codes times scales are exact. */
-struct doubts {
-    uint64_t codes;
-    uint32_t scale;
-};
-
 template <int ID> struct layout {
     static const int FAMILY = cshim_format(ID).family;
     static const int BITS = cshim_format(ID).bits;
@@ -78,9 +74,19 @@ template <int ID> struct layout {
                : BITS == 16                   ? 0x80008000u
                                               : (uint32_t)(signs >> 32 * word);
     }
-    /* Whatever the codes and scales are, add_fast may be called. */
-    CSHIM_DEVICE void look(const uint32_t *, uint32_t, struct doubts &)
+    /* Without scales and special codes. */
+    static const uint64_t SPECIAL = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
+    CSHIM_DEVICE float factor_of(uint32_t)
     {
+        return 1.0f;
+    }
+    CSHIM_DEVICE uint32_t further(uint32_t, uint32_t distance)
+    {
+        return distance;
+    }
+    CSHIM_DEVICE uint64_t special(const uint32_t *)
+    {
+        return 0;
     }
 };
 
@@ -121,14 +127,20 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
         for (int i = 0; i < LANE_ELEMENTS; i += 4)
             codes_of<ID>(value + i, factor, codes + i * BITS / 32);
     }
-    CSHIM_DEVICE void look(const uint32_t *codes, uint32_t stored, struct doubts &doubts)
+    CSHIM_DEVICE float factor_of(uint32_t stored)
     {
-        doubts.scale = max(doubts.scale, stored - FIRST_FAST);
-        doubts.codes |= hidden_nans<ID>(codes[0]) | hidden_nans<ID>(codes[1]);
+        return cshim_power_of_two((int)stored + MIN_SCALE + halves_exponent<ID>());
     }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
+    CSHIM_DEVICE uint32_t further(uint32_t stored, uint32_t distance)
     {
-        const float factor = cshim_power_of_two((int)stored + MIN_SCALE + halves_exponent<ID>());
+        return __viaddmax_u32(stored, 0u - FIRST_FAST, distance);
+    }
+    CSHIM_DEVICE uint64_t special(const uint32_t *codes)
+    {
+        return hidden_nans<ID>(codes[0]) | hidden_nans<ID>(codes[1]);
+    }
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, float factor, float *sum)
+    {
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS / 2; i++) {
             float first, second;
@@ -202,15 +214,21 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         const uint64_t upper = layout<ID>::WORDS > 1 ? codes[layout<ID>::WORDS - 1] : 0;
         return (codes[0] | upper << 32) ^ eight_fields(BITS, HALF);
     }
-    CSHIM_DEVICE void look(const uint32_t *codes, uint32_t stored, struct doubts &doubts)
+    CSHIM_DEVICE float factor_of(uint32_t stored)
+    {
+        return cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16);
+    }
+    CSHIM_DEVICE uint32_t further(uint32_t stored, uint32_t distance)
+    {
+        return __viaddmax_u32(stored, 0u - FIRST_FAST, distance);
+    }
+    CSHIM_DEVICE uint64_t special(const uint32_t *codes)
     {
         const uint64_t fields = turned(codes);
-        doubts.scale = max(doubts.scale, stored - FIRST_FAST);
-        doubts.codes |= (fields - eight_fields(BITS, 1)) & ~fields & eight_fields(BITS, HALF);
+        return (fields - eight_fields(BITS, 1)) & ~fields;
     }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t stored, float *sum)
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, float factor, float *sum)
     {
-        const float factor = cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16);
         const uint64_t fields = turned(codes);
         const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
         /* A word is put before several fields: each lies under the bits of a power of two whose
@@ -251,7 +269,7 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
             else if (i % 2 == 0)
                 codes[i / 2] = upper_halves_of(value[i], value[i + 1]);
     }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, uint32_t, float *sum)
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, float, float *sum)
     {
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++)

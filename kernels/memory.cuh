@@ -152,11 +152,13 @@ CSHIM_DEVICE struct place place_of(const struct buffer &buffer, const struct gra
             valid_elements(grain), grain.number < buffer.plain};
 }
 
-template <int UNITS> CSHIM_DEVICE void load_units(const uint8_t *address, uint32_t *words)
+/* Units of 16 bytes, of which each is so many after the one before. */
+template <int UNITS, int STRIDE = 1>
+CSHIM_DEVICE void load_units(const uint8_t *address, uint32_t *words)
 {
 #pragma unroll
     for (int unit = 0; unit < UNITS; unit++) {
-        const uint4 value = ((const uint4 *)address)[unit];
+        const uint4 value = ((const uint4 *)address)[unit * STRIDE];
         words[4 * unit] = value.x;
         words[4 * unit + 1] = value.y;
         words[4 * unit + 2] = value.z;
@@ -164,19 +166,19 @@ template <int UNITS> CSHIM_DEVICE void load_units(const uint8_t *address, uint32
     }
 }
 
-template <int UNITS> CSHIM_DEVICE void store_units(uint8_t *address, const uint32_t *words)
+template <int UNITS, int STRIDE = 1>
+CSHIM_DEVICE void store_units(uint8_t *address, const uint32_t *words)
 {
 #pragma unroll
     for (int unit = 0; unit < UNITS; unit++)
-        ((uint4 *)address)[unit] = make_uint4(words[4 * unit], words[4 * unit + 1],
-                                              words[4 * unit + 2], words[4 * unit + 3]);
+        ((uint4 *)address)[unit * STRIDE] = make_uint4(words[4 * unit], words[4 * unit + 1],
+                                                       words[4 * unit + 2], words[4 * unit + 3]);
 }
 
-/* Where in a grain the word begins that has the first of the lane's codes, eight of so many bits.
- */
-CSHIM_DEVICE unsigned first_word(unsigned bits)
+/* Where in a grain the word begins that has the first of a lane's codes, eight of so many bits. */
+CSHIM_DEVICE unsigned first_word(unsigned bits, unsigned lane)
 {
-    const unsigned at = bits * lane_number();
+    const unsigned at = bits * lane;
     return bits % 4 == 0 ? at : at / 4 * 4;
 }
 
@@ -187,15 +189,15 @@ template <int BITS> CSHIM_DEVICE unsigned most_skipped()
     return BITS % 2 == 0 ? 2 : 3;
 }
 
-/* The lane's codes from there on. A message is aligned and padded to 16 bytes, of which `left` are
- * left; one of the lane's elements at least is in it. Where lanes share words scales follow the
+/* The codes of a lane from there on. A message is aligned and padded to 16 bytes, of which `left`
+ * are left; one of the lane's elements at least is in it. Where lanes share words scales follow the
  * codes, so that a word that has none of the lane's codes can be read, too. */
 template <int BITS>
-CSHIM_DEVICE void load_message(const uint8_t *from, int64_t left, uint32_t *codes)
+CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left, uint32_t *codes)
 {
     if (BITS % 4 != 0) {
         const uint32_t *const words = (const uint32_t *)from;
-        const unsigned skipped = BITS * lane_number() % 4 * 8;
+        const unsigned skipped = BITS * lane % 4 * 8;
         codes[0] = __funnelshift_r(words[0], words[1], skipped);
         if (BITS > 4)
             codes[(BITS - 1) / 4] = most_skipped<BITS>() + BITS > 8

@@ -72,29 +72,13 @@ CSHIM_DEVICE struct message message_at(const struct cshim_format *format, const 
     return {payload, payload + payload_bytes((unsigned)format->bits, elements)};
 }
 
-/* The lane's part of a grain in a message; one of its elements at least is in the message. */
-struct lane_part {
-    const uint8_t *codes, *scale;
-    int64_t left; /* bytes of the message's codes from there on */
-};
-
-/* Where in a message's scales that of the lane's elements is. */
+/* Where in a message's scales that of a lane's elements is. */
 template <typename FORMAT>
-CSHIM_DEVICE uint8_t *scale_of(const struct message &message, uint32_t grain)
+CSHIM_DEVICE uint8_t *scale_of(const struct message &message, uint32_t grain, unsigned lane)
 {
     const unsigned blocks = CSHIM_GRAIN / FORMAT::BLOCK;
     return message.scales + (uint64_t)grain * (blocks * FORMAT::SCALE_BYTES) +
-           LANE_ELEMENTS * lane_number() / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
-}
-
-/* Loads the lane's codes. Returns its scale. */
-template <typename FORMAT>
-CSHIM_DEVICE uint32_t load_codes(const struct lane_part &part, uint32_t *codes)
-{
-    load_message<FORMAT::BITS>(part.codes, part.left, codes);
-    return FORMAT::SCALE_BYTES == 0   ? FORMAT::UNIT
-           : FORMAT::SCALE_BYTES == 1 ? *part.scale
-                                      : *(const uint16_t *)part.scale;
+           LANE_ELEMENTS * lane / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
 }
 
 /* The value of one element of a message. */
@@ -141,7 +125,8 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
     store_message<FORMAT::BITS>(message.payload + (uint64_t)grain.number * (32 * FORMAT::BITS),
                                 codes);
     if (FORMAT::SCALE_BYTES > 0 && LANE_ELEMENTS * lane_number() % FORMAT::BLOCK == 0)
-        store_scale(scale_of<FORMAT>(message, grain.number), FORMAT::SCALE_BYTES, stored);
+        store_scale(scale_of<FORMAT>(message, grain.number, lane_number()), FORMAT::SCALE_BYTES,
+                    stored);
 }
 
 /* Pads the scales of a message. */
@@ -316,15 +301,21 @@ struct parts {
     struct message first;
 };
 
-CSHIM_DEVICE void go_on(struct lane_part &part, uint64_t stride)
-{
-    part.codes += stride;
-    part.scale += stride;
-}
+/* A lane's part of a grain in a message; one of its elements at least is in the message. */
+struct lane_part {
+    unsigned lane;
+    const uint8_t *codes, *scale;
+    int64_t left; /* bytes of the message's codes from there on */
+};
+
+/* What there is against adding codes fast: bits of SPECIAL, and the largest distance of a scale. */
+struct doubts {
+    uint64_t codes;
+    uint32_t distance;
+};
 
 /* Adds the next parts, PARTS of them but not more than `left`, and goes on to those after them; all
- * of their loads are under way at once. Adds to doubts what there is against adding codes
- * fast. */
+ * of their loads are under way at once. */
 template <typename FORMAT, int PARTS>
 CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t left, float *sum,
                             struct doubts &doubts)
@@ -336,46 +327,53 @@ CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t le
 #pragma unroll
         for (int k = 0; k < FORMAT::WORDS; k++)
             codes[i][k] = FORMAT::nothing(k);
-        if (i == 0 || i < left)
-            stored[i] = load_codes<FORMAT>(part, codes[i]);
-        go_on(part, stride);
+        if (i == 0 || i < left) {
+            load_message<FORMAT::BITS>(part.codes, part.lane, part.left, codes[i]);
+            if (FORMAT::SCALE_BYTES > 0)
+                stored[i] = FORMAT::SCALE_BYTES == 1 ? *part.scale : *(const uint16_t *)part.scale;
+        }
+        part.codes += stride;
+        part.scale += stride;
     }
 #pragma unroll
     for (int i = 0; i < PARTS; i++) {
-        FORMAT::look(codes[i], stored[i], doubts);
-        FORMAT::add_fast(codes[i], stored[i], sum);
+        doubts.codes |= FORMAT::special(codes[i]);
+        doubts.distance = FORMAT::further(stored[i], doubts.distance);
+        FORMAT::add_fast(codes[i], FORMAT::factor_of(stored[i]), sum);
     }
 }
 
 /* Sums a lane's elements of a grain of all parts, of which AT_ONCE at most are loaded at a time:
  * fewer where they take many registers or much code. NaNs may have any payload; but the floats of a
  * single part, to which nothing is added, are left as they are. Returns false if the sums have to
- * be made by sum_singly. */
+ * be made by sum_singly. A lane without elements sums those of the last that has some. */
 template <typename FORMAT, int AT_ONCE>
 CSHIM_DEVICE bool sum_parts(const struct parts &parts, const struct grain &grain,
                             struct lane_values &sum)
 {
     const int most = FORMAT::WORDS > 2 || FORMAT::BITS % 4 != 0 ? 2 : 4,
               count = most < AT_ONCE ? most : AT_ONCE;
-    const bool has_elements = LANE_ELEMENTS * lane_number() < grain_elements(grain);
+    const unsigned lane = min(lane_number(), (grain_elements(grain) - 1) / LANE_ELEMENTS);
     const uint8_t *codes = parts.first.payload + (uint64_t)grain.number * (32 * FORMAT::BITS) +
-                           first_word(FORMAT::BITS);
-    struct lane_part part = {codes, scale_of<FORMAT>(parts.first, grain.number),
+                           first_word(FORMAT::BITS, lane);
+    struct lane_part part = {lane, codes, scale_of<FORMAT>(parts.first, grain.number, lane),
                              parts.first.scales - codes};
     struct doubts doubts = {0, 0};
-    uint32_t rank = has_elements ? 0 : parts.ranks;
+    uint32_t rank = 0;
+    if (FORMAT::BITS == 32 && parts.ranks == 1) {
+        load_message<FORMAT::BITS>(part.codes, lane, part.left, (uint32_t *)sum.value);
+        return true;
+    }
     /* The sum of -0 and a value is the value. */
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         sum.value[i] = -0.0f;
-    if (FORMAT::BITS == 32 && parts.ranks == 1 && has_elements) {
-        load_codes<FORMAT>(part, (uint32_t *)sum.value);
-        return true;
-    }
 #pragma unroll 1
-    for (; rank < parts.ranks; rank += count)
+    do {
         add_parts<FORMAT, count>(part, parts.stride, parts.ranks - rank, sum.value, doubts);
-    return doubts.codes == 0 && doubts.scale <= FORMAT::FAST_SPAN;
+        rank += count;
+    } while (rank < parts.ranks);
+    return (doubts.codes & FORMAT::SPECIAL) == 0 && doubts.distance <= FORMAT::FAST_SPAN;
 }
 
 /* Sums the first `valid` of a lane's elements one by one; the others become 0. */

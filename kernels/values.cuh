@@ -13,9 +13,12 @@
 #if defined(__CUDA_ARCH__)
 #define HAS_HALF_PAIRS (__CUDA_ARCH__ >= 800)
 #define HAS_FP8 (__CUDA_ARCH__ >= 890)
+/* After 10.0 ptxas spills registers of the encoding with it. */
+#define HAS_NAN_MAXIMUM (__CUDA_ARCH__ >= 800 && __CUDA_ARCH__ <= 1000)
 #else
 #define HAS_HALF_PAIRS 0
 #define HAS_FP8 0
+#define HAS_NAN_MAXIMUM 0
 #endif
 
 /* Two floats as binary16. Infinities are allowed, and values that are too large become infinities.
@@ -130,13 +133,11 @@ template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, i
     return ID == CSHIM_CODEC_FP8_E4M3 ? (upper >> 1 & 0x3f803f80u) | (upper & 0x80008000u) : upper;
 }
 
-/* The highest bits of those of four codes that are NaNs and that halves_of_codes would take for
- * numbers. */
+/* Has the highest bits of those of four codes that are NaNs and that halves_of_codes would take for
+ * numbers, and other bits. */
 template <int ID> CSHIM_DEVICE uint32_t hidden_nans(uint32_t codes)
 {
-    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8
-               ? ((codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u
-               : 0;
+    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? (codes & 0x7f7f7f7fu) + 0x01010101u : 0;
 }
 
 /* Byte 0 to 3 of a word as the float 2^23 + byte, by one instruction. */
@@ -196,11 +197,24 @@ CSHIM_DEVICE double multiply_double(double value, struct factor factor)
 /* The largest magnitude of a lane's values, as bits; more than infinity's if one is NaN. */
 CSHIM_DEVICE uint32_t lane_largest(const struct lane_values &values)
 {
+#if HAS_NAN_MAXIMUM
+    float largest[LANE_ELEMENTS];
+#pragma unroll
+    for (int i = 0; i < LANE_ELEMENTS; i++)
+        largest[i] = fabsf(values.value[i]);
+#pragma unroll
+    for (int n = LANE_ELEMENTS / 2; n > 0; n /= 2)
+#pragma unroll
+        for (int i = 0; i < n; i++)
+            asm("max.NaN.f32 %0, %0, %1;" : "+f"(largest[i]) : "f"(largest[i + n]));
+    return cshim_float_bits(largest[0]);
+#else
     uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         largest = max(largest, cshim_float_bits(values.value[i]) & ~CSHIM_SIGN_BIT);
     return largest;
+#endif
 }
 
 /* Makes NaNs canonical. Returns the largest magnitude, as lane_largest does. */

@@ -56,6 +56,10 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
     return {x, y, z, w};
 }
+static inline uint32_t min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 static inline uint32_t max(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -71,6 +75,11 @@ static inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selecto
     for (int i = 0; i < 4; i++)
         result |= (uint32_t)(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
     return result;
+}
+static inline uint32_t __viaddmax_u32(uint32_t first, uint32_t second, uint32_t third)
+{
+    const uint32_t sum = first + second;
+    return sum > third ? sum : third;
 }
 static inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t shift)
 {
