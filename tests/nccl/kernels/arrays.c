@@ -98,20 +98,20 @@ static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
     }
 }
 
-/* One NaN among the eight elements that a lane loads at once, in each of their places. */
-static void fill_lone_nans(enum cshim_dtype dtype, void *buffer, size_t count)
+/* One special value among the eight elements that a lane loads at once, in each of their places. */
+static void fill_lone(enum cshim_dtype dtype, uint32_t magnitude, void *buffer, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const bool is_nan = i % 8 == i / 8 % 8;
-        const float nan = cshim_bits_float(0x7fc12345u | (uint32_t)next_random() << 31);
-        put_element(dtype, buffer, i, is_nan ? nan : value_of(NORMAL));
+        const bool is_special = i % 8 == i / 8 % 8;
+        const float special = cshim_bits_float(magnitude | (uint32_t)next_random() << 31);
+        put_element(dtype, buffer, i, is_special ? special : value_of(NORMAL));
     }
 }
 
 void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
 {
-    if (kind == LONE_NANS) {
-        fill_lone_nans(dtype, buffer, count);
+    if (kind == LONE_NANS || kind == LONE_LARGEST) {
+        fill_lone(dtype, kind == LONE_NANS ? 0x7fc12345u : 0x7f7f0000u, buffer, count);
         return;
     }
     if (kind == MIXED)

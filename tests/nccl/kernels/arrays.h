@@ -13,8 +13,8 @@
 
 /* MIXED: each lane's eight have a magnitude of their own, the same in every buffer, and maybe one
  * rare value anywhere. GRADED: up to 12 bits at any place, so that some are halfway between two
- * codes of whatever format, and some are subnormal in small formats. LONE_NANS is
- * for casts only. */
+ * codes of whatever format, and some are subnormal in small formats. For casts only: LONE_NANS,
+ * and LONE_LARGEST, the largest finite bfloat16, one of each eight elements. */
 enum kind {
     NORMAL,
     ANY_BITS,
@@ -25,7 +25,8 @@ enum kind {
     HUGE_VALUES,
     TINY_VALUES,
     KINDS,
-    LONE_NANS
+    LONE_NANS,
+    LONE_LARGEST
 };
 
 /* The next of a fixed sequence. */

@@ -350,6 +350,7 @@ int main(int argc, char **argv)
             if (plain) {
                 test_cast(codec, dtype, LONE_NANS, 512, 0, NONE);
                 test_cast(codec, dtype, LONE_NANS, 512, 0, BOTH);
+                test_cast(codec, dtype, LONE_LARGEST, 512, 0, LITTLE);
             }
             for (int i = 0; i < 2 && machine_is_simulated(); i++) {
                 if (is_left_out())

@@ -41,10 +41,10 @@ enum { RANKS_MAX = 9 };
 void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind, uint64_t count,
                  unsigned ranks, unsigned options);
 
-/* cast_cases.c: the three kernels of a cast. It multiplies its input and its output, or its input
- * by a factor in memory. In the machine the buffer has `all` elements, of which the host may have
- * fewer. */
-enum factors { NONE, BOTH, IN_MEMORY };
+/* cast_cases.c: the three kernels of a cast. It multiplies its input and its output, its input by a
+ * factor in memory, or its output by a little more than 1. In the machine the buffer has `all`
+ * elements, of which the host may have fewer. */
+enum factors { NONE, BOTH, IN_MEMORY, LITTLE };
 void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind, uint64_t all,
                size_t shift, enum factors factors);
 /* Whichever of the elements that a lane loads at once has the largest magnitude, with and without a

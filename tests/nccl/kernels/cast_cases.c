@@ -21,8 +21,8 @@ void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind
     const uint32_t headroom = (uint32_t)(next_random() % 20);
     const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
     const bool in_memory = factors == IN_MEMORY;
-    const double factor = factors != NONE ? any_factor() : 1;
-    const double mean = factors == BOTH ? any_factor() : 1;
+    const double factor = factors == BOTH || in_memory ? any_factor() : 1;
+    const double mean = factors == BOTH ? any_factor() : factors == LITTLE ? 1 + 0x3p-10 : 1;
     const uint64_t count = all >> 32 != 0 ? large_kept(all) : all;
     struct array factor_at = make_factor(dtype, factor);
     const double multiplier = in_memory ? factor_of(dtype, &factor_at) : factor;

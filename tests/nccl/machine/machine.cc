@@ -311,9 +311,9 @@ uint8_t *access_memory(enum space space, enum access access, uint64_t address, u
     if (address % bytes != 0)
         fail("lane %u accesses %u bytes unaligned at %#llx", lane, bytes,
              (unsigned long long)address);
-    if (space == LOCAL && address < STACK_TOP)
+    if (space == LOCAL && address < OWN_BYTES)
         return own_memory(address, bytes, lane);
-    if (space != GLOBAL && address >= WINDOW && address < WINDOW + OWN_BYTES)
+    if (space == GENERIC && address >= WINDOW && address < WINDOW + OWN_BYTES)
         return own_memory(address - WINDOW, bytes, lane);
     uint8_t *const at = (uint8_t *)address, *const parameters = bank0 + kernel->parameters_at;
     if (space == GENERIC && !writes && at >= parameters &&

@@ -106,7 +106,9 @@ TABLE = [
     (r"setp\.(?P<c>\w+)\." + ANY, compare),
     (r"selp\." + ANY, pick),
     (r"mov\." + ANY, move),
-    (r"cvta(\.to)?\.(local|global|param)\.u64", "$E0 = $q1;"),
+    (r"cvta\.local\.u64", f"$E0 = $q1 + {WINDOW};"),
+    (r"cvta\.to\.local\.u64", f"$E0 = $q1 - {WINDOW};"),
+    (r"cvta(\.to)?\.(global|param)\.u64", "$E0 = $q1;"),
     (r"cvt\.(?P<to>u16|u32|u64|s64)\.(?P<t>u16|u32|u64|s32)", convert),
     (r"cvt\.s32\.s8", "$D0 = (uint32_t)(int32_t)(int8_t)$1;"),
     (r"cvt\.rn\.f16x2\.f32", "$D0 = pair(half_of($f1), half_of($f2), 16);"),
@@ -169,7 +171,7 @@ class Translation:
         at = (self.memory + GAP + 15) // 16 * 16
         self.memory = at + size
         self.kernel.frames.append((at, at + size))
-        return WINDOW + at
+        return at
 
     def parameters_of(self, name):
         """Where the parameters and results are that a call passes."""
