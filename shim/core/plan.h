@@ -48,7 +48,8 @@ const char *cshim_reason_name(enum cshim_reason reason);
 #define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
 /* The same on a GPU. */
 #define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
-/* Segments under way at once: while one is on the wire others are encoded, reduced and decoded. */
+/* Segments under way at once: while one is on the wire others are encoded, reduced and decoded. The
+ * grid needs three at least. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
 /* How a call is reissued. Where it is not, only reason and rule are set; for no_gain, what would
