@@ -2,8 +2,10 @@
 /* Internal to codecs/: defines one SIMD level's table of loops. The including file defines, before:
  *   TARGET           the compiler's attribute for the level's instructions
  *   LEVEL            the name of the table
- *   ENCODE, EXPAND   inline functions as cshim_encode_portably, without its random numbers, and as
- *                    cshim_expand_portably; their second argument is the codec's id
+ *   ENCODE, EXPAND, ADD_TWO
+ *                    inline functions as cshim_encode_portably, without its random numbers,
+ *                    cshim_expand_portably and cshim_add_two_portably; their second argument is
+ *                    the codec's id
  *   narrow_half, add_residual
  *                    as in struct cshim_level
  *   PASSES_CACHE     whether arrays beyond a size are written past the caches
@@ -29,6 +31,13 @@
     EXPANDING(ID, name, pass, CSHIM_PUT_PAST_CACHE)                                                \
     EXPANDING(ID, name, add, CSHIM_PUT_SUM)                                                        \
     EXPANDING(ID, name, rest, CSHIM_PUT_REST)                                                      \
+    TARGET static void add_two_##name(const uint8_t *first, const uint8_t *first_scales,           \
+                                      const uint8_t *second, const uint8_t *second_scales,         \
+                                      size_t count, float *sum)                                    \
+    {                                                                                              \
+        ADD_TWO(cshim_format(ID), (enum cshim_codec_id)ID, first, first_scales, second,            \
+                second_scales, count, sum);                                                        \
+    }                                                                                              \
     TARGET static void decode_##name(const uint8_t *payload, const uint8_t *scales, size_t count,  \
                                      float *output)                                                \
     {                                                                                              \
@@ -96,7 +105,8 @@ const struct cshim_level LEVEL = {
         {
 #define RAW(...)
 #define FORMAT(ID, NAME, name)                                                                     \
-    [ID] = {encode_##name, decode_##name, add_##name, rest_##name, encode_random_##name},
+    [ID] = {encode_##name,  decode_##name, add_##name,                                             \
+            add_two_##name, rest_##name,   encode_random_##name},
 #include "codecs/formats.def"
         },
     .narrow_half = narrow_half,

@@ -34,4 +34,6 @@ static void add_residual(const float *input, size_t count, size_t block, float s
     cshim_encode_portably(format, input, NULL, count, payload, scales)
 #define EXPAND(format, id, payload, scales, count, output, mode)                                   \
     cshim_expand_portably(format, payload, scales, count, output, mode)
+#define ADD_TWO(format, id, first, first_scales, second, second_scales, count, sum)                \
+    cshim_add_two_portably(format, first, first_scales, second, second_scales, count, sum)
 #include "codecs/level.h"

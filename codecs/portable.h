@@ -162,4 +162,19 @@ CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_
     }
 }
 
+/* Decodes the first and adds the second. */
+CSHIM_INLINE void cshim_add_two_portably(struct cshim_format format, const uint8_t *first,
+                                         const uint8_t *first_scales, const uint8_t *second,
+                                         const uint8_t *second_scales, size_t count, float *sum)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t block = i / (size_t)format.block;
+        const float a = cshim_decode_code(format, cshim_load_code(format, first, i),
+                                          cshim_load_scale(format, first_scales, block));
+        const float b = cshim_decode_code(format, cshim_load_code(format, second, i),
+                                          cshim_load_scale(format, second_scales, block));
+        sum[i] = cshim_sum(a, b);
+    }
+}
+
 #endif

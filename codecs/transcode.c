@@ -180,14 +180,20 @@ static const uint8_t *codes_of(const struct view *view, const uint8_t *encoded, 
     return (const uint8_t *)unpacked;
 }
 
+/* The scales of a tile. */
+static const uint8_t *scales_at(const struct view *view, const uint8_t *encoded, size_t begin)
+{
+    return view->is_exact ? unit_scales : encoded + scale_offset(view, begin);
+}
+
 /* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
 static void decode_floats(const struct view *view,
                           void (*loop)(const uint8_t *, const uint8_t *, size_t, float *),
                           const uint8_t *encoded, size_t begin, size_t length, float *output)
 {
     _Alignas(LINE) double unpacked[TILE];
-    loop(codes_of(view, encoded, begin, length, unpacked),
-         view->is_exact ? unit_scales : encoded + scale_offset(view, begin), length, output);
+    loop(codes_of(view, encoded, begin, length, unpacked), scales_at(view, encoded, begin), length,
+         output);
 }
 
 __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_dtype dtype,
@@ -219,10 +225,17 @@ __attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_
 static void sum_floats(const struct view *view, const void *const *parts, unsigned ranks,
                        size_t begin, size_t length, float *sum)
 {
-    for (unsigned rank = 0; rank < ranks; rank++) {
+    unsigned rank = 0;
+    if (ranks > 1 && !view->is_packed) {
+        const size_t codes = cshim_payload_bytes(view->bits, begin);
+        const uint8_t *a = parts[0], *b = parts[1];
+        view->loops->add_two(a + codes, scales_at(view, a, begin), b + codes,
+                             scales_at(view, b, begin), length, sum);
+        rank = 2;
+    }
+    for (; rank < ranks; rank++)
         decode_floats(view, rank == 0 ? view->loops->decode : view->loops->add, parts[rank], begin,
                       length, sum);
-    }
 }
 
 /* Decodes a tile of elements of float64. */
@@ -279,7 +292,8 @@ __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_
         if (dtype == CSHIM_FLOAT64) {
             sum_doubles(&view, parts, ranks, begin, length, wide);
         } else {
-            sum = dtype == CSHIM_FLOAT32 && output != NULL ? (float *)(void *)output + begin : tile;
+            if (dtype == CSHIM_FLOAT32 && output != NULL && reencoded == NULL)
+                sum = (float *)(void *)output + begin;
             sum_floats(&view, parts, ranks, begin, length, sum);
         }
         if (output != NULL && sum == tile)

@@ -247,6 +247,17 @@ INLINE void encode_block(struct cshim_format format, const float *input, float f
     }
 }
 
+/* Where a block's codes and scale lie. */
+CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
+{
+    return cshim_payload_bytes((unsigned)format.bits, element);
+}
+
+CSHIM_INLINE size_t scale_at(struct cshim_format format, size_t element)
+{
+    return element / (size_t)format.block * (size_t)format.scale_bytes;
+}
+
 /* To take codes apart, the two bytes in which code number i lies become the lower bytes of a lane;
  * the shuffle for that lane. */
 CSHIM_INLINE int window(int bits, int i)
@@ -302,28 +313,60 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
     return halves | is_nan;
 }
 
-/* Decodes a block, given what codes are multiplied by. */
+/* The values of STEP codes, those of bf16 or whole floats or, from number i on, of a block, whose
+ * codes are multiplied by `scale`. */
+INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i, floats scale,
+                      floats values[2])
+{
+    payload += codes_at(format, (size_t)i);
+    if (format.family == CSHIM_FAMILY_INTEGER) {
+        values[0] = integer_values(format, payload, scale);
+        values[1] = integer_values(format, payload + codes_at(format, LANES), scale);
+    } else if (format.bits == 32) {
+        values[0] = (floats)LOAD(payload);
+        values[1] = (floats)LOAD(payload + sizeof values[0]);
+    } else if (format.family == CSHIM_FAMILY_UPPER) {
+        const ints low = V(cvtepu16_epi32)(LOAD_HALF(payload));
+        const ints high = V(cvtepu16_epi32)(LOAD_HALF(payload + sizeof low / 2));
+        values[0] = (floats)V(slli_epi32)(low, 16);
+        values[1] = (floats)V(slli_epi32)(high, 16);
+    } else {
+        const ints halves = format.bits == 16 ? LOAD(payload) : halves_of_codes(format, payload);
+        values[0] = V(mul_ps)(V(cvtph_ps)(LOWER_HALF(halves)), scale);
+        values[1] = V(mul_ps)(V(cvtph_ps)(UPPER_HALF(halves)), scale);
+    }
+}
+
+/* Elements that are decoded at once. */
+CSHIM_INLINE int unit_of(struct cshim_format format)
+{
+    return format.family == CSHIM_FAMILY_UPPER ? (int)STEP : format.block;
+}
+
+/* Decodes a block, given what codes are multiplied by, or STEP elements where there is no scale. */
 INLINE void expand_block(struct cshim_format format, const uint8_t *payload, float factor,
                          float *output, enum cshim_put_mode mode)
 {
     const floats scale = V(set1_ps)(factor);
-    if (format.family == CSHIM_FAMILY_INTEGER) {
-        for (int i = 0; i < format.block; i += LANES)
-            put(output + i, integer_values(format, payload + i / 8 * format.bits, scale), mode);
-        return;
+    for (int i = 0; i < unit_of(format); i += STEP) {
+        floats values[2];
+        values_of(format, payload, i, scale, values);
+        put(output + i, values[0], mode);
+        put(output + i + LANES, values[1], mode);
     }
-    for (int i = 0; i < format.block; i += 2 * LANES) {
-        half low, high;
-        if (format.bits == 16) {
-            low = LOAD_HALF(payload + 2 * i);
-            high = LOAD_HALF(payload + 2 * (i + LANES));
-        } else {
-            const ints halves = halves_of_codes(format, payload + i);
-            low = LOWER_HALF(halves);
-            high = UPPER_HALF(halves);
-        }
-        put(output + i, V(mul_ps)(V(cvtph_ps)(low), scale), mode);
-        put(output + i + LANES, V(mul_ps)(V(cvtph_ps)(high), scale), mode);
+}
+
+/* Decodes two and puts their sum. */
+INLINE void add_two_blocks(struct cshim_format format, const uint8_t *first, float first_factor,
+                           const uint8_t *second, float second_factor, float *sum)
+{
+    const floats first_scale = V(set1_ps)(first_factor), second_scale = V(set1_ps)(second_factor);
+    for (int i = 0; i < unit_of(format); i += STEP) {
+        floats a[2], b[2];
+        values_of(format, first, i, first_scale, a);
+        values_of(format, second, i, second_scale, b);
+        put(sum + i, V(add_ps)(a[0], b[0]), CSHIM_PUT);
+        put(sum + i + LANES, V(add_ps)(a[1], b[1]), CSHIM_PUT);
     }
 }
 
@@ -348,18 +391,6 @@ INLINE bool encode_upper(const float *input, uint8_t *payload, bool past_cache)
     const ints codes = V(packus_epi32)(upper_codes(low), upper_codes(high));
     store(payload, PERMUTE(codes, EACH_LANE(lane_of_two, LANES)), past_cache);
     return true;
-}
-
-/* Decodes STEP elements of bf16 or whole floats. */
-INLINE void expand_upper(struct cshim_format format, const uint8_t *payload, float *output,
-                         enum cshim_put_mode mode)
-{
-    for (int i = 0; i < STEP; i += LANES) {
-        const ints bits = format.bits == 16
-                              ? V(slli_epi32)(V(cvtepu16_epi32)(LOAD_HALF(payload + 2 * i)), 16)
-                              : LOAD(payload + 4 * i);
-        put(output + i, (floats)bits, mode);
-    }
 }
 
 TARGET static void narrow_half(const float *input, size_t count, uint8_t *output)
@@ -407,17 +438,6 @@ TARGET static void add_residual(const float *input, size_t count, size_t block, 
         add_blocks(input, count, NARROWEST_BLOCK, share, residual);
     else
         add_blocks(input, count, block, share, residual);
-}
-
-/* Where a block's codes and scale lie. */
-CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
-{
-    return cshim_payload_bytes((unsigned)format.bits, element);
-}
-
-CSHIM_INLINE size_t scale_at(struct cshim_format format, size_t element)
-{
-    return element / (size_t)format.block * (size_t)format.scale_bytes;
 }
 
 /* Encodes blocks, or STEP floats at a time where there is no scale, from element `begin` on up to
@@ -475,21 +495,16 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
                    scales + scale_at(format, whole));
 }
 
-/* Decodes from element `begin` on up to the first block that is left to the scalar loops, and
- * returns where that begins, or count. */
-INLINE size_t expand_run(struct cshim_format format, const uint8_t *payload, const uint8_t *scales,
-                         size_t begin, size_t count, float *output, enum cshim_put_mode mode)
+/* Reads what the codes of the block with a scale are multiplied by. Returns false if the block is
+ * left to the scalar loops. */
+INLINE bool read_factor(struct cshim_format format, const uint8_t *scale, float *factor)
 {
-    for (; begin < count && format.family == CSHIM_FAMILY_UPPER; begin += STEP)
-        expand_upper(format, payload + codes_at(format, begin), output + begin, mode);
-    for (; begin < count; begin += (size_t)format.block) {
-        const uint32_t stored = cshim_load_scale(format, scales + scale_at(format, begin), 0);
-        if (!is_plain(format, stored))
-            return begin;
-        expand_block(format, payload + codes_at(format, begin), decoding_factor(format, stored),
-                     output + begin, mode);
-    }
-    return count;
+    *factor = 1;
+    if (format.family == CSHIM_FAMILY_UPPER)
+        return true;
+    const uint32_t stored = cshim_load_scale(format, scale, 0);
+    *factor = decoding_factor(format, stored);
+    return is_plain(format, stored);
 }
 
 /* As cshim_expand_portably. */
@@ -498,26 +513,53 @@ INLINE void expand_array(struct cshim_format format, enum cshim_codec_id id, con
                          enum cshim_put_mode mode)
 {
     const bool is_scaled = format.family != CSHIM_FAMILY_UPPER, is_sum = mode == CSHIM_PUT_SUM;
-    const size_t unit = is_scaled ? (size_t)format.block : STEP, whole = count / unit * unit;
+    const size_t unit = (size_t)unit_of(format);
     if ((format.bits == 32 && !is_sum) || (is_scaled && !has_blocks(format))) {
         cshim_expand_portably(format, payload, scales, count, output, mode);
         return;
     }
     const struct cshim_loops *scalar = &cshim_level_scalar.codecs[id];
     for (size_t i = 0; i < count; i += unit) {
-        i = expand_run(format, payload, scales, i, whole, output, mode);
-        if (i < count) {
-            const size_t length = i < whole ? unit : count - whole;
-            (is_sum                   ? scalar->add
-             : mode == CSHIM_PUT_REST ? scalar->rest
-                                      : scalar->decode)(
-                payload + codes_at(format, i), scales + scale_at(format, i), length, output + i);
-        }
+        const size_t length = count - i < unit ? count - i : unit;
+        const uint8_t *codes = payload + codes_at(format, i), *scale = scales + scale_at(format, i);
+        float factor;
+        if (length == unit && read_factor(format, scale, &factor))
+            expand_block(format, codes, factor, output + i, mode);
+        else if (is_sum)
+            scalar->add(codes, scale, length, output + i);
+        else
+            (mode == CSHIM_PUT_REST ? scalar->rest : scalar->decode)(codes, scale, length,
+                                                                     output + i);
     }
     end_past_cache(mode == CSHIM_PUT_PAST_CACHE);
+}
+
+/* As cshim_add_two_portably. */
+INLINE void add_two_arrays(struct cshim_format format, enum cshim_codec_id id, const uint8_t *first,
+                           const uint8_t *first_scales, const uint8_t *second,
+                           const uint8_t *second_scales, size_t count, float *sum)
+{
+    const size_t unit = (size_t)unit_of(format);
+    if (format.family != CSHIM_FAMILY_UPPER && !has_blocks(format)) {
+        cshim_add_two_portably(format, first, first_scales, second, second_scales, count, sum);
+        return;
+    }
+    for (size_t i = 0; i < count; i += unit) {
+        const size_t length = count - i < unit ? count - i : unit;
+        const uint8_t *a = first + codes_at(format, i), *b = second + codes_at(format, i);
+        const uint8_t *a_scale = first_scales + scale_at(format, i);
+        const uint8_t *b_scale = second_scales + scale_at(format, i);
+        float a_factor, b_factor;
+        if (length == unit && read_factor(format, a_scale, &a_factor) &&
+            read_factor(format, b_scale, &b_factor))
+            add_two_blocks(format, a, a_factor, b, b_factor, sum + i);
+        else
+            cshim_level_scalar.codecs[id].add_two(a, a_scale, b, b_scale, length, sum + i);
+    }
 }
 
 #define PASSES_CACHE goes_past_cache
 #define ENCODE encode_array
 #define EXPAND expand_array
+#define ADD_TWO add_two_arrays
 #include "codecs/level.h"

@@ -218,9 +218,10 @@ static double codec_seconds(const struct cshim_machine *machine, const struct cs
     const double parts = plan->schedule->division == CSHIM_WHOLE ? plan->peers : 1;
     const double own = plan->schedule->division == CSHIM_WHOLE ? 0 : share / plan->peers;
     const double of_row = plan->grid.rows > 1 ? share / plan->grid.columns : 0;
-    return work(machine, share + of_row + own, machine->encode[plan->codec]) +
+    const double at_home = cshim_plan_adds_at_home(plan) ? own : 0;
+    return work(machine, share + of_row + own - at_home, machine->encode[plan->codec]) +
            reduce_seconds(machine, plan->codec, parts * share + of_row) +
-           (own > 0 ? work(machine, share, machine->decode[plan->codec]) : 0);
+           (own > 0 ? work(machine, share - at_home, machine->decode[plan->codec]) : 0);
 }
 
 /* What the ranks of a node do in memory that they share: each copies what the others add, adds its

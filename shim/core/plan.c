@@ -18,6 +18,9 @@
  */
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
+/* From this on two ranks of a node that send elements as they are take two steps: then each copies
+ * and adds half of them only. */
+#define TWO_SHOT_BYTES ((uint64_t)64 << 10)
 
 /* With fewer grains for each peer, how they are divided matters. */
 #define CROWDED_GRAINS 4u
@@ -144,16 +147,25 @@ static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
             call->ranks == (uint64_t)call->nodes * call->ranks_per_node);
 }
 
+/* Whether one step is faster than two, without facts of the machine. */
+static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const bool is_as_it_is =
+        plan->codec == CSHIM_CODEC_RAW && plan->rule->gather_codec == CSHIM_CODEC_NONE;
+    if (plan->ranks == 2)
+        return !is_as_it_is || call->library != CSHIM_MPI || call->collective != CSHIM_ALLREDUCE ||
+               call->nodes != 1 || call->bytes < TWO_SHOT_BYTES;
+    return plan->ranks <= ONE_SHOT_RANKS &&
+           cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ONE_SHOT_BYTES;
+}
+
 /* `auto`, as compshim-policy(5) gives it: also for a rule's algorithm that cannot make the call. */
 static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                              const struct cshim_call *call)
 {
-    const bool is_small = plan->ranks == 2 || (plan->ranks <= ONE_SHOT_RANKS &&
-                                               cshim_encoded_bytes(plan->codec, plan->dtype,
-                                                                   plan->count) <= ONE_SHOT_BYTES);
     if (can(call, plan->rule->algorithm))
         return plan->rule->algorithm;
-    if (is_small && can(call, CSHIM_ALGORITHM_ONE_SHOT))
+    if (is_for_one_shot(plan, call) && can(call, CSHIM_ALGORITHM_ONE_SHOT))
         return CSHIM_ALGORITHM_ONE_SHOT;
     if (can(call, CSHIM_ALGORITHM_HIERARCHICAL))
         return CSHIM_ALGORITHM_HIERARCHICAL;
@@ -402,6 +414,13 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
     if (!gains && rule->worth != CSHIM_WORTH_ALWAYS)
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
+}
+
+bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
+{
+    return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
+           plan->grid.rows == 1 && cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM) &&
+           cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT);
 }
 
 /* Times are foretold in the default floating-point environment: a program may round in another way

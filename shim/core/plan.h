@@ -113,4 +113,8 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
+/* Whether, on host memory, elements travel as they are to the owner of their chunk and from there:
+ * then the owner adds its own part where the program has it, and puts the sums there, too. */
+bool cshim_plan_adds_at_home(const struct cshim_plan *plan);
+
 #endif

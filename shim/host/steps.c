@@ -186,6 +186,14 @@ static int giver(const struct cshim_exchange *exchange)
     return plan->schedule->root_gives ? (int)plan->root : exchange->lines[CSHIM_ROW].rank;
 }
 
+/* Whether sums come to this rank. */
+static bool decodes(const struct cshim_exchange *exchange)
+{
+    return has(exchange, CSHIM_STEP_DECODE) &&
+           (!has(exchange, CSHIM_STEP_COLLECT) ||
+            gets_sums(exchange, exchange->lines[CSHIM_ROW].rank));
+}
+
 /* The options of an encoding that begins at an element of the share, or NULL. */
 static const struct cshim_encoding *options(const struct cshim_exchange *exchange,
                                             const struct cshim_segment *segment,
@@ -263,7 +271,7 @@ static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_se
 static size_t encode_own_part(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const int rank = exchange->lines[CSHIM_ROW].rank;
-    if (giver(exchange) != rank)
+    if (giver(exchange) != rank || cshim_plan_adds_at_home(exchange->plan))
         return 0;
     return encode_part(exchange, segment, rank,
                        cshim_segment_place(exchange, segment, CSHIM_SEND_PARTS, rank));
@@ -348,8 +356,10 @@ static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segm
         cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);
         cshim_encode_with(codec, plan->dtype, target, range->length, chosen, detour.encoded);
     } else {
-        cshim_reduce_with(codec, plan->dtype, encoded, parts, range->length, NULL, detour.encoded,
-                          chosen);
+        cshim_reduce_with(codec, plan->dtype, encoded, parts, range->length,
+                          cshim_plan_adds_at_home(exchange->plan) && decodes(exchange) ? target
+                                                                                       : NULL,
+                          detour.encoded, chosen);
     }
     const size_t bytes = bytes_at(exchange, kind, range->length, detour.encoded);
     cshim_detour_end(&detour, bytes);
@@ -365,9 +375,13 @@ static unsigned find_parts(struct cshim_exchange *exchange, const struct cshim_s
     const enum cshim_transfer transfer = cshim_transfer_of(level, CSHIM_RECEIVE_PARTS);
     unsigned parts = 0;
     for (int from = 0; from < line->ranks; from++) {
-        if (cshim_segment_message(exchange, segment, transfer, from).length == 0)
+        const struct cshim_range part = cshim_segment_message(exchange, segment, transfer, from);
+        if (part.length == 0)
             continue; /* from the owner outside */
-        exchange->communicator->parts[parts++] = elements_of(exchange, segment, transfer, from);
+        exchange->communicator->parts[parts++] =
+            from == line->rank && cshim_plan_adds_at_home(exchange->plan)
+                ? cshim_segment_source(exchange, segment, from, part.begin)
+                : elements_of(exchange, segment, transfer, from);
     }
     return parts;
 }
@@ -502,7 +516,8 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
         return;
     for (int from = 0; from < row->ranks; from++) {
         if (cshim_segment_owned(exchange, segment, from).length == 0 ||
-            cshim_segment_message(exchange, segment, transfer, from).length == 0)
+            cshim_segment_message(exchange, segment, transfer, from).length == 0 ||
+            (from == row->rank && cshim_plan_adds_at_home(exchange->plan)))
             continue;
         const uint8_t *encoded = elements_of(exchange, segment, transfer, from);
         for (uint32_t i = 0; i < pieces_in(exchange, transfer); i++) {
@@ -534,9 +549,6 @@ static int complete_sends(struct cshim_exchange *exchange, const struct cshim_se
 int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                        bool *done)
 {
-    const bool decodes =
-        has(exchange, CSHIM_STEP_DECODE) && (!has(exchange, CSHIM_STEP_COLLECT) ||
-                                             gets_sums(exchange, exchange->lines[CSHIM_ROW].rank));
     int status = 0;
     *done = true;
     if (exchange->nonblocking)
@@ -547,7 +559,7 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
     }
     if (status != 0 || !*done)
         return status;
-    if (decodes) {
+    if (decodes(exchange)) {
         decode(exchange, segment);
         cshim_event_step(exchange, CSHIM_STEP_DECODE);
     }

@@ -235,6 +235,32 @@ TEST(raw_doubles_are_exact)
     assert_memory_equal(again, expected, sizeof sum);
 }
 
+/* In raw the sums may replace any of the parts, if they are also encoded. */
+TEST(raw_sums_in_place)
+{
+    static _Alignas(double) uint8_t home[COUNT * sizeof(float)], sums[COUNT * 8 + 64];
+    const size_t bytes = (COUNT - 1) * sizeof(float); /* whole doubles, too */
+    uint64_t random = 22;
+    for (enum cshim_dtype dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+        for (unsigned ranks = 1; ranks <= RANKS; ranks++)
+            for (unsigned own = 0; own < ranks; own++) {
+                const size_t count = bytes / cshim_dtype_bytes(dtype);
+                const void *mixed[RANKS];
+                for (unsigned rank = 0; rank < ranks; rank++) {
+                    for (size_t i = 0; i < COUNT - 1; i++) {
+                        const float value = next_normal(&random);
+                        memcpy(encoded[rank] + i * sizeof value, &value, sizeof value);
+                    }
+                    mixed[rank] = rank == own ? home : encoded[rank];
+                }
+                memcpy(home, encoded[own], bytes);
+                cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, ranks, count, NULL, sums);
+                cshim_reduce(CSHIM_CODEC_RAW, dtype, mixed, ranks, count, home, reencoded);
+                assert_memory_equal(home, sums, bytes);
+                assert_memory_equal(reencoded, sums, bytes);
+            }
+}
+
 /* Sums of 16-bit data are made in float32 and rounded once: 2048 + 1 + 1 is 2050 in float16 though
  * 2048 + 1 is not a float16; 256 + 1 + 1 likewise in bfloat16. */
 TEST(sixteen_bit_sums_are_rounded_once)

@@ -245,6 +245,27 @@ TEST(what_is_not_known)
         assert_true(cshim_cost_native(&machine, &calls[i]) == 0);
 }
 
+/* Four ranks that send floats as they are copy three quarters for each other and the sums of a
+ * quarter, add a quarter of all, and copy the others' sums. What is encoded is encoded whole. */
+TEST(adding_at_home)
+{
+    struct cshim_machine machine = slow_links();
+    machine.bandwidth_between = 1e15;
+    machine.latency_between = 1e-9;
+    for (unsigned codec = 1; codec < CSHIM_CODEC_COUNT; codec++) {
+        machine.encode[codec] = 1e9;
+        machine.decode[codec] = 4e9;
+        machine.reduce[codec] = 2e9;
+    }
+    const double seconds = 16.0 * (double)MIB / 1e9;
+    const char raw[] = "[rule a]\ncodec = raw\nalgorithm = two_shot\nworth = always\n";
+    assert_float_equal(plan_with(&machine, raw, 4, 4, 16 * MIB).seconds,
+                       seconds * (1 + 0.5 + 0.75 / 4), 1e-6);
+    const char fp16[] = "[rule a]\ncodec = fp16\nalgorithm = two_shot\nworth = always\n";
+    assert_float_equal(plan_with(&machine, fp16, 4, 4, 16 * MIB).seconds,
+                       seconds * (1.25 + 0.5 + 0.25), 1e-6);
+}
+
 /* Two ranks add up two parts of the whole, in one pass where its speed is known. */
 TEST(adding_up)
 {

@@ -136,6 +136,45 @@ TEST(algorithms)
     }
 }
 
+/* Two ranks of a node that send floats as they are copy and add half of them in two steps. */
+TEST(raw_of_two_ranks)
+{
+    static const struct {
+        const char *rule;
+        struct cshim_call call;
+        enum cshim_algorithm algorithm;
+    } cases[] = {
+        {"codec = raw", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_TWO_SHOT},
+        {"codec = raw", {.nodes = 1, .bytes = 65532}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw", {.nodes = 2, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw",
+         {.nodes = 1, .bytes = 65536, .library = CSHIM_GLOO},
+         CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw",
+         {.nodes = 1, .bytes = 65536, .collective = CSHIM_REDUCE},
+         CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = fp16", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw\ngather_codec = fp16",
+         {.nodes = 1, .bytes = 65536},
+         CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw\nalgorithm = one_shot",
+         {.nodes = 1, .bytes = 65536},
+         CSHIM_ALGORITHM_ONE_SHOT},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[128];
+        struct cshim_call call = cases[i].call;
+        snprintf(text, sizeof text, "[rule a]\ncollective = allreduce, reduce\n%s\n",
+                 cases[i].rule);
+        struct cshim_policy *policy = parse(text);
+        call.ranks = 2;
+        const struct cshim_plan plan = cshim_plan_call(policy, &call, call.bytes / sizeof(float));
+        assert_string_equal(cshim_algorithm_name(plan.algorithm),
+                            cshim_algorithm_name(cases[i].algorithm));
+        cshim_policy_free(policy);
+    }
+}
+
 static void check_all_chunks(uint64_t count, uint32_t ranks)
 {
     for (uint32_t index = 0; index < ranks; index++)
