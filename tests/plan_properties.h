@@ -9,7 +9,9 @@
 
 #include "shim/core/plan.h"
 
-#define PIECE_MAX ((uint64_t)60 << 10) /* of MPI and gloo */
+/* The largest message of MPI and gloo, and of MPI's all-reduces inside a node. */
+#define PIECE_MAX ((uint64_t)60 << 10)
+#define NODE_PIECE_MAX ((uint64_t)96 << 10)
 
 /* Chunks `index` and the next of count elements follow each other, are whole grains but for the
  * last, and end with the elements. */
@@ -145,9 +147,9 @@ static inline uint64_t message(const struct cshim_plan *plan, uint64_t elements)
 }
 
 /* On a GPU messages are as long as the scratch allows. */
-static inline void check_memory(const struct cshim_plan *plan, enum cshim_library library)
+static inline void check_memory(const struct cshim_plan *plan, const struct cshim_call *call)
 {
-    const bool on_gpu = library == CSHIM_NCCL;
+    const bool on_gpu = call->library == CSHIM_NCCL;
     const uint64_t chunk = plan->segment / (chunks_in_share(plan) * plan->shares);
     const uint64_t most = CSHIM_SEGMENTS_IN_FLIGHT;
     const uint64_t in_flight = plan->segments < most ? plan->segments : most;
@@ -159,7 +161,10 @@ static inline void check_memory(const struct cshim_plan *plan, enum cshim_librar
     const uint64_t rows = is_grid(plan) ? plan->grid.rows : 1;
     PLAN_CHECK(plan->piece_bytes == CSHIM_HEADER_BYTES + rows * (longest - CSHIM_HEADER_BYTES));
     PLAN_CHECK(plan->column_bytes == (is_grid(plan) ? longest : 0));
-    PLAN_CHECK(plan->piece_bytes <= PIECE_MAX || chunk == CSHIM_GRAIN || on_gpu);
+    const bool is_read =
+        call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1;
+    PLAN_CHECK(plan->piece_bytes <= (is_read ? NODE_PIECE_MAX : PIECE_MAX) ||
+               chunk == CSHIM_GRAIN || on_gpu);
     PLAN_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     if (is_grid(plan)) {
         const uint64_t longest_row = (plan->peers - 1) / rows + 1;
@@ -353,7 +358,7 @@ static inline void check_plan(const struct cshim_plan *plan, const struct cshim_
     PLAN_CHECK(isfinite(plan->expected_error) && plan->expected_error >= 0);
     check_cuts(plan, any_index);
     check_step(plan);
-    check_memory(plan, call->library);
+    check_memory(plan, call);
     check_bytes(plan, call, most);
 }
 

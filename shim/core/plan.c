@@ -11,6 +11,10 @@
 /* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
  * for the receiver first, and then share the link badly. Measured in docs/decisions.md. */
 #define PIECE_LIMIT ((uint64_t)60 << 10)
+/* The largest that ranks of a node read where it lies: long enough for the header, which is sent,
+ * to cost little, and so short that what is under way stays in a level 2 cache. Measured in
+ * docs/decisions.md. */
+#define NODE_PIECE_LIMIT ((uint64_t)96 << 10)
 /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
  * elements are counted in 32 bits. */
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
@@ -37,6 +41,8 @@ static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
     [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, false},
 };
+static const struct limits node_limits = {NODE_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT,
+                                          CSHIM_SEGMENTS_IN_FLIGHT, true};
 
 const char *cshim_reason_name(enum cshim_reason reason)
 {
@@ -181,6 +187,14 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                    can(call, CSHIM_ALGORITHM_HIERARCHICAL)
                ? cshim_schedule_grid_of_nodes()
                : cshim_schedule_of(plan->collective, plan->algorithm);
+}
+
+/* MPI's ranks of a node read each other's messages of an all-reduce. */
+static const struct limits *limits_of(const struct cshim_call *call)
+{
+    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1
+               ? &node_limits
+               : &library_limits[call->library];
 }
 
 /* Messages of rows in scratch for each segment in flight, and those of columns. */
@@ -337,7 +351,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
     plan.peers = has_levels ? call->nodes : call->ranks;
     plan.shares = has_levels ? call->ranks_per_node : 1;
-    const struct limits *limits = &library_limits[call->library];
+    const struct limits *limits = limits_of(call);
     plan.gather_codec = plan.codec;
     choose_grid(&plan);
     if (call->partners > 0 && partners_of(&plan, call) > call->partners)

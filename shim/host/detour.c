@@ -5,7 +5,7 @@
 
 #include "shim/core/clock.h"
 
-#define LONGEST 65536u /* bytes that are encoded elsewhere: a level 2 cache has them */
+#define LONGEST 98304u /* bytes that are encoded elsewhere: a level 2 cache has them */
 #define TIMED 16384u   /* from so many on, reading the clock costs next to nothing */
 #define TRIED 61u      /* every so many messages the slower way is taken again */
 #define WORTH 0.8      /* of the time that the direct way takes */

@@ -340,6 +340,17 @@ TEST(large_calls_have_large_pieces)
     }
 }
 
+/* Inside a node they are longer, since only their headers are sent. */
+TEST(pieces_of_a_node)
+{
+    struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
+    struct cshim_call call = {.ranks = 4, .nodes = 1, .bytes = 64 << 20};
+    assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 90 << 10, 96 << 10);
+    call.library = CSHIM_GLOO;
+    assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 50 << 10, 60 << 10);
+    cshim_policy_free(policy);
+}
+
 /* More elements never take fewer bytes, but for one header and one grain's padding of each rank. */
 TEST(bytes_grow_with_the_count)
 {
