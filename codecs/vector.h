@@ -105,7 +105,7 @@ CSHIM_INLINE void end_past_cache(bool past_cache)
 INLINE void prefetch(const float *input, size_t i)
 {
     if (i % FLOATS_PER_LINE == 0)
-        _mm_prefetch((const char *)(input + i + PREFETCH_FLOATS), _MM_HINT_T1);
+        _mm_prefetch((const char *)(input + i + PREFETCH_FLOATS), _MM_HINT_T0);
 }
 
 /* The bits of the largest magnitude among the floats of a block; NaN and Inf are largest. */
