@@ -25,6 +25,8 @@
 /* From this on two ranks of a node that send elements as they are take two steps: then each copies
  * and adds half of them only. */
 #define TWO_SHOT_BYTES ((uint64_t)64 << 10)
+/* Up to this the library's own messages inside a node are as fast as the processors. */
+#define COPIED_BYTES ((uint64_t)32 << 20)
 
 /* With fewer grains for each peer, how they are divided matters. */
 #define CROWDED_GRAINS 4u
@@ -413,6 +415,14 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
     return fastest;
 }
 
+/* Whether messages of an all-reduce inside a node are copied as the library's own are, and encoded
+ * besides. */
+static bool is_copied(const struct cshim_call *call)
+{
+    return call->is_apart && call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE &&
+           call->nodes == 1 && call->bytes <= COPIED_BYTES;
+}
+
 /* The same, unless the call would not gain. */
 static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct cshim_call *call,
                                     uint64_t count)
@@ -425,7 +435,7 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
     const bool gains = plan.seconds_native > 0
                            ? plan.seconds <= (1 - CSHIM_WORTH) * plan.seconds_native
                            : rule->worth == CSHIM_WORTH_GAIN;
-    if (!gains && rule->worth != CSHIM_WORTH_ALWAYS)
+    if ((!gains || is_copied(call)) && rule->worth != CSHIM_WORTH_ALWAYS)
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
 }

@@ -594,6 +594,42 @@ TEST(connections_are_limited)
     }
 }
 
+/* Ranks of a node that cannot read each other's memory gain nothing up to 32 MiB. */
+TEST(apart_inside_a_node)
+{
+    static const struct {
+        const char *rule;
+        struct cshim_call call;
+        enum cshim_reason reason;
+    } cases[] = {
+        {"codec = raw", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_NO_GAIN},
+        {"codec = fp8_e4m3", {.nodes = 1, .bytes = 32 * MIB}, CSHIM_REASON_NO_GAIN},
+        {"codec = raw", {.nodes = 1, .bytes = 32 * MIB + 4}, CSHIM_REASON_COMPRESS},
+        {"codec = raw", {.nodes = 2, .bytes = MIB}, CSHIM_REASON_COMPRESS},
+        {"codec = raw", {.nodes = 1, .bytes = MIB, .library = CSHIM_GLOO}, CSHIM_REASON_COMPRESS},
+        {"codec = raw",
+         {.nodes = 1, .bytes = MIB, .collective = CSHIM_REDUCE},
+         CSHIM_REASON_COMPRESS},
+        {"codec = raw\nworth = always", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_COMPRESS},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[128];
+        struct cshim_call call = cases[i].call;
+        snprintf(text, sizeof text, "[rule a]\ncollective = allreduce, reduce\n%s\n",
+                 cases[i].rule);
+        struct cshim_policy *policy = parse(text);
+        call.ranks = 4;
+        for (int apart = 0; apart < 2; apart++) {
+            call.is_apart = apart == 1;
+            assert_string_equal(
+                cshim_reason_name(
+                    cshim_plan_call(policy, &call, call.bytes / sizeof(float)).reason),
+                cshim_reason_name(call.is_apart ? cases[i].reason : CSHIM_REASON_COMPRESS));
+        }
+        cshim_policy_free(policy);
+    }
+}
+
 /* A call that takes too much memory is passed on, not made by an algorithm that sends far more. */
 TEST(too_much_memory_is_no_case_for_one_shot)
 {
