@@ -156,8 +156,7 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
 /* Decodes the encoded parts of all ranks and adds them in rank order, part 0 first, in float32
  * (float64 for dtype float64). Writes the sum, rounded once to dtype, to output and, encoded once,
  * to reencoded; either may be NULL. Works through the parts in tiles that stay in the cache.
- * ranks >= 1. output and reencoded must not overlap any part; but in raw, output may be one of them
- * where there is reencoded. */
+ * ranks >= 1. output and reencoded must not overlap any part. */
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded);
 

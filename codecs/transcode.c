@@ -277,6 +277,8 @@ static void write_sums(enum cshim_dtype dtype, const double *wide, const float *
         write_elements(dtype, sum, length, output);
 }
 
+/* codec.h asks for an output that overlaps no part. In raw it may be one of them where there is
+ * reencoded: a tile of all parts is read before the output's is written. */
 __attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
                                              const void *const *parts, unsigned ranks, size_t count,
                                              uint8_t *output, uint8_t *reencoded,

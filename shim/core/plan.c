@@ -440,13 +440,6 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
     return plan;
 }
 
-bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
-{
-    return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
-           plan->grid.rows == 1 && cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM) &&
-           cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT);
-}
-
 /* Times are foretold in the default floating-point environment: a program may round in another way
  * on one rank than on others. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,

@@ -115,6 +115,11 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 
 /* Whether, on host memory, elements travel as they are to the owner of their chunk and from there:
  * then the owner adds its own part where the program has it, and puts the sums there, too. */
-bool cshim_plan_adds_at_home(const struct cshim_plan *plan);
+static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
+{
+    return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
+           plan->grid.rows == 1 && cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM) &&
+           cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT);
+}
 
 #endif

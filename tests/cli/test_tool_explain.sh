@@ -72,7 +72,7 @@ expect "the default policy" 0 "$tool" explain --size 1MiB
 contains "is named" "built-in default"
 contains "compresses between nodes" "codec                    fp16"
 expect "the default policy on one node" 0 "$tool" explain --size 16KiB --nodes 1
-contains "compresses all-reduces" "codec                    fp16"
+contains "compresses all-reduces" "codec                    raw"
 expect "a reduce under it" 0 "$tool" explain --collective reduce --size 32MiB --nodes 1
 contains "passes on up to 32 MiB" "too_small"
 expect "a larger one" 0 "$tool" explain --collective reduce --size 33MiB --nodes 1

@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 
 #define MESSAGES 200
-#define LONG 70000
+#define LONG 100000
 
 static uint8_t memory[LONG + 256];
 
