@@ -22,8 +22,7 @@ struct cshim_loops {
     void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
     /* sum[i] = sum[i] + decoded value, any NaN made the canonical one */
     void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
-    /* What decode of the first and add of the second give, in one pass. A payload without scales
-     * may be the sum's own place. */
+    /* What decode of the first and add of the second give, in one pass. */
     void (*add_two)(const uint8_t *first, const uint8_t *first_scales, const uint8_t *second,
                     const uint8_t *second_scales, size_t count, float *sum);
     /* Error feedback after the encoding of a sum: sum[i] = sum[i] - decoded value; 0 where that is

@@ -161,9 +161,8 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
     const uint64_t rows = is_grid(plan) ? plan->grid.rows : 1;
     PLAN_CHECK(plan->piece_bytes == CSHIM_HEADER_BYTES + rows * (longest - CSHIM_HEADER_BYTES));
     PLAN_CHECK(plan->column_bytes == (is_grid(plan) ? longest : 0));
-    const bool is_read =
-        call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1;
-    PLAN_CHECK(plan->piece_bytes <= (is_read ? NODE_PIECE_MAX : PIECE_MAX) ||
+    PLAN_CHECK(plan->piece_bytes <=
+                   (cshim_plan_is_read(call, plan->algorithm) ? NODE_PIECE_MAX : PIECE_MAX) ||
                chunk == CSHIM_GRAIN || on_gpu);
     PLAN_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     if (is_grid(plan)) {

@@ -238,7 +238,8 @@ static double shared_seconds(const struct topology *topology, const struct cshim
            meetings * steps * machine->latency_inside;
 }
 
-/* What they send each other, of which a part `sent` is left, and what they add of it. */
+/* What they send each other, of which a part `sent` is left, and what they add of it. What is read
+ * where it lies is in the speeds of adding and decoding. */
 static double sent_seconds(const struct topology *topology, const struct cshim_plan *plan,
                            double sent, double bytes)
 {
@@ -278,7 +279,7 @@ double cshim_cost_plan(const struct cshim_machine *machine, const struct cshim_p
         processor += crowded(&topology, messages * machine->message);
     if (plan->schedule->staged && call->library == CSHIM_MPI)
         processor += shared_seconds(&topology, plan, (double)call->bytes);
-    else
+    else if (!cshim_plan_is_read(call, plan->algorithm))
         processor += sent_seconds(&topology, plan, sent, (double)call->bytes);
     const double alone = network + processor; /* if nothing of it were beside the other */
     processor += machine->busy_between * network;

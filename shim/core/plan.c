@@ -25,7 +25,7 @@
 /* From this on two ranks of a node that send elements as they are take two steps: then each copies
  * and adds half of them only. */
 #define TWO_SHOT_BYTES ((uint64_t)64 << 10)
-/* Up to this the library's own messages inside a node are as fast as the processors. */
+/* Up to this the library's own messages inside a node are faster than messages in raw. */
 #define COPIED_BYTES ((uint64_t)32 << 20)
 
 /* With fewer grains for each peer, how they are divided matters. */
@@ -158,8 +158,9 @@ static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 /* Whether one step is faster than two, without facts of the machine. */
 static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_call *call)
 {
-    const bool is_as_it_is =
-        plan->codec == CSHIM_CODEC_RAW && plan->rule->gather_codec == CSHIM_CODEC_NONE;
+    const enum cshim_codec_id gather_codec = plan->rule->gather_codec;
+    const bool is_as_it_is = plan->codec == CSHIM_CODEC_RAW &&
+                             (gather_codec == CSHIM_CODEC_NONE || gather_codec == plan->codec);
     if (plan->ranks == 2)
         return !is_as_it_is || call->library != CSHIM_MPI || call->collective != CSHIM_ALLREDUCE ||
                call->nodes != 1 || call->bytes < TWO_SHOT_BYTES;
@@ -189,14 +190,6 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                    can(call, CSHIM_ALGORITHM_HIERARCHICAL)
                ? cshim_schedule_grid_of_nodes()
                : cshim_schedule_of(plan->collective, plan->algorithm);
-}
-
-/* MPI's ranks of a node read each other's messages of an all-reduce. */
-static const struct limits *limits_of(const struct cshim_call *call)
-{
-    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1
-               ? &node_limits
-               : &library_limits[call->library];
 }
 
 /* Messages of rows in scratch for each segment in flight, and those of columns. */
@@ -353,7 +346,8 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
     plan.peers = has_levels ? call->nodes : call->ranks;
     plan.shares = has_levels ? call->ranks_per_node : 1;
-    const struct limits *limits = limits_of(call);
+    const struct limits *limits =
+        cshim_plan_is_read(call, plan.algorithm) ? &node_limits : &library_limits[call->library];
     plan.gather_codec = plan.codec;
     choose_grid(&plan);
     if (call->partners > 0 && partners_of(&plan, call) > call->partners)
@@ -415,12 +409,11 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
     return fastest;
 }
 
-/* Whether messages of an all-reduce inside a node are copied as the library's own are, and encoded
- * besides. */
-static bool is_copied(const struct cshim_call *call)
+/* Whether a node's ranks send each other elements as they are, which is what the library does. */
+static bool is_copied(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     return call->is_apart && call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE &&
-           call->nodes == 1 && call->bytes <= COPIED_BYTES;
+           call->nodes == 1 && plan->codec == CSHIM_CODEC_RAW && call->bytes <= COPIED_BYTES;
 }
 
 /* The same, unless the call would not gain. */
@@ -435,7 +428,7 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
     const bool gains = plan.seconds_native > 0
                            ? plan.seconds <= (1 - CSHIM_WORTH) * plan.seconds_native
                            : rule->worth == CSHIM_WORTH_GAIN;
-    if ((!gains || is_copied(call)) && rule->worth != CSHIM_WORTH_ALWAYS)
+    if ((!gains || is_copied(&plan, call)) && rule->worth != CSHIM_WORTH_ALWAYS)
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
 }

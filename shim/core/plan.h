@@ -113,6 +113,15 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
+/* Whether the messages of an all-reduce among ranks of one node are read where they lie, and only
+ * headers are sent. */
+static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
+{
+    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
+           !call->is_apart &&
+           (algorithm == CSHIM_ALGORITHM_ONE_SHOT || algorithm == CSHIM_ALGORITHM_TWO_SHOT);
+}
+
 /* Whether, on host memory, elements travel as they are to the owner of their chunk and from there:
  * then the owner adds its own part where the program has it, and puts the sums there, too. */
 static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)

@@ -47,7 +47,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_NO_KERNELS] = "a GPU or driver cannot take the kernels",
         [CSHIM_REASON_OPTION] = "an option or a codec that is not there for this library",
         [CSHIM_REASON_UNKNOWN_LAYOUT] = "a gloo that is not known",
-        [CSHIM_REASON_NO_GAIN] = "it is not foretold to save a tenth of the time (see worth)",
+        [CSHIM_REASON_NO_GAIN] = "it would not save a tenth of the time (see worth)",
         [CSHIM_REASON_SECOND_LIBRARY] = "calls of a second gloo in the process",
         [CSHIM_REASON_NO_DESCRIPTORS] =
             "too few files may be open for the connections that it needs",

@@ -35,13 +35,14 @@ struct cshim_detour cshim_detour_begin(enum cshim_writing what, uint8_t *place, 
 }
 
 /* Moves towards the median, not the mean: a message during which the system does something else may
- * take any time, and the way that is taken seldom would have that counted for long. */
+ * take any time, and the way that is taken seldom would have that counted for long. The first ones,
+ * whose memory the system has to find, are forgotten at once. */
 static void learn(double *seconds, double latest)
 {
-    if (*seconds > 0)
-        *seconds *= latest > *seconds ? 1 + STEP : 1 - STEP;
-    else
+    if (!(*seconds > 0) || latest < *seconds / 2)
         *seconds = latest;
+    else
+        *seconds *= latest > *seconds ? 1 + STEP : 1 - STEP;
 }
 
 void cshim_detour_end(const struct cshim_detour *detour, size_t bytes)

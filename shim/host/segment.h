@@ -89,7 +89,7 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
 
 /* Where the message of a transfer with a peer lies, of up to plan->piece_bytes, in a column up to
  * plan->column_bytes. The place that this rank itself has among the received parts holds what it
- * would have sent to itself. */
+ * would have sent to itself, unless that is added at home. */
 uint8_t *cshim_segment_place(const struct cshim_exchange *exchange,
                              const struct cshim_segment *segment, enum cshim_transfer transfer,
                              int peer);

@@ -266,8 +266,8 @@ static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_se
     return (size_t)(end - message);
 }
 
-/* Encodes the part that this rank keeps, where a peer's would be; where all receivers get the same
- * part, it is also what is sent. Returns its bytes. */
+/* Encodes the part that this rank keeps, where a peer's would be, unless it is added at home; where
+ * all receivers get the same part, it is also what is sent. Returns its bytes. */
 static size_t encode_own_part(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const int rank = exchange->lines[CSHIM_ROW].rank;
@@ -332,8 +332,8 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
 }
 
 /* Adds the parts of a range: into the output where the sum goes to nobody else, else into an
- * encoded sum, whose bytes it returns. One of another codec is made from the output, whose elements
- * have all been encoded. */
+ * encoded sum, whose bytes it returns, and at home into both. One of another codec is made from the
+ * output, whose elements have all been encoded. */
 static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                         unsigned parts, const struct cshim_range *range, enum cshim_message kind,
                         uint8_t *sum)
@@ -366,8 +366,8 @@ static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segm
     return CSHIM_HEADER_BYTES + bytes;
 }
 
-/* Finds the parts of what this rank adds up: all that have come, in the order of their places.
- * Returns how many there are. */
+/* Finds the parts of what this rank adds up: its own and all that have come, in the order of
+ * places. Returns how many there are. */
 static unsigned find_parts(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                            enum cshim_level level)
 {
@@ -501,9 +501,10 @@ int cshim_steps_forward(struct cshim_exchange *exchange, const struct cshim_segm
     return status;
 }
 
-/* Decodes what every peer has of the segment, this rank included: sums, or parts where nobody adds
- * them up. The root of a broadcast takes its own elements as all others get them; where they are
- * the same it writes nothing, since its buffer may be one that nobody can write to. */
+/* Decodes what every peer has of the segment: sums, or parts where nobody adds them up. This rank's
+ * own are decoded like others', unless they have been added at home. The root of a broadcast takes
+ * its own elements as all others get them; where they are the same it writes nothing, since its
+ * buffer may be one that nobody can write to. */
 static void decode(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_plan *plan = exchange->plan;

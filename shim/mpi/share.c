@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shim/core/log.h"
 #include "shim/mpi/communicator.h"
 
 /* What a rank tells the others of its node. */
@@ -72,8 +73,13 @@ void cshim_share_setup(MPI_Comm node)
         close(own.file);
     free(offers);
     cshim_mpi.scratch_of = scratch_of;
-    if (!all)
-        cshim_share_teardown();
+    if (all)
+        return;
+    if (cshim_mpi.layout.local_rank == 0)
+        cshim_log(CSHIM_LOG_INFO,
+                  "the ranks of this node send each other messages: not all of them "
+                  "may read the others' memory");
+    cshim_share_teardown();
 }
 
 void cshim_share_teardown(void)

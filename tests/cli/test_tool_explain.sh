@@ -238,7 +238,7 @@ explain "a slow machine" --size 16MiB --machine slow
 contains "foretells the native time" "foretold natively        2.5 s"
 contains "and that of each algorithm" "  by two_shot"
 expect "the machine of the environment" 0 env COMPSHIM_MACHINE=fast "$tool" explain --policy job.ini --size 16MiB
-contains "is too fast for this codec" "no_gain: it is not foretold to save a tenth of the time"
+contains "is too fast for this codec" "no_gain: it would not save a tenth of the time"
 explain "the same as JSON" --size 16MiB --machine fast --json
 check "has the times" python3 - "$output" <<'PY'
 import json, sys

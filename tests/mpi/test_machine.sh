@@ -59,10 +59,14 @@ reports "has all facts of its links and codecs" \
 expect "one node" 0 on_nodes 0,0,0,0 "${sum[@]}"
 reports "measures nothing" 'rows[0]["calls"] == 5 and "machine" not in report'
 apart=(STANDIN_UNSHARED=2 LD_PRELOAD="$tests/standin_unshared.so:$preload")
-expect "one node, where a rank cannot share memory" 0 mpi 4 "${apart[@]}" "${sum[@]}"
+printf '[rule all]\ncodec = raw\n' >raw.ini
+printf "[rule all]\ncodec = raw\nworth = always\n" >raw_always.ini
+expect "one node, where a rank cannot share memory" 0 mpi 4 "${apart[@]}" COMPSHIM_POLICY=raw.ini "${sum[@]}"
 reports "passes on what would be copied as natively" 'rows == [] and passed["no_gain"] == 5'
-expect "the same with worth = always" 0 mpi 4 "${apart[@]}" COMPSHIM_POLICY=always.ini "${sum[@]}"
-reports "compresses it all the same" 'rows[0]["calls"] == 5'
+expect "the same, compressed" 0 mpi 4 "${apart[@]}" "${sum[@]}"
+reports "goes by messages" 'rows[0]["calls"] == 5'
+expect "the same in raw with worth = always" 0 mpi 4 "${apart[@]}" COMPSHIM_POLICY=raw_always.ini "${sum[@]}"
+reports "does, too" 'rows[0]["calls"] == 5'
 expect "an observed job" 0 on_nodes 0,1,2,3 COMPSHIM=observe "${sum[@]}"
 reports "measures nothing, since it compresses nothing" '"machine" not in report'
 printf '[rule all]\ncodec = none\n' >none.ini

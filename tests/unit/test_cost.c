@@ -266,6 +266,26 @@ TEST(adding_at_home)
                        seconds * (1.25 + 0.5 + 0.25), 1e-6);
 }
 
+/* Ranks of one node that read each other's messages gain by copying less. */
+TEST(inside_a_node)
+{
+    struct cshim_machine machine = slow_links();
+    machine.bandwidth_inside = 4e9;
+    machine.add = 1e10;
+    for (unsigned codec = 1; codec < CSHIM_CODEC_COUNT; codec++) {
+        machine.encode[codec] = machine.decode[codec] = 2e10;
+        machine.reduce[codec] = 1e10;
+    }
+    for (uint64_t bytes = 64 << 10; bytes <= 64 * MIB; bytes *= 4)
+        for (uint32_t ranks = 2; ranks <= 16; ranks *= 2) {
+            const struct cshim_plan plan =
+                plan_with(&machine, "[rule a]\ncodec = raw\n", ranks, 1, bytes);
+            assert_int_equal(plan.reason, CSHIM_REASON_COMPRESS);
+            assert_int_equal(plan.algorithm, CSHIM_ALGORITHM_TWO_SHOT);
+            assert_true(plan.seconds > 0);
+        }
+}
+
 /* Two ranks add up two parts of the whole, in one pass where its speed is known. */
 TEST(adding_up)
 {

@@ -154,6 +154,7 @@ TEST(raw_of_two_ranks)
          {.nodes = 1, .bytes = 65536, .collective = CSHIM_REDUCE},
          CSHIM_ALGORITHM_ONE_SHOT},
         {"codec = fp16", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw\ngather_codec = raw", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_TWO_SHOT},
         {"codec = raw\ngather_codec = fp16",
          {.nodes = 1, .bytes = 65536},
          CSHIM_ALGORITHM_ONE_SHOT},
@@ -346,6 +347,9 @@ TEST(pieces_of_a_node)
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
     struct cshim_call call = {.ranks = 4, .nodes = 1, .bytes = 64 << 20};
     assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 90 << 10, 96 << 10);
+    call.is_apart = true;
+    assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 50 << 10, 60 << 10);
+    call.is_apart = false;
     call.library = CSHIM_GLOO;
     assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 50 << 10, 60 << 10);
     cshim_policy_free(policy);
@@ -603,7 +607,8 @@ TEST(apart_inside_a_node)
         enum cshim_reason reason;
     } cases[] = {
         {"codec = raw", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_NO_GAIN},
-        {"codec = fp8_e4m3", {.nodes = 1, .bytes = 32 * MIB}, CSHIM_REASON_NO_GAIN},
+        {"codec = raw", {.nodes = 1, .bytes = 32 * MIB}, CSHIM_REASON_NO_GAIN},
+        {"codec = fp8_e4m3", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_COMPRESS},
         {"codec = raw", {.nodes = 1, .bytes = 32 * MIB + 4}, CSHIM_REASON_COMPRESS},
         {"codec = raw", {.nodes = 2, .bytes = MIB}, CSHIM_REASON_COMPRESS},
         {"codec = raw", {.nodes = 1, .bytes = MIB, .library = CSHIM_GLOO}, CSHIM_REASON_COMPRESS},
