@@ -112,7 +112,8 @@ INLINE void prefetch(const float *input, size_t i)
 INLINE uint32_t largest_of(const float *input, size_t count)
 {
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
-    ints largest[4];
+    /* With the thread sanitizer the compiler does not see that all are set. */
+    ints largest[4] = {{0}};
     for (size_t i = 0; i < count; i += NARROWEST_BLOCK) {
         for (size_t k = 0; k < 4; k++) {
             prefetch(input + i, LANES * k);
