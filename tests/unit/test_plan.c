@@ -136,46 +136,6 @@ TEST(algorithms)
     }
 }
 
-/* Two ranks of a node that send floats as they are copy and add half of them in two steps. */
-TEST(raw_of_two_ranks)
-{
-    static const struct {
-        const char *rule;
-        struct cshim_call call;
-        enum cshim_algorithm algorithm;
-    } cases[] = {
-        {"codec = raw", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_TWO_SHOT},
-        {"codec = raw", {.nodes = 1, .bytes = 65532}, CSHIM_ALGORITHM_ONE_SHOT},
-        {"codec = raw", {.nodes = 2, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
-        {"codec = raw",
-         {.nodes = 1, .bytes = 65536, .library = CSHIM_GLOO},
-         CSHIM_ALGORITHM_ONE_SHOT},
-        {"codec = raw",
-         {.nodes = 1, .bytes = 65536, .collective = CSHIM_REDUCE},
-         CSHIM_ALGORITHM_ONE_SHOT},
-        {"codec = fp16", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
-        {"codec = raw\ngather_codec = raw", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_TWO_SHOT},
-        {"codec = raw\ngather_codec = fp16",
-         {.nodes = 1, .bytes = 65536},
-         CSHIM_ALGORITHM_ONE_SHOT},
-        {"codec = raw\nalgorithm = one_shot",
-         {.nodes = 1, .bytes = 65536},
-         CSHIM_ALGORITHM_ONE_SHOT},
-    };
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        char text[128];
-        struct cshim_call call = cases[i].call;
-        snprintf(text, sizeof text, "[rule a]\ncollective = allreduce, reduce\n%s\n",
-                 cases[i].rule);
-        struct cshim_policy *policy = parse(text);
-        call.ranks = 2;
-        const struct cshim_plan plan = cshim_plan_call(policy, &call, call.bytes / sizeof(float));
-        assert_string_equal(cshim_algorithm_name(plan.algorithm),
-                            cshim_algorithm_name(cases[i].algorithm));
-        cshim_policy_free(policy);
-    }
-}
-
 static void check_all_chunks(uint64_t count, uint32_t ranks)
 {
     for (uint32_t index = 0; index < ranks; index++)
@@ -339,20 +299,6 @@ TEST(large_calls_have_large_pieces)
         assert_true(plan.bytes_native / 4 * 101 / 100 > plan.bytes_wire);
         cshim_policy_free(policy);
     }
-}
-
-/* Inside a node they are longer, since only their headers are sent. */
-TEST(pieces_of_a_node)
-{
-    struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
-    struct cshim_call call = {.ranks = 4, .nodes = 1, .bytes = 64 << 20};
-    assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 90 << 10, 96 << 10);
-    call.is_apart = true;
-    assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 50 << 10, 60 << 10);
-    call.is_apart = false;
-    call.library = CSHIM_GLOO;
-    assert_in_range(cshim_plan_call(policy, &call, 16 << 20).piece_bytes, 50 << 10, 60 << 10);
-    cshim_policy_free(policy);
 }
 
 /* More elements never take fewer bytes, but for one header and one grain's padding of each rank. */
@@ -594,43 +540,6 @@ TEST(connections_are_limited)
                                                : cases[i].planned == CSHIM_ALGORITHM_GRID)
             assert_int_equal(cshim_plan_call(policy, &call, MIB).reason,
                              CSHIM_REASON_NO_DESCRIPTORS);
-        cshim_policy_free(policy);
-    }
-}
-
-/* Ranks of a node that cannot read each other's memory gain nothing up to 32 MiB. */
-TEST(apart_inside_a_node)
-{
-    static const struct {
-        const char *rule;
-        struct cshim_call call;
-        enum cshim_reason reason;
-    } cases[] = {
-        {"codec = raw", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_NO_GAIN},
-        {"codec = raw", {.nodes = 1, .bytes = 32 * MIB}, CSHIM_REASON_NO_GAIN},
-        {"codec = fp8_e4m3", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_COMPRESS},
-        {"codec = raw", {.nodes = 1, .bytes = 32 * MIB + 4}, CSHIM_REASON_COMPRESS},
-        {"codec = raw", {.nodes = 2, .bytes = MIB}, CSHIM_REASON_COMPRESS},
-        {"codec = raw", {.nodes = 1, .bytes = MIB, .library = CSHIM_GLOO}, CSHIM_REASON_COMPRESS},
-        {"codec = raw",
-         {.nodes = 1, .bytes = MIB, .collective = CSHIM_REDUCE},
-         CSHIM_REASON_COMPRESS},
-        {"codec = raw\nworth = always", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_COMPRESS},
-    };
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        char text[128];
-        struct cshim_call call = cases[i].call;
-        snprintf(text, sizeof text, "[rule a]\ncollective = allreduce, reduce\n%s\n",
-                 cases[i].rule);
-        struct cshim_policy *policy = parse(text);
-        call.ranks = 4;
-        for (int apart = 0; apart < 2; apart++) {
-            call.is_apart = apart == 1;
-            assert_string_equal(
-                cshim_reason_name(
-                    cshim_plan_call(policy, &call, call.bytes / sizeof(float)).reason),
-                cshim_reason_name(call.is_apart ? cases[i].reason : CSHIM_REASON_COMPRESS));
-        }
         cshim_policy_free(policy);
     }
 }

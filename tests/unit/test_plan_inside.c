@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans of all-reduces inside a node, whose ranks read each other's messages, or cannot. */
+#include "shim/core/plan.h"
+#include "tests/unit/unit.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+/* The plan of a call on so many ranks by a rule's keys. Its rule is gone. */
+static struct cshim_plan plan_by(const char *keys, struct cshim_call call, uint32_t ranks)
+{
+    char text[128], message[CSHIM_MESSAGE_MAX];
+    snprintf(text, sizeof text, "[rule a]\ncollective = allreduce, reduce\n%s\n", keys);
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "p", message);
+    if (policy == NULL)
+        fail_msg("%s", message);
+    call.ranks = ranks;
+    struct cshim_plan plan = cshim_plan_call(policy, &call, call.bytes / sizeof(float));
+    cshim_policy_free(policy);
+    plan.rule = NULL;
+    return plan;
+}
+
+/* Two ranks of a node that send floats as they are copy and add half of them in two steps. */
+TEST(raw_of_two_ranks)
+{
+    static const struct {
+        const char *keys;
+        struct cshim_call call;
+        enum cshim_algorithm algorithm;
+    } cases[] = {
+        {"codec = raw", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_TWO_SHOT},
+        {"codec = raw", {.nodes = 1, .bytes = 65532}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw", {.nodes = 2, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw",
+         {.nodes = 1, .bytes = 65536, .library = CSHIM_GLOO},
+         CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw",
+         {.nodes = 1, .bytes = 65536, .collective = CSHIM_REDUCE},
+         CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = fp16", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw\ngather_codec = raw", {.nodes = 1, .bytes = 65536}, CSHIM_ALGORITHM_TWO_SHOT},
+        {"codec = raw\ngather_codec = fp16",
+         {.nodes = 1, .bytes = 65536},
+         CSHIM_ALGORITHM_ONE_SHOT},
+        {"codec = raw\nalgorithm = one_shot",
+         {.nodes = 1, .bytes = 65536},
+         CSHIM_ALGORITHM_ONE_SHOT},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        assert_string_equal(
+            cshim_algorithm_name(plan_by(cases[i].keys, cases[i].call, 2).algorithm),
+            cshim_algorithm_name(cases[i].algorithm));
+}
+
+/* Messages that are read are longer, since only their headers are sent. */
+TEST(pieces_of_a_node)
+{
+    const char keys[] = "codec = fp16\nalgorithm = two_shot";
+    struct cshim_call call = {.nodes = 1, .bytes = 64 * MIB};
+    assert_in_range(plan_by(keys, call, 4).piece_bytes, 90 << 10, 96 << 10);
+    call.is_apart = true;
+    assert_in_range(plan_by(keys, call, 4).piece_bytes, 50 << 10, 60 << 10);
+    call.is_apart = false;
+    call.library = CSHIM_GLOO;
+    assert_in_range(plan_by(keys, call, 4).piece_bytes, 50 << 10, 60 << 10);
+}
+
+/* Ranks of a node that cannot read each other's memory gain nothing in raw up to 32 MiB. */
+TEST(apart_inside_a_node)
+{
+    static const struct {
+        const char *keys;
+        struct cshim_call call;
+        enum cshim_reason reason;
+    } cases[] = {
+        {"codec = raw", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_NO_GAIN},
+        {"codec = raw", {.nodes = 1, .bytes = 32 * MIB}, CSHIM_REASON_NO_GAIN},
+        {"codec = fp8_e4m3", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_COMPRESS},
+        {"codec = raw", {.nodes = 1, .bytes = 32 * MIB + 4}, CSHIM_REASON_COMPRESS},
+        {"codec = raw", {.nodes = 2, .bytes = MIB}, CSHIM_REASON_COMPRESS},
+        {"codec = raw", {.nodes = 1, .bytes = MIB, .library = CSHIM_GLOO}, CSHIM_REASON_COMPRESS},
+        {"codec = raw",
+         {.nodes = 1, .bytes = MIB, .collective = CSHIM_REDUCE},
+         CSHIM_REASON_COMPRESS},
+        {"codec = raw\nworth = always", {.nodes = 1, .bytes = MIB}, CSHIM_REASON_COMPRESS},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct cshim_call call = cases[i].call;
+        assert_int_equal(plan_by(cases[i].keys, call, 4).reason, CSHIM_REASON_COMPRESS);
+        call.is_apart = true;
+        assert_string_equal(cshim_reason_name(plan_by(cases[i].keys, call, 4).reason),
+                            cshim_reason_name(cases[i].reason));
+    }
+}
