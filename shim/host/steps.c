@@ -1,173 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/segment.h"
-
 #include <string.h>
 
-#include "shim/core/log.h"
 #include "shim/host/detour.h"
+#include "shim/host/message.h"
 
 /* Ranks of a node read each other's messages from this size on: shorter ones the libraries send at
  * once, while longer ones wait for their receiver first (btl_vader_eager_limit). */
 #define SHARED_BYTES 4096u
-
-/* Messages: headers, requests, and what became of them ----------------------------------------- */
-
-/* The pieces of a message of the row: as many as a column has places. Those in a column are one. */
-static uint32_t pieces_in(const struct cshim_exchange *exchange, enum cshim_transfer transfer)
-{
-    const struct cshim_grid *grid = &exchange->plan->grid;
-    return cshim_transfer_level(transfer) == CSHIM_ROW ? cshim_grid_depth(grid) : 1;
-}
-
-/* The bytes that so many elements of a message of a kind take, which are at `encoded`. */
-static size_t bytes_at(const struct cshim_exchange *exchange, enum cshim_message kind,
-                       uint64_t elements, const uint8_t *encoded)
-{
-    return cshim_encoded_length(cshim_message_codec(exchange->plan, kind), exchange->plan->dtype,
-                                elements, encoded);
-}
-
-/* The number of a transfer's request with the peer at place 0; those at the other places follow. */
-static unsigned first_request(const struct cshim_exchange *exchange,
-                              const struct cshim_segment *segment, enum cshim_transfer transfer)
-{
-    return ((unsigned)transfer * CSHIM_SEGMENTS_IN_FLIGHT + segment->slot) *
-           cshim_grid_places(&exchange->plan->grid);
-}
-
-/* The peer at a place of this rank's row or column. */
-static int peer_at(const struct cshim_exchange *exchange, enum cshim_level level, int place)
-{
-    return (int)(level == CSHIM_ROW
-                     ? exchange->first_of_row + (uint32_t)place
-                     : cshim_grid_peer(&exchange->plan->grid, exchange->column, (uint32_t)place));
-}
-
-/* Whether this rank's messages can be read in its scratch. */
-static bool shares(const struct cshim_exchange *exchange)
-{
-    return exchange->is_shared && cshim_scratch_is_shared(exchange->communicator->scratch);
-}
-
-/* The shared scratch of another peer, which this rank's is read by, too; or NULL. */
-static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int peer)
-{
-    return exchange->is_shared ? exchange->communicator->transport->scratch_of(exchange, peer)
-                               : NULL;
-}
-
-/* Writes the header of a message with so many elements. */
-static void write_header(const struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                         enum cshim_message kind, uint64_t elements, uint8_t *message)
-{
-    struct cshim_header header = cshim_header_make(exchange->plan, exchange->sequence,
-                                                   segment->index, kind, elements, exchange->error);
-    if (shares(exchange))
-        header.step |= CSHIM_HEADER_SHARED;
-    memcpy(message, &header, sizeof header);
-}
-
-/* Checks the header of the message that a transfer had with a peer, and notes the error that its
- * sender knows of. Ranks that disagree about a call are an erroneous program: the job ends, and
- * both views of the call are shown. */
-static void check_header(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                         enum cshim_transfer transfer, int from)
-{
-    const struct cshim_transport *transport = exchange->communicator->transport;
-    const enum cshim_level level = cshim_transfer_level(transfer);
-    char text[CSHIM_MISMATCH_MAX];
-    float error;
-    const uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
-    struct cshim_header want = cshim_header_make(
-        exchange->plan, exchange->sequence, segment->index, cshim_transfer_kind(transfer),
-        cshim_segment_message(exchange, segment, transfer, from).length, 0);
-    if (cshim_header_is_shared(message)) /* whether it is does not matter to the call */
-        want.step |= CSHIM_HEADER_SHARED;
-    if (cshim_header_check(&want, message, &error, text)) {
-        exchange->error = error > exchange->error ? error : exchange->error;
-        return;
-    }
-    cshim_log(CSHIM_LOG_ERROR, "%s does not match between rank %d and its peer %d: %s",
-              transport->call_names[exchange->plan->collective],
-              peer_at(exchange, level, exchange->lines[level].rank), peer_at(exchange, level, from),
-              text);
-    transport->abort(exchange);
-}
-
-/* Starts to receive the message of a transfer with a peer, if there is one. Returns an error of the
- * transport.
- *
- * A message that is longer than its place comes from a rank that makes another call. It ends the
- * receive with an error, but its header may have come. The zeros make sure that no header of an
- * older message is taken for it. */
-static int receive_message(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                           enum cshim_transfer transfer, int from)
-{
-    const struct cshim_plan *plan = exchange->plan;
-    const enum cshim_level level = cshim_transfer_level(transfer);
-    uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
-    if (cshim_segment_message(exchange, segment, transfer, from).length == 0)
-        return 0;
-    memset(message, 0, CSHIM_HEADER_BYTES);
-    return exchange->communicator->transport->receive(
-        exchange, first_request(exchange, segment, transfer) + (unsigned)from, message,
-        level == CSHIM_ROW ? plan->piece_bytes : plan->column_bytes, peer_at(exchange, level, from),
-        cshim_transfer_kind(transfer));
-}
-
-/* Starts to send a message of so many bytes to a peer, and counts them. Returns an error of the
- * transport. */
-static int send_message(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                        enum cshim_transfer transfer, const uint8_t *message, int to, size_t bytes)
-{
-    const struct cshim_layout *layout = &exchange->communicator->layout;
-    const int peer = peer_at(exchange, cshim_transfer_level(transfer), to);
-    exchange->figures.bytes_wire += bytes;
-    if (segment->stage != NULL || layout->node_of[peer] != layout->node)
-        exchange->figures.bytes_network += bytes;
-    const bool is_read_here = shares(exchange) && scratch_of(exchange, peer) != NULL;
-    if (is_read_here)
-        __atomic_thread_fence(__ATOMIC_RELEASE);
-    return exchange->communicator->transport->send(
-        exchange, first_request(exchange, segment, transfer) + (unsigned)to, message,
-        is_read_here ? CSHIM_HEADER_BYTES : bytes, peer, cshim_transfer_kind(transfer));
-}
-
-/* Checks the header of a peer's message that has come, and returns its elements: where the peer
- * encoded them, if this rank can read that. This rank's own are where a peer's would be. */
-static const uint8_t *elements_of(struct cshim_exchange *exchange,
-                                  const struct cshim_segment *segment, enum cshim_transfer transfer,
-                                  int from)
-{
-    const enum cshim_level level = cshim_transfer_level(transfer);
-    const uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
-    const uint8_t *scratch = scratch_of(exchange, peer_at(exchange, level, from));
-    if (from != exchange->lines[level].rank)
-        check_header(exchange, segment, transfer, from);
-    if (scratch != NULL && cshim_header_is_shared(message)) {
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        message = scratch + cshim_segment_place_at(exchange, segment, transfer, from);
-    }
-    return message + CSHIM_HEADER_BYTES;
-}
-
-/* Completes a transfer with all peers: waits for it, unless the exchange is nonblocking; then *done
- * says whether it is complete. What came to a receive that failed is compared with what was to
- * come. Returns an error of the transport. */
-static int complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                    enum cshim_transfer transfer, bool *done)
-{
-    int too_long = CSHIM_NO_PEER;
-    const int status = exchange->communicator->transport->complete(
-        exchange, first_request(exchange, segment, transfer),
-        (unsigned)exchange->lines[cshim_transfer_level(transfer)].ranks, done, &too_long);
-    if (too_long != CSHIM_NO_PEER &&
-        cshim_segment_message(exchange, segment, transfer, too_long).length > 0)
-        check_header(exchange, segment, transfer, too_long);
-    return status;
-}
-
-/* Steps ---------------------------------------------------------------------------------------- */
 
 static bool has(const struct cshim_exchange *exchange, enum cshim_step step)
 {
@@ -220,10 +59,11 @@ static const struct cshim_encoding *options(const struct cshim_exchange *exchang
 static enum cshim_writing writing_of(const struct cshim_exchange *exchange, int owner)
 {
     const struct cshim_plan *plan = exchange->plan;
-    bool is_read = shares(exchange);
+    bool is_read = cshim_message_is_read(exchange);
     if (plan->schedule->parts_to == CSHIM_TO_OWNER)
-        is_read = is_read && owner != exchange->lines[CSHIM_ROW].rank &&
-                  scratch_of(exchange, peer_at(exchange, CSHIM_ROW, owner)) != NULL;
+        is_read =
+            is_read && owner != exchange->lines[CSHIM_ROW].rank &&
+            cshim_message_scratch(exchange, cshim_message_peer(exchange, CSHIM_ROW, owner)) != NULL;
     return is_read && !cshim_codec_is_exact(plan->codec) ? CSHIM_WRITING_PART
                                                          : CSHIM_WRITING_UNREAD;
 }
@@ -241,7 +81,8 @@ static size_t encode_range(struct cshim_exchange *exchange, const struct cshim_s
                       cshim_segment_source(exchange, segment, owner, range->begin), range->length,
                       options(exchange, segment, CSHIM_MESSAGE_PARTS, range->begin, &encoding),
                       detour.encoded);
-    const size_t bytes = bytes_at(exchange, CSHIM_MESSAGE_PARTS, range->length, detour.encoded);
+    const size_t bytes =
+        cshim_message_bytes(exchange, CSHIM_MESSAGE_PARTS, range->length, detour.encoded);
     cshim_detour_end(&detour, bytes);
     return bytes;
 }
@@ -257,8 +98,8 @@ static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_se
             ? cshim_segment_message(exchange, segment, CSHIM_SEND_PARTS, owner)
             : cshim_segment_owned(exchange, segment, owner);
     uint8_t *end = message + CSHIM_HEADER_BYTES;
-    write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part.length, message);
-    for (uint32_t i = 0; i < pieces_in(exchange, CSHIM_SEND_PARTS); i++) {
+    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part.length, message);
+    for (uint32_t i = 0; i < cshim_message_pieces(exchange, CSHIM_SEND_PARTS); i++) {
         const struct cshim_range piece =
             plan->grid.rows > 1 ? cshim_segment_piece_owned(exchange, segment, owner, i) : part;
         end += encode_range(exchange, segment, owner, &piece, end);
@@ -288,11 +129,11 @@ static int post_receives(struct cshim_exchange *exchange, const struct cshim_seg
     int status = 0;
     for (int step = 1; step < line->ranks && status == 0; step++) {
         const int from = (line->rank + line->ranks - step) % line->ranks;
-        status =
-            receive_message(exchange, segment, cshim_transfer_of(level, CSHIM_RECEIVE_PARTS), from);
+        status = cshim_message_receive(exchange, segment,
+                                       cshim_transfer_of(level, CSHIM_RECEIVE_PARTS), from);
         if (status == 0 && takes_sums)
-            status = receive_message(exchange, segment,
-                                     cshim_transfer_of(level, CSHIM_RECEIVE_SUMS), from);
+            status = cshim_message_receive(exchange, segment,
+                                           cshim_transfer_of(level, CSHIM_RECEIVE_SUMS), from);
     }
     return status;
 }
@@ -305,7 +146,8 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
     const unsigned transfers =
         exchange->plan->grid.rows > 1 ? CSHIM_TRANSFERS : CSHIM_ROW_TRANSFERS;
     for (unsigned i = 0; i < transfers; i++)
-        exchange->communicator->transport->forget(exchange, first_request(exchange, segment, i),
+        exchange->communicator->transport->forget(exchange,
+                                                  cshim_message_request(exchange, segment, i),
                                                   cshim_grid_places(&exchange->plan->grid));
     int status = post_receives(exchange, segment, CSHIM_ROW);
     if (status == 0 && exchange->lines[CSHIM_COLUMN].rank >= 0)
@@ -321,7 +163,7 @@ int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segmen
             bytes = encode_part(exchange, segment, to, message);
             cshim_event_step(exchange, CSHIM_STEP_ENCODE);
         }
-        status = send_message(exchange, segment, CSHIM_SEND_PARTS, message, to, bytes);
+        status = cshim_message_send(exchange, segment, CSHIM_SEND_PARTS, message, to, bytes);
         cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     }
     if (is_for_owner) {
@@ -347,10 +189,10 @@ static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segm
         cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);
         return 0;
     }
-    write_header(exchange, segment, kind, range->length, sum);
+    cshim_message_write_header(exchange, segment, kind, range->length, sum);
     struct cshim_detour detour = cshim_detour_begin(
-        shares(exchange) ? CSHIM_WRITING_SUM : CSHIM_WRITING_UNREAD, sum + CSHIM_HEADER_BYTES,
-        cshim_encoded_bytes(codec, plan->dtype, range->length));
+        cshim_message_is_read(exchange) ? CSHIM_WRITING_SUM : CSHIM_WRITING_UNREAD,
+        sum + CSHIM_HEADER_BYTES, cshim_encoded_bytes(codec, plan->dtype, range->length));
     const struct cshim_encoding *chosen = options(exchange, segment, kind, range->begin, &encoding);
     if (codec != plan->codec) {
         cshim_reduce(plan->codec, plan->dtype, encoded, parts, range->length, target, NULL);
@@ -361,7 +203,7 @@ static size_t add_range(struct cshim_exchange *exchange, const struct cshim_segm
                                                                                        : NULL,
                           detour.encoded, chosen);
     }
-    const size_t bytes = bytes_at(exchange, kind, range->length, detour.encoded);
+    const size_t bytes = cshim_message_bytes(exchange, kind, range->length, detour.encoded);
     cshim_detour_end(&detour, bytes);
     return CSHIM_HEADER_BYTES + bytes;
 }
@@ -381,7 +223,7 @@ static unsigned find_parts(struct cshim_exchange *exchange, const struct cshim_s
         exchange->communicator->parts[parts++] =
             from == line->rank && cshim_plan_adds_at_home(exchange->plan)
                 ? cshim_segment_source(exchange, segment, from, part.begin)
-                : elements_of(exchange, segment, transfer, from);
+                : cshim_message_elements(exchange, segment, transfer, from);
     }
     return parts;
 }
@@ -403,11 +245,12 @@ static int add_pieces(struct cshim_exchange *exchange, const struct cshim_segmen
         const size_t bytes =
             add_range(exchange, segment, parts, &piece, CSHIM_MESSAGE_COLUMN_PARTS, sum);
         for (unsigned i = 0; i < parts; i++)
-            encoded[i] = (const uint8_t *)encoded[i] +
-                         bytes_at(exchange, CSHIM_MESSAGE_PARTS, piece.length, encoded[i]);
+            encoded[i] =
+                (const uint8_t *)encoded[i] +
+                cshim_message_bytes(exchange, CSHIM_MESSAGE_PARTS, piece.length, encoded[i]);
         cshim_event_step(exchange, CSHIM_STEP_SUM);
         if (to != column->rank)
-            status = send_message(exchange, segment, CSHIM_SEND_COLUMN_PARTS, sum, to, bytes);
+            status = cshim_message_send(exchange, segment, CSHIM_SEND_COLUMN_PARTS, sum, to, bytes);
         cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     }
     return status;
@@ -420,8 +263,9 @@ static uint8_t *pass_on(struct cshim_exchange *exchange, const struct cshim_segm
     const uint64_t elements = cshim_segment_message(exchange, segment, transfer, from).length;
     if (elements == 0)
         return end;
-    const uint8_t *encoded = elements_of(exchange, segment, transfer, from);
-    const size_t bytes = bytes_at(exchange, cshim_transfer_kind(transfer), elements, encoded);
+    const uint8_t *encoded = cshim_message_elements(exchange, segment, transfer, from);
+    const size_t bytes =
+        cshim_message_bytes(exchange, cshim_transfer_kind(transfer), elements, encoded);
     memcpy(end, encoded, bytes);
     return end + bytes;
 }
@@ -438,8 +282,8 @@ static size_t make_forwarded(struct cshim_exchange *exchange, const struct cshim
             end = pass_on(exchange, segment, CSHIM_RECEIVE_COLUMN_SUMS, from, end);
     else
         end = pass_on(exchange, segment, CSHIM_RECEIVE_PARTS, giver(exchange), end);
-    write_header(exchange, segment, CSHIM_MESSAGE_SUMS,
-                 cshim_segment_owned(exchange, segment, rank).length, message);
+    cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_SUMS,
+                               cshim_segment_owned(exchange, segment, rank).length, message);
     return (size_t)(end - message);
 }
 
@@ -455,7 +299,7 @@ static int send_sums(struct cshim_exchange *exchange, const struct cshim_segment
     for (int step = 1; step < line->ranks && status == 0; step++) {
         const int to = (line->rank + step) % line->ranks;
         if (level == CSHIM_ROW ? gets_sums(exchange, to) : to < (int)exchange->plan->grid.rows)
-            status = send_message(exchange, segment, transfer, sum, to, bytes);
+            status = cshim_message_send(exchange, segment, transfer, sum, to, bytes);
     }
     return status;
 }
@@ -469,7 +313,7 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
     const struct cshim_range added =
         cshim_segment_message(exchange, segment, parts, level == CSHIM_ROW ? giver(exchange) : 0);
     size_t bytes = 0;
-    int status = complete(exchange, segment, parts, done);
+    int status = cshim_message_complete(exchange, segment, parts, done);
     cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     if (status != 0 || !*done || added.length == 0)
         return status;
@@ -494,7 +338,7 @@ int cshim_steps_forward(struct cshim_exchange *exchange, const struct cshim_segm
                         bool *done)
 {
     const int rank = exchange->lines[CSHIM_ROW].rank;
-    int status = complete(exchange, segment, CSHIM_RECEIVE_COLUMN_SUMS, done);
+    int status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_COLUMN_SUMS, done);
     if (status == 0 && *done && cshim_segment_owned(exchange, segment, rank).length > 0)
         status = send_sums(exchange, segment, CSHIM_ROW, make_forwarded(exchange, segment));
     cshim_event_step(exchange, CSHIM_STEP_FORWARD);
@@ -520,12 +364,12 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
             cshim_segment_message(exchange, segment, transfer, from).length == 0 ||
             (from == row->rank && cshim_plan_adds_at_home(exchange->plan)))
             continue;
-        const uint8_t *encoded = elements_of(exchange, segment, transfer, from);
-        for (uint32_t i = 0; i < pieces_in(exchange, transfer); i++) {
+        const uint8_t *encoded = cshim_message_elements(exchange, segment, transfer, from);
+        for (uint32_t i = 0; i < cshim_message_pieces(exchange, transfer); i++) {
             const struct cshim_range piece = cshim_segment_piece_owned(exchange, segment, from, i);
             cshim_decode(cshim_message_codec(plan, kind), plan->dtype, encoded, piece.length,
                          cshim_segment_target(exchange, segment, piece.begin));
-            encoded += bytes_at(exchange, kind, piece.length, encoded);
+            encoded += cshim_message_bytes(exchange, kind, piece.length, encoded);
         }
     }
 }
@@ -538,9 +382,11 @@ static int complete_sends(struct cshim_exchange *exchange, const struct cshim_se
     int status = 0;
     *done = true;
     for (unsigned level = 0; level < levels && status == 0 && *done; level++) {
-        status = complete(exchange, segment, cshim_transfer_of(level, CSHIM_SEND_PARTS), done);
+        status = cshim_message_complete(exchange, segment,
+                                        cshim_transfer_of(level, CSHIM_SEND_PARTS), done);
         if (status == 0 && *done && has(exchange, CSHIM_STEP_COLLECT))
-            status = complete(exchange, segment, cshim_transfer_of(level, CSHIM_SEND_SUMS), done);
+            status = cshim_message_complete(exchange, segment,
+                                            cshim_transfer_of(level, CSHIM_SEND_SUMS), done);
     }
     return status;
 }
@@ -555,7 +401,7 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
     if (exchange->nonblocking)
         status = complete_sends(exchange, segment, done);
     if (status == 0 && *done && has(exchange, CSHIM_STEP_COLLECT)) {
-        status = complete(exchange, segment, CSHIM_RECEIVE_SUMS, done);
+        status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_SUMS, done);
         cshim_event_step(exchange, CSHIM_STEP_COLLECT);
     }
     if (status != 0 || !*done)
@@ -593,7 +439,7 @@ int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done)
     if (begins) {
         transport->forget(exchange, 0, 2 * peers);
         for (unsigned peer = 0; peer < peers && status == 0; peer++) {
-            if (scratch_of(exchange, (int)peer) == NULL)
+            if (cshim_message_scratch(exchange, (int)peer) == NULL)
                 continue;
             status = transport->receive(exchange, peer, communicator->scratch, 0, (int)peer,
                                         CSHIM_MESSAGE_PARTS);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/host/message.h"
+
+#include <string.h>
+
+#include "shim/core/log.h"
+
+uint32_t cshim_message_pieces(const struct cshim_exchange *exchange, enum cshim_transfer transfer)
+{
+    const struct cshim_grid *grid = &exchange->plan->grid;
+    return cshim_transfer_level(transfer) == CSHIM_ROW ? cshim_grid_depth(grid) : 1;
+}
+
+size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
+                           uint64_t elements, const uint8_t *encoded)
+{
+    return cshim_encoded_length(cshim_message_codec(exchange->plan, kind), exchange->plan->dtype,
+                                elements, encoded);
+}
+
+unsigned cshim_message_request(const struct cshim_exchange *exchange,
+                               const struct cshim_segment *segment, enum cshim_transfer transfer)
+{
+    return ((unsigned)transfer * CSHIM_SEGMENTS_IN_FLIGHT + segment->slot) *
+           cshim_grid_places(&exchange->plan->grid);
+}
+
+int cshim_message_peer(const struct cshim_exchange *exchange, enum cshim_level level, int place)
+{
+    return (int)(level == CSHIM_ROW
+                     ? exchange->first_of_row + (uint32_t)place
+                     : cshim_grid_peer(&exchange->plan->grid, exchange->column, (uint32_t)place));
+}
+
+bool cshim_message_is_read(const struct cshim_exchange *exchange)
+{
+    return exchange->is_shared && cshim_scratch_is_shared(exchange->communicator->scratch);
+}
+
+const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, int peer)
+{
+    return exchange->is_shared ? exchange->communicator->transport->scratch_of(exchange, peer)
+                               : NULL;
+}
+
+void cshim_message_write_header(const struct cshim_exchange *exchange,
+                                const struct cshim_segment *segment, enum cshim_message kind,
+                                uint64_t elements, uint8_t *message)
+{
+    struct cshim_header header = cshim_header_make(exchange->plan, exchange->sequence,
+                                                   segment->index, kind, elements, exchange->error);
+    if (cshim_message_is_read(exchange))
+        header.step |= CSHIM_HEADER_SHARED;
+    memcpy(message, &header, sizeof header);
+}
+
+/* Checks the header of the message that a transfer had with a peer, and notes the error that its
+ * sender knows of. Ranks that disagree about a call are an erroneous program: the job ends, and
+ * both views of the call are shown. */
+static void check_header(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                         enum cshim_transfer transfer, int from)
+{
+    const struct cshim_transport *transport = exchange->communicator->transport;
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    char text[CSHIM_MISMATCH_MAX];
+    float error;
+    const uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
+    struct cshim_header want = cshim_header_make(
+        exchange->plan, exchange->sequence, segment->index, cshim_transfer_kind(transfer),
+        cshim_segment_message(exchange, segment, transfer, from).length, 0);
+    if (cshim_header_is_shared(message)) /* whether it is does not matter to the call */
+        want.step |= CSHIM_HEADER_SHARED;
+    if (cshim_header_check(&want, message, &error, text)) {
+        exchange->error = error > exchange->error ? error : exchange->error;
+        return;
+    }
+    cshim_log(CSHIM_LOG_ERROR, "%s does not match between rank %d and its peer %d: %s",
+              transport->call_names[exchange->plan->collective],
+              cshim_message_peer(exchange, level, exchange->lines[level].rank),
+              cshim_message_peer(exchange, level, from), text);
+    transport->abort(exchange);
+}
+
+/* A message that is longer than its place comes from a rank that makes another call. It ends the
+ * receive with an error, but its header may have come. The zeros make sure that no header of an
+ * older message is taken for it. */
+int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                          enum cshim_transfer transfer, int from)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
+    if (cshim_segment_message(exchange, segment, transfer, from).length == 0)
+        return 0;
+    memset(message, 0, CSHIM_HEADER_BYTES);
+    return exchange->communicator->transport->receive(
+        exchange, cshim_message_request(exchange, segment, transfer) + (unsigned)from, message,
+        level == CSHIM_ROW ? plan->piece_bytes : plan->column_bytes,
+        cshim_message_peer(exchange, level, from), cshim_transfer_kind(transfer));
+}
+
+int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                       enum cshim_transfer transfer, const uint8_t *message, int to, size_t bytes)
+{
+    const struct cshim_layout *layout = &exchange->communicator->layout;
+    const int peer = cshim_message_peer(exchange, cshim_transfer_level(transfer), to);
+    exchange->figures.bytes_wire += bytes;
+    if (segment->stage != NULL || layout->node_of[peer] != layout->node)
+        exchange->figures.bytes_network += bytes;
+    const bool is_read_here =
+        cshim_message_is_read(exchange) && cshim_message_scratch(exchange, peer) != NULL;
+    if (is_read_here)
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+    return exchange->communicator->transport->send(
+        exchange, cshim_message_request(exchange, segment, transfer) + (unsigned)to, message,
+        is_read_here ? CSHIM_HEADER_BYTES : bytes, peer, cshim_transfer_kind(transfer));
+}
+
+const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
+                                      const struct cshim_segment *segment,
+                                      enum cshim_transfer transfer, int from)
+{
+    const enum cshim_level level = cshim_transfer_level(transfer);
+    const uint8_t *message = cshim_segment_place(exchange, segment, transfer, from);
+    const uint8_t *scratch =
+        cshim_message_scratch(exchange, cshim_message_peer(exchange, level, from));
+    if (from != exchange->lines[level].rank)
+        check_header(exchange, segment, transfer, from);
+    if (scratch != NULL && cshim_header_is_shared(message)) {
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        message = scratch + cshim_segment_place_at(exchange, segment, transfer, from);
+    }
+    return message + CSHIM_HEADER_BYTES;
+}
+
+int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                           enum cshim_transfer transfer, bool *done)
+{
+    int too_long = CSHIM_NO_PEER;
+    const int status = exchange->communicator->transport->complete(
+        exchange, cshim_message_request(exchange, segment, transfer),
+        (unsigned)exchange->lines[cshim_transfer_level(transfer)].ranks, done, &too_long);
+    if (too_long != CSHIM_NO_PEER &&
+        cshim_segment_message(exchange, segment, transfer, too_long).length > 0)
+        check_header(exchange, segment, transfer, too_long);
+    return status;
+}
