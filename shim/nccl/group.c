@@ -119,7 +119,7 @@ struct background {
     struct group group;
     const void *name;
     size_t count;
-    struct cshim_nccl_comm *comms[]; /* a reference of each is held */
+    struct cshim_nccl_comm *comms[]; /* each once; a reference is held */
 };
 
 static void *run_background(void *argument)
@@ -140,12 +140,23 @@ static void *run_background(void *argument)
     return NULL;
 }
 
-/* From here until the thread is done with it, an abort of the communicator waits. */
+static bool works_for(const struct background *work, const struct cshim_nccl_comm *comm)
+{
+    for (size_t i = 0; i < work->count; i++)
+        if (work->comms[i] == comm)
+            return true;
+    return false;
+}
+
+/* From here until the thread is done with it, an abort of the communicator waits. The thread says
+ * once that it is: then the program may begin the next group, and another thread work for that. */
 static void occupy(struct background *work, ncclComm_t handle)
 {
     struct cshim_nccl_comm *comm = cshim_registry_find(handle);
-    if (comm == NULL)
+    if (comm == NULL || works_for(work, comm)) {
+        cshim_registry_release(comm);
         return;
+    }
     pthread_mutex_lock(&comm->asking);
     if (!comm->aborted)
         comm->working = ncclInProgress;

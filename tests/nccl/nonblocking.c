@@ -6,6 +6,8 @@
  */
 #include "tests/nccl/cases.h"
 
+#include <math.h>
+
 enum { COUNT = 70001 };
 
 static struct gpu_world world;
@@ -92,6 +94,40 @@ static void case_nonblocking_group(void)
     gpu_leave(&world);
 }
 
+/* Groups of many calls, each begun as soon as the one before is said to be done: a thread that
+ * works for an earlier group must not say so of a later one. Two ranks double what all have. */
+static void case_nonblocking_rounds(void)
+{
+    enum { CALLS = 10, ROUNDS = 20 };
+    ncclResult_t state;
+    float *data[CALLS], sums[COUNT];
+    world = gpu_join();
+    const ncclComm_t comm = make_nonblocking(".rounds");
+    settle(comm);
+    for (unsigned i = 0; i < CALLS; i++)
+        data[i] = device_part(world.rank, i, i + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        NCCL(ncclGroupStart());
+        for (unsigned i = 0; i < CALLS; i++)
+            NCCL(ncclAllReduce(data[i], data[i], i + 1, ncclFloat32, ncclSum, comm, world.stream));
+        const ncclResult_t ended = ncclGroupEnd();
+        WANT(ended == ncclInProgress, "ended: %d", (int)ended);
+        do
+            NCCL(ncclCommGetAsyncError(comm, &state));
+        while (state == ncclInProgress);
+        NCCL(state);
+    }
+    synchronize(&world);
+    for (unsigned i = 0; i < CALLS; i++) {
+        gpu_read(sums, data[i], (i + 1) * sizeof *sums);
+        for (unsigned k = 0; k <= i; k++)
+            WANT(sums[k] == ldexpf(part_sum(2, i, k), ROUNDS - 1), "call %u: %g", i, sums[k]);
+        gpu_free(data[i]);
+    }
+    NCCL(ncclCommAbort(comm));
+    gpu_leave(&world);
+}
+
 /* One rank calls, the others do not: the call is under way until the program aborts it. */
 static void case_nonblocking_alone(void)
 {
@@ -150,10 +186,8 @@ static void case_nonblocking_ends(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(nonblocking),
-    CASE(nonblocking_ends),
-    CASE(nonblocking_group),
-    CASE(nonblocking_alone),
+    CASE(nonblocking),        CASE(nonblocking_ends),  CASE(nonblocking_group),
+    CASE(nonblocking_rounds), CASE(nonblocking_alone),
 };
 
 int main(int argc, char **argv)

@@ -13,6 +13,9 @@ exact 3 nonblocking_group 6
 reports "nonblocking_group: but for the numbers" "list(passed.values()) == [3]"
 expect "nonblocking_group, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" nonblocking_group
 expect "nonblocking_group, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" nonblocking_group
+exact 2 nonblocking_rounds 200
+expect "nonblocking_rounds, with pauses between the steps of our threads" 0 preloaded 2 STANDIN_PAUSE_US=2000 \
+    LD_PRELOAD="$build/tests/standin_scheduler.so:$preload" "$program" nonblocking_rounds
 sed -i 's/two_shot/hierarchical/' "$scratch/policy.ini"
 NODES=0,0,1,1 expect "nonblocking_group, hierarchical" 0 preloaded 4 "$program" nonblocking_group
 reports "compressed between nodes" "[(row['algorithm'], row['calls']) for row in rows] == [('hierarchical', 6)]"
