@@ -299,17 +299,20 @@ static ncclResult_t arrange(struct cshim_nccl_call *first, const struct cshim_nc
         batches = segments < CSHIM_SEGMENTS_IN_FLIGHT ? segments : CSHIM_SEGMENTS_IN_FLIGHT;
     if (bytes > CSHIM_BATCH_BYTES)
         bytes = CSHIM_BATCH_BYTES;
-    comm->runs_on = first->stream;
-    comm->kernels = fit ? first->stream : comm->stream;
     if (first->capture_id != 0)
         workspace =
             cshim_workspace_of_graph(comm, first->capture_id, first->graph, bytes * batches);
+    if (workspace == NULL)
+        return ncclUnhandledCudaError;
+    comm->runs_on = comm->kernels = first->stream;
+    if (!fit)
+        comm->kernels = first->capture_id != 0 ? workspace->kernels : comm->stream;
     for (struct cshim_nccl_call *call = first; call < end; call++)
         if (call->comm == comm) {
             call->workspace = workspace;
             call->batch_bytes = bytes;
         }
-    return workspace != NULL ? ncclSuccess : ncclUnhandledCudaError;
+    return ncclSuccess;
 }
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)

@@ -63,8 +63,8 @@ struct cshim_nccl_comm {
     int priority;    /* of the stream of its first compressed call */
     CUstream stream; /* of this priority: for kernels, the preparation and the end */
     struct cshim_workspace *workspace;
-    CUstream runs_on;      /* what NCCL does for the calls of a group: the first one's stream */
-    CUstream kernels;      /* their kernels: `stream`, where batches overlap, or the same */
+    CUstream runs_on; /* what NCCL does for the calls of a group: the first one's stream */
+    CUstream kernels; /* their kernels: `stream` or a graph's, where batches overlap, or the same */
     bool connected[2];     /* all its ranks; and, where messages go across nodes, those */
     cuuint64_t capture_id; /* of the graph of the last captured call, ... */
     struct cshim_workspace *capture_workspace; /* ... where the messages of its calls lie, ... */

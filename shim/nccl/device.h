@@ -68,7 +68,9 @@ struct cshim_workspace {
     CUevent idle;                            /* recorded behind the last group of calls */
     bool used;                               /* whether `idle` has been recorded */
     CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* behind the latest step of each batch */
-    uint32_t *fault; /* kernels describe a wrong message here; this is its address on the host, */
+    CUstream kernels; /* of a graph's calls, or NULL: a stream that has been captured stays so until
+                         the program ends the capture */
+    uint32_t *fault;  /* kernels describe a wrong message here; this is its address on the host, */
     uint32_t *fault_device;            /* and this is the device's */
     struct cshim_sample_slot *samples; /* made when a rank 0 first uses it; or NULL */
 };

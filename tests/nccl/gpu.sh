@@ -149,6 +149,7 @@ programs() {
     exact graphs 3 graph 6
     exact graphs 3 graph_beside 4
     exact graphs 3 graph_streams 6
+    exact graphs 3 graph_open 4
     exact graphs 3 graph_spare 3
     GRAPH_OWN_BYTES=$((16 << 20)) exact graphs 3 graph_hundred 201
     exact nonblocking 3 nonblocking 2

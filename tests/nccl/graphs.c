@@ -172,6 +172,39 @@ static void case_graph_streams(void)
     gpu_leave(&world);
 }
 
+/* Two captures of the same communicator are open at once, with a call beside them. The sums are so
+ * large that kernels and messages take turns. */
+static void case_graph_open(void)
+{
+    enum { LARGE = 5 << 20, GRAPHS = 2 };
+    CUgraph graphs[GRAPHS];
+    CUstream streams[GRAPHS + 1];
+    float *data[GRAPHS + 1];
+    world = gpu_join();
+    reduce_on(&world, world.comm, 1, COUNT, "before the captures");
+    for (unsigned i = 0; i <= GRAPHS; i++) {
+        CUDA(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        data[i] = device_part(world.rank, 2 + i, LARGE);
+    }
+    for (unsigned i = 0; i < GRAPHS; i++)
+        CUDA(cuStreamBeginCapture(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (unsigned i = 0; i <= GRAPHS; i++)
+        NCCL(ncclAllReduce(data[i], data[i], LARGE, ncclFloat32, ncclSum, world.comm, streams[i]));
+    for (unsigned i = 0; i < GRAPHS; i++)
+        CUDA(cuStreamEndCapture(streams[i], &graphs[i]));
+    for (unsigned i = 0; i < GRAPHS; i++) {
+        CUgraphExec exec;
+        CUDA(cuGraphInstantiate(&exec, graphs[i], 0));
+        CUDA(cuGraphDestroy(graphs[i]));
+        CUDA(cuGraphLaunch(exec, streams[GRAPHS]));
+        CUDA(cuStreamSynchronize(streams[GRAPHS]));
+        CUDA(cuGraphExecDestroy(exec));
+    }
+    for (unsigned i = 0; i <= GRAPHS; i++)
+        want_sum(data[i], world.ranks, 2 + i, LARGE, "beside an open capture");
+    gpu_leave(&world);
+}
+
 /* Meanwhile another thread makes the first calls of its own communicator: they must not break the
  * capture, which forbids all threads to do what CUDA calls unsafe. */
 struct beside {
@@ -376,8 +409,9 @@ static void case_graph_connects(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(graph),       CASE(moves),       CASE(graph_streams), CASE(graph_beside),
-    CASE(graph_first), CASE(graph_spare), CASE(graph_hundred), CASE(graph_connects),
+    CASE(graph),         CASE(moves),          CASE(graph_streams),
+    CASE(graph_beside),  CASE(graph_first),    CASE(graph_spare),
+    CASE(graph_hundred), CASE(graph_connects), CASE(graph_open),
 };
 
 int main(int argc, char **argv)

@@ -12,6 +12,7 @@ expect "graph, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" graph
 exact 3 graph_beside 4
 exact 3 graph_streams 6
 expect "graph_streams, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" graph_streams
+exact 3 graph_open 4
 exact 3 graph_first 0
 reports "graph_first: by name" "passed == {'captured': 1}"
 exact 3 graph_spare 3
