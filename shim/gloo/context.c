@@ -147,6 +147,8 @@ void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_
 
 void cshim_gloo_contexts_abandon(void)
 {
+    cshim_scratch_abandon();
+    cshim_feedback_abandon();
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     contexts = NULL;
 }

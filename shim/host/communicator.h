@@ -79,5 +79,7 @@ bool cshim_scratch_is_shared(const uint8_t *scratch);
 uint8_t *cshim_scratch_take(void);
 /* Gives it back, once nothing writes to it any more. NULL is ignored. */
 void cshim_scratch_give(uint8_t *scratch);
+/* In a child of fork: a thread that it does not have may have held the lock. */
+void cshim_scratch_abandon(void);
 
 #endif

@@ -106,5 +106,8 @@ void cshim_observation_end(struct cshim_observation *observation, int rank);
 struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange);
 /* Frees all residuals of a communicator. */
 void cshim_feedback_free(struct cshim_communicator *communicator);
+/* In a child of fork, whose communicators have no residuals: a thread that it does not have may
+ * have held the lock. */
+void cshim_feedback_abandon(void);
 
 #endif

@@ -97,3 +97,8 @@ void cshim_scratch_give(uint8_t *scratch)
     *link = piece;
     pthread_mutex_unlock(&lock);
 }
+
+void cshim_scratch_abandon(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}

@@ -156,7 +156,8 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
                                ncclConfig_t *config)
 {
-    *child = NULL;
+    if (child != NULL) /* NCCL refuses NULL */
+        *child = NULL;
     return expect_child(cshim_nccl.real->CommSplit(comm, color, key, child, config), comm, child,
                         config);
 }
@@ -209,7 +210,8 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
 /* For the ranks that a communicator grows by. Without a place to meet nobody compresses. */
 static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
 {
-    memset(id, 0, sizeof *id);
+    if (id != NULL) /* NCCL refuses NULL */
+        memset(id, 0, sizeof *id);
     const ncclResult_t status = cshim_nccl.real->CommGetUniqueId(comm, id);
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     if (status == ncclSuccess && known != NULL && known->member != NULL)

@@ -32,8 +32,9 @@ static ncclResult_t end_calls(bool is_good, const void *name)
 }
 
 /* Describes a new communicator whose handle is there, and tells the other ranks whether this one
- * can compress. Does not wait for them. */
-static void announce(struct cshim_nccl_comm *comm)
+ * can compress. Does not wait for them. Fails if it cannot and they cannot be told: the ranks of a
+ * child compress as its parent's have agreed. */
+static ncclResult_t announce(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     const ncclComm_t handle = comm->nonblocking ? comm->comm : *comm->made_at;
@@ -50,6 +51,10 @@ static void announce(struct cshim_nccl_comm *comm)
         cshim_prepare_reserve(comm, why);
     if (comm->member != NULL)
         cshim_rendezvous_ready(comm->member, why[0] != '\0' ? why : NULL);
+    if (comm->member != NULL || comm->job == NULL || why[0] == '\0')
+        return ncclSuccess;
+    cshim_log(CSHIM_LOG_ERROR, "a communicator of NCCL cannot be used: %s", why);
+    return ncclSystemError;
 }
 
 /* Waits for the ranks' decision about a new communicator. Fails if this rank cannot follow it: it
@@ -78,7 +83,8 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
     return ncclSuccess;
 }
 
-/* Adds a new communicator as its ranks decided. A non-blocking one was added before. */
+/* Adds a new communicator as its ranks decided. A non-blocking one that is there was added before.
+ */
 static ncclResult_t welcome(struct cshim_nccl_comm *comm, bool made)
 {
     const ncclResult_t status = made && comm->member != NULL ? decide(comm) : ncclSuccess;
@@ -87,7 +93,7 @@ static ncclResult_t welcome(struct cshim_nccl_comm *comm, bool made)
         cshim_registry_add(comm);
     if (is_there)
         cshim_registry_settle(comm);
-    else if (!comm->nonblocking)
+    else if (!comm->nonblocking || comm->comm == NULL)
         cshim_registry_release(comm);
     return status;
 }
@@ -97,8 +103,10 @@ static ncclResult_t settle_newcomers(bool made)
 {
     ncclResult_t status = ncclSuccess;
     for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL && made;
-         comm = comm->next_newcomer)
-        announce(comm);
+         comm = comm->next_newcomer) {
+        const ncclResult_t announced = announce(comm);
+        status = announced != ncclSuccess ? announced : status;
+    }
     for (struct cshim_nccl_comm *comm; (comm = group.newcomers) != NULL;) {
         group.newcomers = comm->next_newcomer;
         const ncclResult_t settled = welcome(comm, made);

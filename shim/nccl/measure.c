@@ -97,6 +97,7 @@ static bool is_measured(const struct cshim_nccl_call *call)
 
 static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *call)
 {
+    timeline->overlaps = timeline->overlaps || call->comm->kernels != timeline->stream;
     call->timed = &timeline->calls[timeline->call_count++];
     *call->timed = (struct cshim_timed_call){
         .plan = call->plan,
@@ -120,7 +121,6 @@ static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_
         return NULL;
     timeline->comm = first->comm;
     timeline->stream = first->comm->runs_on;
-    timeline->overlaps = first->comm->kernels != timeline->stream;
     for (size_t i = 0; i < call_count; i++)
         if (calls[i].plan.reason == CSHIM_REASON_COMPRESS &&
             calls[i].comm->runs_on == timeline->stream &&

@@ -247,7 +247,6 @@ static void look_for_room(struct cshim_nccl_comm *comm, const struct facts *all)
     }
 }
 
-/* The communicator is prepared now if its calls `compress`. */
 static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
 {
     struct cshim_fact_exchange *exchange = comm->exchange;
@@ -273,8 +272,7 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
         comm->workspace = NULL;
     }
     cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
-    comm->prepared = compress;
-    if (compress)
+    if (compress && comm->reason == CSHIM_REASON_COMPRESS)
         cshim_measure_make(comm);
     return ncclSuccess;
 }
@@ -361,6 +359,7 @@ static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count, bool c
         status = split(comms, count);
     for (size_t i = 0; i < count; i++) {
         comms[i]->failed = status;
+        comms[i]->prepared = compress && status == ncclSuccess;
         if (status == ncclSuccess)
             cshim_pool_give(&spare, &comms[i]->exchange->item);
     }

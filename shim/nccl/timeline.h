@@ -60,7 +60,7 @@ struct cshim_timeline {
     double enqueued;              /* when the host began: the GPU cannot have begun before */
     struct cshim_nccl_comm *comm; /* owns the events */
     struct CUstream_st *stream;
-    bool overlaps;  /* with kernels on another stream */
+    bool overlaps;  /* with kernels of a call on another stream */
     bool is_broken; /* there was no event for a mark: no times are known */
 };
 

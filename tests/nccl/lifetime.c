@@ -436,11 +436,23 @@ static void case_faulty(void)
     _exit(4);
 }
 
+/* What the first call could not prepare no later call prepares. */
+static void case_unprepared(void)
+{
+    world = gpu_join();
+    float *data = device_part(world.rank, 1, COUNT);
+    for (int i = 0; i < 2; i++)
+        WANT(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream) !=
+                 ncclSuccess,
+             "call %d is not refused", i);
+    NCCL(ncclCommAbort(world.comm));
+}
+
 static const struct gpu_case cases[] = {
-    CASE(split),       CASE(shrink),   CASE(again),      CASE(kept),     CASE(abort_first),
-    CASE(abort_later), CASE(fork),     CASE(scaled),     CASE(mismatch), CASE(mismatch_type),
-    CASE(faulty),      CASE(children), CASE(revoke),     CASE(grow),     CASE(grow_split),
-    CASE(grow_hasty),  CASE(lost),     CASE(configured),
+    CASE(split),       CASE(shrink),   CASE(again),      CASE(kept),       CASE(abort_first),
+    CASE(abort_later), CASE(fork),     CASE(scaled),     CASE(mismatch),   CASE(mismatch_type),
+    CASE(faulty),      CASE(children), CASE(revoke),     CASE(grow),       CASE(grow_split),
+    CASE(grow_hasty),  CASE(lost),     CASE(configured), CASE(unprepared),
 };
 
 int main(int argc, char **argv)

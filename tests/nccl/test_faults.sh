@@ -46,6 +46,13 @@ fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a 
 fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:14 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
+for level in 1 2; do
+    NODES=0,0,1,1 expect "no communicator for level $level: each call says so" 0 preloaded 4 \
+        STANDIN_FAIL=ncclCommSplit:$level "$program" unprepared
+done
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
+
 expect "no memory for a graph: ends" 3 preloaded 3 sh "$rank_setting" 1 STANDIN_FAIL=cuUserObjectCreate:1 "$build/tests/nccl_graphs" graph
 contains "no memory for a graph: says so" "keeping memory for a graph: "
 
