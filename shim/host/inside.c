@@ -24,12 +24,24 @@ static void count_inside(struct cshim_exchange *exchange, uint64_t elements)
         exchange->figures.bytes_wire += elements * exchange->element_bytes;
 }
 
-bool cshim_steps_may_share_inside(const struct cshim_exchange *exchange)
+/* Whether the ranks of this node can read each other's scratch: all of them can, or none. */
+static bool can_read(const struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    return communicator->transport->scratch_of != NULL && communicator->layout.local_ranks > 1 &&
-           (uint64_t)communicator->layout.local_ranks <= RANKS_MAX &&
-           exchange->plan->schedule->staged;
+    const struct cshim_layout *layout = &communicator->layout;
+    int other = 0;
+    while (other < communicator->ranks &&
+           (layout->node_of[other] != layout->node || other == communicator->rank))
+        other++;
+    return other < communicator->ranks &&
+           communicator->transport->scratch_of(exchange, other) != NULL;
+}
+
+bool cshim_steps_may_share_inside(const struct cshim_exchange *exchange)
+{
+    return exchange->communicator->transport->scratch_of != NULL &&
+           (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX &&
+           exchange->plan->schedule->staged && can_read(exchange);
 }
 
 /* What this rank has written can be read by the others, and what they have written by this one. */

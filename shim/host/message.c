@@ -109,7 +109,7 @@ int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segme
         exchange->figures.bytes_network += bytes;
     const bool is_read_here =
         cshim_message_is_read(exchange) && cshim_message_scratch(exchange, peer) != NULL;
-    if (is_read_here)
+    if (exchange->is_shared) /* it may also say that what the peer has written was read */
         __atomic_thread_fence(__ATOMIC_RELEASE);
     return exchange->communicator->transport->send(
         exchange, cshim_message_request(exchange, segment, transfer) + (unsigned)to, message,

@@ -438,6 +438,7 @@ int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done)
     *done = true;
     if (begins) {
         transport->forget(exchange, 0, 2 * peers);
+        __atomic_thread_fence(__ATOMIC_RELEASE);
         for (unsigned peer = 0; peer < peers && status == 0; peer++) {
             if (cshim_message_scratch(exchange, (int)peer) == NULL)
                 continue;

@@ -206,9 +206,9 @@ static bool agree_on_elements(struct cshim_arguments *arguments, bool *are_plain
          (observes || own[BYTES] * (uint64_t)blocks <
                           cshim_policy_smallest(cshim_job.policy, arguments->collective))))
         return false;
-    if (!observes && (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
-                      cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS ||
-                      state->reason != CSHIM_REASON_COMPRESS))
+    if (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
+        (!observes && cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS) ||
+        state->reason != CSHIM_REASON_COMPRESS)
         return false;
     *are_plain = cshim_mpi.real->MPI_Allreduce(own, most, FACTS, MPI_UINT64_T, MPI_MAX,
                                                arguments->comm) == MPI_SUCCESS &&
@@ -296,19 +296,19 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
     call->observed.comm = MPI_COMM_NULL;
     if (comm == MPI_COMM_NULL || recvcounts == NULL || displacements == NULL)
         return; /* the library will say what is wrong */
-    PMPI_Comm_test_inter(comm, &inter);
-    if (inter || !cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
+    if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
         cshim_count_other(CSHIM_COUNTED_MPI_Allgatherv, sendbuf, sendcount, sendtype, comm);
         return;
     }
+    PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &ranks);
     PMPI_Comm_rank(comm, &rank);
     arguments.recvcounts = recvcounts;
     arguments.large = large;
-    bool are_alike =
-        follow_each_other(&arguments, recvcounts, displacements, ranks, &largest, &arguments.count);
-    if (sendbuf != MPI_IN_PLACE)
-        are_alike &= sendtype == recvtype && sendcount == cshim_recvcount(&arguments, rank);
+    bool are_alike = !inter && follow_each_other(&arguments, recvcounts, displacements, ranks,
+                                                 &largest, &arguments.count);
+    if (are_alike && sendbuf != MPI_IN_PLACE)
+        are_alike = sendtype == recvtype && sendcount == cshim_recvcount(&arguments, rank);
     begin_move(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
 }
 

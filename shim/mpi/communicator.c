@@ -30,7 +30,7 @@ static void free_memory(struct cshim_comm *state)
  * it has a number that its rank 0 has given to no other, and the rank of that process. A number
  * that is free again is given last, long after messages of that communicator have come. */
 #define NUMBERS_MAX 65536
-#define FIRST_TAG 16 /* above those of summary.c */
+#define FIRST_TAG 16 /* above those of summary.c and trace.c */
 static uint64_t numbers_given[NUMBERS_MAX / 64];
 static int next_number, numbers; /* how many this library has tags for */
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -3,13 +3,27 @@
 
 #include "shim/core/clock.h"
 
+static enum cshim_dtype fortran_real, fortran_double; /* options of Fortran's compiler may widen */
+
+/* The float of so many bytes as a datatype has. */
+static enum cshim_dtype float_of(MPI_Datatype datatype)
+{
+    int bytes = 0;
+    PMPI_Type_size(datatype, &bytes);
+    return bytes == 4 ? CSHIM_FLOAT32 : bytes == 8 ? CSHIM_FLOAT64 : CSHIM_DTYPE_OTHER;
+}
+
 /* There is one handle per name of a type, and Fortran's names differ from C's. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 {
-    if (datatype == MPI_FLOAT || datatype == MPI_REAL || datatype == MPI_REAL4)
+    if (datatype == MPI_FLOAT || datatype == MPI_REAL4)
         return CSHIM_FLOAT32;
-    if (datatype == MPI_DOUBLE || datatype == MPI_DOUBLE_PRECISION || datatype == MPI_REAL8)
+    if (datatype == MPI_DOUBLE || datatype == MPI_REAL8)
         return CSHIM_FLOAT64;
+    if (datatype == MPI_REAL)
+        return fortran_real;
+    if (datatype == MPI_DOUBLE_PRECISION)
+        return fortran_double;
     if (datatype == cshim_mpi_half()) /* the null type does not come this far */
         return CSHIM_FLOAT16;
     return CSHIM_DTYPE_OTHER;
@@ -21,11 +35,14 @@ void cshim_describe_complex(struct cshim_arguments *arguments)
     const MPI_Datatype datatype = arguments->datatype;
     if (arguments->recvcounts != NULL)
         return; /* the counts are the program's */
-    if (datatype == MPI_C_FLOAT_COMPLEX || datatype == MPI_COMPLEX || datatype == MPI_COMPLEX8)
+    if (datatype == MPI_C_FLOAT_COMPLEX || datatype == MPI_COMPLEX8)
         arguments->datatype = MPI_FLOAT;
-    else if (datatype == MPI_C_DOUBLE_COMPLEX || datatype == MPI_DOUBLE_COMPLEX ||
-             datatype == MPI_COMPLEX16)
+    else if (datatype == MPI_C_DOUBLE_COMPLEX || datatype == MPI_COMPLEX16)
         arguments->datatype = MPI_DOUBLE;
+    else if (datatype == MPI_COMPLEX)
+        arguments->datatype = MPI_REAL;
+    else if (datatype == MPI_DOUBLE_COMPLEX)
+        arguments->datatype = MPI_DOUBLE_PRECISION;
     else
         return;
     arguments->count *= 2;
@@ -148,8 +165,20 @@ static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
     return bytes / element + (bytes % element != 0);
 }
 
+bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
+{
+    int ranks = 0;
+    PMPI_Comm_size(arguments->comm, &ranks);
+    for (int i = 0; i < ranks; i++)
+        if (cshim_recvcount(arguments, i) != 0)
+            return false;
+    return true;
+}
+
 void cshim_describe_setup(void)
 {
+    fortran_real = float_of(MPI_REAL);
+    fortran_double = float_of(MPI_DOUBLE_PRECISION);
     for (unsigned i = 0; i < CSHIM_COLLECTIVE_COUNT * CSHIM_DTYPE_COUNT; i++) {
         const enum cshim_collective collective = i / CSHIM_DTYPE_COUNT;
         const enum cshim_dtype dtype = i % CSHIM_DTYPE_COUNT;

@@ -74,6 +74,8 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Whether this rank is the one that a reduce goes to. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
+/* Whether a call with recvcounts has no elements on any rank. */
+bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
 /* Whether the library itself would refuse a call, or it has nothing in it to describe. Every call
  * pays for this. */
 static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
@@ -87,7 +89,7 @@ static inline bool cshim_describe_refused(const struct cshim_arguments *argument
     if (receive == MPI_IN_PLACE)
         return true;
     if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
-        return send == NULL || send == receive;
+        return (send == NULL || send == receive) && !cshim_describe_is_empty(arguments);
     return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
 }
 

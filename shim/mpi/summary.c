@@ -126,7 +126,7 @@ void cshim_summary(void)
     gather();
     if (cshim_job.rank != 0)
         return;
-    const char *wanted = cshim_report_wanted(cshim_job.policy);
+    const char *wanted = cshim_report_wanted(cshim_job.policy, true);
     if (wanted == NULL)
         return;
     PMPI_Get_library_version(library, &length);

@@ -14,7 +14,7 @@
 #define PINGS 16
 #define PIECE 16384 /* events of one message */
 
-enum tag { TAG_PING = 101, TAG_PONG, TAG_COUNT, TAG_EVENTS };
+enum tag { TAG_PING = 5, TAG_PONG, TAG_COUNT, TAG_EVENTS }; /* above those of summary.c */
 
 static struct cshim_trace_clock clock_difference;
 static char trace_path[CSHIM_PATH_MAX];

@@ -92,7 +92,7 @@ static bool is_measured(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     return call->plan.reason == CSHIM_REASON_COMPRESS && call->capture_id == 0 &&
-           (comm->job->trace != NULL || (comm->rank == 0 && comm->job->is_reported));
+           (comm->job->trace != NULL || (comm->rank == 0 && comm->job->wanted != NULL));
 }
 
 static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *call)
@@ -103,7 +103,7 @@ static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *ca
         .plan = call->plan,
         .sequence = call->sequence,
         .job = call->comm->job,
-        .is_counted = call->comm->rank == 0 && call->comm->job->is_reported,
+        .is_counted = call->comm->rank == 0 && call->comm->job->wanted != NULL,
     };
 }
 

@@ -227,7 +227,7 @@ void cshim_sample_make(struct cshim_nccl_comm *comm)
 {
     struct cshim_workspace *workspace = comm->workspace;
     void *memory;
-    if (workspace == NULL || comm->rank != 0 || !comm->job->is_reported)
+    if (workspace == NULL || comm->rank != 0 || comm->job->wanted == NULL)
         return;
     if (workspace->samples == NULL) {
         struct cshim_sample_slot *slots = calloc(CSHIM_SAMPLES_OF_GROUP, sizeof *slots);

@@ -162,17 +162,18 @@ static void write_table(const struct cshim_job *job)
     free(text);
 }
 
-const char *cshim_report_wanted(const struct cshim_policy *policy)
+const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks)
 {
     const char *wanted = cshim_environment_report();
     if (wanted == NULL) {
         wanted = policy->report;
         if (strcmp(policy->source, CSHIM_POLICY_HERE) == 0 && strcmp(wanted, "off") != 0 &&
             strcmp(wanted, "summary") != 0) {
-            cshim_log(CSHIM_LOG_WARN,
-                      "no report is written to %s: a policy that was found in the working folder "
-                      "names no files; name it by COMPSHIM_POLICY",
-                      wanted);
+            if (speaks)
+                cshim_log(CSHIM_LOG_WARN,
+                          "no report is written to %s: a policy that was found in the working "
+                          "folder names no files; name it by COMPSHIM_POLICY",
+                          wanted);
             wanted = "summary";
         }
     }

@@ -85,8 +85,9 @@ struct cshim_job *cshim_job_native(void)
 {
     char message[CSHIM_MESSAGE_MAX];
     struct cshim_offer offer;
-    struct cshim_job *job = cshim_jobs_lock();
-    cshim_jobs_unlock();
+    pthread_mutex_lock(&lock);
+    struct cshim_job *job = jobs;
+    pthread_mutex_unlock(&lock);
     if (job != NULL || !load(&offer, message))
         return job;
     job = cshim_job_find(&offer);
@@ -138,7 +139,7 @@ static struct cshim_job *make_job(const struct cshim_offer *offer, const char *s
     job->is_local = true;
     job->started = cshim_seconds();
     cshim_log_set_level(job->policy->log);
-    job->is_reported = cshim_report_wanted(job->policy) != NULL;
+    job->wanted = cshim_report_wanted(job->policy, job->rank == 0);
     begin_trace(job);
     return job;
 }
@@ -186,17 +187,6 @@ void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t 
         shown->ranks = ranks;
     if (shown != NULL && nodes > shown->nodes)
         shown->nodes = nodes;
-    pthread_mutex_unlock(&lock);
-}
-
-struct cshim_job *cshim_jobs_lock(void)
-{
-    pthread_mutex_lock(&lock);
-    return jobs;
-}
-
-void cshim_jobs_unlock(void)
-{
     pthread_mutex_unlock(&lock);
 }
 
@@ -261,7 +251,8 @@ void cshim_jobs_write_trace(void)
     if (wanted == NULL || getpid() != cshim_process.pid)
         return;
     size_t count = 0;
-    for (const struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
+    pthread_mutex_lock(&lock);
+    for (const struct cshim_job *job = jobs; job != NULL; job = job->next)
         count += job->trace != NULL ? job->trace->count : 0;
     if (count > written) {
         written = count;
@@ -270,32 +261,49 @@ void cshim_jobs_write_trace(void)
         else
             cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
     }
-    cshim_jobs_unlock();
+    pthread_mutex_unlock(&lock);
+}
+
+/* Other threads of the program may still make calls: until release they wait before they count. */
+static void hold(struct cshim_job *job)
+{
+    pthread_mutex_lock(&job->ledger.lock);
+    if (job->observed != NULL)
+        pthread_mutex_lock(&job->observed->lock);
+}
+
+static void release(struct cshim_job *job)
+{
+    if (job->observed != NULL)
+        pthread_mutex_unlock(&job->observed->lock);
+    pthread_mutex_unlock(&job->ledger.lock);
 }
 
 static void write_report(struct cshim_job *job)
 {
     char name[CSHIM_PATH_MAX];
-    const char *wanted = cshim_report_wanted(job->policy);
     __atomic_store_n(&job->due, false, __ATOMIC_RELAXED);
-    if (wanted == NULL)
+    if (job->wanted == NULL)
         return;
-    const bool is_file = strcmp(wanted, "summary") != 0;
-    const bool fits = is_file && name_file(wanted, job->rank, name);
+    const bool is_file = strcmp(job->wanted, "summary") != 0;
+    const bool fits = is_file && name_file(job->wanted, job->rank, name);
     if (is_file && !fits)
-        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", wanted);
+        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", job->wanted);
+    hold(job);
     if (job->observed != NULL)
         cshim_observed_sort(job->observed);
     job->stopped = cshim_seconds();
     cshim_report_write(fits ? name : "summary", job);
+    release(job);
 }
 
 void cshim_jobs_write_reports(void)
 {
-    for (struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
+    pthread_mutex_lock(&lock);
+    for (struct cshim_job *job = jobs; job != NULL; job = job->next)
         if (__atomic_load_n(&job->due, __ATOMIC_RELAXED) && getpid() == cshim_process.pid)
             write_report(job);
-    cshim_jobs_unlock();
+    pthread_mutex_unlock(&lock);
 }
 
 /* Writes what is due, and takes back the figures of compshim top. Does nothing in a forked child,
@@ -306,7 +314,8 @@ __attribute__((destructor)) static void end_process(void)
         return;
     cshim_jobs_write_reports();
     cshim_jobs_write_trace();
-    for (const struct cshim_job *job = cshim_jobs_lock(); job != NULL; job = job->next)
+    pthread_mutex_lock(&lock);
+    for (const struct cshim_job *job = jobs; job != NULL; job = job->next)
         cshim_live_withdraw(job->ledger.live);
-    cshim_jobs_unlock();
+    pthread_mutex_unlock(&lock);
 }

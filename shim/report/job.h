@@ -30,9 +30,9 @@ struct cshim_job {
     const struct cshim_machine *machine; /* by which times are foretold; NULL: not known */
 
     /* The rest is for jobs in the list. */
-    bool is_local;    /* nobody collects the ledgers of all ranks: rank 0 counts for them */
-    bool is_reported; /* calls are timed and sampled for a report */
-    bool due;         /* something was counted since the last report; atomic */
+    bool is_local;      /* nobody collects the ledgers of all ranks: rank 0 counts for them */
+    const char *wanted; /* the report, for which calls are timed and sampled: cshim_report_wanted */
+    bool due;           /* something was counted since the last report; atomic */
     struct cshim_job *next;
 };
 
@@ -81,10 +81,6 @@ static inline void cshim_job_touch(struct cshim_job *job)
 {
     __atomic_store_n(&job->due, true, __ATOMIC_RELAXED);
 }
-
-/* Locks the jobs and returns the first; the others follow by `next`. */
-struct cshim_job *cshim_jobs_lock(void);
-void cshim_jobs_unlock(void);
 
 /* Traces of all processes count from the earliest beginning that is known. Takes in when another
  * process began, in nanoseconds of the wall clock (0: it has no trace), and returns the

@@ -33,8 +33,8 @@ const char *cshim_report_job(void);
 
 /* Where the environment or else the policy wants the report: "summary" (only the table), a file's
  * name, or NULL for no report. A policy that was found in the working folder names no file: then a
- * warning says so. */
-const char *cshim_report_wanted(const struct cshim_policy *policy);
+ * process that `speaks` warns of it. */
+const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. If the file cannot
  * be written, the log says so. What is there already is overwritten only if it is the user's own

@@ -153,9 +153,11 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
 {
     const struct cshim_ledger *ledger = &job->ledger;
     const struct cshim_row total = cshim_ledger_total(ledger);
-    fprintf(stream, "compshim %s: %s, %d rank%s on %u node%s, policy %s\n", CSHIM_VERSION,
-            job->library, job->ranks, job->ranks == 1 ? "" : "s", job->nodes,
-            job->nodes == 1 ? "" : "s", job->policy->source);
+    char nodes[32] = ""; /* not known before ranks have agreed */
+    if (job->nodes > 0)
+        snprintf(nodes, sizeof nodes, " on %u node%s", job->nodes, job->nodes == 1 ? "" : "s");
+    fprintf(stream, "compshim %s: %s, %d rank%s%s, policy %s\n", CSHIM_VERSION, job->library,
+            job->ranks, job->ranks == 1 ? "" : "s", nodes, job->policy->source);
     if (job->observed != NULL)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)

@@ -220,6 +220,29 @@ static void run_freed_communicator(int count)
     drop(&call);
 }
 
+/* A call without elements, whose buffers may be anything on each rank, is the first on a
+ * communicator behind a nonblocking one. */
+static void run_behind_empty(int count)
+{
+    MPI_Comm other;
+    struct call call;
+    int *counts = calloc((size_t)ranks, sizeof *counts);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    make(&call, count, 6);
+    for (int round = 0; round < 2; round++) {
+        fill(&call);
+        start(&call, other);
+        MPI_Wait(&call.request, MPI_STATUS_IGNORE);
+        check_sums(&call, "before and behind a call without elements");
+        MPI_Reduce_scatter(rank == 0 ? NULL : call.in, rank == 0 ? NULL : call.out, counts,
+                           MPI_FLOAT, MPI_SUM, other);
+        MPI_Barrier(other);
+    }
+    MPI_Comm_free(&other);
+    drop(&call);
+    free(counts);
+}
+
 /* Starts persistent requests in an order of this rank's own (MPI 4.0, 6.13), and makes a blocking
  * call somewhere between them. */
 static void start_in_any_order(MPI_Request *requests, struct call *between, unsigned *random)
@@ -527,6 +550,7 @@ int main(int argc, char **argv)
         MPI_Comm_free(&comms[2]);
         run_behind_receive(4 * count);
         run_late_rank(count);
+        run_behind_empty(count);
         run_persistent(count);
     }
     return job_end("work done, ");
