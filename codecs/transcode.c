@@ -70,11 +70,11 @@ static size_t scale_offset(const struct view *view, size_t begin)
 }
 
 /* Writes zeros behind the payload and behind the scales. */
-static void pad(const struct view *view, enum cshim_dtype dtype, size_t count, uint8_t *encoded)
+static void pad(const struct view *view, uint8_t *encoded)
 {
-    const size_t codes_end = cshim_payload_bytes(view->bits, count);
-    const size_t scales_end = scale_offset(view, count + view->info->block - 1);
-    const size_t end = cshim_encoded_bytes(view->info->id, dtype, count);
+    const size_t codes_end = cshim_payload_bytes(view->bits, view->count);
+    const size_t scales_end = scale_offset(view, view->count + view->info->block - 1);
+    const size_t end = cshim_encoded_bytes(view->info->id, view->dtype, view->count);
     memset(encoded + codes_end, 0, view->scales - codes_end);
     memset(encoded + scales_end, 0, end - scales_end);
 }
@@ -113,6 +113,20 @@ static void write_elements(enum cshim_dtype dtype, const float *input, size_t le
     }
 }
 
+/* Threads may have small stacks: what few calls need is kept out of the frames of the others. */
+#define APART __attribute__((noinline))
+
+/* Encodes a tile of floats whose elements from `begin` on are rounded at random. */
+static APART void encode_at_random(const struct view *view, const struct cshim_encoding *encoding,
+                                   const float *input, size_t length, size_t begin,
+                                   uint8_t *payload, uint8_t *scales)
+{
+    _Alignas(LINE) uint32_t random[TILE + 2];
+    const uint32_t *numbers =
+        view->level->fill_random(encoding->key, encoding->first + begin, length, random);
+    view->loops->encode_random(input, numbers, length, payload, scales);
+}
+
 /* Encodes a tile of floats as the elements from `begin` on, with the options given, if any. */
 static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
                         const float *input, size_t length, size_t begin, uint8_t *encoded)
@@ -120,7 +134,6 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     uint8_t *payload = encoded + cshim_payload_bytes(view->bits, begin);
     uint8_t *scales = encoded + scale_offset(view, begin);
     float *residual = encoding != NULL ? encoding->residual : NULL;
-    _Alignas(LINE) uint32_t random[TILE + 2];
     if (residual != NULL) {
         const struct cshim_format format = cshim_format(view->info->id);
         residual += begin;
@@ -128,56 +141,46 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
                                   cshim_feedback_share(format, encoding->stochastic), residual);
         input = residual;
     }
-    if (encoding != NULL && encoding->stochastic && view->bits < 32) {
-        const uint32_t *numbers =
-            view->level->fill_random(encoding->key, encoding->first + begin, length, random);
-        view->loops->encode_random(input, numbers, length, payload, scales);
-    } else {
+    if (encoding != NULL && encoding->stochastic && view->bits < 32)
+        encode_at_random(view, encoding, input, length, begin, payload, scales);
+    else
         view->loops->encode(input, length, payload, scales);
-    }
     if (residual != NULL)
         view->loops->rest(payload, scales, length, residual);
 }
 
-__attribute__((noinline)) static void encode(enum cshim_codec_id id, enum cshim_dtype dtype,
-                                             const uint8_t *input, size_t count,
-                                             const struct cshim_encoding *encoding,
-                                             uint8_t *encoded)
+static APART void encode_tiles(const struct view *view, const uint8_t *input,
+                               const struct cshim_encoding *encoding, uint8_t *encoded)
+{
+    const size_t element = cshim_dtype_bytes(view->dtype);
+    _Alignas(LINE) float tile[TILE];
+    for (size_t begin = 0; begin < view->count; begin += TILE) {
+        const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
+        const void *elements = input + begin * element;
+        if (view->dtype != CSHIM_FLOAT32)
+            read_elements(view->dtype, elements, length, tile);
+        encode_tile(view, encoding, view->dtype == CSHIM_FLOAT32 ? elements : tile, length, begin,
+                    encoded);
+    }
+}
+
+static APART void encode(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *input,
+                         size_t count, const struct cshim_encoding *encoding, uint8_t *encoded)
 {
     const struct view view = view_of(id, dtype, count);
-    const size_t element = cshim_dtype_bytes(dtype);
-    _Alignas(LINE) float tile[TILE];
     if (view.is_packed) {
         cshim_pack_tile(id, dtype, encoding, input, 0, count, count, encoded);
         return;
     }
     if (view.is_exact) {
-        memcpy(encoded, input, count * element);
+        memcpy(encoded, input, count * cshim_dtype_bytes(dtype));
     } else if (dtype == CSHIM_FLOAT32 && encoding == NULL) {
         view.loops->encode((const float *)(const void *)input, count, encoded,
                            encoded + view.scales);
     } else {
-        for (size_t begin = 0; begin < count; begin += TILE) {
-            const size_t length = count - begin < TILE ? count - begin : TILE;
-            const void *elements = input + begin * element;
-            if (dtype != CSHIM_FLOAT32)
-                read_elements(dtype, elements, length, tile);
-            encode_tile(&view, encoding, dtype == CSHIM_FLOAT32 ? elements : tile, length, begin,
-                        encoded);
-        }
+        encode_tiles(&view, input, encoding, encoded);
     }
-    pad(&view, dtype, count, encoded);
-}
-
-/* The codes of a tile: those of an array that is packed are unpacked. */
-static const uint8_t *codes_of(const struct view *view, const uint8_t *encoded, size_t begin,
-                               size_t length, double unpacked[TILE])
-{
-    if (!view->is_packed)
-        return encoded + cshim_payload_bytes(view->bits, begin);
-    cshim_unpack_tile(view->info->id, view->dtype, encoded, begin, length, view->count,
-                      (uint8_t *)unpacked);
-    return (const uint8_t *)unpacked;
+    pad(&view, encoded);
 }
 
 /* The scales of a tile. */
@@ -186,39 +189,52 @@ static const uint8_t *scales_at(const struct view *view, const uint8_t *encoded,
     return view->is_exact ? unit_scales : encoded + scale_offset(view, begin);
 }
 
-/* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
-static void decode_floats(const struct view *view,
-                          void (*loop)(const uint8_t *, const uint8_t *, size_t, float *),
-                          const uint8_t *encoded, size_t begin, size_t length, float *output)
+typedef void decoding_loop(const uint8_t *, const uint8_t *, size_t, float *);
+
+/* The same as decode_floats for an array that is packed. */
+static APART void unpack_floats(const struct view *view, decoding_loop *loop,
+                                const uint8_t *encoded, size_t begin, size_t length, float *output)
 {
     _Alignas(LINE) double unpacked[TILE];
-    loop(codes_of(view, encoded, begin, length, unpacked), scales_at(view, encoded, begin), length,
-         output);
+    cshim_unpack_tile(view->info->id, view->dtype, encoded, begin, length, view->count,
+                      (uint8_t *)unpacked);
+    loop((const uint8_t *)unpacked, unit_scales, length, output);
 }
 
-__attribute__((noinline)) static void decode(enum cshim_codec_id id, enum cshim_dtype dtype,
-                                             const uint8_t *encoded, size_t count, uint8_t *output)
+/* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
+static void decode_floats(const struct view *view, decoding_loop *loop, const uint8_t *encoded,
+                          size_t begin, size_t length, float *output)
+{
+    if (view->is_packed)
+        unpack_floats(view, loop, encoded, begin, length, output);
+    else
+        loop(encoded + cshim_payload_bytes(view->bits, begin), scales_at(view, encoded, begin),
+             length, output);
+}
+
+static APART void decode_tiles(const struct view *view, const uint8_t *encoded, uint8_t *output)
+{
+    const size_t element = cshim_dtype_bytes(view->dtype);
+    _Alignas(LINE) float tile[TILE];
+    for (size_t begin = 0; begin < view->count; begin += TILE) {
+        const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
+        decode_floats(view, view->loops->decode, encoded, begin, length, tile);
+        write_elements(view->dtype, tile, length, output + begin * element);
+    }
+}
+
+static APART void decode(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *encoded,
+                         size_t count, uint8_t *output)
 {
     const struct view view = view_of(id, dtype, count);
-    const size_t element = cshim_dtype_bytes(dtype);
-    if (view.is_packed) {
+    if (view.is_packed)
         cshim_unpack_tile(id, dtype, encoded, 0, count, count, output);
-        return;
-    }
-    if (view.is_exact) {
-        memcpy(output, encoded, count * element);
-        return;
-    }
-    if (dtype == CSHIM_FLOAT32) {
+    else if (view.is_exact)
+        memcpy(output, encoded, count * cshim_dtype_bytes(dtype));
+    else if (dtype == CSHIM_FLOAT32)
         view.loops->decode(encoded, encoded + view.scales, count, (float *)(void *)output);
-        return;
-    }
-    _Alignas(LINE) float tile[TILE];
-    for (size_t begin = 0; begin < count; begin += TILE) {
-        const size_t length = count - begin < TILE ? count - begin : TILE;
-        decode_floats(&view, view.loops->decode, encoded, begin, length, tile);
-        write_elements(dtype, tile, length, output + begin * element);
-    }
+    else
+        decode_tiles(&view, encoded, output);
 }
 
 /* Sums length elements from `begin` on over all parts. */
@@ -277,43 +293,69 @@ static void write_sums(enum cshim_dtype dtype, const double *wide, const float *
         write_elements(dtype, sum, length, output);
 }
 
-/* codec.h asks for an output that overlaps no part. In raw it may be one of them where there is
- * reencoded: a tile of all parts is read before the output's is written. */
-__attribute__((noinline)) static void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
-                                             const void *const *parts, unsigned ranks, size_t count,
-                                             uint8_t *output, uint8_t *reencoded,
-                                             const struct cshim_encoding *encoding)
+/* Sums elements other than float64, of codecs that are not packed. */
+static APART void reduce_floats(const struct view *view, const void *const *parts, unsigned ranks,
+                                uint8_t *output, uint8_t *reencoded,
+                                const struct cshim_encoding *encoding)
 {
-    const struct view view = view_of(id, dtype, count);
-    const size_t element = cshim_dtype_bytes(dtype);
+    const size_t element = cshim_dtype_bytes(view->dtype);
+    const bool is_direct = view->dtype == CSHIM_FLOAT32 && output != NULL && reencoded == NULL;
+    _Alignas(LINE) float tile[TILE];
+    for (size_t begin = 0; begin < view->count; begin += TILE) {
+        const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
+        float *sum = is_direct ? (float *)(void *)output + begin : tile;
+        sum_floats(view, parts, ranks, begin, length, sum);
+        if (output != NULL && !is_direct)
+            write_elements(view->dtype, sum, length, output + begin * element);
+        if (reencoded != NULL && view->is_exact)
+            write_elements(view->dtype, sum, length, reencoded + begin * element);
+        else if (reencoded != NULL)
+            encode_tile(view, encoding, sum, length, begin, reencoded);
+    }
+}
+
+/* Sums any elements. */
+static APART void reduce_any(const struct view *view, const void *const *parts, unsigned ranks,
+                             uint8_t *output, uint8_t *reencoded,
+                             const struct cshim_encoding *encoding)
+{
+    const size_t element = cshim_dtype_bytes(view->dtype);
     _Alignas(LINE) double wide[TILE], sums[TILE];
     _Alignas(LINE) float tile[TILE];
-    for (size_t begin = 0; begin < count; begin += TILE) {
-        const size_t length = count - begin < TILE ? count - begin : TILE;
-        float *sum = tile;
-        if (dtype == CSHIM_FLOAT64) {
-            sum_doubles(&view, parts, ranks, begin, length, wide);
-        } else {
-            if (dtype == CSHIM_FLOAT32 && output != NULL && reencoded == NULL)
-                sum = (float *)(void *)output + begin;
-            sum_floats(&view, parts, ranks, begin, length, sum);
-        }
-        if (output != NULL && sum == tile)
-            write_sums(dtype, wide, sum, length, output + begin * element);
-        if (reencoded != NULL && view.is_packed) {
-            write_sums(dtype, wide, sum, length, sums);
-            cshim_pack_tile(id, dtype, encoding, (const uint8_t *)sums, begin, length, count,
-                            reencoded);
-        } else if (reencoded != NULL && view.is_exact) {
-            write_sums(dtype, wide, sum, length, reencoded + begin * element);
+    for (size_t begin = 0; begin < view->count; begin += TILE) {
+        const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
+        if (view->dtype == CSHIM_FLOAT64)
+            sum_doubles(view, parts, ranks, begin, length, wide);
+        else
+            sum_floats(view, parts, ranks, begin, length, tile);
+        if (output != NULL)
+            write_sums(view->dtype, wide, tile, length, output + begin * element);
+        if (reencoded != NULL && view->is_packed) {
+            write_sums(view->dtype, wide, tile, length, sums);
+            cshim_pack_tile(view->info->id, view->dtype, encoding, (const uint8_t *)sums, begin,
+                            length, view->count, reencoded);
+        } else if (reencoded != NULL && view->is_exact) {
+            write_sums(view->dtype, wide, tile, length, reencoded + begin * element);
         } else if (reencoded != NULL) {
-            if (dtype == CSHIM_FLOAT64)
-                narrow_doubles(wide, length, sum);
-            encode_tile(&view, encoding, sum, length, begin, reencoded);
+            narrow_doubles(wide, length, tile);
+            encode_tile(view, encoding, tile, length, begin, reencoded);
         }
     }
+}
+
+/* codec.h asks for an output that overlaps no part. In raw it may be one of them where there is
+ * reencoded: a tile of all parts is read before the output's is written. */
+static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+                         unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
+                         const struct cshim_encoding *encoding)
+{
+    const struct view view = view_of(id, dtype, count);
+    if (dtype == CSHIM_FLOAT64 || view.is_packed)
+        reduce_any(&view, parts, ranks, output, reencoded, encoding);
+    else
+        reduce_floats(&view, parts, ranks, output, reencoded, encoding);
     if (reencoded != NULL && !view.is_packed)
-        pad(&view, dtype, count, reencoded);
+        pad(&view, reencoded);
 }
 
 void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
@@ -356,9 +398,9 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);
-    double tile[TILE];
-    for (size_t first = 0; first < count; first += TILE) {
-        const size_t length = count - first < TILE ? count - first : TILE;
+    double tile[CSHIM_GRAIN];
+    for (size_t first = 0; first < count; first += CSHIM_GRAIN) {
+        const size_t length = count - first < CSHIM_GRAIN ? count - first : CSHIM_GRAIN;
         const void *parts[2] = {(const uint8_t *)a + first * bytes,
                                 (const uint8_t *)b + first * bytes};
         cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);

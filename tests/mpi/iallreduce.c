@@ -30,6 +30,7 @@
 #include "tests/mpi/job.h"
 
 #define MANY 12
+#define SMALL_STACK (32 << 10) /* natively half of it is enough */
 
 static void check_call(int good, const char *what, int i)
 {
@@ -501,15 +502,21 @@ static void run_threads(void)
 {
     struct worker workers[3];
     float one = 1, sum;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    pthread_attr_setstacksize(&attributes, SMALL_STACK);
+#endif
     for (int i = 0; i < 3; i++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
         MPI_Allreduce(&one, &sum, 1, MPI_FLOAT, MPI_SUM, workers[i].comm);
-        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        pthread_create(&workers[i].thread, &attributes, work, &workers[i]);
     }
     for (int i = 0; i < 3; i++) {
         pthread_join(workers[i].thread, NULL);
         MPI_Comm_free(&workers[i].comm);
     }
+    pthread_attr_destroy(&attributes);
 }
 
 int main(int argc, char **argv)
