@@ -4,9 +4,10 @@
  *
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x on the command line this sets the parameter, through the
- * environment. With -x it runs mpirun again with one more -x for each variable. MPICH's launcher,
- * Hydra, forwards the whole environment, so only relative paths are changed: those of LD_PRELOAD
- * and COMPSHIM_POLICY. */
+ * environment. With -x it runs mpirun again with one more -x for each variable. Where the user has
+ * set the parameter, or named a file that may, it does neither. MPICH's launcher, Hydra, forwards
+ * the whole environment, so only relative paths are changed: those of LD_PRELOAD and
+ * COMPSHIM_POLICY. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +20,8 @@
 #include "shim/core/environment.h"
 #include "shim/front/front.h"
 
-#define ENV_LIST "OMPI_MCA_mca_base_env_list"
+#define LIST "mca_base_env_list"
+#define ENV_LIST "OMPI_MCA_" LIST
 #define MARK "COMPSHIM_FORWARDED"
 
 extern char **environ;
@@ -138,6 +140,32 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
+/* Whether the user's file of Open MPI's parameters has the list. */
+static bool is_list_in_file(void)
+{
+    char name[PATH_MAX], line[1024];
+    const char *home = getenv("HOME");
+    bool is_there = false;
+    snprintf(name, sizeof name, "%s/.openmpi/mca-params.conf", home != NULL ? home : "");
+    FILE *file = fopen(name, "re");
+    while (file != NULL && !is_there && fgets(line, sizeof line, file) != NULL)
+        is_there = strncmp(line + strspn(line, " \t"), LIST, strlen(LIST)) == 0;
+    if (file != NULL)
+        fclose(file);
+    return is_there;
+}
+
+/* Whether the user says which variables are forwarded, or a file that is named may do so: then Open
+ * MPI would refuse ours, or forget the user's. */
+static bool has_own_list(int argc, char **argv)
+{
+    static const char *const words[] = {LIST, "--app", "-app", "--tune", "-tune", "--am", "-am"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (has_argument(argc, argv, words[i]))
+            return true;
+    return is_list_in_file();
+}
+
 __attribute__((constructor)) static void forward_environment(int argc, char **argv, char **envp)
 {
     const enum launcher launcher = which_launcher();
@@ -151,8 +179,8 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     const int saved_errno = errno;
     make_preload_absolute();
     make_policy_absolute();
-    if (launcher == HYDRA || has_argument(argc, argv, "mca_base_env_list"))
-        ; /* Hydra forwards everything; with the user's own list Open MPI accepts neither way */
+    if (launcher == HYDRA || has_own_list(argc, argv))
+        ; /* Hydra forwards everything */
     else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
         start_over_with_x(argc, argv);
     else

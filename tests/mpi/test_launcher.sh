@@ -55,6 +55,15 @@ else
     expect "the user's own list stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
         --mca mca_base_env_list MINE "$scratch/show"
     contains "alone" "policy= mark= mine=yes"
+    mkdir -p "$scratch/home/.openmpi"
+    echo "mca_base_env_list = MINE" >"$scratch/home/.openmpi/mca-params.conf"
+    expect "that of a file, too" 0 remote HOME="$scratch/home" LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
+        "$scratch/show"
+    contains "alone, too" "policy= mark= mine=yes"
+    echo "-n 1 -x MINE $scratch/show" >"$scratch/app"
+    expect "and what a file of programs says" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
+        --app "$scratch/app"
+    contains "here, where nothing needs to be forwarded" "preload=$preload policy=p mark= mine=yes"
 fi
 cd "$build" || exit 3
 relative=${preload/"$build"\//./}
