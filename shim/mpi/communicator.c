@@ -234,12 +234,37 @@ int cshim_mpi_free_descriptors(void)
     return left;
 }
 
+/* The ranks of the job to which a prepared communicator may have connected this process: MPI
+ * connects two processes once. Atomic; NULL before the first, and without memory. */
+static bool *met;
+
+static void meet_ranks(const struct cshim_comm *state)
+{
+    bool *made = NULL;
+    if (__atomic_load_n(&met, __ATOMIC_ACQUIRE) == NULL)
+        made = calloc((size_t)cshim_job.ranks, sizeof *made);
+    bool *known = NULL;
+    if (made != NULL &&
+        !__atomic_compare_exchange_n(&met, &known, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        free(made); /* another thread has made it */
+    known = __atomic_load_n(&met, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < state->host.ranks && known != NULL; i++)
+        __atomic_store_n(&known[state->world_ranks[i]], true, __ATOMIC_RELAXED);
+}
+
 /* Whether this process may open too few files for what a call on a communicator may need, and for
  * half of that again: other communicators may have taken theirs. */
 static bool lacks_descriptors(const struct cshim_comm *state)
 {
-    const uint32_t most = cshim_mpi.partners, others = (uint32_t)state->host.ranks - 1;
-    const uint32_t needed = others < most ? others : most;
+    const bool *known = __atomic_load_n(&met, __ATOMIC_ACQUIRE);
+    const uint32_t most = cshim_mpi.partners;
+    uint32_t needed = 0;
+    for (int i = 0; i < state->host.ranks; i++)
+        needed +=
+            i != state->host.rank &&
+            (known == NULL || !__atomic_load_n(&known[state->world_ranks[i]], __ATOMIC_RELAXED));
+    if (needed > most)
+        needed = most;
     return (uint32_t)cshim_mpi_free_descriptors() < needed + needed / 2;
 }
 
@@ -260,6 +285,7 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
         state->first_tag =
             FIRST_TAG + state->number * tags_per_number() + state->world_ranks[0] * CSHIM_MESSAGES;
         state->prepared = true;
+        meet_ranks(state);
         return status;
     }
     if (own[NUMBER] >= 0)
