@@ -27,6 +27,7 @@ const char *cshim_policy_default_text(void)
 static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
 {
     struct stat facts;
+    FILE *file = NULL;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
         if (errno != ENOENT && errno != ENOTDIR)
@@ -34,17 +35,16 @@ static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
                      strerror(errno));
         return NULL;
     }
-    if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode) ||
-        (facts.st_uid != geteuid() && facts.st_uid != 0) ||
-        (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode))
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: not a regular file: this is not a policy", path);
+    else if ((facts.st_uid != geteuid() && facts.st_uid != 0) ||
+             (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         snprintf(message, CSHIM_MESSAGE_MAX,
                  "%s: this policy is not obeyed, because others than you and root can write it: "
                  "name it by COMPSHIM_POLICY, or take it (chown) and chmod go-w",
                  path);
-        close(descriptor);
-        return NULL;
-    }
-    FILE *file = fdopen(descriptor, "r");
+    else
+        file = fdopen(descriptor, "r");
     if (file == NULL)
         close(descriptor);
     return file;
