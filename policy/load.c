@@ -116,7 +116,12 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
     const char *places[] = {CSHIM_POLICY_HERE, user_path(user) ? user : NULL,
                             "/etc/compshim/policy.ini"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *text = places[i] != NULL ? load_path(places[i], NULL, length, source, message) : NULL;
+        char warning[CSHIM_MESSAGE_MAX] = "";
+        char *text = places[i] != NULL ? load_path(places[i], NULL, length, source, warning) : NULL;
+        const size_t used = strlen(message);
+        if (warning[0] != '\0')
+            snprintf(message + used, CSHIM_MESSAGE_MAX - used, "%s%s", used > 0 ? "; " : "",
+                     warning);
         if (text != NULL)
             return text;
     }

@@ -142,11 +142,11 @@ const char *cshim_policy_default_text(void);
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
  * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
  * its length, and in source the file's name as the user would write it ("built-in default"); the
- * message is a warning or empty. A file at one of the usual places counts only if it belongs to the
- * user or to root and nobody else may write it; else a warning says so and the next place is looked
- * at. On failure, of a file that is named, returns NULL with the error in the message.
- * `explicit_path` (may be NULL) goes before the environment. A set-user-ID process takes nothing
- * from the environment. */
+ * message has the warnings, or is empty. A file at one of the usual places counts only if it
+ * belongs to the user or to root and nobody else may write it; else a warning says so and the next
+ * place is looked at. On failure, of a file that is named, returns NULL with the error in the
+ * message. `explicit_path` (may be NULL) goes before the environment. A set-user-ID process takes
+ * nothing from the environment. */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 

@@ -145,6 +145,18 @@ TEST(what_others_can_write, .setup_func = enter_scratch, .teardown_func = leave_
     assert_passes_over("others than you and root can write it");
 }
 
+TEST(no_place_hides_the_warning_of_another, .setup_func = enter_scratch,
+     .teardown_func = leave_scratch)
+{
+    char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    size_t length;
+    assert_int_equal(mkdir("compshim", 0700), 0);
+    assert_int_equal(mkdir("policy.ini", 0700) + mkdir("compshim/policy.ini", 0700), 0);
+    free(cshim_policy_load(NULL, &length, found, message));
+    assert_non_null(strstr(message, "./policy.ini: not a regular file: this is not a policy; /"));
+    assert_non_null(strstr(message, "/compshim/policy.ini: not a regular file"));
+}
+
 TEST(files_too_large, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
     write_file("policy.ini", "");
