@@ -9,13 +9,16 @@
 /* Of a longer path only the end is shown: the message needs room for the error. */
 #define SOURCE_SHOWN 255
 
+/* Messages are printed behind this name: the lines behind the first have it, too. */
+#define NEXT_LINE "\ncompshim: "
+
 /* What takes the place of errors that the message has no room for. */
-static const char more[] = "\nand more errors";
+static const char more[] = NEXT_LINE "and more errors";
 
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
 {
     const size_t room = CSHIM_MESSAGE_MAX - parser->used;
-    const char *separator = parser->used > 0 ? "\n" : "";
+    const char *separator = parser->used > 0 ? NEXT_LINE : "";
     parser->failed = parser->section_failed = true;
     if (room < sizeof more) /* that has been said */
         return false;

@@ -122,8 +122,9 @@ struct cshim_call {
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success
- * returns the policy, which the caller frees. On failure returns NULL and writes one line without
- * newline to message: "source:LINE: what is wrong (did you mean 'x'?)". */
+ * returns the policy, which the caller frees. On failure returns NULL and writes to message a line
+ * for each error: "source:LINE: what is wrong (did you mean 'x'?)". The lines behind the first
+ * begin with "compshim: ", as all messages do once they are printed; the last has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
