@@ -12,7 +12,6 @@
 
 #include "policy/numbers.h"
 
-#define KEY_LIMIT 19
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A line "key = value". */
@@ -315,7 +314,7 @@ bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *va
 {
     const bool in_rule = parser->section == CSHIM_SECTION_RULE;
     char *fields = in_rule ? (char *)newest_rule(parser) : (char *)parser->policy;
-    const char *names[KEY_LIMIT];
+    const char *names[COUNT(rule_keys)]; /* [compshim] has fewer */
     for (size_t i = 0; i < sections[in_rule].count; i++) {
         const struct key *key = &sections[in_rule].keys[i];
         names[i] = key->name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.ini: parse, check, match, explain.
+/* policy.ini: find, parse, check, match.
  *
- * Pure: reads text that it is given, knows nothing of MPI or CUDA, keeps no globals. A parsed
+ * Pure, but for cshim_policy_load: knows nothing of MPI or CUDA, keeps no globals. A parsed
  * policy is immutable and may be read by any thread. compshim-policy(5) documents the grammar.
  */
 #ifndef CSHIM_POLICY_H
@@ -222,8 +222,8 @@ const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
  * that begins with word; else NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
-/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB; a fraction is allowed if it comes
- * to whole bytes. Returns false if malformed or above 2^63. */
+/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB; a
+ * fraction is allowed if it comes to whole bytes. Returns false if malformed or above 2^63. */
 bool cshim_parse_size(const char *text, uint64_t *bytes);
 
 /* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */
