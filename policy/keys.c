@@ -118,8 +118,16 @@ static bool read_list(const struct setting *set)
     }
 }
 
+bool cshim_has_known_braces(const char *name)
+{
+    for (; (name = strchr(name, '{')) != NULL; name++)
+        if (strncmp(name, "{rank}", 6) != 0 && strncmp(name, "{jobid}", 7) != 0)
+            return false;
+    return true;
+}
+
 /* char[CSHIM_PATH_MAX]: one of the words, or a file's name. A misspelt word must not turn into a
- * file. In braces a file's name has {rank} and {jobid} only. */
+ * file. */
 static bool read_report(const struct setting *set)
 {
     static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};
@@ -128,11 +136,9 @@ static bool read_report(const struct setting *set)
         cshim_word_find(CSHIM_REPORTS, set->value, &place) == NULL)
         return refuse_word(set->parser, "report", set->value, known, 3);
     snprintf(set->field, CSHIM_PATH_MAX, "%s", set->value);
-    for (const char *brace = set->value; (brace = strchr(brace, '{')) != NULL; brace++)
-        if (strncmp(brace, "{rank}", 6) != 0 && strncmp(brace, "{jobid}", 7) != 0)
-            return cshim_parser_fail(set->parser, "'%s' may hold {rank} and {jobid} only in braces",
-                                     set->value);
-    return true;
+    return cshim_has_known_braces(set->value) ||
+           cshim_parser_fail(set->parser, "'%s' may hold {rank} and {jobid} only in braces",
+                             set->value);
 }
 
 /* Reads a number up to `most` and moves *text behind it. */

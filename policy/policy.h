@@ -226,6 +226,9 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
  * fraction is allowed if it comes to whole bytes. Returns false if malformed or above 2^63. */
 bool cshim_parse_size(const char *text, uint64_t *bytes);
 
+/* Whether a name of a report or trace has nothing but {rank} and {jobid} in braces. */
+bool cshim_has_known_braces(const char *name);
+
 /* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */
 void cshim_policy_sha256(const char *text, size_t length, char digest[65]);
 

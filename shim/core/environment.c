@@ -78,13 +78,19 @@ bool cshim_is_foreign(const char *path, const char *mark)
 }
 
 /* Checks a file, where it has one name for all ranks and jobs. Warns if it is a folder or not
- * writable. Returns false with a message if something else would be lost. */
+ * writable. Returns false with a message if something else would be lost, or if its name has other
+ * braces than are replaced. */
 static bool check_file(const char *kind, const char *variable, const char *path, const char *mark,
                        char *message, size_t size)
 {
     const char *slash = strrchr(path, '/');
     char folder[CSHIM_PATH_MAX] = ".";
     struct stat facts;
+    if (!cshim_has_known_braces(path)) {
+        snprintf(message, size, "%s=%.200s may hold {rank} and {jobid} only in braces", variable,
+                 path);
+        return false;
+    }
     if (slash != NULL)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
     const bool exists = stat(path, &facts) == 0, is_folder = exists && S_ISDIR(facts.st_mode);

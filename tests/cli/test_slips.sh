@@ -45,6 +45,9 @@ done 3<<'ROWS'
 1|COMPSHIM=offf is not known: take on, off or observe|job good COMPSHIM=offf
 0|COMPSHIM_POLCY is not known (did you mean COMPSHIM_POLICY?)|job good COMPSHIM_POLCY=x
 0|COMPSHIM_CODEC is not known (known: COMPSHIM, COMPSHIM_LIVE, |job good COMPSHIM_CODEC=fp8
+1|COMPSHIM_REPORT=a{x}.json may hold {rank} and {jobid} only in braces|job good COMPSHIM_REPORT=a{x}.json
+1|COMPSHIM_REPORT=a{rank.json may hold|job good COMPSHIM_REPORT=a{rank.json
+1|COMPSHIM_TRACE=a{job}.json may hold|job good COMPSHIM_TRACE=a{job}.json
 0|passed through|job good COMPSHIM_REPORT=yes
 0|cannot write the report missing/a.json: No such file or directory: name another|job good COMPSHIM_REPORT=missing/a.json
 0|cannot write the trace missing/t.json: No such file or directory: name another by COMPSHIM_TRACE|job good COMPSHIM_TRACE=missing/t.json
