@@ -164,10 +164,13 @@ expect "a report of a run that was not observed" 1 "$tool" explain --report "$go
 contains "says how to observe one" "run the program with COMPSHIM=observe COMPSHIM_REPORT=FILE"
 sed 's/"ranks_per_node": 1/"ranks_per_node": 7/' run.json >damaged.json
 expect "a damaged report" 1 "$tool" explain --report damaged.json
-contains "says where" "damaged.json: observed.kinds[0]: nodes is not as compshim writes it"
+contains "says where" "damaged.json: observed.kinds[0].nodes is not as compshim writes it"
 sed 's/"bytes": 4096/"bytes": -1/' run.json >damaged.json
 expect "a negative size" 1 "$tool" explain --report damaged.json
-contains "says where" "observed.kinds[2]: bytes"
+contains "says where" "observed.kinds[2].bytes"
+sed 's/"ranks": 4, "nodes": 4/"ranks": 1073741824, "nodes": 4/' run.json >damaged.json
+expect "more ranks than any job has" 1 "$tool" explain --report damaged.json
+contains "are no others instead" "observed.kinds[0].ranks is not"
 expect "a report that is not there" 3 "$tool" explain --report none.json
 contains "is named" "none.json: No such file"
 expect "a rate that is none" 2 "$tool" explain --report run.json --link fast

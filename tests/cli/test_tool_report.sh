@@ -53,11 +53,30 @@ contains "is text" '<!-- <script>alert(1)</script>  [31m "|, fp16'
 check "and is not in the page as it was" test "$(grep -oF -e '<script' -e '<!-- <' "$scratch/evil.html" | sort | uniq -c)" = \
     "      2 <script"
 cat >"$scratch/odd.json" <<'JSON'
-{"compshim": "0.1.0", "totals": {"bytes_wire": "many"}, "rows": [1, null, [], {"rel_error": 1e-4, "rule": {"text": "<b>"}},
- {"rel_error": -1, "seconds_encode": "x"}], "moved": 1, "observed": {"kinds": [{}]}}
+{"compshim": "0.1.0", "totals": {}, "rows": [{}, {"rel_error": 1e-4, "verified": {"bias": -1}}, {"rel_error": null}],
+ "observed": {"kinds": [{}]}, "later": [1, {"calls": "many"}]}
 JSON
 "$tool" report --html "$scratch/odd.json" >"$scratch/odd.html"
-check "a page of a report with members of other kinds" page "$scratch/odd.html"
+check "a page of a report that lacks members, and has others" page "$scratch/odd.html"
+while IFS='|' read -r where totals rows more; do
+    echo "{\"compshim\": \"0.1.0\", \"totals\": {$totals}, \"rows\": [$rows]$more}" >"$scratch/unsound.json"
+    expect "a report with an unsound $where" 1 "$tool" report "$scratch/unsound.json"
+    contains "is refused" "unsound.json: $where is not as compshim writes it"
+done <<'ROWS'
+rows[0]||1, 2|
+rows[1].calls||{}, {"calls": null}|
+rows[0].rule||{"rule": {"text": "<b>"}}|
+rows[0].verified.calls||{"verified": {"calls": -1, "bias": -1}}|
+ranks|||, "ranks": "two"
+wall_seconds|||, "wall_seconds": "x"
+totals.bytes_wire|"bytes_wire": "abc"||
+totals.seconds|"seconds": -5e6||
+moved|||, "moved": 1
+passed_through.op|||, "passed_through": {"op": "many"}
+not_compressed.MPI_Bcast.calls|||, "not_compressed": {"MPI_Bcast": {"calls": -7}}
+observed.exchange[0].seconds|||, "observed": {"exchange": [{"seconds": -1}]}
+observed.kinds[0].bytes|||, "observed": {"kinds": [{"bytes": "x"}]}
+ROWS
 
 expect "two forms at once" 2 "$tool" report --csv --html report_fp16.json
 contains "are refused" "--csv, --html, --json and --markdown exclude each other"

@@ -17,6 +17,9 @@
 #define LINK_SHARE 0.95
 #define STEP_SECONDS 150e-6
 
+#define RANKS_MOST 1e9    /* no job has more */
+#define EXACT_MOST 0x1p53 /* a double holds whole numbers exactly up to this */
+
 /* A kind of call, its plan, and figures over all its calls. */
 struct outcome {
     struct explain_answer answer;
@@ -93,7 +96,7 @@ static double by_exchange(const struct dry_run *run, const struct cshim_plan *pl
     size_t i;
     json_array_foreach(run->exchange, i, point)
     {
-        const double bytes = fmax(0, ledger_number(point, "bytes_wire"));
+        const double bytes = ledger_number(point, "bytes_wire");
         if (find_word(CSHIM_CODECS, point, "codec", CSHIM_CODEC_NONE) != codec)
             continue;
         small = bytes < least ? point : small;
@@ -129,27 +132,18 @@ static double seconds_compressed(const struct dry_run *run, const struct explain
 
 static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
 {
-    errx(TOOL_NOT_SO, "%s: observed.kinds[%zu]: %s is not as compshim writes it", run->path, kind,
+    errx(TOOL_NOT_SO, "%s: observed.kinds[%zu].%s is not as compshim writes it", run->path, kind,
          what);
 }
 
-/* A whole number of a kind, from `least` up to the largest that a double holds exactly. */
+/* A whole number of a kind, from `least` up to `most`. */
 static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kind, const char *key,
-                      double least)
+                      double least, double most)
 {
     const double value = ledger_number(kind, key);
-    if (!(value >= least && value <= 0x1p53) || value != floor(value))
+    if (!(value >= least && value <= most) || value != floor(value))
         refuse(run, index, key);
     return (uint64_t)value;
-}
-
-static double seconds_of(const struct dry_run *run, size_t index, const json_t *kind,
-                         const char *key)
-{
-    const double value = ledger_number(kind, key);
-    if (!(value >= 0 && isfinite(value)))
-        refuse(run, index, key);
-    return value;
 }
 
 /* Reads a kind, and plans it. */
@@ -161,22 +155,21 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
         .collective = collective,
         .dtype = find_word(CSHIM_DTYPES, kind, "dtype", CSHIM_DTYPE_OTHER),
         .op = find_word(CSHIM_OPS, kind, "op", CSHIM_OP_OTHER),
-        .ranks = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks", 1)),
-        .nodes = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "nodes", 1)),
-        .ranks_per_node = (uint32_t)fmin(1e9, (double)whole(run, index, kind, "ranks_per_node", 1)),
+        .ranks = (uint32_t)whole(run, index, kind, "ranks", 1, RANKS_MOST),
+        .nodes = (uint32_t)whole(run, index, kind, "nodes", 1, RANKS_MOST),
+        .ranks_per_node = (uint32_t)whole(run, index, kind, "ranks_per_node", 1, RANKS_MOST),
         .machine = run->machine,
     };
     struct outcome outcome = {
         .is_class = json_object_get(kind, "bytes_below") != NULL,
-        .bytes = whole(run, index, kind, "bytes", 0),
-        .calls = whole(run, index, kind, "calls", 1),
+        .bytes = whole(run, index, kind, "bytes", 0, EXACT_MOST),
+        .calls = whole(run, index, kind, "calls", 1, EXACT_MOST),
     };
     const uint64_t element = cshim_dtype_bytes(call.dtype);
-    const uint64_t total = whole(run, index, kind, "bytes_total", 0);
+    const uint64_t total = whole(run, index, kind, "bytes_total", 0, EXACT_MOST);
     uint64_t bytes = outcome.is_class ? total / outcome.calls : outcome.bytes;
-    outcome.seconds_before = seconds_of(run, index, kind, "seconds");
-    outcome.seconds_wait = seconds_of(run, index, kind, "seconds_wait");
-    outcome.seconds_before += outcome.seconds_wait;
+    outcome.seconds_wait = ledger_number(kind, "seconds_wait");
+    outcome.seconds_before = ledger_number(kind, "seconds") + outcome.seconds_wait;
     if (collective == UINT_MAX)
         refuse(run, index, "collective");
     if (call.nodes > call.ranks || call.ranks_per_node > call.ranks / call.nodes)

@@ -67,8 +67,74 @@ static void rename_algorithms(const json_t *rows)
     }
 }
 
+/* What the members of a report are. JSON_REAL is a number; JSON_NULL is one that may be not finite,
+ * and is null then. */
+static const struct {
+    json_type type;
+    const char *names;
+} members[] = {
+    {JSON_STRING, "library source sha256 native collective rule codec algorithm dtype op from to"},
+    {JSON_ARRAY, "rows moved kinds exchange"},
+    {JSON_OBJECT, "policy machine totals passed_through not_compressed observed unlisted verified "
+                  "ranks_checked"},
+    {JSON_NULL, "rel_error rel_l2 largest bias error"},
+    {JSON_REAL, "ranks nodes ranks_per_node wall_seconds calls compressed_calls bytes bytes_in "
+                "bytes_wire bytes_network bytes_native bytes_below bytes_total seconds "
+                "seconds_encode seconds_exchange seconds_decode seconds_foretold seconds_wait "
+                "different count after_call max_rel_error"},
+};
+
+/* The type of a member; JSON_TRUE: any, as a later version may write it. */
+static json_type type_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (tool_is_listed(members[i].names, ' ', name, strlen(name)))
+            return members[i].type;
+    return JSON_TRUE;
+}
+
+static bool is_sound(json_type type, const char *name, const json_t *value)
+{
+    if (json_is_number(value) && (type == JSON_REAL || type == JSON_NULL))
+        return json_number_value(value) >= 0 || strcmp(name, "bias") == 0;
+    return type == JSON_TRUE || json_typeof(value) == type;
+}
+
+#define WHERE_MAX 128
+
+/* Finds a member that compshim has not written so. `where` is the path of the value, and becomes
+ * that of the member. */
+static bool find_unsound(json_t *value, const char *name, char where[WHERE_MAX])
+{
+    const size_t used = strlen(where);
+    const char *key = NULL;
+    json_t *member = NULL;
+    size_t i;
+    json_array_foreach(value, i, member)
+    {
+        snprintf(where + used, WHERE_MAX - used, "[%zu]", i);
+        if (!json_is_object(member) || find_unsound(member, "", where))
+            return true;
+    }
+    json_object_foreach(value, key, member)
+    {
+        /* The members of two objects are named by reasons and by functions. */
+        const char *known = strcmp(name, "passed_through") == 0   ? "calls"
+                            : strcmp(name, "not_compressed") == 0 ? "unlisted"
+                                                                  : key;
+        const json_type type = type_of(known);
+        snprintf(where + used, WHERE_MAX - used, "%s%s", used > 0 ? "." : "", key);
+        if (!is_sound(type, known, member) ||
+            (type != JSON_TRUE && find_unsound(member, known, where)))
+            return true;
+    }
+    where[used] = '\0';
+    return false;
+}
+
 json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX])
 {
+    char where[WHERE_MAX] = "";
     json_t *root = tool_json_read(path, unreadable, message);
     if (root == NULL) {
         const size_t used = strlen(message);
@@ -77,15 +143,19 @@ json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_M
                      "; COMPSHIM_REPORT=FILE writes a report");
         return NULL;
     }
-    /* Readers allow any other part to be missing. */
+    /* Readers allow any other part to be missing, but not to be something else. */
     const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
                           : !json_is_object(json_object_get(root, "totals")) ? "totals"
                           : !json_is_array(json_object_get(root, "rows"))    ? "rows"
                                                                              : NULL;
-    if (missing != NULL) {
+    if (missing != NULL)
         snprintf(message, TOOL_JSON_MESSAGE_MAX,
                  "%s: not a compshim report: it has no '%s'; COMPSHIM_REPORT=FILE writes one", path,
                  missing);
+    else if (find_unsound(root, "", where))
+        snprintf(message, TOOL_JSON_MESSAGE_MAX, "%s: %s is not as compshim writes it", path,
+                 tool_printable(where));
+    if (missing != NULL || where[0] != '\0') {
         json_decref(root);
         return NULL;
     }

@@ -21,7 +21,7 @@ void tool_json_print(json_t *value);
  * cannot be read (then *unreadable is set) or is not JSON. */
 json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
 
-/* The same of a report; NULL also if the file is none. */
+/* The same of a report; NULL also if the file is none, or has members of other types. */
 json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
 /* Does the same, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
 json_t *ledger_load(const char *path);
