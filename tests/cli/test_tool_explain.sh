@@ -71,6 +71,9 @@ contains "names the reason" "empty"
 expect "the default policy" 0 "$tool" explain --size 1MiB
 contains "is named" "built-in default"
 contains "compresses between nodes" "codec                    fp16"
+expect "a rule that asks for a gain, without facts of the machine" 0 "$tool" explain --size 64KiB
+output=$(tr -s ' \n' ' ' <<<"$output")
+contains "says what the answer depends on" "no_gain: a gain cannot be foretold without facts of the machine (see worth); a run measures them, --machine FILE names them"
 expect "the default policy on one node" 0 "$tool" explain --size 16KiB --nodes 1
 contains "compresses all-reduces" "codec                    raw"
 expect "a reduce under it" 0 "$tool" explain --collective reduce --size 32MiB --nodes 1

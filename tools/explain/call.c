@@ -134,6 +134,16 @@ static void add_foretold(struct tool_table *table, const struct explain_answer *
     }
 }
 
+/* Why a call is passed on: without facts of the machine no gain is foretold, but a run may know. */
+static char *reason_text(const struct cshim_plan *plan)
+{
+    const bool is_unknown = plan->reason == CSHIM_REASON_NO_GAIN && !(plan->seconds_native > 0);
+    return tool_format("%s: %s", cshim_reason_name(plan->reason),
+                       is_unknown ? "a gain cannot be foretold without facts of the machine (see "
+                                    "worth); a run measures them, --machine FILE names them"
+                                  : cshim_reason_words(plan->reason));
+}
+
 void explain_print_text(const struct explain_answer *answer)
 {
     struct tool_table table = {.columns = 2, .numeric_from = 2};
@@ -143,8 +153,7 @@ void explain_print_text(const struct explain_answer *answer)
     if (reason == CSHIM_REASON_COMPRESS)
         add_plan(&table, &answer->plan);
     else
-        add_line(&table, "reason",
-                 tool_format("%s: %s", cshim_reason_name(reason), cshim_reason_words(reason)));
+        add_line(&table, "reason", reason_text(&answer->plan));
     add_foretold(&table, answer);
     tool_table_print(&table, stdout);
 }
