@@ -74,6 +74,11 @@ static const struct tool_command *find_command(const char *name, const char *oth
          tool_hint("", name, names, COMMAND_COUNT + 2));
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int main(int argc, char **argv)
 {
     static char name[] = "compshim";
@@ -81,10 +86,12 @@ int main(int argc, char **argv)
     if (argc < 2)
         errx(TOOL_USAGE, "no command given; 'compshim --help' lists them");
     const char *word = argv[1];
-    const bool help = strcmp(word, "help") == 0;
-    if (strcmp(word, "--version") == 0)
+    const bool help = is_help(word), version = strcmp(word, "--version") == 0;
+    if ((help || version) && argc > 2 + help)
+        errx(TOOL_USAGE, "'%s' is one word too many", argv[2 + help]);
+    if (version)
         printf("compshim %s\n", CSHIM_VERSION);
-    else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc == 2))
+    else if (help && (argc == 2 || is_help(argv[2])))
         print_help();
     else if (help && strcmp(argv[2], "policy") == 0)
         help_policy();

@@ -18,6 +18,16 @@ golden "help policy's text" "$golden/help_policy.txt"
 expect "the version" 0 "$tool" --version
 check "the version is three numbers" grep -qxE 'compshim [0-9]+\.[0-9]+\.[0-9]+' <<<"$output"
 
+expect "help --help" 0 "$tool" help --help
+golden "is the help, too" "$golden/help.txt"
+expect "--help run" 0 "$tool" --help run
+golden "is the help of run" "$golden/help_run.txt"
+for words in "--version x" "help run x" "--help run x"; do
+    # shellcheck disable=SC2086
+    expect "a word too many: $words" 2 "$tool" $words
+    contains "is named" "'x' is one word too many"
+done
+
 expect "no command" 2 "$tool"
 expect "an unknown command" 2 "$tool" explane
 contains "names the nearest command" "unknown command 'explane' (did you mean 'explain'?)"
