@@ -104,6 +104,7 @@ static const struct column row_columns[] = {
     {"verified bias", "verified.bias", FORM_EXACT_ERROR},
     {"ranks checked", "ranks_checked.calls", FORM_COUNT_OR_DASH},
     {"ranks different", "ranks_checked.different", FORM_COUNT_OR_DASH},
+    {"foretold s", "seconds_foretold", FORM_SECONDS_OR_DASH},
 };
 
 static const struct column watched_columns[] = {
