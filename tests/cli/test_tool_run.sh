@@ -88,6 +88,16 @@ expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
 contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
 expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py
 contains "as well" "Horovod has a gloo of its own, which it hides: its all-reduces are not caught"
+for options in -i - "-u LD_PRELOAD" -uLD_PRELOAD "--unset=LD_PRELOAD A=1" "--ignore-environment A=1"; do
+    # shellcheck disable=SC2086
+    expect "env $options" 0 tells env $options true
+    contains "is warned of" "env: it keeps LD_PRELOAD from the program; put compshim run behind env's options"
+done
+for words in "env A=1 true -i" "env -u A mpirun -x LD_PRELOAD true" "env -i LD_PRELOAD=x true"; do
+    # shellcheck disable=SC2086
+    expect "$words" 0 tells $words
+    check "keeps it from no program" test "${output#*env: it keeps}" = "$output"
+done
 expect "an option behind the launcher" 0 tells mpirun --policy=job.ini -n 2 true --off
 contains "is told of" "compshim: --policy=job.ini goes to mpirun: options of compshim run come before the command"
 check "not so the program's own" test "$(grep -c ' goes to mpirun' <<<"$output")" = 1

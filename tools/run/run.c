@@ -170,6 +170,25 @@ static void see_horovodrun(char **words, char *const *end)
                   "not caught; use --mpi");
 }
 
+/* What env takes from the environment reaches no program behind it. */
+static void see_env(char **words, char *const *end)
+{
+    bool is_kept = false;
+    for (char **word = words + 1; word < end && (**word == '-' || strchr(*word, '=') != NULL);
+         word++) {
+        if (tool_is_listed("-u -C", ' ', *word, strlen(*word)) && word + 1 < end)
+            word++; /* the option's argument */
+        if (tool_is_listed("-i - --ignore-environment LD_PRELOAD -uLD_PRELOAD", ' ', *word,
+                           strlen(*word)) ||
+            strcmp(*word, "--unset=LD_PRELOAD") == 0)
+            is_kept = true;
+        else if (tool_starts_with(*word, "LD_PRELOAD="))
+            is_kept = false;
+    }
+    if (is_kept)
+        warnx("env: it keeps LD_PRELOAD from the program; put compshim run behind env's options");
+}
+
 /* Sees to it that the launchers in a command line hand LD_PRELOAD and COMPSHIM_*, which are set
  * already, to all ranks. Adds them to srun's --export where that would leave them out: in the
  * words, or in SLURM_EXPORT_ENV. Warns of what it cannot change, and of options of this tool. */
@@ -186,6 +205,7 @@ static void forward(char **words)
         {"torchrun", NULL,
          "torchrun: the workers of this node inherit the environment; start torchrun by compshim "
          "run on each node"},
+        {"env", see_env, NULL},
         {"horovodrun", see_horovodrun, "horovodrun: it gives its environment to all ranks"},
     };
     char **program = check_behind_launchers(words);
