@@ -360,7 +360,11 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
     const char *secure = secure_mode(findings->program.path);
     if (!object_is_elf(object) && check_calling(findings->program.path) == CHECK_INTERPRETER)
         return false;
-    if (!object_is_elf(object))
+    if (!object_is_elf(object) && findings->program.scripts == CHECK_SCRIPTS_MAX)
+        set(judgement, CHECK_NO_PROGRAM, "let one of the scripts name a program",
+            tool_format("#! leads from script to script, and Linux follows %d of them",
+                        CHECK_SCRIPTS_MAX));
+    else if (!object_is_elf(object))
         set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
             tool_format("%s is neither an ELF file nor a script that begins with #!", file));
     else if (!object_is_for(object, front))
